@@ -1,0 +1,73 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// Decision is the answer to one charge. Waits are whole microseconds and count
+// from At, on the assumption that nothing else is charged meanwhile. The zero
+// Decision denies.
+type Decision struct {
+	Allowed bool
+	Source  Source // who decided
+
+	// Remaining is the largest cost that would be allowed now, after this
+	// decision; never negative.
+	Remaining int64
+
+	// RetryAfter is 0 if allowed. Otherwise it is the least wait after which
+	// the same charge is allowed, or [Never].
+	RetryAfter time.Duration
+
+	// ResetAfter is the wait until the key's state equals that of a key never
+	// charged.
+	ResetAfter time.Duration
+
+	// EffectiveWindow is the time over which Remaining is to be spread: the
+	// parameter t of the IETF RateLimit field (draft-ietf-httpapi-ratelimit-headers-11,
+	// section 4.1.2). If Remaining is 0 it is the wait until one unit fits; on
+	// a denial it equals RetryAfter.
+	EffectiveWindow time.Duration
+
+	// Delay is how long an allowed request of a leaky queue has to wait for
+	// its turn; 0 for every other algorithm.
+	Delay time.Duration
+
+	// At is the backend's clock at the decision, in microseconds since the
+	// Unix epoch: time.UnixMicro(d.At).
+	At int64
+}
+
+// Source says who made a decision.
+type Source uint8
+
+const (
+	// SourcePrimary: the backend.
+	SourcePrimary Source = iota
+	// SourceDenialCache: the memory of an earlier denial, see [NewDenialCache].
+	SourceDenialCache
+	// SourceFallback: the limiter's fallback, because the backend failed.
+	SourceFallback
+	// SourceOpen: nobody. The rule fails open and its request went uncounted.
+	SourceOpen
+	// SourceClosed: nobody. The rule fails closed or could not be applied.
+	SourceClosed
+	// SourceNotAsked: nobody, since the answer was settled by another rule.
+	// Such a decision is Allowed, says nothing else, and was not taken.
+	SourceNotAsked
+)
+
+var sourceNames = [...]string{"primary", "denial-cache", "fallback", "open", "closed", "not-asked"}
+
+// String returns a short name for logs and metric labels, such as "fallback".
+func (s Source) String() string {
+	if int(s) < len(sourceNames) {
+		return sourceNames[s]
+	}
+	return fmt.Sprintf("Source(%d)", uint8(s))
+}
+
+// Counted reports whether a decision of this source rests on counted state, so
+// that its numbers mean something.
+func (s Source) Counted() bool { return s <= SourceFallback }

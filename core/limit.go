@@ -1,0 +1,184 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Rate is a number of units per period, such as 100 per minute.
+type Rate struct {
+	Units  int64         // 1 to 1,000,000,000
+	Period time.Duration // a whole number of microseconds, 1ms to 8784h (366 days)
+}
+
+// PerSecond is the rate of n units per second.
+func PerSecond(n int64) Rate { return Rate{n, time.Second} }
+
+// PerMinute is the rate of n units per minute.
+func PerMinute(n int64) Rate { return Rate{n, time.Minute} }
+
+// PerHour is the rate of n units per hour.
+func PerHour(n int64) Rate { return Rate{n, time.Hour} }
+
+// PerDay is the rate of n units per 24 hours.
+func PerDay(n int64) Rate { return Rate{n, 24 * time.Hour} }
+
+// Per is the rate of n units per period: Per(3, 5*time.Minute) is 3 in 5 minutes.
+func Per(n int64, period time.Duration) Rate { return Rate{n, period} }
+
+// Algorithm names the way in which a [Limit] counts.
+type Algorithm uint8
+
+// The algorithms, each made by the constructor of the same name.
+const (
+	AlgorithmTokenBucket Algorithm = iota + 1
+	AlgorithmLeakyBucket
+	AlgorithmLeakyQueue
+	AlgorithmFixedWindow
+	AlgorithmSlidingWindow
+	AlgorithmSlidingLog
+)
+
+// String returns the name that [ParseLimit] reads, such as "token-bucket".
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) && a != 0 {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+var algorithmNames = [...]string{
+	AlgorithmTokenBucket:   "token-bucket",
+	AlgorithmLeakyBucket:   "leaky-bucket",
+	AlgorithmLeakyQueue:    "leaky-queue",
+	AlgorithmFixedWindow:   "fixed-window",
+	AlgorithmSlidingWindow: "sliding-window",
+	AlgorithmSlidingLog:    "sliding-log",
+}
+
+// isBucket reports whether a drains continuously and has a burst of its own.
+func (a Algorithm) isBucket() bool {
+	return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket || a == AlgorithmLeakyQueue
+}
+
+// Limit is an algorithm with its rate and burst. It is a comparable value: data
+// and no behaviour. The zero Limit is invalid; make one with a constructor or
+// with [ParseLimit]. Constructors accept anything: [Limit.Validate] says what
+// is wrong, and everything that takes a Limit calls it.
+type Limit struct {
+	algorithm Algorithm
+	rate      Rate
+	burst     int64
+}
+
+// TokenBucket refills at rate and holds at most burst units, so that a client
+// that has been quiet may take burst units at once.
+func TokenBucket(rate Rate, burst int64) Limit {
+	return Limit{AlgorithmTokenBucket, rate, burst}
+}
+
+// LeakyBucket drains at rate and holds at most capacity units; what would
+// overflow is denied. It is the token bucket's dual and gives the same answers.
+func LeakyBucket(rate Rate, capacity int64) Limit {
+	return Limit{AlgorithmLeakyBucket, rate, capacity}
+}
+
+// LeakyQueue drains at rate and holds at most capacity units, and tells every
+// allowed request how long to wait for its turn ([Decision.Delay]), so that
+// requests start evenly spaced instead of in bursts.
+func LeakyQueue(rate Rate, capacity int64) Limit {
+	return Limit{AlgorithmLeakyQueue, rate, capacity}
+}
+
+// FixedWindow counts in windows that start at whole multiples of the period
+// since the Unix epoch, so that a day is a UTC day. Around the turn of a window
+// it may allow twice its units within one period.
+func FixedWindow(rate Rate) Limit {
+	return Limit{AlgorithmFixedWindow, rate, rate.Units}
+}
+
+// SlidingWindow weighs the count of the previous window by how much of it still
+// overlaps the last period and adds the count of this one. It is the one to
+// start with: smooth, and a few bytes per key.
+func SlidingWindow(rate Rate) Limit {
+	return Limit{AlgorithmSlidingWindow, rate, rate.Units}
+}
+
+// SlidingLog remembers every allowed request of the last period, so that no
+// period of that length, wherever it starts, sees more than its units. It costs
+// memory in proportion to the units, of which it takes at most 10,000.
+func SlidingLog(rate Rate) Limit {
+	return Limit{AlgorithmSlidingLog, rate, rate.Units}
+}
+
+// Algorithm returns how l counts.
+func (l Limit) Algorithm() Algorithm { return l.algorithm }
+
+// Rate returns the rate of l.
+func (l Limit) Rate() Rate { return l.rate }
+
+// Burst returns the most units that l ever allows at one instant: the burst or
+// capacity of a bucket, the units of a window or log.
+func (l Limit) Burst() int64 { return l.burst }
+
+const (
+	maxUnits      = 1_000_000_000
+	maxLogUnits   = 10_000
+	minPeriod     = time.Millisecond
+	maxPeriod     = 366 * 24 * time.Hour
+	maxBucketFill = 36_525 * 24 * 3600 * 1_000_000 // 100 years in microseconds
+)
+
+// Validate returns nil if l is legal; otherwise an error that names every
+// illegal value and its legal range.
+func (l Limit) Validate() error {
+	if l.algorithm == 0 {
+		return errors.New("limit is not set (make one with a constructor such as SlidingWindow(PerMinute(100)))")
+	}
+	if l.algorithm > AlgorithmSlidingLog {
+		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
+	}
+	most := int64(maxUnits)
+	if l.algorithm == AlgorithmSlidingLog {
+		most = maxLogUnits
+	}
+	var errs []error
+	if l.rate.Units < 1 || l.rate.Units > most {
+		errs = append(errs, fmt.Errorf("units of a %v must be 1 to %d (got %d)", l.algorithm, most, l.rate.Units))
+	}
+	switch p := l.rate.Period; {
+	case p <= 0:
+		errs = append(errs, fmt.Errorf("period must be positive (got %v)", p))
+	case p < minPeriod || p > maxPeriod:
+		errs = append(errs, fmt.Errorf("period must be 1ms to 8784h (got %v)", p))
+	case p%time.Microsecond != 0:
+		errs = append(errs, fmt.Errorf("period must be a whole number of microseconds (got %v)", p))
+	}
+	if l.algorithm.isBucket() {
+		if l.burst < 1 || l.burst > maxUnits {
+			errs = append(errs, fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst))
+		} else if len(errs) == 0 && productExceeds(l.burst, l.rate.Period.Microseconds(), l.rate.Units, maxBucketFill) {
+			errs = append(errs, fmt.Errorf("a burst of %d at %d per %v takes over 100 years to refill: lower the burst or raise the rate", l.burst, l.rate.Units, l.rate.Period))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Share returns l divided among n instances, rounded up: each of n processes
+// that count alone then allows about one n-th of what they would share.
+// For n below 2 it returns l.
+func (l Limit) Share(n int) Limit {
+	if n < 2 {
+		return l
+	}
+	by := int64(n)
+	l.rate.Units = ceilDiv(l.rate.Units, by)
+	l.burst = ceilDiv(l.burst, by)
+	return l
+}
+
+// Never is the wait that no time ends: the cost is above the most the limit
+// can ever hold.
+const Never time.Duration = math.MaxInt64

@@ -1,0 +1,137 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Config is what a [Limiter] is made of. The zero value of every field but
+// Rules is a usable default.
+type Config[R any] struct {
+	// Rules are all decided for every request, in one atomic step. Required.
+	Rules []Rule[R]
+
+	// Backend keeps the state. nil: a new [NewMemory] with its defaults.
+	Backend Backend
+
+	// Fallback decides for rules that [FallBack] while Backend fails.
+	// nil: a new [NewMemory] with its defaults, made at the first failure.
+	Fallback Backend
+
+	// Instances is the number of processes that share Backend. Above 1, each
+	// falls back to its share of every limit, rounded up. 0: the whole limit.
+	Instances int
+
+	// Observe is called once per decided request, before Decide returns, on
+	// its goroutine; it must be quick and safe for concurrent use. nil: nothing.
+	Observe func(context.Context, R, Outcome)
+}
+
+// Limiter decides requests of type R against its rules. It is safe for
+// concurrent use. Make one at start-up and keep it: a limiter made anew for
+// every request never limits anything.
+type Limiter[R any] struct {
+	rules     []compiledRule[R]
+	backend   Backend
+	fallback  func() Backend
+	instances int
+	observe   func(context.Context, R, Outcome)
+	scratch   sync.Pool // of *scratch
+}
+
+type compiledRule[R any] struct {
+	ruleIdentity
+	Rule[R]
+}
+
+// closedRetryAfter is the wait that a rule which cannot decide asks for.
+const closedRetryAfter = time.Second
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New[R any](config Config[R]) (*Limiter[R], error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	l := &Limiter[R]{
+		backend:   config.Backend,
+		instances: config.Instances,
+		observe:   config.Observe,
+	}
+	if l.backend == nil {
+		l.backend = defaultMemory()
+	}
+	l.fallback = sync.OnceValue(defaultMemory)
+	if config.Fallback != nil {
+		l.fallback = func() Backend { return config.Fallback }
+	}
+	for i, rule := range config.Rules {
+		scope := rule.Scope
+		if scope == "" {
+			scope = rule.Name
+		}
+		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope}, rule})
+	}
+	n := len(l.rules)
+	l.scratch.New = func() any {
+		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), fallback: make([]int, n)}
+	}
+	return l, nil
+}
+
+// MustNew is [New] for package variables: it panics if config has a mistake.
+func MustNew[R any](config Config[R]) *Limiter[R] {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func (config *Config[R]) validate() error {
+	var errs []error
+	if len(config.Rules) == 0 {
+		errs = append(errs, errors.New("core: no rules: a limiter needs at least one"))
+	}
+	if config.Instances < 0 {
+		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
+	}
+	names := make(map[string]bool)
+	scopes := make(map[string]*Rule[R])
+	for i := range config.Rules {
+		rule := &config.Rules[i]
+		if err := rule.validate(); err != nil {
+			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %q: ", rule.Name), err))
+		}
+		if names[rule.Name] {
+			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
+		}
+		names[rule.Name] = true
+		scope := rule.Scope
+		if scope == "" {
+			scope = rule.Name
+		}
+		if other := scopes[scope]; other == nil {
+			scopes[scope] = rule
+		} else if rule.LimitFor != nil || other.LimitFor != nil || rule.Limit != other.Limit {
+			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q, whose limit may differ: rules of one scope count together and need one fixed, equal limit", rule.Name, scope, other.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// prefixEach puts prefix before every one of the joined errors in err, so that
+// each line of the whole stands for itself.
+func prefixEach(prefix string, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s%w", prefix, err)
+	}
+	var errs []error
+	for _, e := range joined.Unwrap() {
+		errs = append(errs, prefixEach(prefix, e))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,166 @@
+package core
+
+import "time"
+
+// Verdict is what an [Outcome] comes to.
+type Verdict uint8
+
+const (
+	// Denied: at least one rule's limit is exceeded. Over HTTP: 429.
+	Denied Verdict = iota
+	// Allowed: the request may go on, after [Outcome.Delay].
+	Allowed
+	// Unavailable: a rule could not be applied (its key, cost or limit function
+	// or its backend failed) and does not fail open. Over HTTP: 503.
+	Unavailable
+	// Abandoned: the caller's context ended first. There is nobody to answer.
+	Abandoned
+)
+
+var verdictNames = [...]string{"denied", "allowed", "unavailable", "abandoned"}
+
+// String returns a short name for logs and metric labels, such as "denied".
+func (v Verdict) String() string {
+	if int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return "unknown"
+}
+
+// RuleDecision is one rule's part of an [Outcome].
+type RuleDecision struct {
+	Index int    // position in [Config].Rules
+	Rule  string // the rule's name
+	Scope string
+	Key   string // "" if the request had none; may identify a person: do not log it or label metrics with it
+	Limit Limit
+	Cost  int64
+	Decision
+}
+
+// inlineDecisions is how many rules an Outcome holds without allocating.
+const inlineDecisions = 4
+
+// Outcome is the answer to one request: the decision of every rule that
+// applied to it, and what they come to. The zero Outcome denies. An Outcome is
+// a value and may be kept; its methods take a pointer only because it is large.
+type Outcome struct {
+	verdict Verdict
+	n       int
+	err     error
+	first   [inlineDecisions]ruleDecision
+	more    []ruleDecision
+}
+
+// ruleDecision is the compact form of a [RuleDecision].
+type ruleDecision struct {
+	rule *ruleIdentity
+	key  string
+	ask  Limit
+	cost int64
+	Decision
+}
+
+type ruleIdentity struct {
+	index       int
+	name, scope string
+}
+
+// Verdict returns what the outcome comes to.
+func (o *Outcome) Verdict() Verdict { return o.verdict }
+
+// Allowed reports whether the request may go on.
+func (o *Outcome) Allowed() bool { return o.verdict == Allowed }
+
+// Err returns what failed, nil if nothing did. An outcome may be allowed and
+// have an error, when a fallback or an open rule stood in for a failed backend.
+// It is for the operator: do not show its text to clients.
+func (o *Outcome) Err() error { return o.err }
+
+// Len returns the number of rules that applied to the request.
+func (o *Outcome) Len() int { return o.n }
+
+// At returns the decision of the i-th rule that applied, in the order of
+// [Config].Rules. It panics if i is not in [0, o.Len()).
+func (o *Outcome) At(i int) RuleDecision {
+	d := o.at(i)
+	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.ask, d.cost, d.Decision}
+}
+
+// RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait
+// among the decisions that stood in the way; [Never] if one of them never
+// yields.
+func (o *Outcome) RetryAfter() time.Duration {
+	var longest time.Duration
+	for i := range o.n {
+		if d := o.at(i); !d.Allowed {
+			longest = max(longest, d.RetryAfter)
+		}
+	}
+	return longest
+}
+
+// Delay returns how long an allowed request has to wait for its turn before it
+// goes on: the longest Delay among its decisions.
+func (o *Outcome) Delay() time.Duration {
+	if o.verdict != Allowed {
+		return 0
+	}
+	var longest time.Duration
+	for i := range o.n {
+		longest = max(longest, o.at(i).Delay)
+	}
+	return longest
+}
+
+// Binding returns the index, for [Outcome.At], of the decision that binds: a
+// denied one before an allowed one, among the denied the one with the longest
+// RetryAfter, then the one with the lowest Remaining, then the one with the
+// longest ResetAfter, then the first. It returns -1 if no rule was counted.
+func (o *Outcome) Binding() int {
+	binding := -1
+	for i := range o.n {
+		d := o.at(i)
+		if !d.Source.Counted() {
+			continue
+		}
+		if binding < 0 || d.binds(&o.at(binding).Decision) {
+			binding = i
+		}
+	}
+	return binding
+}
+
+// binds reports whether d comes before e in the order of [Outcome.Binding].
+func (d *Decision) binds(e *Decision) bool {
+	switch {
+	case d.Allowed != e.Allowed:
+		return !d.Allowed
+	case d.RetryAfter != e.RetryAfter:
+		return d.RetryAfter > e.RetryAfter
+	case d.Remaining != e.Remaining:
+		return d.Remaining < e.Remaining
+	default:
+		return d.ResetAfter > e.ResetAfter
+	}
+}
+
+func (o *Outcome) at(i int) *ruleDecision {
+	if uint(i) >= uint(o.n) {
+		panic("core: Outcome.At: index out of range")
+	}
+	if i < inlineDecisions {
+		return &o.first[i]
+	}
+	return &o.more[i-inlineDecisions]
+}
+
+// grow appends an empty decision and returns it.
+func (o *Outcome) grow() *ruleDecision {
+	o.n++
+	if o.n <= inlineDecisions {
+		return &o.first[o.n-1]
+	}
+	o.more = append(o.more, ruleDecision{})
+	return &o.more[o.n-1-inlineDecisions]
+}

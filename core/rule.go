@@ -1,0 +1,112 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Rule is a named limit and how to apply it to a request of type R.
+type Rule[R any] struct {
+	// Name appears in response headers and metrics: 1 to 64 printable ASCII
+	// characters, stable, nothing secret. Required, unique in its limiter.
+	Name string
+
+	// Scope keeps the keys of this rule apart from those of other rules on the
+	// same backend. Rules of equal scope, in one limiter or several, count
+	// together. "": Name. Two limiters that share a backend should choose
+	// their scopes on purpose.
+	Scope string
+
+	// Limit is what each key is held to. Required unless LimitFor is set.
+	Limit Limit
+
+	// LimitFor finds the limit of a request, for per-plan limits. nil: Limit.
+	LimitFor func(R) (Limit, error)
+
+	// Key finds who is counted. Required. See [ErrAbsent] and [When].
+	Key func(R) (string, error)
+
+	// Cost finds how many units a request takes. nil: 1.
+	Cost func(R) int64
+
+	// OnFailure says what happens when the backend fails. Zero: FallBack.
+	OnFailure Failure
+}
+
+// Failure is what a rule does when the backend cannot decide.
+type Failure uint8
+
+const (
+	// FallBack: the limiter's fallback backend decides, by the same limit or,
+	// with [Config].Instances, this instance's share of it.
+	FallBack Failure = iota
+	// FailOpen: the request is allowed and not counted.
+	FailOpen
+	// FailClosed: the request is answered 503 and takes nothing anywhere.
+	FailClosed
+)
+
+// errDoesNotApply is the answer of a key function made by [When] whose
+// predicate is false.
+var errDoesNotApply = errors.New("core: the rule does not apply to this request")
+
+// When makes a rule apply only to requests for which applies is true: it
+// returns a key function that is key for those and, for all others, leaves the
+// rule out of the outcome. If either argument is nil so is the result, which
+// [New] then reports.
+func When[R any](applies func(R) bool, key func(R) (string, error)) func(R) (string, error) {
+	if applies == nil || key == nil {
+		return nil
+	}
+	return func(r R) (string, error) {
+		if !applies(r) {
+			return "", errDoesNotApply
+		}
+		return key(r)
+	}
+}
+
+const maxNameLength = 64
+
+// validate reports every mistake in rule.
+func (rule *Rule[R]) validate() error {
+	var errs []error
+	if err := validateName(rule.Name); err != nil {
+		errs = append(errs, fmt.Errorf("name: %w", err))
+	}
+	if rule.Scope != "" {
+		if err := validateName(rule.Scope); err != nil {
+			errs = append(errs, fmt.Errorf("scope: %w", err))
+		}
+	}
+	if rule.Key == nil {
+		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs"))
+	}
+	switch {
+	case rule.LimitFor == nil:
+		if err := rule.Limit.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("limit: %w", err))
+		}
+	case rule.Limit != Limit{}:
+		errs = append(errs, errors.New("limit: both Limit and LimitFor are set: remove one"))
+	}
+	if rule.OnFailure > FailClosed {
+		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)", rule.OnFailure))
+	}
+	return errors.Join(errs...)
+}
+
+func validateName(s string) error {
+	if s == "" {
+		return errors.New("is empty")
+	}
+	if len(s) > maxNameLength {
+		return fmt.Errorf("must be at most %d characters (got %d)", maxNameLength, len(s))
+	}
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return fmt.Errorf("must be printable ASCII (got %q)", s)
+		}
+	}
+	return nil
+}
