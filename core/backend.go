@@ -36,7 +36,8 @@ type Backend interface {
 
 // Peeker is implemented by backends that can decide without taking.
 type Peeker interface {
-	// Peek sets out as Take would at this instant and takes nothing.
+	// Peek sets out as Take would at this instant, but takes nothing, so that
+	// Remaining is what there is without the charge.
 	Peek(ctx context.Context, charges []Charge, out []Decision) error
 }
 

@@ -173,9 +173,12 @@ func (l Limit) Share(n int) Limit {
 	if n < 2 {
 		return l
 	}
-	by := int64(n)
+	whole, by := l, int64(n)
 	l.rate.Units = ceilDiv(l.rate.Units, by)
 	l.burst = ceilDiv(l.burst, by)
+	if l.algorithm.isBucket() && l.burst > 1 && productExceeds(l.burst, whole.rate.Units, whole.burst, l.rate.Units) {
+		l.burst-- // rounding up must not make the share refill more slowly than the whole
+	}
 	return l
 }
 

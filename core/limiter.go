@@ -76,7 +76,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	}
 	n := len(l.rules)
 	l.scratch.New = func() any {
-		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), fallback: make([]int, n)}
+		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
 	}
 	return l, nil
 }

@@ -1,0 +1,131 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+var benchLimits = []core.Limit{
+	core.TokenBucket(core.PerSecond(1_000_000_000), 1_000_000_000),
+	core.LeakyBucket(core.PerMinute(1_000_000_000), 1_000_000_000),
+	core.LeakyQueue(core.PerSecond(1_000_000_000), 1_000_000_000),
+	core.FixedWindow(core.PerMinute(1_000_000_000)),
+	core.SlidingWindow(core.PerMinute(1_000_000_000)),
+}
+
+func BenchmarkHotKeyAllowed(b *testing.B) {
+	for _, limit := range benchLimits {
+		b.Run(limit.Algorithm().String(), func(b *testing.B) {
+			benchmarkHotKey(b, limit, true)
+		})
+	}
+}
+
+func BenchmarkHotKeyDenied(b *testing.B) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerHour(1), 1),
+		core.FixedWindow(core.PerDay(1)),
+		core.SlidingWindow(core.PerDay(1)),
+		core.SlidingLog(core.PerDay(1)),
+	} {
+		b.Run(limit.Algorithm().String(), func(b *testing.B) {
+			benchmarkHotKey(b, limit, false)
+		})
+	}
+}
+
+func benchmarkHotKey(b *testing.B, limit core.Limit, allowed bool) {
+	m := core.NewMemory(core.MemoryOptions{})
+	ctx := context.Background()
+	charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	out := make([]core.Decision, 1)
+	m.Take(ctx, charges, out)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := m.Take(ctx, charges, out); err != nil || out[0].Allowed != allowed {
+			b.Fatal(err, out[0])
+		}
+	}
+}
+
+func BenchmarkHotKeyParallel(b *testing.B) {
+	m := core.NewMemory(core.MemoryOptions{})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
+		out := make([]core.Decision, 1)
+		for pb.Next() {
+			m.Take(context.Background(), charges, out)
+		}
+	})
+}
+
+func BenchmarkThreeCharges(b *testing.B) {
+	m := core.NewMemory(core.MemoryOptions{})
+	charges := make([]core.Charge, 3)
+	for i := range charges {
+		charges[i] = core.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
+	}
+	out := make([]core.Decision, 3)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Take(context.Background(), charges, out)
+	}
+}
+
+func BenchmarkMillionKeys(b *testing.B) {
+	const n = 1_000_000
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)
+	}
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: n})
+	limit := core.TokenBucket(core.PerHour(10_000), 10_000)
+	charges := []core.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+	out := make([]core.Decision, 1)
+	for _, key := range keys {
+		charges[0].Key = key
+		m.Take(context.Background(), charges, out)
+	}
+	order := make([]uint32, 1<<20)
+	for i := range order {
+		order[i] = rand.Uint32N(n)
+	}
+	b.Run("uniform", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			charges[0].Key = keys[order[i&(1<<20-1)]]
+			m.Take(context.Background(), charges, out)
+		}
+	})
+	b.Run("uniform-parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			charges := []core.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+			out := make([]core.Decision, 1)
+			for i := rand.Int(); pb.Next(); i++ {
+				charges[0].Key = keys[order[i&(1<<20-1)]]
+				m.Take(context.Background(), charges, out)
+			}
+		})
+	})
+}
+
+func BenchmarkDecide(b *testing.B) {
+	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name:  "per-client",
+		Limit: core.SlidingWindow(core.Per(1_000_000_000, time.Minute)),
+		Key:   func(key string) (string, error) { return key, nil },
+	}}})
+	b.ReportAllocs()
+	for b.Loop() {
+		if o := limiter.Decide(context.Background(), "198.51.100.7"); !o.Allowed() {
+			b.Fatal(o.Err())
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package core
+
+// floor is the largest state that a shard ever displaced in one class, until
+// that is fresh: what a key that is not found may have used. A key starts from
+// it, so that being displaced never buys a fresh budget.
+type floor struct {
+	class *class
+	state state
+}
+
+// raiseFloorLocked makes the floor of the class of s at least s.
+func (sh *shard) raiseFloorLocked(s *state, now int64) {
+	k := sh.classes.get(s.class)
+	raised := *s
+	if k.algorithm == AlgorithmSlidingLog {
+		raised.a, raised.b = 0, packLog(s.logSum(), s.logSum())
+	}
+	kept := sh.floors[:0]
+	for _, f := range sh.floors {
+		switch {
+		case f.class == k:
+			raised = k.larger(f.state, raised)
+		case f.class.freshAt(&f.state) > now:
+			kept = append(kept, f)
+		}
+	}
+	clear(sh.floors[len(kept):])
+	sh.floors = append(kept, floor{k, raised})
+}
+
+// larger returns a state that, at every instant from now on, has at least as
+// much in use as either of a and b.
+func (t *terms) larger(a, b state) state {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		if a.at > b.at {
+			a, b = b, a
+		}
+		a = t.settleWindow(a, b.at).state
+		b.a, b.b = max(a.a, b.a), max(a.b, b.b)
+		return b
+	case AlgorithmSlidingLog:
+		sum := max(a.logSum(), b.logSum())
+		b.at, b.b = max(a.at, b.at), packLog(sum, sum)
+		return b
+	default: // the later end, seen from the later taking
+		if a.at > b.at {
+			a, b = b, a
+		}
+		a = t.settleBucket(a, b.at).state
+		if a.a > b.a || a.a == b.a && a.b > b.b {
+			b.a, b.b = a.a, a.b
+		}
+		return b
+	}
+}
+
+// floorLocked returns the state to assume, under the limit of k, for a key that
+// is not found: the largest of what was displaced in its scope.
+func (sh *shard) floorLocked(k *class, now int64) settled {
+	var largest state
+	found := false
+	for i := range sh.floors {
+		f := &sh.floors[i]
+		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
+			continue
+		}
+		s := k.convert(f.class.settleFloor(f.state, now), &f.class.terms)
+		if found {
+			largest = k.larger(largest, k.flatten(&s))
+		} else {
+			largest, found = k.flatten(&s), true
+		}
+	}
+	if !found {
+		return k.fresh(now)
+	}
+	return k.settle(largest, now, nil)
+}
+
+// flatten returns s as a state that needs no nodes.
+func (t *terms) flatten(s *settled) state {
+	if t.algorithm != AlgorithmSlidingLog {
+		return s.state
+	}
+	if s.log.taken > 0 {
+		return state{at: s.held, b: packLog(s.log.taken, s.log.taken)}
+	}
+	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
+}
+
+// settleFloor brings a floor to now. Unlike a key, a floor does not know at
+// which instants the clock is held: where the clock stepped back behind it,
+// buckets count the step as not yet drained, and windows are full.
+func (t *terms) settleFloor(s state, now int64) settled {
+	switch {
+	case now >= s.at:
+		return t.settle(s, now, nil)
+	case t.algorithm == AlgorithmSlidingLog:
+		return t.settle(s, now, nil)
+	case t.algorithm.isBucket():
+		s.a += s.at - now
+		s.at = now
+		return settled{state: s, held: now}
+	default:
+		s.a = max(s.a, t.max)
+		return settled{state: s, held: s.at}
+	}
+}

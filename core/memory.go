@@ -1,0 +1,261 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MemoryOptions are the options of [NewMemory]. The zero value is ready to use.
+type MemoryOptions struct {
+	// MaxKeys is how many keys may have live state before one displaces
+	// another. Each costs 39 bytes (64 below 8,192), allocated as the shards of
+	// the table come into use and never more. 0: 262,144 keys, 10 MiB.
+	MaxKeys int
+
+	// MaxLogEntries is how many takings the sliding logs of all keys may
+	// remember beyond the latest of each key, which is part of the key. Each
+	// costs 16 bytes, allocated as needed and then kept. 0: 1,048,576 entries,
+	// 16 MiB at most.
+	MaxLogEntries int
+
+	// Clock tells the time, for replaying the past. Tests do not need it: in a
+	// testing/synctest bubble the default follows the bubble's clock. Instants
+	// before 1970 count as 1970, those after 2255 as 2255.
+	// nil: the wall clock, looked at every 100ms and kept by the monotonic
+	// clock in between.
+	Clock func() time.Time
+}
+
+const (
+	defaultMaxKeys       = 1 << 18
+	defaultMaxLogEntries = 1 << 20
+	maxMaxKeys           = 1 << 30
+)
+
+// Memory is a [Backend] that keeps state in this process, in a fixed amount of
+// memory. It is safe for concurrent use, has no background goroutine and needs
+// no closing.
+//
+// Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
+// the one, among the few whose place it may take, whose state is fresh soonest.
+// What was displaced is remembered in a summary: a key that is not found starts
+// from the largest state displaced in its scope and part of the table. So a
+// flood of new keys may cause some early denial, and never buys anyone a unit
+// too many.
+//
+// Keys are told apart by a 64-bit hash with a secret seed.
+type Memory struct {
+	classes *classes
+	shards  []shard
+	shift   uint // of a hash, to the index of its shard
+	now     func() int64
+	clock   *clock // what now reads, nil if MemoryOptions.Clock was set
+
+	pending sync.Pool // of *[]pending
+	sweep   struct {
+		sync.Mutex
+		notBefore int64
+	}
+}
+
+// NewMemory returns an empty Memory. It panics if an option is negative or
+// MaxKeys is above 1,073,741,824.
+func NewMemory(options MemoryOptions) *Memory {
+	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
+	if maxKeys < 0 || maxKeys > maxMaxKeys {
+		panic(fmt.Sprintf("core: NewMemory: MaxKeys must be 0 to %d (got %d)", maxMaxKeys, maxKeys))
+	}
+	if maxLogEntries < 0 {
+		panic(fmt.Sprintf("core: NewMemory: MaxLogEntries must not be negative (got %d)", maxLogEntries))
+	}
+	if maxKeys == 0 {
+		maxKeys = defaultMaxKeys
+	}
+	if maxLogEntries == 0 {
+		maxLogEntries = defaultMaxLogEntries
+	}
+	count, size := layout(maxKeys)
+	m := &Memory{
+		classes: newClasses(),
+		shards:  make([]shard, count),
+		shift:   uint(64 - bits.Len(uint(count-1))),
+	}
+	budget := new(atomic.Int64)
+	budget.Store(int64(maxLogEntries))
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.classes = m.classes
+		sh.size = size
+		sh.nodes.budget = budget
+	}
+	if options.Clock != nil {
+		m.now = func() int64 { return clampInstant(options.Clock().UnixMicro()) }
+	} else {
+		m.clock = newClock()
+		m.now = m.clock.now
+	}
+	m.pending.New = func() any { return new([]pending) }
+	return m
+}
+
+func defaultMemory() Backend { return NewMemory(MemoryOptions{}) }
+
+// layout returns how many shards of how many buckets keep maxKeys keys. Keys
+// fall on shards by chance, so a shard has room for its share, six standard
+// deviations more, and the slack that a cuckoo table needs.
+func layout(maxKeys int) (shards int, buckets uint32) {
+	const keysPerShard = 8192
+	shards = 1
+	for shards < 256 && maxKeys/shards > 2*keysPerShard-1 {
+		shards *= 2
+	}
+	share := (maxKeys + shards - 1) / shards
+	places := share * 2
+	if share >= keysPerShard {
+		places = share * 119 / 100
+	}
+	return shards, max(2, uint32((places+bucketPlaces-1)/bucketPlaces))
+}
+
+// shardOf returns the shard of a hash.
+func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
+
+// Take implements [Backend].
+func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {
+	if len(charges) == 1 && len(out) == 1 {
+		return m.takeOne(&charges[0], &out[0], true)
+	}
+	return m.takeAll(charges, out, true)
+}
+
+// Peek implements [Peeker].
+func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error {
+	if len(charges) == 1 && len(out) == 1 {
+		return m.takeOne(&charges[0], &out[0], false)
+	}
+	return m.takeAll(charges, out, false)
+}
+
+// takeOne decides a single charge and takes it if it fits and taking is set.
+func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
+	k, err := m.classOf(ch)
+	if err != nil {
+		return err
+	}
+	now := m.now()
+	hash := m.classes.hash(k.mix, ch.Key)
+	sh := m.shardOf(hash)
+	sh.mu.Lock()
+	if k.retired.Load() {
+		sh.mu.Unlock()
+		return m.takeOne(ch, d, taking)
+	}
+	e := sh.findLocked(hash)
+	s := sh.settleLocked(e, k, now)
+	n := ch.Cost
+	allowed := k.fits(&s, n)
+	took := allowed && taking && n > 0
+	var delay time.Duration
+	if took {
+		delay = k.queued(&s, now)
+		k.take(&s, n)
+	}
+	k.describe(d, &s, n, allowed, now, &sh.nodes)
+	d.Delay = delay
+	if took {
+		sh.storeLocked(e, hash, k, &s, now)
+	}
+	sh.mu.Unlock()
+	return nil
+}
+
+// classOf returns the class of a charge and checks the charge.
+func (m *Memory) classOf(ch *Charge) (*class, error) {
+	if ch.Cost < 0 {
+		return nil, fmt.Errorf("core: memory: cost must not be negative (got %d)", ch.Cost)
+	}
+	k, err := m.classes.of(ch)
+	if err == errClassesFull {
+		if err = m.retireClasses(); err == nil {
+			k, err = m.classes.of(ch)
+		}
+		if err == errClassesFull {
+			err = errTooManyClasses
+		}
+	}
+	return k, err
+}
+
+// retireClasses looks at every state for classes that none is of, and frees
+// their ids. It does so at most once a second.
+func (m *Memory) retireClasses() error {
+	m.sweep.Lock()
+	defer m.sweep.Unlock()
+	now := m.now()
+	const pause = 1_000_000
+	if now < m.sweep.notBefore && now > m.sweep.notBefore-pause {
+		return nil
+	}
+	m.sweep.notBefore = now + pause
+	inUse := make([]bool, maxClasses+1)
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		for b := range sh.buckets {
+			for p := range sh.buckets[b] {
+				if e := &sh.buckets[b][p]; e.hash == 0 {
+					continue
+				} else if sh.spentLocked(e, now) {
+					sh.clearLocked(e)
+				} else {
+					inUse[e.class] = true
+				}
+			}
+		}
+		for _, f := range sh.floors {
+			inUse[f.class.id] = true
+		}
+	}
+	m.classes.retire(inUse)
+	return nil
+}
+
+// Reset implements [Resetter]. While more keys are live than MaxKeys, a key that
+// was reset may start from the summary of displaced keys instead of fresh.
+func (m *Memory) Reset(_ context.Context, scope, key string) error {
+	hash := m.classes.hash(m.classes.mix(scope), key)
+	sh := m.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.findLocked(hash); e != nil {
+		sh.clearLocked(e)
+	}
+	return nil
+}
+
+// Count implements [Counter]. It looks at every place, one shard at a time.
+func (m *Memory) Count(context.Context) (int, error) {
+	now := m.now()
+	live := 0
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		for b := range sh.buckets {
+			for p := range sh.buckets[b] {
+				if !sh.spentLocked(&sh.buckets[b][p], now) {
+					live++
+				}
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return live, nil
+}
+
+var errLengths = errors.New("core: memory: charges and decisions differ in length")

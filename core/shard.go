@@ -1,0 +1,221 @@
+package core
+
+import "sync"
+
+// entry is one place of the table: 32 bytes without pointers, so that the
+// garbage collector never looks at them.
+type entry struct {
+	hash uint64 // of scope and key; 0: the place is empty
+	state
+}
+
+const bucketPlaces = 4
+
+// placeBucket is four places in two neighbouring cache lines. A key may live
+// in either of two buckets: eight places.
+type placeBucket [bucketPlaces]entry
+
+// shard is a part of a [Memory] with a lock of its own: a cuckoo hash table of
+// fixed size whose entries turn into free space as they become fresh.
+type shard struct {
+	mu      sync.Mutex
+	classes *classes
+	buckets []placeBucket // at least 2, allocated at the first taking
+	size    uint32        // length of buckets
+	floors  []floor
+	nodes   logNodes
+	_       [32]byte // keeps two shards' locks out of one cache line
+}
+
+// homes returns the two buckets in which a key may live, never the same one.
+func (sh *shard) homes(hash uint64) (uint32, uint32) {
+	a := uint32(uint64(uint32(hash)) * uint64(sh.size) >> 32)
+	b := uint32(uint64(uint32(hash>>24)) * uint64(sh.size) >> 32)
+	if a == b {
+		if b++; b == sh.size {
+			b = 0
+		}
+	}
+	return a, b
+}
+
+// findLocked returns the entry of hash, nil if there is none.
+func (sh *shard) findLocked(hash uint64) *entry {
+	if sh.buckets == nil {
+		return nil
+	}
+	a, b := sh.homes(hash)
+	bucket := &sh.buckets[a]
+	for i := range bucket {
+		if bucket[i].hash == hash {
+			return &bucket[i]
+		}
+	}
+	bucket = &sh.buckets[b]
+	for i := range bucket {
+		if bucket[i].hash == hash {
+			return &bucket[i]
+		}
+	}
+	return nil
+}
+
+// settleLocked brings the state of a key to now under the limit of k: the state
+// stored in e or, if e is nil, what may have been displaced.
+func (sh *shard) settleLocked(e *entry, k *class, now int64) settled {
+	if e == nil {
+		if len(sh.floors) > 0 {
+			return sh.floorLocked(k, now)
+		}
+		return k.fresh(now)
+	}
+	if e.class == k.id {
+		return k.settle(e.state, now, &sh.nodes)
+	}
+	from := sh.classes.get(e.class)
+	return k.convert(from.settle(e.state, now, &sh.nodes), &from.terms)
+}
+
+// storeLocked writes s, to which units were just added, as the state of hash
+// under k. e is the entry of hash, nil if it has none.
+func (sh *shard) storeLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
+	if e == nil {
+		e = sh.claimLocked(hash, now)
+	}
+	s.class = k.id
+	next := s.state
+	if old := &e.state; e.hash == hash && old.class != k.id || k.algorithm == AlgorithmSlidingLog {
+		sh.releaseLocked(old, s.log.head)
+		if k.algorithm == AlgorithmSlidingLog {
+			next = sh.nodes.commit(s, old)
+		}
+	}
+	e.hash = hash
+	e.state = next
+}
+
+// releaseLocked frees the nodes of a state that is about to be overwritten, up
+// to the node end, if it is a log.
+func (sh *shard) releaseLocked(s *state, end uint32) {
+	if s.class != 0 && sh.classes.get(s.class).algorithm == AlgorithmSlidingLog {
+		sh.nodes.release(s, end)
+	}
+}
+
+// clearLocked empties a place.
+func (sh *shard) clearLocked(e *entry) {
+	sh.releaseLocked(&e.state, 0)
+	*e = entry{}
+}
+
+// spentLocked reports whether e holds nothing that counts: a place to use.
+func (sh *shard) spentLocked(e *entry, now int64) bool {
+	return e.hash == 0 || sh.classes.get(e.class).freshAt(&e.state) <= now
+}
+
+// claimLocked returns an empty place for a new key: a free one among its eight
+// or, by moving other keys to their second homes, one a few moves away. If
+// there is none the store is full, and the key soonest fresh among the eight
+// is displaced.
+func (sh *shard) claimLocked(hash uint64, now int64) *entry {
+	if sh.buckets == nil {
+		sh.buckets = make([]placeBucket, sh.size)
+	}
+	a, b := sh.homes(hash)
+	if e := sh.freePlaceLocked(a, now); e != nil {
+		return e
+	}
+	if e := sh.freePlaceLocked(b, now); e != nil {
+		return e
+	}
+	if e := sh.makeRoomLocked(a, b, now); e != nil {
+		return e
+	}
+	return sh.displaceLocked(a, b, now)
+}
+
+// freePlaceLocked returns an emptied place of a bucket, nil if all are taken.
+func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
+	places := &sh.buckets[bucket]
+	for i := range places {
+		if e := &places[i]; sh.spentLocked(e, now) {
+			sh.clearLocked(e)
+			return e
+		}
+	}
+	return nil
+}
+
+// searchWidth is how many buckets makeRoomLocked looks at. At the load that
+// MaxKeys stands for, three in ten buckets or more have a free place, so that
+// all of 64 being full has odds below 10⁻⁹; when the store really is full the
+// search costs a microsecond or two.
+const searchWidth = 64
+
+// makeRoomLocked searches breadth-first from buckets a and b for a chain of
+// moves, each of a key to its other home, that ends at a free place. It carries
+// them out and returns the place freed in a or b.
+func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
+	type step struct {
+		bucket uint32
+		parent uint8 // index of the step before
+		place  uint8 // place of the parent's bucket whose key moves here
+	}
+	var steps [searchWidth]step
+	steps[0], steps[1] = step{bucket: a}, step{bucket: b}
+	n := 2
+	for i := 0; i < n; i++ {
+		if i >= 2 {
+			if free := sh.freePlaceLocked(steps[i].bucket, now); free != nil {
+				for at := i; at >= 2; at = int(steps[at].parent) {
+					from := &sh.buckets[steps[steps[at].parent].bucket][steps[at].place]
+					*free, *from = *from, entry{}
+					free = from
+				}
+				return free
+			}
+		}
+		for place := range bucketPlaces {
+			if n == searchWidth {
+				break
+			}
+			other := sh.otherHome(sh.buckets[steps[i].bucket][place].hash, steps[i].bucket)
+			detour := other == a || other == b
+			for at := i; !detour && at >= 2; at = int(steps[at].parent) {
+				detour = steps[at].bucket == other // a chain must not move one place twice
+			}
+			if !detour {
+				steps[n] = step{other, uint8(i), uint8(place)}
+				n++
+			}
+		}
+	}
+	return nil
+}
+
+func (sh *shard) otherHome(hash uint64, home uint32) uint32 {
+	a, b := sh.homes(hash)
+	if home == a {
+		return b
+	}
+	return a
+}
+
+// displaceLocked evicts the key soonest fresh from buckets a and b, remembers
+// its state in the floor of its class, and returns its place.
+func (sh *shard) displaceLocked(a, b uint32, now int64) *entry {
+	var victim *entry
+	var soonest int64
+	for _, bucket := range [2]uint32{a, b} {
+		places := &sh.buckets[bucket]
+		for i := range places {
+			e := &places[i]
+			if at := sh.classes.get(e.class).freshAt(&e.state); victim == nil || at < soonest {
+				victim, soonest = e, at
+			}
+		}
+	}
+	sh.raiseFloorLocked(&victim.state, now)
+	sh.clearLocked(victim)
+	return victim
+}

@@ -1,0 +1,204 @@
+package core
+
+// state is what a key has used, in the form that its limit's algorithm reads:
+//
+//	            at                      a                          b
+//	buckets     instant of last taking  D, whole µs                D, fraction
+//	windows     start of the window     units in it                units in the one before
+//	sliding log instant of last taking  list of earlier takings    sum and last cost
+//
+// D is the time until the bucket is empty. Instants are microseconds since the
+// Unix epoch. A state without units is fresh, whatever else it says.
+type state struct {
+	at    int64
+	a     int64
+	b     uint32
+	class uint16 // which scope and limit it was written under
+}
+
+// settled is a state brought forward to an instant and ready to decide. It is
+// a value: nothing is written until units are taken.
+type settled struct {
+	state
+	held int64 // the instant, not before what the state holds it at
+	log  logView
+}
+
+// settle brings s, which t's limit wrote, to the instant now. A clock that
+// stepped back is held at s.at.
+func (t *terms) settle(s state, now int64, nodes *logNodes) settled {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		return t.settleWindow(s, now)
+	case AlgorithmSlidingLog:
+		return t.settleLog(s, now, nodes)
+	default:
+		return t.settleBucket(s, now)
+	}
+}
+
+// fresh is the settled state of a key that has used nothing.
+func (t *terms) fresh(now int64) settled {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		return settled{state: state{at: now - now%t.period}, held: now}
+	default:
+		return settled{state: state{at: now}, held: now}
+	}
+}
+
+// used returns the units in use: the maximum less what remains.
+func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
+
+// starting is the settled state of a key that has used n units, 0 < n ≤ max,
+// all of them at the instant now.
+func (t *terms) starting(n, now int64) settled {
+	s := t.fresh(now)
+	t.take(&s, n)
+	return s
+}
+
+// convert carries s, settled under the limit of from, over to t's limit.
+func (t *terms) convert(s settled, from *terms) settled {
+	if t.limit == from.limit {
+		return s
+	}
+	if t.algorithm == from.algorithm {
+		if t.algorithm.isBucket() {
+			if t.p == from.p && t.q == from.q {
+				s.holdTo(t.full)
+				return s
+			}
+		} else if t.period == from.period {
+			return s
+		}
+	}
+	used := min(from.used(&s), t.max)
+	if used == 0 {
+		return t.fresh(s.held)
+	}
+	return t.starting(used, s.held)
+}
+
+// fits reports whether n units, 0 ≤ n, fit now.
+func (t *terms) fits(s *settled, n int64) bool {
+	if n == 0 {
+		return true
+	}
+	if n > t.max {
+		return false
+	}
+	if t.algorithm.isBucket() {
+		return t.bucketFits(s, n)
+	}
+	return t.inUse(s)+n <= t.max
+}
+
+// take adds n units, which fit, to s.
+func (t *terms) take(s *settled, n int64) {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		s.a += n
+	case AlgorithmSlidingLog:
+		s.log.taken += n
+		s.at = s.held
+	default:
+		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
+		s.a, s.b = d.us, uint32(d.frac)
+		s.at = s.held
+	}
+}
+
+// remaining returns the largest cost that fits now.
+func (t *terms) remaining(s *settled) int64 {
+	if t.algorithm.isBucket() {
+		return t.bucketRemaining(s)
+	}
+	return max(0, t.max-t.inUse(s))
+}
+
+// inUse returns the units that a window or log counts now.
+func (t *terms) inUse(s *settled) int64 {
+	switch t.algorithm {
+	case AlgorithmFixedWindow:
+		return s.a
+	case AlgorithmSlidingWindow:
+		return t.weight(s) + s.a
+	default:
+		return s.log.sum + s.log.taken
+	}
+}
+
+// untilFits returns the least wait, from s.held, until n units fit, for n from
+// 1 to max that do not fit now.
+func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
+	switch t.algorithm {
+	case AlgorithmFixedWindow:
+		return s.at + t.period - s.held
+	case AlgorithmSlidingWindow:
+		return t.slidingUntilFits(s, n)
+	case AlgorithmSlidingLog:
+		return t.logUntilFits(s, n, nodes)
+	default:
+		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
+		return t.minus(d, t.full).ceil()
+	}
+}
+
+// freshAt returns the instant at which s equals a state that used nothing.
+func (t *terms) freshAt(s *state) int64 {
+	switch t.algorithm {
+	case AlgorithmFixedWindow:
+		if s.a > 0 {
+			return s.at + t.period
+		}
+		return s.at
+	case AlgorithmSlidingWindow:
+		switch {
+		case s.a > 0:
+			return s.at + 2*t.period
+		case s.b > 0:
+			return s.at + t.period
+		}
+		return s.at
+	case AlgorithmSlidingLog:
+		return s.at + t.period
+	default:
+		return s.at + span{s.a, int64(s.b)}.ceil()
+	}
+}
+
+// describe sets d to the decision on a charge of n units that left s behind,
+// allowed or not, its Delay aside. Waits count from now, which is before s.held while a clock
+// that stepped back is held.
+func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int64, nodes *logNodes) {
+	lag := s.held - now
+	remaining := t.remaining(s)
+	d.Allowed = allowed
+	d.Source = SourcePrimary
+	d.Remaining = remaining
+	d.RetryAfter = 0
+	d.At = now
+	d.ResetAfter = wait(max(0, t.freshAtSettled(s)-now))
+	switch {
+	case !allowed && n > t.max:
+		d.RetryAfter = Never
+		d.EffectiveWindow = Never
+	case !allowed:
+		d.RetryAfter = wait(lag + t.untilFits(s, n, nodes))
+		d.EffectiveWindow = d.RetryAfter
+	case t.algorithm == AlgorithmFixedWindow:
+		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
+	case remaining == 0:
+		d.EffectiveWindow = wait(lag + t.untilFits(s, 1, nodes))
+	default:
+		d.EffectiveWindow = wait(t.spread(remaining))
+	}
+}
+
+func (t *terms) freshAtSettled(s *settled) int64 {
+	if t.algorithm == AlgorithmSlidingLog && s.log.sum+s.log.taken == 0 {
+		return 0
+	}
+	return t.freshAt(&s.state)
+}

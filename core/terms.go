@@ -1,0 +1,85 @@
+package core
+
+import "time"
+
+// terms is a limit in the numbers that its arithmetic needs, computed once.
+type terms struct {
+	limit     Limit
+	algorithm Algorithm
+	max       int64 // the most units ever held
+	period    int64 // microseconds
+
+	// Buckets only. One unit drains in p/q microseconds, in lowest terms, which
+	// is whole + part/q.
+	p, q        int64
+	whole, part int64
+	full        span // what max units take to drain
+}
+
+// span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q,
+// where q belongs to the limit in hand.
+type span struct{ us, frac int64 }
+
+func termsOf(l Limit) terms {
+	t := terms{
+		limit:     l,
+		algorithm: l.algorithm,
+		max:       l.burst,
+		period:    l.rate.Period.Microseconds(),
+	}
+	if l.algorithm.isBucket() {
+		g := gcd(l.rate.Units, t.period)
+		t.p, t.q = t.period/g, l.rate.Units/g
+		t.whole, t.part = t.p/t.q, t.p%t.q
+		t.full = t.drain(t.max)
+	}
+	return t
+}
+
+// drain returns how long n units take to drain, 0 ≤ n ≤ max.
+func (t *terms) drain(n int64) span {
+	if t.part == 0 {
+		return span{n * t.whole, 0}
+	}
+	frac := n * t.part // below 10⁹·10⁹
+	return span{n*t.whole + frac/t.q, frac % t.q}
+}
+
+// plus returns a + b.
+func (t *terms) plus(a, b span) span {
+	s := span{a.us + b.us, a.frac + b.frac}
+	if s.frac >= t.q {
+		s.us++
+		s.frac -= t.q
+	}
+	return s
+}
+
+// minus returns a − b; its us is negative if b > a.
+func (t *terms) minus(a, b span) span {
+	s := span{a.us - b.us, a.frac - b.frac}
+	if s.frac < 0 {
+		s.us--
+		s.frac += t.q
+	}
+	return s
+}
+
+// ceil returns ⌈s⌉ in microseconds.
+func (s span) ceil() int64 {
+	if s.frac > 0 {
+		return s.us + 1
+	}
+	return s.us
+}
+
+// spread returns ⌈n·p/q⌉: the time over which n units are to be spread.
+func (t *terms) spread(n int64) int64 {
+	if t.algorithm.isBucket() {
+		return t.drain(n).ceil()
+	}
+	return muldivCeil(n, t.period, t.limit.rate.Units)
+}
+
+// wait converts whole microseconds.
+func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
