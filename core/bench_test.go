@@ -11,9 +11,9 @@ import (
 )
 
 var benchLimits = []core.Limit{
-	core.TokenBucket(core.PerSecond(1_000_000_000), 1_000_000_000),
+	core.TokenBucket(core.PerSecond(1_000_000), 1_000_000_000),
 	core.LeakyBucket(core.PerMinute(1_000_000_000), 1_000_000_000),
-	core.LeakyQueue(core.PerSecond(1_000_000_000), 1_000_000_000),
+	core.LeakyQueue(core.PerSecond(1_000_000), 1_000_000_000),
 	core.FixedWindow(core.PerMinute(1_000_000_000)),
 	core.SlidingWindow(core.PerMinute(1_000_000_000)),
 }

@@ -2,17 +2,13 @@ package core
 
 import "time"
 
-// settleBucket drains s up to now.
-func (t *terms) settleBucket(s state, now int64) settled {
-	if now <= s.at {
-		return settled{state: s, held: s.at}
-	}
-	s.a -= now - s.at
+// settleBucket drains s up to s.held.
+func (t *terms) settleBucket(s *settled) {
+	s.a -= s.held - s.at
 	if s.a < 0 {
 		s.a, s.b = 0, 0
 	}
-	s.at = now
-	return settled{state: s, held: now}
+	s.at = s.held
 }
 
 // holdTo lowers the level of a bucket to most.

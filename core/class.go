@@ -42,8 +42,9 @@ const maxClasses = 1<<16 - 1
 
 var errTooManyClasses = fmt.Errorf("core: memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxClasses)
 
-func newClasses() *classes {
-	return &classes{known: make(map[classKey]*class), scopeSeed: maphash.MakeSeed(), keySeed: maphash.MakeSeed()}
+func (c *classes) init() {
+	c.known = make(map[classKey]*class)
+	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
 }
 
 // classSlot picks the place of a class in recent, from what is at hand without
@@ -57,7 +58,7 @@ func classSlot(scope string, l *Limit) uint8 {
 // of returns the class of ch. errClassesFull asks the caller to sweep.
 func (c *classes) of(ch *Charge) (*class, error) {
 	slot := &c.recent[classSlot(ch.Scope, &ch.Limit)]
-	if k := slot.Load(); k != nil && k.limit == ch.Limit && k.scope == ch.Scope && !k.retired.Load() {
+	if k := slot.Load(); k != nil && k.limit == ch.Limit && k.scope == ch.Scope {
 		return k, nil
 	}
 	return c.intern(ch, slot)
@@ -131,5 +132,8 @@ func (c *classes) retire(inUse []bool) {
 			c.free = append(c.free, k.id)
 			delete(c.known, key)
 		}
+	}
+	for i := range c.recent {
+		c.recent[i].Store(nil)
 	}
 }

@@ -11,7 +11,9 @@ import (
 type clock struct {
 	base     time.Time    // where elapsed counts from
 	offset   atomic.Int64 // wall = elapsed + offset, nanoseconds
-	resyncAt atomic.Int64 // elapsed at which to look at the wall clock again
+	syncedAt atomic.Int64 // elapsed when the wall clock was last looked at
+
+	given func() time.Time // if not nil, the clock to read instead
 }
 
 const (
@@ -25,29 +27,52 @@ const (
 	maxInstant = 1<<53 - 1
 )
 
-func newClock() *clock {
-	c := &clock{base: time.Now()}
+func (c *clock) start(given func() time.Time) {
+	c.given = given
+	c.base = time.Now()
 	c.offset.Store(c.base.UnixNano())
-	c.resyncAt.Store(int64(resyncEvery))
-	return c
 }
 
 // now returns the instant.
 func (c *clock) now() int64 {
+	if c.given != nil {
+		return clampInstant(c.given().UnixMicro())
+	}
 	elapsed := int64(time.Since(c.base))
-	next := c.resyncAt.Load()
-	if elapsed >= next || elapsed < next-int64(resyncEvery) {
-		c.resync(elapsed)
+	if uint64(elapsed-c.syncedAt.Load()) >= uint64(resyncEvery) {
+		c.resync()
+		elapsed = int64(time.Since(c.base))
 	}
 	return clampInstant((elapsed + c.offset.Load()) / 1000)
 }
 
-func (c *clock) resync(elapsed int64) {
-	offset := time.Now().UnixNano() - elapsed
-	if d := offset - c.offset.Load(); d > int64(stepTolerance) || d < -int64(stepTolerance) {
-		c.offset.Store(offset)
+// resync looks at the wall clock and follows it if it has stepped. It believes
+// only a second look that agrees with the first, since a thread that is stopped
+// between reading one clock and the other sees a step where there is none.
+func (c *clock) resync() {
+	elapsed, offset := c.compare()
+	if old := c.offset.Load(); !near(offset, old) {
+		if _, again := c.compare(); near(again, offset) {
+			c.offset.Store(again)
+		}
 	}
-	c.resyncAt.Store(elapsed + int64(resyncEvery))
+	c.syncedAt.Store(elapsed)
 }
 
-func clampInstant(us int64) int64 { return min(max(us, 0), maxInstant) }
+// compare reads both clocks at once.
+func (c *clock) compare() (elapsed, offset int64) {
+	now := time.Now()
+	elapsed = int64(now.Sub(c.base))
+	return elapsed, now.UnixNano() - elapsed
+}
+
+func near(a, b int64) bool {
+	return a-b <= int64(stepTolerance) && b-a <= int64(stepTolerance)
+}
+
+func clampInstant(us int64) int64 {
+	if uint64(us) <= maxInstant {
+		return us
+	}
+	return min(max(us, 0), maxInstant)
+}

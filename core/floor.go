@@ -36,7 +36,7 @@ func (t *terms) larger(a, b state) state {
 		if a.at > b.at {
 			a, b = b, a
 		}
-		a = t.settleWindow(a, b.at).state
+		a = t.at(a, b.at)
 		b.a, b.b = max(a.a, b.a), max(a.b, b.b)
 		return b
 	case AlgorithmSlidingLog:
@@ -47,7 +47,7 @@ func (t *terms) larger(a, b state) state {
 		if a.at > b.at {
 			a, b = b, a
 		}
-		a = t.settleBucket(a, b.at).state
+		a = t.at(a, b.at)
 		if a.a > b.a || a.a == b.a && a.b > b.b {
 			b.a, b.b = a.a, a.b
 		}
@@ -55,9 +55,16 @@ func (t *terms) larger(a, b state) state {
 	}
 }
 
-// floorLocked returns the state to assume, under the limit of k, for a key that
+// at returns the state that a bucket's or window's comes to at the instant now.
+func (t *terms) at(old state, now int64) state {
+	var s settled
+	t.settle(&s, &old, now, nil)
+	return s.state
+}
+
+// floorLocked makes s the state to assume, under the limit of k, for a key that
 // is not found: the largest of what was displaced in its scope.
-func (sh *shard) floorLocked(k *class, now int64) settled {
+func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 	var largest state
 	found := false
 	for i := range sh.floors {
@@ -65,17 +72,19 @@ func (sh *shard) floorLocked(k *class, now int64) settled {
 		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
 			continue
 		}
-		s := k.convert(f.class.settleFloor(f.state, now), &f.class.terms)
+		f.class.settleFloor(s, f.state, now)
+		k.convert(s, &f.class.terms)
 		if found {
-			largest = k.larger(largest, k.flatten(&s))
+			largest = k.larger(largest, k.flatten(s))
 		} else {
-			largest, found = k.flatten(&s), true
+			largest, found = k.flatten(s), true
 		}
 	}
 	if !found {
-		return k.fresh(now)
+		k.fresh(s, now)
+		return
 	}
-	return k.settle(largest, now, nil)
+	k.settle(s, &largest, now, nil)
 }
 
 // flatten returns s as a state that needs no nodes.
@@ -89,21 +98,15 @@ func (t *terms) flatten(s *settled) state {
 	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
 }
 
-// settleFloor brings a floor to now. Unlike a key, a floor does not know at
+// settleFloor makes s what a floor comes to at now. Unlike a key, a floor does not know at
 // which instants the clock is held: where the clock stepped back behind it,
 // buckets count the step as not yet drained, and windows are full.
-func (t *terms) settleFloor(s state, now int64) settled {
-	switch {
-	case now >= s.at:
-		return t.settle(s, now, nil)
-	case t.algorithm == AlgorithmSlidingLog:
-		return t.settle(s, now, nil)
-	case t.algorithm.isBucket():
-		s.a += s.at - now
-		s.at = now
-		return settled{state: s, held: now}
-	default:
-		s.a = max(s.a, t.max)
-		return settled{state: s, held: s.at}
+func (t *terms) settleFloor(s *settled, f state, now int64) {
+	if now < f.at && t.algorithm.isBucket() {
+		f.a += f.at - now
+		f.at = now
+	} else if now < f.at && t.algorithm != AlgorithmSlidingLog {
+		f.a = max(f.a, t.max)
 	}
+	t.settle(s, &f, now, nil)
 }

@@ -23,21 +23,22 @@ func (s *state) logSum() int64       { return int64(s.b >> 16) }
 func (s *state) logLatest() int64    { return int64(s.b & 0xffff) }
 func packLog(sum, cost int64) uint32 { return uint32(sum)<<16 | uint32(cost) }
 
-func (t *terms) settleLog(s state, now int64, nodes *logNodes) settled {
-	held := max(now, s.at)
-	if s.b == 0 || held >= s.at+t.period {
-		return settled{state: state{at: held, class: s.class}, held: held}
+// settleLog leaves in s.log what still counts at s.held.
+func (t *terms) settleLog(s *settled, nodes *logNodes) {
+	if s.b == 0 || s.held >= s.at+t.period {
+		*s = settled{state: state{at: s.held}, held: s.held}
+		return
 	}
 	view := logView{head: s.logHead(), sum: s.logSum(), latest: s.logLatest(), latestAt: s.at}
 	for view.head != 0 {
 		node := nodes.at(view.head)
-		if held < node.at+t.period {
+		if s.held < node.at+t.period {
 			break
 		}
 		view.sum -= int64(node.cost)
 		view.head = node.next
 	}
-	return settled{state: s, held: held, log: view}
+	s.log = view
 }
 
 // logUntilFits finds the instant at which enough of the oldest have left. It

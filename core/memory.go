@@ -50,11 +50,10 @@ const (
 //
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {
-	classes *classes
+	classes classes
 	shards  []shard
 	shift   uint // of a hash, to the index of its shard
-	now     func() int64
-	clock   *clock // what now reads, nil if MemoryOptions.Clock was set
+	clock   clock
 
 	pending sync.Pool // of *[]pending
 	sweep   struct {
@@ -81,24 +80,19 @@ func NewMemory(options MemoryOptions) *Memory {
 	}
 	count, size := layout(maxKeys)
 	m := &Memory{
-		classes: newClasses(),
-		shards:  make([]shard, count),
-		shift:   uint(64 - bits.Len(uint(count-1))),
+		shards: make([]shard, count),
+		shift:  uint(64 - bits.Len(uint(count-1))),
 	}
+	m.classes.init()
 	budget := new(atomic.Int64)
 	budget.Store(int64(maxLogEntries))
 	for i := range m.shards {
 		sh := &m.shards[i]
-		sh.classes = m.classes
+		sh.classes = &m.classes
 		sh.size = size
 		sh.nodes.budget = budget
 	}
-	if options.Clock != nil {
-		m.now = func() int64 { return clampInstant(options.Clock().UnixMicro()) }
-	} else {
-		m.clock = newClock()
-		m.now = m.clock.now
-	}
+	m.clock.start(options.Clock)
 	m.pending.New = func() any { return new([]pending) }
 	return m
 }
@@ -143,21 +137,38 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 
 // takeOne decides a single charge and takes it if it fits and taking is set.
 func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
-	k, err := m.classOf(ch)
-	if err != nil {
-		return err
+	k := m.classes.recent[classSlot(ch.Scope, &ch.Limit)].Load()
+	if k == nil || ch.Cost < 0 || k.limit != ch.Limit || k.scope != ch.Scope {
+		var err error
+		if k, err = m.classOf(ch); err != nil {
+			return err
+		}
 	}
-	now := m.now()
 	hash := m.classes.hash(k.mix, ch.Key)
+	now := m.clock.now()
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	if k.retired.Load() {
 		sh.mu.Unlock()
 		return m.takeOne(ch, d, taking)
 	}
+	if k.bucket && ch.Cost <= k.max {
+		if e := sh.findLocked(hash); e != nil && e.class == k.id {
+			sh.chargeBucketLocked(&k.terms, &e.state, ch.Cost, now, taking, d)
+			return nil
+		}
+	}
+	sh.takeLocked(hash, k, ch.Cost, now, taking, d)
+	sh.mu.Unlock()
+	return nil
+}
+
+// takeLocked decides a charge of n units on hash under the limit of k, and takes
+// it if it fits and taking is set.
+func (sh *shard) takeLocked(hash uint64, k *class, n, now int64, taking bool, d *Decision) {
+	var s settled
 	e := sh.findLocked(hash)
-	s := sh.settleLocked(e, k, now)
-	n := ch.Cost
+	sh.settleLocked(&s, e, k, now)
 	allowed := k.fits(&s, n)
 	took := allowed && taking && n > 0
 	var delay time.Duration
@@ -170,8 +181,6 @@ func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
 	if took {
 		sh.storeLocked(e, hash, k, &s, now)
 	}
-	sh.mu.Unlock()
-	return nil
 }
 
 // classOf returns the class of a charge and checks the charge.
@@ -196,7 +205,7 @@ func (m *Memory) classOf(ch *Charge) (*class, error) {
 func (m *Memory) retireClasses() error {
 	m.sweep.Lock()
 	defer m.sweep.Unlock()
-	now := m.now()
+	now := m.clock.now()
 	const pause = 1_000_000
 	if now < m.sweep.notBefore && now > m.sweep.notBefore-pause {
 		return nil
@@ -241,7 +250,7 @@ func (m *Memory) Reset(_ context.Context, scope, key string) error {
 
 // Count implements [Counter]. It looks at every place, one shard at a time.
 func (m *Memory) Count(context.Context) (int, error) {
-	now := m.now()
+	now := m.clock.now()
 	live := 0
 	for i := range m.shards {
 		sh := &m.shards[i]

@@ -46,7 +46,7 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 		if err := m.identify(group, charges); err != nil {
 			return err
 		}
-		now := m.now()
+		now := m.clock.now()
 		m.lock(group)
 		if retired(group) {
 			m.unlock(group)
@@ -127,7 +127,7 @@ func (m *Memory) decideLocked(group []pending, charges []Charge, out []Decision,
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		p.state = sh.settleLocked(sh.findLocked(p.hash), p.class, now)
+		sh.settleLocked(&p.state, sh.findLocked(p.hash), p.class, now)
 		p.fits[enforced] = p.class.fits(&p.state, p.sum[enforced])
 		allowed = allowed && p.fits[enforced]
 	}

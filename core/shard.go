@@ -27,9 +27,13 @@ type shard struct {
 	_       [32]byte // keeps two shards' locks out of one cache line
 }
 
+func (sh *shard) firstHome(hash uint64) uint32 {
+	return uint32(uint64(uint32(hash)) * uint64(sh.size) >> 32)
+}
+
 // homes returns the two buckets in which a key may live, never the same one.
 func (sh *shard) homes(hash uint64) (uint32, uint32) {
-	a := uint32(uint64(uint32(hash)) * uint64(sh.size) >> 32)
+	a := sh.firstHome(hash)
 	b := uint32(uint64(uint32(hash>>24)) * uint64(sh.size) >> 32)
 	if a == b {
 		if b++; b == sh.size {
@@ -44,14 +48,14 @@ func (sh *shard) findLocked(hash uint64) *entry {
 	if sh.buckets == nil {
 		return nil
 	}
-	a, b := sh.homes(hash)
-	bucket := &sh.buckets[a]
+	bucket := &sh.buckets[sh.firstHome(hash)]
 	for i := range bucket {
 		if bucket[i].hash == hash {
 			return &bucket[i]
 		}
 	}
-	bucket = &sh.buckets[b]
+	_, second := sh.homes(hash)
+	bucket = &sh.buckets[second]
 	for i := range bucket {
 		if bucket[i].hash == hash {
 			return &bucket[i]
@@ -60,20 +64,21 @@ func (sh *shard) findLocked(hash uint64) *entry {
 	return nil
 }
 
-// settleLocked brings the state of a key to now under the limit of k: the state
-// stored in e or, if e is nil, what may have been displaced.
-func (sh *shard) settleLocked(e *entry, k *class, now int64) settled {
-	if e == nil {
-		if len(sh.floors) > 0 {
-			return sh.floorLocked(k, now)
-		}
-		return k.fresh(now)
+// settleLocked makes s what a key has used at now under the limit of k: by the
+// state stored in e or, if e is nil, by what may have been displaced.
+func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
+	switch {
+	case e == nil && len(sh.floors) == 0:
+		k.fresh(s, now)
+	case e == nil:
+		sh.floorLocked(s, k, now)
+	case e.class == k.id:
+		k.settle(s, &e.state, now, &sh.nodes)
+	default:
+		from := sh.classes.get(e.class)
+		from.settle(s, &e.state, now, &sh.nodes)
+		k.convert(s, &from.terms)
 	}
-	if e.class == k.id {
-		return k.settle(e.state, now, &sh.nodes)
-	}
-	from := sh.classes.get(e.class)
-	return k.convert(from.settle(e.state, now, &sh.nodes), &from.terms)
 }
 
 // storeLocked writes s, to which units were just added, as the state of hash

@@ -24,60 +24,52 @@ type settled struct {
 	log  logView
 }
 
-// settle brings s, which t's limit wrote, to the instant now. A clock that
-// stepped back is held at s.at.
-func (t *terms) settle(s state, now int64, nodes *logNodes) settled {
+// settle makes s what old, which t's limit wrote, comes to at the instant now.
+// A clock that stepped back is held at old.at.
+func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
+	s.state = *old
+	s.held = max(now, old.at)
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		return t.settleWindow(s, now)
+		t.settleWindow(s)
 	case AlgorithmSlidingLog:
-		return t.settleLog(s, now, nodes)
+		t.settleLog(s, nodes)
 	default:
-		return t.settleBucket(s, now)
+		t.settleBucket(s)
 	}
 }
 
-// fresh is the settled state of a key that has used nothing.
-func (t *terms) fresh(now int64) settled {
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		return settled{state: state{at: now - now%t.period}, held: now}
-	default:
-		return settled{state: state{at: now}, held: now}
+// fresh makes s the state, at the instant now, of a key that has used nothing.
+func (t *terms) fresh(s *settled, now int64) {
+	*s = settled{state: state{at: now}, held: now}
+	if t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmSlidingWindow {
+		s.at -= now % t.period
 	}
 }
 
 // used returns the units in use: the maximum less what remains.
 func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
 
-// starting is the settled state of a key that has used n units, 0 < n ≤ max,
-// all of them at the instant now.
-func (t *terms) starting(n, now int64) settled {
-	s := t.fresh(now)
-	t.take(&s, n)
-	return s
-}
-
 // convert carries s, settled under the limit of from, over to t's limit.
-func (t *terms) convert(s settled, from *terms) settled {
+func (t *terms) convert(s *settled, from *terms) {
 	if t.limit == from.limit {
-		return s
+		return
 	}
 	if t.algorithm == from.algorithm {
 		if t.algorithm.isBucket() {
 			if t.p == from.p && t.q == from.q {
 				s.holdTo(t.full)
-				return s
+				return
 			}
 		} else if t.period == from.period {
-			return s
+			return
 		}
 	}
-	used := min(from.used(&s), t.max)
-	if used == 0 {
-		return t.fresh(s.held)
+	used := min(from.used(s), t.max)
+	t.fresh(s, s.held)
+	if used > 0 {
+		t.take(s, used)
 	}
-	return t.starting(used, s.held)
 }
 
 // fits reports whether n units, 0 ≤ n, fit now.

@@ -6,6 +6,7 @@ import "time"
 type terms struct {
 	limit     Limit
 	algorithm Algorithm
+	bucket    bool
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 
@@ -24,6 +25,7 @@ func termsOf(l Limit) terms {
 	t := terms{
 		limit:     l,
 		algorithm: l.algorithm,
+		bucket:    l.algorithm.isBucket(),
 		max:       l.burst,
 		period:    l.rate.Period.Microseconds(),
 	}

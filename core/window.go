@@ -1,11 +1,10 @@
 package core
 
-// settleWindow moves s to the window that contains now.
-func (t *terms) settleWindow(s state, now int64) settled {
-	held := max(now, s.at)
-	e := held - s.at
+// settleWindow moves s to the window that contains s.held.
+func (t *terms) settleWindow(s *settled) {
+	e := s.held - s.at
 	if e < t.period {
-		return settled{state: s, held: held}
+		return
 	}
 	if e < 2*t.period && t.algorithm == AlgorithmSlidingWindow {
 		s.b = uint32(s.a)
@@ -13,8 +12,7 @@ func (t *terms) settleWindow(s state, now int64) settled {
 		s.b = 0
 	}
 	s.a = 0
-	s.at = held - held%t.period
-	return settled{state: s, held: held}
+	s.at = s.held - s.held%t.period
 }
 
 // weight returns what the units of the window before still count for:

@@ -1,0 +1,50 @@
+package core
+
+// chargeBucketLocked is settle, fits, take and describe in one, for a bucket
+// stored in s under t's own limit and n ≤ max. It changes s only if units are
+// taken, and unlocks sh before it works out the rest of d. Most decisions are
+// this one: keeping its numbers in registers takes a third off them.
+func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking bool, d *Decision) {
+	held := max(now, s.at)
+	us, frac := s.a-(held-s.at), int64(s.b)
+	if us < 0 {
+		us, frac = 0, 0
+	}
+	cost := span{t.whole, t.part}
+	if n != 1 {
+		cost = t.drain(n)
+	}
+	after := t.plus(span{us, frac}, cost)
+	allowed := n == 0 || after.us < t.full.us || after.us == t.full.us && after.frac <= t.full.frac
+	d.Delay = 0
+	if allowed && taking && n > 0 {
+		if t.algorithm == AlgorithmLeakyQueue && (us > 0 || frac > 0) {
+			d.Delay = wait(held - now + span{us, frac}.ceil())
+		}
+		us, frac = after.us, after.frac
+		s.at, s.a, s.b = held, us, uint32(frac)
+	}
+	sh.mu.Unlock()
+
+	lag := held - now
+	room := t.minus(t.full, span{us, frac})
+	d.Allowed = allowed
+	d.Source = SourcePrimary
+	d.RetryAfter = 0
+	d.ResetAfter = wait(lag + span{us, frac}.ceil())
+	d.At = now
+	if t.q == 1 {
+		d.Remaining = room.us / t.p
+		d.EffectiveWindow = wait(d.Remaining * t.p)
+	} else {
+		d.Remaining = muldivPlus(room.us, t.q, room.frac, t.p)
+		d.EffectiveWindow = wait(t.drain(d.Remaining).ceil())
+	}
+	if !allowed {
+		d.RetryAfter = wait(lag + t.minus(after, t.full).ceil())
+		d.EffectiveWindow = d.RetryAfter
+	} else if d.Remaining == 0 {
+		one := t.plus(span{us, frac}, span{t.whole, t.part})
+		d.EffectiveWindow = wait(lag + t.minus(one, t.full).ceil())
+	}
+}
