@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unique"
 )
 
 // scratch is what one decision needs besides its outcome, pooled.
@@ -17,25 +18,60 @@ type scratch struct {
 // Decide decides r against all rules as one atomic step and takes what it costs
 // if it is allowed. It never fails: what goes wrong is part of the outcome.
 func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
-	if ctx.Err() != nil {
-		o.verdict, o.err = Abandoned, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		o.verdict, o.err = Abandoned, err
 		return o
 	}
-	s := l.scratch.Get().(*scratch)
-	l.decide(ctx, r, s, &o)
-	clear(s.charges[:s.used])
-	s.used = 0
-	l.scratch.Put(s)
+	o.verdict = Allowed
+	if l.lone != nil {
+		l.decideLone(ctx, r, &o)
+	} else {
+		s := l.scratch.Get().(*scratch)
+		l.decide(ctx, r, s, &o)
+		s.reset()
+		l.scratch.Put(s)
+	}
 	if l.observe != nil && o.verdict != Abandoned {
 		l.observe(ctx, r, o)
 	}
 	return o
 }
 
+func (s *scratch) reset() {
+	clear(s.charges[:s.used])
+	s.used = 0
+}
+
+// decideLone is decide for one rule on a Memory. The two calls it makes let
+// nothing escape, so that it needs no scratch: a third of a decision saved.
+func (l *Limiter[R]) decideLone(ctx context.Context, r R, o *Outcome) {
+	var ch Charge
+	if applies, _ := l.ask(&l.rules[0], r, &ch, o); !applies {
+		return
+	}
+	d := &o.first[0].Decision
+	if err := l.lone.takeOne(&ch, d, true); err != nil {
+		s := l.scratch.Get().(*scratch)
+		s.charges[0], s.charged[0], s.used = ch, 0, 1
+		l.survive(ctx, err, s, o)
+		s.reset()
+		l.scratch.Put(s)
+	} else if !d.Allowed {
+		o.verdict = Denied
+	}
+}
+
 func (l *Limiter[R]) decide(ctx context.Context, r R, s *scratch, o *Outcome) {
-	o.verdict = Allowed
 	for i := range l.rules {
-		if !l.ask(&l.rules[i], r, s, o) {
+		ch := &s.charges[s.used]
+		charged, settled := l.ask(&l.rules[i], r, ch, o)
+		if charged {
+			s.charged[s.used] = o.Len() - 1
+			s.used++
+		} else {
+			*ch = Charge{}
+		}
+		if settled {
 			o.settle(SourceNotAsked, s)
 			return
 		}
@@ -80,81 +116,70 @@ func uncounted(source Source) Decision {
 	return Decision{Source: source, Allowed: true}
 }
 
-// fail records that a rule could not be applied, and returns whether the
-// request may still be allowed.
-func (o *Outcome) fail(d *ruleDecision, onFailure Failure, err error) bool {
-	if o.err == nil {
-		o.err = err
-	}
-	if onFailure == FailOpen {
-		d.Decision = uncounted(SourceOpen)
-		return true
-	}
-	d.Decision = uncounted(SourceClosed)
-	o.verdict = Unavailable
-	return false
-}
-
-// ask finds what rule charges r and adds it to s and o. It returns false if the
-// request is settled, because the rule could not be applied.
-func (l *Limiter[R]) ask(rule *compiledRule[R], r R, s *scratch, o *Outcome) bool {
-	ch := &s.charges[s.used]
+// ask finds what rule charges r and adds the rule to o. It reports whether there
+// is a charge to take, and whether the request is settled because the rule could
+// not be applied.
+func (l *Limiter[R]) ask(rule *compiledRule[R], r R, ch *Charge, o *Outcome) (charged, settled bool) {
 	ch.Scope, ch.Limit, ch.Cost = rule.scope, rule.Limit, 1
 	err := rule.charge(r, ch)
-	if err == errDoesNotApply {
-		return true
+	if err != nil && errors.Is(err, errDoesNotApply) {
+		return false, false
 	}
 	d := o.grow()
 	d.rule = &rule.ruleIdentity
-	if err != nil {
-		*ch = Charge{}
-		return o.fail(d, rule.OnFailure, fmt.Errorf("core: rule %q: %w", rule.name, err))
+	if err == nil {
+		d.key, d.limit, d.cost = ch.Key, rule.limit, ch.Cost
+		if rule.LimitFor != nil {
+			d.limit = unique.Make(ch.Limit)
+		}
+		return true, false
 	}
-	d.key, d.ask, d.cost = ch.Key, ch.Limit, ch.Cost
-	s.charged[s.used] = o.n - 1
-	s.used++
-	return true
+	o.err = errors.Join(o.err, fmt.Errorf("core: rule %q: %w", rule.name, err))
+	if rule.OnFailure == FailOpen {
+		d.Decision = uncounted(SourceOpen)
+		return false, false
+	}
+	d.Decision = uncounted(SourceClosed)
+	o.verdict = Unavailable
+	return false, true
 }
 
 // charge fills in what the functions of rule find in r. A panic in one of them
 // is an error like any other.
 func (rule *compiledRule[R]) charge(r R, ch *Charge) (err error) {
-	part := "key"
+	part, done := "key", false
 	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-		if err != nil && err != errDoesNotApply {
-			err = fmt.Errorf("%s: %w", part, err)
+		if !done {
+			err = fmt.Errorf("%s: panic: %v", part, recover())
 		}
 	}()
-	ch.Key, err = rule.Key(r)
-	if err != nil {
-		switch {
-		case errors.Is(err, ErrAbsent):
-			ch.Key = ""
-		case errors.Is(err, errDoesNotApply):
-			return errDoesNotApply
-		default:
-			return err
-		}
-	}
-	if rule.LimitFor != nil {
+	ch.Key, err = rule.find(r)
+	if err == nil && rule.LimitFor != nil {
 		part = "limit"
-		if ch.Limit, err = rule.LimitFor(r); err != nil {
-			return err
-		}
-		if err = ch.Limit.Validate(); err != nil {
-			return err
+		if ch.Limit, err = rule.LimitFor(r); err == nil {
+			err = ch.Limit.Validate()
 		}
 	}
-	if rule.Cost != nil {
+	if err == nil && rule.Cost != nil {
 		part = "cost"
 		if ch.Cost = rule.Cost(r); ch.Cost < 0 {
-			return fmt.Errorf("must not be negative (got %d)", ch.Cost)
+			err = fmt.Errorf("must not be negative (got %d)", ch.Cost)
 		}
 	}
-	return nil
+	done = true
+	if err == nil || errors.Is(err, errDoesNotApply) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", part, err)
+}
+
+// find calls rule.Key. A request without the key has the reserved key "".
+func (rule *compiledRule[R]) find(r R) (string, error) {
+	key, err := rule.Key(r)
+	if err != nil && errors.Is(err, ErrAbsent) {
+		return "", nil
+	}
+	return key, err
 }
 
 // take calls b.Take and turns a panic in it into an error.

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"unique"
 )
 
 // survive decides the charges of s after the backend failed with err, as the
@@ -73,7 +74,7 @@ func (l *Limiter[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	for i, at := range s.charged[:n] {
 		d := &s.decisions[i]
 		d.Source = SourceFallback
-		o.at(at).ask = s.charges[i].Limit
+		o.at(at).limit = unique.Make(s.charges[i].Limit)
 		o.answer(at, d)
 	}
 	return nil

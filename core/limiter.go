@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unique"
 )
 
 // Config is what a [Limiter] is made of. The zero value of every field but
@@ -40,6 +41,7 @@ type Limiter[R any] struct {
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
+	lone      *Memory   // the backend, if it is a Memory and there is one rule
 }
 
 type compiledRule[R any] struct {
@@ -72,9 +74,12 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		if scope == "" {
 			scope = rule.Name
 		}
-		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope}, rule})
+		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit)}, rule})
 	}
 	n := len(l.rules)
+	if n == 1 {
+		l.lone, _ = l.backend.(*Memory)
+	}
 	l.scratch.New = func() any {
 		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
 	}

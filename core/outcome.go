@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"time"
+	"unique"
+)
 
 // Verdict is what an [Outcome] comes to.
 type Verdict uint8
@@ -39,14 +42,14 @@ type RuleDecision struct {
 }
 
 // inlineDecisions is how many rules an Outcome holds without allocating.
-const inlineDecisions = 4
+const inlineDecisions = 3
 
 // Outcome is the answer to one request: the decision of every rule that
 // applied to it, and what they come to. The zero Outcome denies. An Outcome is
 // a value and may be kept; its methods take a pointer only because it is large.
 type Outcome struct {
 	verdict Verdict
-	n       int
+	n       int32
 	err     error
 	first   [inlineDecisions]ruleDecision
 	more    []ruleDecision
@@ -54,16 +57,17 @@ type Outcome struct {
 
 // ruleDecision is the compact form of a [RuleDecision].
 type ruleDecision struct {
-	rule *ruleIdentity
-	key  string
-	ask  Limit
-	cost int64
+	rule  *ruleIdentity
+	limit unique.Handle[Limit] // a pointer: Outcomes are cleared and copied for every request
+	key   string
+	cost  int64
 	Decision
 }
 
 type ruleIdentity struct {
 	index       int
 	name, scope string
+	limit       unique.Handle[Limit] // of Rule.Limit
 }
 
 // Verdict returns what the outcome comes to.
@@ -78,13 +82,13 @@ func (o *Outcome) Allowed() bool { return o.verdict == Allowed }
 func (o *Outcome) Err() error { return o.err }
 
 // Len returns the number of rules that applied to the request.
-func (o *Outcome) Len() int { return o.n }
+func (o *Outcome) Len() int { return int(o.n) }
 
 // At returns the decision of the i-th rule that applied, in the order of
 // [Config].Rules. It panics if i is not in [0, o.Len()).
 func (o *Outcome) At(i int) RuleDecision {
 	d := o.at(i)
-	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.ask, d.cost, d.Decision}
+	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.limit.Value(), d.cost, d.Decision}
 }
 
 // RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait
@@ -92,7 +96,7 @@ func (o *Outcome) At(i int) RuleDecision {
 // yields.
 func (o *Outcome) RetryAfter() time.Duration {
 	var longest time.Duration
-	for i := range o.n {
+	for i := range o.Len() {
 		if d := o.at(i); !d.Allowed {
 			longest = max(longest, d.RetryAfter)
 		}
@@ -107,7 +111,7 @@ func (o *Outcome) Delay() time.Duration {
 		return 0
 	}
 	var longest time.Duration
-	for i := range o.n {
+	for i := range o.Len() {
 		longest = max(longest, o.at(i).Delay)
 	}
 	return longest
@@ -119,7 +123,7 @@ func (o *Outcome) Delay() time.Duration {
 // longest ResetAfter, then the first. It returns -1 if no rule was counted.
 func (o *Outcome) Binding() int {
 	binding := -1
-	for i := range o.n {
+	for i := range o.Len() {
 		d := o.at(i)
 		if !d.Source.Counted() {
 			continue
@@ -146,7 +150,7 @@ func (d *Decision) binds(e *Decision) bool {
 }
 
 func (o *Outcome) at(i int) *ruleDecision {
-	if uint(i) >= uint(o.n) {
+	if uint(i) >= uint(o.Len()) {
 		panic("core: Outcome.At: index out of range")
 	}
 	if i < inlineDecisions {
