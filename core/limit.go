@@ -159,11 +159,16 @@ func (l Limit) Validate() error {
 	if l.algorithm.isBucket() {
 		if l.burst < 1 || l.burst > maxUnits {
 			errs = append(errs, fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst))
-		} else if len(errs) == 0 && productExceeds(l.burst, l.rate.Period.Microseconds(), l.rate.Units, maxBucketFill) {
+		} else if len(errs) == 0 && l.refillsTooSlowly() {
 			errs = append(errs, fmt.Errorf("a burst of %d at %d per %v takes over 100 years to refill: lower the burst or raise the rate", l.burst, l.rate.Units, l.rate.Period))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// refillsTooSlowly reports whether an empty bucket takes over 100 years to fill.
+func (l Limit) refillsTooSlowly() bool {
+	return productExceeds(l.burst, l.rate.Period.Microseconds(), l.rate.Units, maxBucketFill)
 }
 
 // Share returns l divided among n instances, rounded up: each of n processes
@@ -173,11 +178,11 @@ func (l Limit) Share(n int) Limit {
 	if n < 2 {
 		return l
 	}
-	whole, by := l, int64(n)
+	by := int64(n)
 	l.rate.Units = ceilDiv(l.rate.Units, by)
 	l.burst = ceilDiv(l.burst, by)
-	if l.algorithm.isBucket() && l.burst > 1 && productExceeds(l.burst, whole.rate.Units, whole.burst, l.rate.Units) {
-		l.burst-- // rounding up must not make the share refill more slowly than the whole
+	if l.algorithm.isBucket() && l.refillsTooSlowly() {
+		l.burst-- // rounded up, it would take a little over 100 years where the whole took just that
 	}
 	return l
 }

@@ -1,0 +1,39 @@
+// Package backendtest checks that a [core.Backend] keeps the contract: what
+// fits, what is taken, which waits are reported and what happens at the edges,
+// for every algorithm, under any concurrency, to the microsecond.
+//
+// An implementation runs the suite from a test of its own:
+//
+//	func TestMemoryKeepsTheContract(t *testing.T) {
+//		backendtest.Run(t, backendtest.Harness{
+//			Open: func(t testing.TB, now func() time.Time) core.Backend {
+//				return core.NewMemory(core.MemoryOptions{Clock: now})
+//			},
+//		})
+//	}
+//
+// Time is set by hand. The suite passes its clock to the backend, moves it
+// forward and back and never sleeps, so that nothing depends on how fast the
+// machine is.
+//
+// What is expected comes from two sources that share nothing with any backend:
+// tables of literal decisions, and [Exact], a backend that is slow, keeps
+// everything for ever, computes with rational numbers and follows the
+// definitions to the letter. A random run that disagrees with Exact is cut down
+// to the shortest sequence that still does, and printed.
+//
+// # What a backend is free to do
+//
+// State that has become fresh may be dropped at once, later or never: the suite
+// does not step the clock back past the instant at which a key became fresh and
+// then ask for that key. A call whose context has ended may be answered or
+// refused. A backend need not be a [core.Peeker], [core.Resetter] or
+// [core.Counter]; what it has, is checked. A wrapper is expected to answer
+// [errors.ErrUnsupported] for what its inside lacks.
+//
+// # What it proves, and what it cannot
+//
+// A deadlock shows as a test that does not end. Concurrent cases can only see
+// the interleavings that happen: run them with -race, and often. The suite has
+// tests of its own that hand it broken backends and demand that it notices.
+package backendtest

@@ -1,0 +1,177 @@
+package backendtest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// account is what state belongs to.
+type account struct{ scope, key string }
+
+// ledger is the usage of every key. A key without an entry is fresh.
+type ledger map[account]usage
+
+// take sets out to the decisions on charges when the clock says now, and
+// returns the accounts that change. It changes nothing itself.
+//
+// Charges that are enforced and name one account are one charge of their summed
+// cost, and are decided before any shadow; so are the shadows of one account,
+// on top of what the enforced charges take.
+func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (ledger, error) {
+	if err := validate(charges, out); err != nil {
+		return nil, err
+	}
+	enforced, shadows := sums(charges)
+	fits := true
+	for a, c := range enforced {
+		d, _ := decide(l[a], c, now, false)
+		fits = fits && d.Allowed
+	}
+	changes := ledger{}
+	decisions := [2]map[account]core.Decision{{}, {}}
+	for i, round := range []map[account]core.Charge{enforced, shadows} {
+		for a, c := range round {
+			found, changed := changes[a]
+			if !changed {
+				found = l[a]
+			}
+			d, after := decide(found, c, now, fits)
+			decisions[i][a] = d
+			if fits && d.Allowed && c.Cost > 0 {
+				changes[a] = after
+			}
+		}
+	}
+	for i, c := range charges {
+		round := 0
+		if c.Shadow {
+			round = 1
+		}
+		out[i] = decisions[round][account{c.Scope, c.Key}]
+	}
+	return changes, nil
+}
+
+// peek sets out to what take would: the same answers, and the numbers that
+// stand while nothing is taken.
+func (l ledger) peek(now int64, charges []core.Charge, out []core.Decision) error {
+	if _, err := l.take(now, charges, out); err != nil {
+		return err
+	}
+	for i, c := range charges {
+		c.Cost = 0
+		d, _ := decide(l[account{c.Scope, c.Key}], c, now, false)
+		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
+		if out[i].Allowed {
+			out[i].EffectiveWindow = d.EffectiveWindow
+		}
+	}
+	return nil
+}
+
+// live counts the accounts that are not fresh.
+func (l ledger) live(now int64) int {
+	n := 0
+	for _, u := range l {
+		if !u.isFresh(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// dropFresh forgets what is fresh, as a backend may.
+func (l ledger) dropFresh(now int64) {
+	for a, u := range l {
+		if u.isFresh(now) {
+			delete(l, a)
+		}
+	}
+}
+
+// decide is the decision on one charge that finds u when the clock says now,
+// and the usage after it. Units are taken only if taking.
+func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usage) {
+	found, x := u.under(c.Limit, now)
+	most := c.Limit.Burst()
+	step := x - now // how far the clock has stepped back: waits are longer by it
+	d := core.Decision{At: now}
+	d.Allowed = c.Cost == 0 || c.Cost <= most && found.inUse(x)+c.Cost <= most
+	after := found
+	if d.Allowed && taking && c.Cost > 0 {
+		after = found.plus(x, c.Cost)
+		if c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+			d.Delay = duration(step + found.drainTime(found.levelAt(x)))
+		}
+	}
+	d.Remaining = max(0, most-after.inUse(x))
+	if !after.isFresh(now) {
+		d.ResetAfter = duration(after.freshAt() - now)
+	}
+	switch {
+	case c.Cost > most:
+		d.RetryAfter = core.Never
+	case !d.Allowed:
+		d.RetryAfter = duration(step + found.wait(x, c.Cost))
+	}
+	switch {
+	case !d.Allowed:
+		d.EffectiveWindow = d.RetryAfter
+	case c.Limit.Algorithm() == core.AlgorithmFixedWindow:
+		d.EffectiveWindow = duration(windowStart(x, c.Limit) + micros(c.Limit) - now)
+	case d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.wait(x, 1))
+	default:
+		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, c.Limit.Rate().Units, micros(c.Limit))))
+	}
+	return d, after
+}
+
+// sums merges the charges of each account: those enforced and those in shadow.
+func sums(charges []core.Charge) (enforced, shadows map[account]core.Charge) {
+	enforced, shadows = map[account]core.Charge{}, map[account]core.Charge{}
+	for _, c := range charges {
+		round := enforced
+		if c.Shadow {
+			round = shadows
+		}
+		a := account{c.Scope, c.Key}
+		cost := new(big.Int).Add(big.NewInt(round[a].Cost), big.NewInt(c.Cost))
+		c.Cost = math.MaxInt64 // above every maximum
+		if cost.IsInt64() {
+			c.Cost = cost.Int64()
+		}
+		round[a] = c
+	}
+	return enforced, shadows
+}
+
+// validate returns the mistake in a call, if there is one.
+func validate(charges []core.Charge, out []core.Decision) error {
+	if len(charges) != len(out) {
+		return fmt.Errorf("backendtest: %d charges, room for %d decisions", len(charges), len(out))
+	}
+	limits := map[account]core.Limit{}
+	for i, c := range charges {
+		if err := c.Limit.Validate(); err != nil {
+			return fmt.Errorf("backendtest: charge %d: %w", i, err)
+		}
+		if c.Cost < 0 {
+			return fmt.Errorf("backendtest: charge %d: cost must not be negative (got %d)", i, c.Cost)
+		}
+		a := account{c.Scope, c.Key}
+		if other, named := limits[a]; named && other != c.Limit {
+			return errors.New("backendtest: one key is charged under two limits at once")
+		}
+		limits[a] = c.Limit
+	}
+	return nil
+}
+
+// duration is n microseconds.
+func duration(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

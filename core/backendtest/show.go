@@ -1,0 +1,106 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// dirty returns n decisions with rubbish in every field, as a caller that
+// reuses its space has them: a backend must set them all.
+func dirty(n int) []core.Decision {
+	out := make([]core.Decision, n)
+	for i := range out {
+		out[i] = core.Decision{
+			Allowed: i%2 == 0, Source: core.SourceClosed, Remaining: -7, RetryAfter: -7, ResetAfter: -7,
+			EffectiveWindow: -7, Delay: -7, At: -7,
+		}
+	}
+	return out
+}
+
+// diff is "" if got equals want; otherwise it shows both, charge by charge.
+func diff(charges []core.Charge, got, want []core.Decision) string {
+	var b strings.Builder
+	for i := range want {
+		if got[i] != want[i] {
+			fmt.Fprintf(&b, "  %s\n    got  %s\n    want %s\n    (%s)\n", show(charges[i]), showDecision(got[i]), showDecision(want[i]), fields(got[i], want[i]))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// fields names the fields in which a and b differ, and by how much.
+func fields(a, b core.Decision) string {
+	var names []string
+	add := func(name string, differ bool, by any) {
+		if differ {
+			names = append(names, fmt.Sprintf("%s differs by %v", name, by))
+		}
+	}
+	add("Allowed", a.Allowed != b.Allowed, a.Allowed)
+	add("Source", a.Source != b.Source, a.Source)
+	add("Remaining", a.Remaining != b.Remaining, a.Remaining-b.Remaining)
+	add("RetryAfter", a.RetryAfter != b.RetryAfter, a.RetryAfter-b.RetryAfter)
+	add("ResetAfter", a.ResetAfter != b.ResetAfter, a.ResetAfter-b.ResetAfter)
+	add("EffectiveWindow", a.EffectiveWindow != b.EffectiveWindow, a.EffectiveWindow-b.EffectiveWindow)
+	add("Delay", a.Delay != b.Delay, a.Delay-b.Delay)
+	add("At", a.At != b.At, fmt.Sprintf("%dµs", a.At-b.At))
+	return strings.Join(names, ", ")
+}
+
+// show is a charge in one line.
+func show(c core.Charge) string {
+	shadow := ""
+	if c.Shadow {
+		shadow = " in shadow"
+	}
+	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope), shorten(c.Key), shadow)
+}
+
+func showLimit(l core.Limit) string {
+	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)
+	if isBucket(l) {
+		s += fmt.Sprintf(" burst %d", l.Burst())
+	}
+	return s
+}
+
+func showDecision(d core.Decision) string {
+	verdict := "denied "
+	if d.Allowed {
+		verdict = "allowed"
+	}
+	s := fmt.Sprintf("%s remaining %d, retry %s, reset %s, window %s, delay %s, at %d",
+		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(d.Delay), d.At)
+	if d.Source != core.SourcePrimary {
+		s += ", source " + d.Source.String()
+	}
+	return s
+}
+
+func wait(d time.Duration) string {
+	if d == core.Never {
+		return "never"
+	}
+	return d.String()
+}
+
+// shorten quotes s, and cuts it where it is long.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return fmt.Sprintf("%q... (%d bytes)", s[:40], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// instant shows microseconds since the Unix epoch as a time of day.
+func instant(micros int64) string {
+	if micros < 0 || micros == math.MaxInt64 {
+		return fmt.Sprint(micros)
+	}
+	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z")
+}

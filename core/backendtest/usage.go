@@ -1,0 +1,229 @@
+package backendtest
+
+import (
+	"math/big"
+
+	"github.com/weir-go/weir/core"
+)
+
+// usage is what one key has in use, as the definitions have it (DESIGN 5, the
+// table of algorithms). Instants are microseconds since the Unix epoch. A usage
+// is never changed: taking makes a new one. The zero usage is fresh.
+type usage struct {
+	limit core.Limit
+
+	// at is the instant before which time does not go for this key, whatever
+	// the clock says. Buckets: when level was true, the last taking. Windows:
+	// the start of the window that curr counts in. Log: the last taking.
+	at int64
+
+	level      *big.Rat // buckets: units in use at at
+	curr, prev int64    // windows: units taken in the window of at, and in the one before it
+	takings    []taking // log, oldest first
+}
+
+// taking is an entry of the sliding log.
+type taking struct{ at, units int64 }
+
+// inUse is how many whole units cannot be had at instant x, which is not before
+// u.at, if nothing is taken until then. n units fit if inUse + n is at most the
+// maximum. It never grows with x.
+func (u usage) inUse(x int64) int64 {
+	switch u.limit.Algorithm() {
+	case core.AlgorithmFixedWindow:
+		if windowStart(x, u.limit) == u.at {
+			return u.curr
+		}
+		return 0
+	case core.AlgorithmSlidingWindow:
+		p := micros(u.limit)
+		start := windowStart(x, u.limit)
+		switch start {
+		case u.at:
+			return floor(ratio(u.prev, p, p-(x-start))) + u.curr
+		case u.at + p:
+			return floor(ratio(u.curr, p, p-(x-start)))
+		}
+		return 0
+	case core.AlgorithmSlidingLog:
+		sum := int64(0)
+		for _, t := range u.takings {
+			if x < t.at+micros(u.limit) {
+				sum += t.units
+			}
+		}
+		return sum
+	}
+	if !isBucket(u.limit) {
+		return 0 // the zero usage
+	}
+	return ceil(u.levelAt(x))
+}
+
+// levelAt is the level of a bucket at instant x.
+func (u usage) levelAt(x int64) *big.Rat {
+	drained := ratio(u.limit.Rate().Units, micros(u.limit), x-u.at)
+	level := new(big.Rat).Sub(u.level, drained)
+	if level.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return level
+}
+
+// freshAt is the first instant at which u equals the usage of a key that was
+// never charged.
+func (u usage) freshAt() int64 {
+	switch p := micros(u.limit); {
+	case isBucket(u.limit):
+		return u.at + u.drainTime(u.level)
+	case u.limit.Algorithm() == core.AlgorithmSlidingLog && len(u.takings) > 0:
+		return u.takings[len(u.takings)-1].at + p
+	case u.limit.Algorithm() == core.AlgorithmFixedWindow && u.curr > 0:
+		return u.at + p
+	case u.limit.Algorithm() == core.AlgorithmSlidingWindow && u.curr > 0:
+		return u.at + 2*p
+	case u.limit.Algorithm() == core.AlgorithmSlidingWindow && u.prev > 0:
+		return u.at + p
+	}
+	return u.at
+}
+
+// isFresh reports whether u equals fresh usage when the clock says now.
+func (u usage) isFresh(now int64) bool {
+	return u.limit == core.Limit{} || max(now, u.at) >= u.freshAt()
+}
+
+// plus is u after n units were taken at instant x, which is not before u.at.
+func (u usage) plus(x, n int64) usage {
+	after := usage{limit: u.limit, at: x}
+	switch u.limit.Algorithm() {
+	case core.AlgorithmFixedWindow, core.AlgorithmSlidingWindow:
+		after.at = windowStart(x, u.limit)
+		switch after.at {
+		case u.at:
+			after.curr, after.prev = u.curr, u.prev
+		case u.at + micros(u.limit):
+			after.prev = u.curr
+		}
+		after.curr += n
+	case core.AlgorithmSlidingLog:
+		for _, t := range u.takings {
+			if x < t.at+micros(u.limit) {
+				after.takings = append(after.takings, t)
+			}
+		}
+		after.takings = append(after.takings, taking{x, n})
+	default:
+		after.level = new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n))
+	}
+	return after
+}
+
+// wait is the least d at which n units, at most the maximum, fit at x+d if
+// nothing is taken until then; they do not fit at x.
+func (u usage) wait(x, n int64) int64 {
+	most := u.limit.Burst()
+	if isBucket(u.limit) {
+		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-most))
+		return u.drainTime(tooMuch)
+	}
+	denied, allowed := int64(0), u.freshAt()-x
+	for allowed-denied > 1 {
+		middle := denied + (allowed-denied)/2
+		if u.inUse(x+middle)+n <= most {
+			allowed = middle
+		} else {
+			denied = middle
+		}
+	}
+	return allowed
+}
+
+// drainTime is how many microseconds it takes a bucket to drain units.
+func (u usage) drainTime(units *big.Rat) int64 {
+	perUnit := big.NewRat(micros(u.limit), u.limit.Rate().Units)
+	return ceil(perUnit.Mul(perUnit, units))
+}
+
+// fresh is the usage of a key that was never charged, under limit.
+func fresh(limit core.Limit, now int64) usage {
+	u := usage{limit: limit, at: now}
+	switch {
+	case isBucket(limit):
+		u.level = new(big.Rat)
+	case limit.Algorithm() != core.AlgorithmSlidingLog:
+		u.at = windowStart(now, limit)
+	}
+	return u
+}
+
+// under is u as a charge of limit finds it when the clock says now, and the
+// instant at which that charge is decided: now, or later if the clock has
+// stepped back (DESIGN 5, "Changing a limit under live state").
+func (u usage) under(limit core.Limit, now int64) (usage, int64) {
+	if u.isFresh(now) {
+		return fresh(limit, now), now
+	}
+	x := max(now, u.at)
+	found := u
+	found.limit = limit
+	switch {
+	case u.limit == limit:
+	case !sameCounting(u.limit, limit):
+		inUse := min(u.inUse(x), u.limit.Burst(), limit.Burst())
+		if inUse == 0 {
+			return fresh(limit, now), now
+		}
+		found = fresh(limit, x).plus(x, inUse)
+	case isBucket(limit):
+		if most := new(big.Rat).SetInt64(limit.Burst()); u.level.Cmp(most) > 0 {
+			found.level = most
+		}
+	}
+	if found.isFresh(now) {
+		return fresh(limit, now), now
+	}
+	return found, x
+}
+
+// sameCounting reports whether usage under a carries over to b as it is.
+func sameCounting(a, b core.Limit) bool {
+	if a.Algorithm() != b.Algorithm() {
+		return false
+	}
+	if isBucket(a) {
+		return big.NewRat(a.Rate().Units, micros(a)).Cmp(big.NewRat(b.Rate().Units, micros(b))) == 0
+	}
+	return micros(a) == micros(b)
+}
+
+func isBucket(l core.Limit) bool {
+	switch l.Algorithm() {
+	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+		return true
+	}
+	return false
+}
+
+// micros is the period of l in microseconds.
+func micros(l core.Limit) int64 { return l.Rate().Period.Microseconds() }
+
+// windowStart is the start of the window of l that x is in: a whole multiple of
+// the period since the Unix epoch.
+func windowStart(x int64, l core.Limit) int64 {
+	return x - x%micros(l) // no instant of this suite is before the epoch
+}
+
+// ratio is a / b * c.
+func ratio(a, b, c int64) *big.Rat {
+	r := big.NewRat(a, b)
+	return r.Mul(r, new(big.Rat).SetInt64(c))
+}
+
+func floor(r *big.Rat) int64 {
+	return new(big.Int).Div(r.Num(), r.Denom()).Int64() // Euclidean, and Denom is positive: rounds down
+}
+
+func ceil(r *big.Rat) int64 {
+	return -floor(new(big.Rat).Neg(r))
+}

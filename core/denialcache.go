@@ -1,0 +1,218 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// DenialCacheOptions are the options of [NewDenialCache]. The zero value is
+// ready to use.
+type DenialCacheOptions struct {
+	// MaxEntries is how many denials are remembered; a new one then replaces
+	// the one that ends soonest among the few whose place it may take. Each
+	// costs 122 bytes, allocated at once. 0: 16,384, 2 MiB.
+	MaxEntries int
+
+	// MaxAge is how long a denial is believed at most, so that a reset or a
+	// changed limit elsewhere is soon seen. 0: 10s.
+	MaxAge time.Duration
+}
+
+// DenialCache is a [Backend] in front of another that answers a charge it has
+// seen denied without asking again, until the denial's RetryAfter has passed:
+// what a client that hammers on costs is then a look at local memory. It pays
+// off where the inner backend is far away, such as Redis.
+//
+// A denial is good for the very scope, key, limit and cost it was about, and
+// from the moment the question was sent. Charges with a cost of 0, and shadow
+// charges, always go through. Waits count down. When the cache answers one
+// charge of a request, the others are marked [SourceNotAsked].
+type DenialCache struct {
+	inner  Backend
+	maxAge int64 // microseconds
+	base   time.Time
+	sets   []denialSet
+
+	scopeSeed, keySeed maphash.Seed
+}
+
+const denialWays = 4
+
+type denialSet struct {
+	mu      sync.Mutex
+	denials [denialWays]denial
+}
+
+// denial is a remembered decision. Instants are microseconds since base.
+type denial struct {
+	hash  uint64 // of scope and key; 0: empty
+	limit Limit
+	cost  int64
+	sent  int64
+	until int64
+	Decision
+}
+
+// NewDenialCache returns a cache in front of inner. It panics if inner is nil or
+// an option is negative.
+func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
+	if inner == nil {
+		panic("core: NewDenialCache: the inner backend is nil")
+	}
+	if options.MaxEntries < 0 || options.MaxAge < 0 {
+		panic(fmt.Sprintf("core: NewDenialCache: options must not be negative (got %+v)", options))
+	}
+	if options.MaxEntries == 0 {
+		options.MaxEntries = 1 << 14
+	}
+	if options.MaxAge == 0 {
+		options.MaxAge = 10 * time.Second
+	}
+	return &DenialCache{
+		inner:  inner,
+		maxAge: options.MaxAge.Microseconds(),
+		base:   time.Now(),
+		sets:   make([]denialSet, (options.MaxEntries+denialWays-1)/denialWays),
+
+		scopeSeed: maphash.MakeSeed(),
+		keySeed:   maphash.MakeSeed(),
+	}
+}
+
+// Take implements [Backend].
+func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision) error {
+	if len(charges) != len(out) {
+		return errCacheLengths
+	}
+	sent := c.now()
+	if c.recallAny(charges, out, sent) {
+		return nil
+	}
+	if err := c.inner.Take(ctx, charges, out); err != nil {
+		return err
+	}
+	for i := range out {
+		if !out[i].Allowed && cacheable(charges, i) {
+			c.remember(&charges[i], &out[i], sent)
+		}
+	}
+	return nil
+}
+
+// recallAny answers charges if one of them is known to be denied.
+func (c *DenialCache) recallAny(charges []Charge, out []Decision, now int64) bool {
+	denied := false
+	for i := range charges {
+		if cacheable(charges, i) && c.recall(&charges[i], &out[i], now) {
+			denied = true
+		} else {
+			out[i] = uncounted(SourceNotAsked)
+		}
+	}
+	return denied
+}
+
+// cacheable reports whether the decision on charges[i] alone stands in the way
+// of the others and is about that charge only.
+func cacheable(charges []Charge, i int) bool {
+	ch := &charges[i]
+	if ch.Cost <= 0 || ch.Shadow {
+		return false
+	}
+	for j := range charges {
+		if j != i && charges[j].Key == ch.Key && charges[j].Scope == ch.Scope {
+			return false
+		}
+	}
+	return true
+}
+
+// recall sets out to the denial remembered for ch, as it stands now.
+func (c *DenialCache) recall(ch *Charge, out *Decision, now int64) bool {
+	hash := c.hash(ch.Scope, ch.Key)
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	for i := range set.denials {
+		d := &set.denials[i]
+		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit && now < d.until {
+			*out = d.after(now - d.sent)
+			return true
+		}
+	}
+	return false
+}
+
+// after returns the decision as it stands us microseconds later.
+func (d *denial) after(us int64) Decision {
+	later := d.Decision
+	later.Source = SourceDenialCache
+	later.At += us
+	later.ResetAfter = max(0, later.ResetAfter-wait(us))
+	if later.RetryAfter != Never {
+		later.RetryAfter -= wait(us)
+		later.EffectiveWindow = later.RetryAfter
+	}
+	return later
+}
+
+// remember keeps the denial of ch, asked for at the instant sent.
+func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
+	hash := c.hash(ch.Scope, ch.Key)
+	until := sent + min(d.RetryAfter.Microseconds(), c.maxAge)
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	place := &set.denials[0]
+	for i := range set.denials {
+		old := &set.denials[i]
+		if old.hash == hash && old.cost == ch.Cost && old.limit == ch.Limit {
+			place = old
+			break
+		}
+		if old.until < place.until {
+			place = old
+		}
+	}
+	*place = denial{hash, ch.Limit, ch.Cost, sent, until, *d}
+}
+
+// Peek implements [Peeker] if the inner backend does.
+func (c *DenialCache) Peek(ctx context.Context, charges []Charge, out []Decision) error {
+	return Peek(ctx, c.inner, charges, out)
+}
+
+// Reset implements [Resetter] if the inner backend does.
+func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
+	hash := c.hash(scope, key)
+	defer func() { // last, so that a denial that came in meanwhile is forgotten too
+		set := c.set(hash)
+		set.mu.Lock()
+		defer set.mu.Unlock()
+		for i := range set.denials {
+			if set.denials[i].hash == hash {
+				set.denials[i] = denial{}
+			}
+		}
+	}()
+	return Reset(ctx, c.inner, scope, key)
+}
+
+// Count implements [Counter] if the inner backend does.
+func (c *DenialCache) Count(ctx context.Context) (int, error) { return Count(ctx, c.inner) }
+
+func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
+
+func (c *DenialCache) hash(scope, key string) uint64 {
+	return max(1, maphash.String(c.scopeSeed, scope)^maphash.String(c.keySeed, key))
+}
+
+func (c *DenialCache) set(hash uint64) *denialSet {
+	return &c.sets[hash%uint64(len(c.sets))]
+}
+
+var errCacheLengths = errors.New("core: denial cache: charges and decisions differ in length")

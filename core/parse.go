@@ -1,0 +1,168 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseLimit reads a limit as people write it:
+//
+//	100/minute                      sliding-window, since no algorithm is named
+//	100 per hour
+//	5/10s
+//	fixed-window 1000/day
+//	token-bucket 100/1m burst 20
+//	leaky-queue 10/s capacity 50
+//	sliding-log 3/5m
+//
+// The period is a unit (second, minute, hour, day, their plurals or sec, min, s,
+// m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
+// a bucket that is not given equals the units. The limit is legal
+// ([Limit.Validate]), or the error says what to change.
+func ParseLimit(s string) (Limit, error) {
+	l, err := parseLimit(s)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return Limit{}, fmt.Errorf("core: limit %.60q: %w", s, err)
+	}
+	return l, nil
+}
+
+// String returns the form that [ParseLimit] reads back to an equal limit, such
+// as "token-bucket 100/1m burst 20".
+func (l Limit) String() string {
+	if l == (Limit{}) {
+		return "limit not set"
+	}
+	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
+	if l.algorithm.isBucket() {
+		s += fmt.Sprintf(" burst %d", l.burst)
+	}
+	return s
+}
+
+// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. It fails
+// for a limit that is not legal.
+func (l Limit) MarshalText() ([]byte, error) {
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("core: %w", err)
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] by [ParseLimit], so that a
+// limit can live in a flag, in YAML or in JSON.
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := ParseLimit(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
+	return nil
+}
+
+var errLimitForm = errors.New(`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
+
+func parseLimit(s string) (Limit, error) {
+	words := strings.Fields(s)
+	algorithm := AlgorithmSlidingWindow
+	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
+		if algorithm = algorithmNamed(words[0]); algorithm == 0 {
+			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0], strings.Join(algorithmNames[1:], ", "))
+		}
+		words = words[1:]
+	}
+	burst := ""
+	if n := len(words); n >= 2 && (words[n-2] == "burst" || words[n-2] == "capacity") {
+		words, burst = words[:n-2], words[n-1]
+	}
+	units, period, ok := splitRate(words)
+	if !ok {
+		return Limit{}, errLimitForm
+	}
+	var rate Rate
+	var err error
+	if rate.Units, err = parseUnits(units); err != nil {
+		return Limit{}, err
+	}
+	if rate.Period, err = parsePeriod(period); err != nil {
+		return Limit{}, err
+	}
+	l := Limit{algorithm, rate, rate.Units}
+	if burst == "" {
+		return l, nil
+	}
+	if !algorithm.isBucket() {
+		return Limit{}, fmt.Errorf("a %v has no burst of its own: remove %q or name a bucket", algorithm, "burst "+burst)
+	}
+	l.burst, err = parseUnits(burst)
+	return l, err
+}
+
+func algorithmNamed(name string) Algorithm {
+	for a, known := range algorithmNames {
+		if a != 0 && strings.EqualFold(name, known) {
+			return Algorithm(a)
+		}
+	}
+	return 0
+}
+
+// splitRate splits "100/minute", "100 / minute" or "100 per minute".
+func splitRate(words []string) (units, period string, ok bool) {
+	switch {
+	case len(words) == 1:
+		return strings.Cut(words[0], "/")
+	case len(words) == 3 && (words[1] == "per" || words[1] == "/"):
+		return words[0], words[2], true
+	}
+	return "", "", false
+}
+
+func parseUnits(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.30q is not a whole number of units", s)
+	}
+	return n, nil
+}
+
+var periodNames = map[string]time.Duration{
+	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+}
+
+func parsePeriod(s string) (time.Duration, error) {
+	if p, ok := periodNames[s]; ok {
+		return p, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseInt(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	p, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%.30q is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s", s)
+	}
+	return p, nil
+}
+
+// shortDuration is d.String without zero minutes and seconds at the end.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if short, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = short + "m"
+	}
+	if short, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = short + "h"
+	}
+	return s
+}

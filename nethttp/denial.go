@@ -1,0 +1,111 @@
+package nethttp
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Problem types of draft-ietf-httpapi-ratelimit-headers-11, section 5.
+const (
+	quotaExceeded   = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
+	reducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
+)
+
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// writeProblem answers with a problem document (RFC 9457).
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
+	body := bodies.Get().(*[]byte)
+	b := (*body)[:0]
+	if o.Verdict() == core.Denied {
+		b = append(b, quotaExceeded...)
+	} else {
+		b = append(b, reducedCapacity...)
+	}
+	b = appendDetail(b, w.Header(), o)
+	b = append(b, '"')
+	b = appendViolated(b, o)
+	b = append(b, '}', '\n')
+	write(w, r, o, "application/problem+json", b)
+	*body = b
+	bodies.Put(body)
+}
+
+// writeText answers with the same explanation in plain text.
+func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
+	b := appendDetail(nil, w.Header(), o)
+	write(w, r, o, "text/plain; charset=utf-8", append(b, '\n'))
+}
+
+func write(w http.ResponseWriter, r *http.Request, o *core.Outcome, contentType string, body []byte) {
+	status := http.StatusTooManyRequests
+	if o.Verdict() != core.Denied {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header()["Content-Type"] = []string{contentType}
+	if r.Method == http.MethodHead { // the fields of a GET, without content: RFC 9110, section 9.3.2
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		w.WriteHeader(status)
+		return
+	}
+	w.WriteHeader(status)
+	w.Write(body) // an error means that the client has left
+}
+
+// appendDetail explains the answer, with the wait that Retry-After gives.
+func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
+	retry := ""
+	if v := h["Retry-After"]; len(v) > 0 {
+		retry = v[0]
+	}
+	switch {
+	case o.Verdict() != core.Denied:
+		b = append(b, "The service cannot decide on this request right now"...)
+	case retry == "":
+		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
+	default:
+		b = append(b, "Too many requests"...)
+	}
+	switch retry {
+	case "":
+		return append(b, '.')
+	case "1":
+		return append(b, ": retry in 1 second."...)
+	}
+	b = append(b, ": retry in "...)
+	b = append(b, retry...)
+	return append(b, " seconds."...)
+}
+
+// appendViolated names the rules that denied, as the draft's extension member.
+// A name is printable ASCII, so only two of its characters need an escape.
+func appendViolated(b []byte, o *core.Outcome) []byte {
+	named := false
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Allowed || !d.Source.Counted() {
+			continue
+		}
+		if named {
+			b = append(b, ',')
+		} else {
+			b = append(b, `,"violated-policies":[`...)
+			named = true
+		}
+		b = append(b, '"')
+		for j := range len(d.Rule) {
+			if c := d.Rule[j]; c == '"' || c == '\\' {
+				b = append(b, '\\')
+			}
+			b = append(b, d.Rule[j])
+		}
+		b = append(b, '"')
+	}
+	if named {
+		b = append(b, ']')
+	}
+	return b
+}

@@ -1,0 +1,24 @@
+// Package nethttp limits the requests of net/http handlers.
+//
+// A [Limiter] decides each request against its rules before the next handler
+// sees it, describes the decision in response header fields, and answers
+// requests that are denied. It wraps a whole mux or a single route:
+//
+//	limit := nethttp.MustNew(nethttp.Config{
+//		Rules: []nethttp.Rule{{
+//			Name:  "per-client",
+//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Key:   keyfuncs.Address(keyfuncs.Peer),
+//		}},
+//	})
+//	mux.Handle("POST /login", limit.Handler(login)) // one route
+//	http.ListenAndServe(":8080", limit.Handler(mux)) // everything
+//
+// A denied request is answered with status 429, Retry-After and a body of type
+// application/problem+json (RFC 9457) or, if the client prefers it, text/plain.
+// A request that cannot be decided, and whose rule does not fail open, is
+// answered with status 503.
+//
+// The ResponseWriter is handed on as it is, so flushing, hijacking and protocol
+// upgrades work as without the limiter.
+package nethttp

@@ -1,0 +1,143 @@
+package nethttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// Rule is a named limit and how to apply it to a request. Its fields are those
+// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, OnFailure.
+type Rule = core.Rule[*http.Request]
+
+// Config is what a [Limiter] is made of. The zero value of every field but
+// Rules is a usable default.
+type Config struct {
+	// Rules are all decided for every request, in one atomic step. Required.
+	Rules []Rule
+
+	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
+	Backend core.Backend
+
+	// Fallback decides for rules that fall back while Backend fails. nil:
+	// in-process memory.
+	Fallback core.Backend
+
+	// Instances is the number of processes that share Backend. Above 1, each
+	// falls back to its share of every limit. 0: the whole limit.
+	Instances int
+
+	// Observe is called once per decided request, before it is answered. It
+	// must be quick and safe for concurrent use. nil: nothing.
+	Observe func(context.Context, *http.Request, core.Outcome)
+
+	// Headers chooses the response header fields. Zero: RateLimit and
+	// RateLimit-Policy of the current IETF draft on every answer, and
+	// Retry-After on denials.
+	Headers headers.Options
+
+	// Denied answers a request that is denied or could not be decided:
+	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
+	// header fields are already set, Cache-Control: no-store among them.
+	// nil: a problem document or plain text, whichever the client prefers.
+	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
+
+	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
+	// Access-Control-Request-Method), whose failure a browser reports as a
+	// broken page. A plain OPTIONS request is still counted. Better is to put
+	// the CORS middleware outside the limiter.
+	SkipPreflight bool
+
+	// OutcomeInContext makes the outcome available to later handlers by
+	// [OutcomeFrom]. It costs a shallow copy of the request.
+	OutcomeInContext bool
+}
+
+// Limiter limits the requests of net/http handlers. It is safe for concurrent
+// use.
+type Limiter struct {
+	engine           *core.Limiter[*http.Request]
+	answerer         answerer
+	skipPreflight    bool
+	outcomeInContext bool
+}
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	engine, err := core.New(core.Config[*http.Request]{
+		Rules:     config.Rules,
+		Backend:   config.Backend,
+		Fallback:  config.Fallback,
+		Instances: config.Instances,
+		Observe:   config.Observe,
+	})
+	policies := make([]headers.Policy, len(config.Rules))
+	for i, rule := range config.Rules {
+		policies[i] = headers.Policy{Name: rule.Name, Limit: rule.Limit}
+	}
+	fields, fieldsErr := headers.New(config.Headers, policies)
+	if err := errors.Join(err, fieldsErr); err != nil {
+		return nil, err
+	}
+	return &Limiter{
+		engine:           engine,
+		answerer:         answerer{fields, config.Denied},
+		skipPreflight:    config.SkipPreflight,
+		outcomeInContext: config.OutcomeInContext,
+	}, nil
+}
+
+// MustNew is [New] for package variables: it panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Decide decides r and takes what it costs, without answering it: for handlers
+// that act on the outcome themselves.
+func (l *Limiter) Decide(r *http.Request) core.Outcome {
+	return l.engine.Decide(r.Context(), r)
+}
+
+// Handler returns a handler that lets only allowed requests through to next.
+// All handlers of one limiter count together. It panics if next is nil.
+func (l *Limiter) Handler(next http.Handler) http.Handler {
+	if next == nil {
+		panic("nethttp: Limiter.Handler: next is nil")
+	}
+	return &handler{l, next}
+}
+
+type handler struct {
+	limiter *Limiter
+	next    http.Handler
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l := h.limiter
+	if l.skipPreflight && isPreflight(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	o := l.engine.Decide(r.Context(), r)
+	if !l.answerer.answer(w, r, &o) {
+		return
+	}
+	if l.outcomeInContext {
+		r = r.WithContext(withOutcome(r.Context(), o))
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// isPreflight follows the Fetch standard, section 3.2.2.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions &&
+		len(r.Header["Origin"]) > 0 &&
+		len(r.Header["Access-Control-Request-Method"]) > 0
+}
