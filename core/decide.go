@@ -126,9 +126,9 @@ func (l *Limiter[R]) ask(rule *compiledRule[R], r R, ch *Charge, o *Outcome) (ch
 		return false, false
 	}
 	d := o.grow()
-	d.rule = &rule.ruleIdentity
+	d.rule, d.limit = &rule.ruleIdentity, rule.limit
 	if err == nil {
-		d.key, d.limit, d.cost = ch.Key, rule.limit, ch.Cost
+		d.key, d.cost = ch.Key, ch.Cost
 		if rule.LimitFor != nil {
 			d.limit = unique.Make(ch.Limit)
 		}

@@ -207,7 +207,7 @@ func (m *Memory) retireClasses() error {
 	defer m.sweep.Unlock()
 	now := m.clock.now()
 	const pause = 1_000_000
-	if now < m.sweep.notBefore && now > m.sweep.notBefore-pause {
+	if now < m.sweep.notBefore && now >= m.sweep.notBefore-pause {
 		return nil
 	}
 	m.sweep.notBefore = now + pause

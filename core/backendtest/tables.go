@@ -66,7 +66,7 @@ type way struct {
 var ways = []way{
 	{"alone", func(c core.Charge) []core.Charge { return []core.Charge{c} }},
 	{"together with a key that has plenty", func(c core.Charge) []core.Charge {
-		return []core.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1, Shadow: true}}
+		return []core.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
 	}},
 	{"in shadow", func(c core.Charge) []core.Charge {
 		c.Shadow = true

@@ -1,0 +1,98 @@
+package backendtest
+
+import "github.com/weir-go/weir/core"
+
+// clockTables step the clock back, and forward again, while the key is live.
+var clockTables = []table{
+	{
+		name: "a bucket holds its clock at the last taking",
+		why:  "while the clock is behind the last taking nothing drains, and every wait is longer by what is left of the step; a spread is not a wait (DESIGN 5, a clock that steps back)",
+		phases: []phase{{core.TokenBucket(core.PerSecond(10), 5), []step{
+			{0, 3, allowed(2, 300*ms, 200*ms)},
+			{-1 * sec, 0, allowed(2, 1300*ms, 200*ms)},
+			{0, 3, denied(2, 1100*ms, 1300*ms)},
+			{0, 6, denied(2, core.Never, 1300*ms)},
+			{0, 2, allowed(0, 1500*ms, 1100*ms)},
+			{0, 1, denied(0, 1100*ms, 1500*ms)},
+			{500 * ms, 1, denied(0, 600*ms, 1*sec)},
+			{600*ms - 1*us, 1, denied(0, 1*us, 400*ms+1*us)},
+			{1 * us, 1, allowed(0, 500*ms, 100*ms)},
+		}}},
+	},
+	{
+		name: "a denial does not move the held instant",
+		why:  "only a taking sets the instant that is held: denials and looks leave it where it was (DESIGN 5)",
+		phases: []phase{{core.LeakyBucket(core.PerSecond(10), 5), []step{
+			{0, 5, allowed(0, 500*ms, 100*ms)},
+			{50 * ms, 1, denied(0, 50*ms, 450*ms)},
+			{0, 0, allowed(0, 450*ms, 50*ms)},
+			{-50 * ms, 1, denied(0, 100*ms, 500*ms)},
+			{-10 * ms, 1, denied(0, 110*ms, 510*ms)},
+			{110 * ms, 1, allowed(0, 500*ms, 100*ms)},
+		}}},
+	},
+	{
+		name: "a leaky queue adds the step to its delay",
+		why:  "a turn is a wait like any other: it counts from the held instant (DESIGN 5)",
+		phases: []phase{{core.LeakyQueue(core.PerSecond(2), 3), []step{
+			{0, 1, queued(0, 2, 500*ms, 1*sec)},
+			{-400 * ms, 1, queued(900*ms, 1, 1400*ms, 500*ms)},
+			{100 * ms, 1, queued(1300*ms, 0, 1800*ms, 800*ms)},
+			{0, 1, denied(0, 800*ms, 1800*ms)},
+			{800 * ms, 1, queued(1*sec, 0, 1500*ms, 500*ms)},
+		}}},
+	},
+	{
+		name:  "a fixed window holds its clock at the start of the window",
+		why:   "within the window a step back only lengthens the rest of it; before the window its start is held, and its count is not given away (DESIGN 5; lesson: every client's counters wiped at a rollover)",
+		start: newYear.Add(70 * sec),
+		phases: []phase{{core.FixedWindow(core.PerMinute(3)), []step{
+			{0, 2, allowed(1, 50*sec, 50*sec)},
+			{-5 * sec, 0, allowed(1, 55*sec, 55*sec)},
+			{-10 * sec, 0, allowed(1, 65*sec, 65*sec)}, // the window starts in 5s
+			{0, 1, allowed(0, 65*sec, 65*sec)},
+			{0, 1, denied(0, 65*sec, 65*sec)},
+			{-1 * hour, 1, denied(0, 1*hour+65*sec, 1*hour+65*sec)},
+			{1*hour + 65*sec - 1*us, 1, denied(0, 1*us, 1*us)},
+			{1 * us, 1, allowed(2, 60*sec, 60*sec)},
+		}}},
+	},
+	{
+		name:  "a sliding window holds its clock at the start of the window",
+		why:   "within the window the clock may go back and the previous count weighs more again; before the window its start is held (DESIGN 5)",
+		start: newYear.Add(30 * sec),
+		phases: []phase{{core.SlidingWindow(core.PerMinute(10)), []step{
+			{0, 10, allowed(0, 90*sec, 30*sec+1*us)},
+			{45 * sec, 2, allowed(1, 105*sec, 6*sec)},        // 7 + 2
+			{-5 * sec, 0, allowed(0, 110*sec, 2*sec+1*us)},   // 8 + 2
+			{-20 * sec, 0, allowed(0, 130*sec, 22*sec+1*us)}, // 10s before the window: 10 + 2, until 7 + 2
+			{0, 1, denied(0, 22*sec+1*us, 130*sec)},
+			{22 * sec, 1, denied(0, 1*us, 108*sec)},
+			{1 * us, 1, allowed(0, 108*sec-1*us, 6*sec)},
+		}}},
+	},
+	{
+		name: "a sliding log holds its clock at the last taking",
+		why:  "while the clock is behind the last taking, takings are recorded at its instant, and waits count from there (DESIGN 5; lesson: out-of-order timestamps)",
+		phases: []phase{{core.SlidingLog(core.Per(3, 10*sec)), []step{
+			{0, 1, allowed(2, 10*sec, 6_666_667*us)},
+			{4 * sec, 1, allowed(1, 10*sec, 3_333_334*us)},
+			{-6 * sec, 0, allowed(1, 16*sec, 3_333_334*us)},
+			{0, 2, denied(1, 12*sec, 16*sec)},
+			{0, 1, allowed(0, 16*sec, 12*sec)},
+			{12*sec - 1*us, 1, denied(0, 1*us, 4*sec+1*us)},
+			{1 * us, 1, allowed(0, 10*sec, 4*sec)},
+			{4 * sec, 2, allowed(0, 10*sec, 6*sec)},
+		}}},
+	},
+	{
+		name: "a clock that steps back by years is held",
+		why:  "no step is too large, and none ever allows more (DESIGN 5)",
+		phases: []phase{{core.TokenBucket(core.PerDay(1), 1), []step{
+			{0, 1, allowed(0, 1*day, 1*day)},
+			{-20 * 366 * day, 1, denied(0, 7321*day, 7321*day)},
+			{20 * 366 * day, 1, denied(0, 1*day, 1*day)},
+			{1 * day, 1, allowed(0, 1*day, 1*day)},
+		}}},
+	},
+}

@@ -1,0 +1,212 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// counted is a backend that counts how often it is asked.
+type counted struct {
+	*core.Memory
+	asked int
+	slow  time.Duration // before it decides
+}
+
+func (c *counted) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	c.asked++
+	time.Sleep(c.slow)
+	return c.Memory.Take(ctx, charges, out)
+}
+
+func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *core.DenialCache)) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		test(t, inner, core.NewDenialCache(inner, core.DenialCacheOptions{}))
+	})
+}
+
+func (c *counted) askedTimes(t *testing.T, want int) {
+	t.Helper()
+	if c.asked != want {
+		t.Fatalf("the inner backend was asked %d times, want %d", c.asked, want)
+	}
+}
+
+func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.TokenBucket(core.Per(1, 4*time.Second), 1)
+		allowed(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 1)
+		inner.askedTimes(t, 2)
+		for wait := 4 * time.Second; wait > 0; wait -= time.Second {
+			d := take(t, cache, "s", "k", limit, 1)
+			want := core.Decision{
+				Source: core.SourceDenialCache, RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait,
+				At: time.Now().UnixMicro(),
+			}
+			if d != want {
+				t.Fatalf("got  %+v\nwant %+v", d, want)
+			}
+			time.Sleep(time.Second)
+		}
+		inner.askedTimes(t, 2)
+		allowed(t, cache, "k", limit, 1)
+		inner.askedTimes(t, 3)
+	})
+}
+
+func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.TokenBucket(core.Per(1, 4*time.Second), 1)
+		allowed(t, cache, "k", limit, 1)
+		inner.slow = time.Second
+		denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
+		if d := take(t, cache, "s", "k", limit, 1); d.RetryAfter != 2*time.Second {
+			t.Errorf("retry after %v, want 3s less the second it took", d.RetryAfter)
+		}
+		time.Sleep(2*time.Second - time.Microsecond)
+		denied(t, cache, "k", limit, 1)
+		inner.askedTimes(t, 2)
+		time.Sleep(time.Microsecond)
+		allowed(t, cache, "k", limit, 1)
+	})
+}
+
+func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		hour := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", hour, 1)
+		for _, cost := range []int64{1, 2} { // 2 is Never
+			denied(t, cache, "k", hour, cost)
+			asked := inner.asked
+			time.Sleep(10*time.Second - time.Microsecond)
+			if d := take(t, cache, "s", "k", hour, cost); cost == 2 && d.RetryAfter != core.Never {
+				t.Errorf("Never counted down to %v", d.RetryAfter)
+			}
+			inner.askedTimes(t, asked)
+			time.Sleep(time.Microsecond)
+			denied(t, cache, "k", hour, cost)
+			inner.askedTimes(t, asked+1)
+		}
+	})
+}
+
+func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.FixedWindow(core.PerDay(2))
+		allowed(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 2)
+		asked := inner.asked
+		allowed(t, cache, "k", limit, 0)                                                               // another cost
+		allowed(t, cache, "k", limit, 1)                                                               // another cost
+		allowed(t, cache, "other", limit, 2)                                                           // another key
+		allowed(t, cache, "k", core.FixedWindow(core.PerDay(4)), 2)                                    // another limit
+		if d := take(t, cache, "scope", "k", limit, 2); !d.Allowed || d.Source != core.SourcePrimary { // another scope
+			t.Errorf("another scope: %+v", d)
+		}
+		inner.askedTimes(t, asked+5)
+		denied(t, cache, "k", limit, 2)
+		inner.askedTimes(t, asked+5)
+	})
+}
+
+func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 1)
+		inner.asked = 0
+		out := make([]core.Decision, 2)
+		cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
+		if out[0] != (core.Decision{Allowed: true, Source: core.SourceNotAsked}) || out[1].Allowed || out[1].Source != core.SourceDenialCache {
+			t.Errorf("other %+v, denied %+v", out[0], out[1])
+		}
+		inner.askedTimes(t, 0)
+		allowed(t, cache, "other", limit, 1) // it took nothing
+	})
+}
+
+func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.FixedWindow(core.PerDay(1))
+		shadow := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
+		twice := []core.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
+		out := make([]core.Decision, 2)
+		for i := range 3 {
+			cache.Take(t.Context(), shadow, out[:1])
+			cache.Take(t.Context(), twice, out) // denied as one charge of 2
+			inner.askedTimes(t, 2*(i+1))
+		}
+		allowed(t, cache, "twice", limit, 1)
+	})
+}
+
+func TestResetForgetsADenial(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.FixedWindow(core.PerDay(2))
+		allowed(t, cache, "k", limit, 2)
+		denied(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 2)
+		if err := core.Reset(t.Context(), cache, "s", "k"); err != nil {
+			t.Fatal(err)
+		}
+		allowed(t, cache, "k", limit, 1)
+		if n, err := core.Count(t.Context(), cache); n != 1 || err != nil {
+			t.Errorf("count through the cache: %d, %v", n, err)
+		}
+		out := make([]core.Decision, 1)
+		if err := core.Peek(t.Context(), cache, []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
+			t.Errorf("peek through the cache: %+v, %v", out[0], err)
+		}
+	})
+}
+
+func TestAnErrorIsNoDenial(t *testing.T) {
+	b := &broken{err: errBroken}
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerDay(1)), Cost: 1}}
+	for range 3 {
+		if err := cache.Take(t.Context(), charges, make([]core.Decision, 1)); err != errBroken {
+			t.Errorf("error %v, want the inner backend's", err)
+		}
+	}
+	if b.asked != 3 {
+		t.Errorf("asked %d times, want 3", b.asked)
+	}
+	if err := cache.Take(t.Context(), charges, nil); err == nil {
+		t.Error("no room for the decision: want an error")
+	}
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		for i := range 100 {
+			allowed(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+			denied(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+		}
+		inner.asked = 0
+		for i := range 100 {
+			denied(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+		}
+		if inner.asked < 96 {
+			t.Errorf("asked %d times of 100: more than 4 denials were remembered", inner.asked)
+		}
+	})
+}
+
+func BenchmarkDenialFromTheCache(b *testing.B) {
+	cache := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+	charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: core.TokenBucket(core.PerDay(1), 1), Cost: 1}}
+	out := make([]core.Decision, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		cache.Take(context.Background(), charges, out)
+	}
+}

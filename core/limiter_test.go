@@ -1,0 +1,506 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// request is what the limiters of these tests decide.
+type request struct {
+	user, route string
+	cost        int64
+}
+
+func byUser(r request) (string, error) {
+	if r.user == "" {
+		return "", core.ErrAbsent
+	}
+	return r.user, nil
+}
+
+func byRoute(r request) (string, error) { return r.route, nil }
+
+var errBroken = errors.New("broken")
+
+func fails(request) (string, error) { return "", errBroken }
+
+func panics(request) (string, error) { panic("boom") }
+
+// broken is a backend that fails and counts how often it was asked.
+type broken struct {
+	err   error
+	asked int
+}
+
+func (b *broken) Take(context.Context, []core.Charge, []core.Decision) error {
+	b.asked++
+	if b.err == nil {
+		panic("boom")
+	}
+	return b.err
+}
+
+func decide(t *testing.T, l *core.Limiter[request], r request, want core.Verdict) core.Outcome {
+	t.Helper()
+	o := l.Decide(context.Background(), r)
+	if o.Verdict() != want {
+		t.Fatalf("%+v: %v (%v), want %v", r, o.Verdict(), o.Err(), want)
+	}
+	return o
+}
+
+func perMinute(n int64) core.Limit { return core.FixedWindow(core.PerMinute(n)) }
+
+func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
+	_, err := core.New(core.Config[request]{
+		Instances: -1,
+		Rules: []core.Rule[request]{
+			{Name: "login", Limit: core.SlidingWindow(core.Per(3, -time.Second)), Key: byUser},
+			{Name: "login", Limit: perMinute(1)},
+			{Name: "", Limit: perMinute(1), Key: byUser},
+			{Name: "naïve", Limit: perMinute(1), Key: byUser},
+			{Name: strings.Repeat("x", 65), Limit: perMinute(1), Key: byUser},
+			{Name: "plan", Limit: perMinute(1), LimitFor: func(request) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
+			{Name: "unset", Key: byUser},
+			{Name: "policy", Limit: perMinute(1), Key: byUser, OnFailure: 9},
+			{Name: "a", Scope: "shared", Limit: perMinute(1), Key: byUser},
+			{Name: "b", Scope: "shared", Limit: perMinute(2), Key: byUser},
+			{Name: "when", Limit: perMinute(1), Key: core.When(nil, byUser)},
+			{Name: "scoped", Scope: "a\nb", Limit: perMinute(1), Key: byUser},
+		},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"core: instances must not be negative (got -1)",
+		`core: rule "login": limit: period must be positive (got -1s)`,
+		`core: rule "login": name: another rule has the same name`,
+		`core: rule "login": key: is nil`,
+		`core: rule "": name: is empty`,
+		`core: rule "naïve": name: must be printable ASCII`,
+		"must be at most 64 characters (got 65)",
+		`core: rule "plan": limit: both Limit and LimitFor are set`,
+		`core: rule "unset": limit: limit is not set`,
+		`core: rule "policy": on failure: must be`,
+		`core: rule "b": scope: "shared" is also the scope of rule "a"`,
+		`core: rule "when": key: is nil`,
+		`core: rule "scoped": scope: must be printable ASCII`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing: %s\nin:\n%v", want, err)
+		}
+	}
+	if _, err := core.New(core.Config[request]{}); err == nil || !strings.Contains(err.Error(), "no rules") {
+		t.Errorf("a limiter without rules: %v", err)
+	}
+}
+
+func TestMustNewPanicsWithTheMistake(t *testing.T) {
+	defer func() {
+		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "no rules") {
+			t.Errorf("panic %v, want one that says no rules", v)
+		}
+	}()
+	core.MustNew(core.Config[request]{})
+}
+
+func TestARequestIsAllowedUntilOneRuleIsExceeded(t *testing.T) {
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "user", Limit: perMinute(2), Key: byUser},
+		{Name: "route", Limit: perMinute(3), Key: byRoute},
+	}})
+	decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
+	decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
+	o := decide(t, l, request{user: "ann", route: "/"}, core.Denied)
+	if user, route := o.At(0), o.At(1); user.Allowed || !route.Allowed || route.Remaining != 1 {
+		t.Errorf("user %+v, route %+v: want user denied and route untouched at 1", user, route)
+	}
+	if o.Binding() != 0 {
+		t.Errorf("binding = %d, want 0: the denied rule", o.Binding())
+	}
+	decide(t, l, request{user: "bob", route: "/"}, core.Allowed) // what ann's denied request left alone
+	decide(t, l, request{user: "bob", route: "/"}, core.Denied)
+}
+
+func TestADeniedRequestBurnsNoOtherLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+			{Name: "minute", Limit: perMinute(1), Key: byUser},
+			{Name: "hour", Limit: core.FixedWindow(core.PerHour(3)), Key: byUser},
+		}})
+		for range 3 {
+			decide(t, l, request{user: "ann"}, core.Allowed)
+			for range 10 {
+				decide(t, l, request{user: "ann"}, core.Denied)
+			}
+			time.Sleep(time.Minute)
+		}
+		o := decide(t, l, request{user: "ann"}, core.Denied)
+		if d := o.At(1); d.Allowed || d.Remaining != 0 {
+			t.Errorf("hour: %+v, want spent by three requests", d)
+		}
+	})
+}
+
+func TestDeniedAlwaysWinsTheMerge(t *testing.T) {
+	// The allowed rule has less remaining and resets later than the denied one.
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "small", Limit: core.TokenBucket(core.PerDay(1), 1), Key: byRoute},
+		{Name: "costly", Limit: perMinute(5), Key: byUser, Cost: func(r request) int64 { return r.cost }},
+	}})
+	o := decide(t, l, request{user: "ann", route: "/", cost: 6}, core.Denied)
+	if o.Binding() != 1 || o.RetryAfter() != core.Never || o.At(1).Remaining != 5 {
+		t.Errorf("binding %d, retry after %v: want the denied rule and Never", o.Binding(), o.RetryAfter())
+	}
+}
+
+func TestRetryAfterIsTheLongestOfTheDenied(t *testing.T) {
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "second", Limit: core.TokenBucket(core.PerSecond(1), 1), Key: byUser},
+		{Name: "hour", Limit: core.TokenBucket(core.PerHour(1), 1), Key: byUser},
+	}})
+	decide(t, l, request{user: "ann"}, core.Allowed)
+	o := decide(t, l, request{user: "ann"}, core.Denied)
+	if got := o.RetryAfter(); got < 59*time.Minute {
+		t.Errorf("retry after %v, want the hour's", got)
+	}
+	if o.Binding() != 1 {
+		t.Errorf("binding = %d, want the rule with the longest wait", o.Binding())
+	}
+}
+
+func TestRequestsWithoutTheKeyShareOne(t *testing.T) {
+	for name, key := range map[string]func(request) (string, error){
+		"ErrAbsent": byUser,
+		"wrapped":   func(request) (string, error) { return "ignored", fmt.Errorf("no cookie: %w", core.ErrAbsent) },
+		"empty key": func(request) (string, error) { return "", nil },
+	} {
+		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key}}})
+		o := decide(t, l, request{route: "/a"}, core.Allowed)
+		if o.At(0).Key != "" {
+			t.Errorf("%s: key %q, want the reserved one", name, o.At(0).Key)
+		}
+		decide(t, l, request{route: "/b"}, core.Denied)
+	}
+}
+
+func TestWhenLeavesARuleOut(t *testing.T) {
+	isAPI := func(r request) bool { return r.route == "/api" }
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "api", Limit: perMinute(1), Key: core.When(isAPI, byUser)},
+	}})
+	for range 3 {
+		if o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed); o.Len() != 0 || o.Binding() != -1 {
+			t.Errorf("%d rules apply, binding %d: want none", o.Len(), o.Binding())
+		}
+	}
+	decide(t, l, request{user: "ann", route: "/api"}, core.Allowed)
+	decide(t, l, request{user: "ann", route: "/api"}, core.Denied)
+}
+
+func TestPlansHaveTheirOwnLimits(t *testing.T) {
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
+		Name: "plan", Key: byUser,
+		LimitFor: func(r request) (core.Limit, error) {
+			if r.user == "pro" {
+				return perMinute(3), nil
+			}
+			return perMinute(1), nil
+		},
+	}}})
+	decide(t, l, request{user: "free"}, core.Allowed)
+	decide(t, l, request{user: "free"}, core.Denied)
+	for range 3 {
+		o := decide(t, l, request{user: "pro"}, core.Allowed)
+		if o.At(0).Limit != perMinute(3) {
+			t.Errorf("limit %v, want pro's", o.At(0).Limit)
+		}
+	}
+	decide(t, l, request{user: "pro"}, core.Denied)
+}
+
+func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T) {
+	one := func(request) int64 { return 1 }
+	for name, rule := range map[string]core.Rule[request]{
+		"key fails":       {Limit: perMinute(1), Key: fails},
+		"key panics":      {Limit: perMinute(1), Key: panics},
+		"cost negative":   {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { return -3 }},
+		"cost panics":     {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
+		"limit fails":     {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(1), errBroken }},
+		"limit illegal":   {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(0), nil }},
+		"limit panics":    {Key: byUser, LimitFor: func(request) (core.Limit, error) { panic("boom") }, Cost: one},
+		"fallback policy": {Limit: perMinute(1), Key: fails, OnFailure: core.FallBack},
+		"closed policy":   {Limit: perMinute(1), Key: fails, OnFailure: core.FailClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule.Name = "broken"
+			m := core.NewMemory(core.MemoryOptions{})
+			first := core.Rule[request]{Name: "first", Limit: perMinute(1), Key: byUser}
+			l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{first, rule}})
+			o := decide(t, l, request{user: "ann"}, core.Unavailable)
+			if o.Err() == nil || !strings.Contains(o.Err().Error(), `core: rule "broken": `) {
+				t.Errorf("error %v does not name the rule", o.Err())
+			}
+			if n, _ := m.Count(t.Context()); n != 0 {
+				t.Errorf("%d keys were charged, want none", n)
+			}
+			if d := o.At(0); d.Source != core.SourceNotAsked {
+				t.Errorf("first: %+v, want not asked", d)
+			}
+			if d := o.At(o.Len() - 1); d.Source != core.SourceClosed || d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("broken: %+v, want closed, with a wait", d)
+			}
+
+			rule.OnFailure = core.FailOpen
+			l = core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{first, rule}})
+			o = decide(t, l, request{user: "ann"}, core.Allowed)
+			if d := o.At(1); d.Source != core.SourceOpen || !d.Allowed || o.Err() == nil {
+				t.Errorf("broken rule that fails open: %+v, %v", d, o.Err())
+			}
+			decide(t, l, request{user: "ann"}, core.Denied) // the other rule was counted
+		})
+	}
+}
+
+func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
+	rule := func(name string, key func(request) (string, error), f core.Failure) core.Rule[request] {
+		return core.Rule[request]{Name: name, Limit: perMinute(2), Key: key, OnFailure: f}
+	}
+	for _, down := range []*broken{{err: errBroken}, {err: nil}} {
+		back, open, closed := rule("back", byUser, core.FallBack), rule("open", byRoute, core.FailOpen), rule("closed", byUser, core.FailClosed)
+		backToo := rule("back too", byRoute, core.FallBack)
+
+		t.Run("fall back and open", func(t *testing.T) {
+			l := core.MustNew(core.Config[request]{Backend: down, Rules: []core.Rule[request]{back, open, backToo}})
+			for range 2 {
+				o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
+				if s := [3]core.Source{o.At(0).Source, o.At(1).Source, o.At(2).Source}; s != [3]core.Source{core.SourceFallback, core.SourceOpen, core.SourceFallback} {
+					t.Errorf("sources %v", s)
+				}
+				if o.Err() == nil {
+					t.Error("the failure is not in the outcome")
+				}
+				if down.err != nil && !errors.Is(o.Err(), errBroken) {
+					t.Errorf("error %v, want the backend's", o.Err())
+				}
+			}
+			o := decide(t, l, request{user: "ann", route: "/"}, core.Denied)
+			if o.At(0).Allowed || !o.At(1).Allowed {
+				t.Errorf("back %+v, open %+v", o.At(0), o.At(1))
+			}
+		})
+		t.Run("any closed rule closes the request", func(t *testing.T) {
+			local := core.NewMemory(core.MemoryOptions{})
+			l := core.MustNew(core.Config[request]{Backend: down, Fallback: local, Rules: []core.Rule[request]{back, open, closed}})
+			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
+			if o.At(2).Source != core.SourceClosed || o.At(0).Source != core.SourceNotAsked || o.At(1).Source != core.SourceNotAsked {
+				t.Errorf("sources %v %v %v", o.At(0).Source, o.At(1).Source, o.At(2).Source)
+			}
+			if n, _ := local.Count(t.Context()); n != 0 {
+				t.Errorf("%d keys were charged locally, want none", n)
+			}
+		})
+		t.Run("one closed rule alone", func(t *testing.T) {
+			l := core.MustNew(core.Config[request]{Backend: down, Rules: []core.Rule[request]{closed}})
+			decide(t, l, request{user: "ann"}, core.Unavailable)
+		})
+		t.Run("a fallback that fails too", func(t *testing.T) {
+			l := core.MustNew(core.Config[request]{Backend: down, Fallback: down, Rules: []core.Rule[request]{back, open}})
+			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
+			if o.At(0).Source != core.SourceClosed || o.At(1).Source != core.SourceOpen {
+				t.Errorf("sources %v %v", o.At(0).Source, o.At(1).Source)
+			}
+		})
+	}
+}
+
+func TestEachInstanceFallsBackToItsShare(t *testing.T) {
+	l := core.MustNew(core.Config[request]{
+		Backend: &broken{err: errBroken}, Instances: 4,
+		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(10), Key: byUser}},
+	})
+	for range 3 {
+		o := decide(t, l, request{user: "ann"}, core.Allowed)
+		if o.At(0).Limit != perMinute(3) {
+			t.Errorf("limit %v, want the share", o.At(0).Limit)
+		}
+	}
+	decide(t, l, request{user: "ann"}, core.Denied)
+}
+
+// A rule whose shape the memory refuses must end as a failure, also where the
+// limiter takes its shortcut for one rule on memory.
+func TestAMemoryThatRefusesAChargeIsAFailure(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{})
+	rule := core.Rule[request]{Name: "user", Limit: perMinute(10), Key: byUser, Cost: func(r request) int64 { return r.cost }}
+	l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule}})
+	decide(t, l, request{user: "ann", cost: -1}, core.Unavailable)
+	decide(t, l, request{user: "ann", cost: 0}, core.Allowed)
+	decide(t, l, request{user: "ann", cost: 11}, core.Denied)
+	decide(t, l, request{user: "ann", cost: 10}, core.Allowed)
+	decide(t, l, request{user: "ann", cost: 0}, core.Allowed)
+}
+
+func TestAnEndedContextGetsNoAnswerAndCostsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	m := core.NewMemory(core.MemoryOptions{})
+	observed := 0
+	l := core.MustNew(core.Config[request]{
+		Backend: m,
+		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+		Observe: func(context.Context, request, core.Outcome) { observed++ },
+	})
+	o := l.Decide(ctx, request{user: "ann"})
+	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.Canceled) || o.Allowed() {
+		t.Errorf("verdict %v, error %v", o.Verdict(), o.Err())
+	}
+	if n, _ := m.Count(t.Context()); n != 0 || observed != 0 {
+		t.Errorf("%d keys charged, %d observed: want none", n, observed)
+	}
+}
+
+// leaving is a backend whose caller leaves while it is asked.
+type leaving struct{ cancel context.CancelFunc }
+
+func (b leaving) Take(ctx context.Context, _ []core.Charge, _ []core.Decision) error {
+	b.cancel()
+	return ctx.Err()
+}
+
+func TestACancelledRequestIsNoBackendFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	local := &broken{err: errBroken}
+	l := core.MustNew(core.Config[request]{
+		Backend: leaving{cancel}, Fallback: local,
+		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+	})
+	if o := l.Decide(ctx, request{user: "ann"}); o.Verdict() != core.Abandoned || local.asked != 0 {
+		t.Errorf("verdict %v, fallback asked %d times: want abandoned, never", o.Verdict(), local.asked)
+	}
+}
+
+func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
+	var seen []string
+	l := core.MustNew(core.Config[request]{
+		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+		Observe: func(_ context.Context, r request, o core.Outcome) {
+			seen = append(seen, fmt.Sprint(r.user, " ", o.Verdict(), " ", o.At(0).Rule, " ", o.At(0).Source))
+		},
+	})
+	decide(t, l, request{user: "ann"}, core.Allowed)
+	decide(t, l, request{user: "ann"}, core.Denied)
+	if got, want := strings.Join(seen, ", "), "ann allowed user primary, ann denied user primary"; got != want {
+		t.Errorf("seen %s, want %s", got, want)
+	}
+}
+
+func TestRulesOfOneScopeCountTogether(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{})
+	rule := func(name, scope string) core.Rule[request] {
+		return core.Rule[request]{Name: name, Scope: scope, Limit: perMinute(1), Key: byUser}
+	}
+	a := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule("a", "accounts")}})
+	b := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule("b", "accounts")}})
+	c := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule("c", "")}})
+	decide(t, a, request{user: "ann"}, core.Allowed)
+	decide(t, b, request{user: "ann"}, core.Denied)
+	decide(t, c, request{user: "ann"}, core.Allowed)
+}
+
+func TestTwoEqualRulesInOneRequestChargeBoth(t *testing.T) {
+	rule := core.Rule[request]{Name: "a", Scope: "same", Limit: perMinute(4), Key: byUser}
+	twin := rule
+	twin.Name = "b"
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{rule, twin}})
+	decide(t, l, request{user: "ann"}, core.Allowed)
+	o := decide(t, l, request{user: "ann"}, core.Allowed)
+	if o.At(0).Remaining != 0 || o.At(1).Remaining != 0 {
+		t.Errorf("remaining %d and %d, want 0: two units each time", o.At(0).Remaining, o.At(1).Remaining)
+	}
+	decide(t, l, request{user: "ann"}, core.Denied)
+}
+
+func TestAnOutcomeHoldsAnyNumberOfRules(t *testing.T) {
+	var rules []core.Rule[request]
+	for i := range 9 {
+		rules = append(rules, core.Rule[request]{Name: fmt.Sprint("rule ", i), Limit: perMinute(int64(20 - i)), Key: byUser})
+	}
+	l := core.MustNew(core.Config[request]{Rules: rules})
+	o := decide(t, l, request{user: "ann"}, core.Allowed)
+	for i := range 9 {
+		d := o.At(i)
+		if d.Index != i || d.Rule != rules[i].Name || d.Scope != d.Rule || d.Key != "ann" || d.Cost != 1 || d.Remaining != int64(19-i) {
+			t.Errorf("decision %d: %+v", i, d)
+		}
+	}
+	if o.Binding() != 8 {
+		t.Errorf("binding %d, want the lowest remaining", o.Binding())
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("At(9) did not panic")
+		}
+	}()
+	o.At(9)
+}
+
+func TestTheZeroOutcomeAndDecisionDeny(t *testing.T) {
+	var o core.Outcome
+	var d core.Decision
+	if o.Allowed() || o.Verdict() != core.Denied || d.Allowed {
+		t.Error("a zero value allows")
+	}
+}
+
+func TestManyGoroutinesNeverGetOneUnitTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock stands still while goroutines run
+		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+			{Name: "user", Limit: perMinute(100), Key: byUser},
+			{Name: "route", Limit: core.SlidingLog(core.PerMinute(1000)), Key: byRoute},
+		}})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		allowed := 0
+		for range 64 {
+			wg.Go(func() {
+				for range 50 {
+					o := l.Decide(context.Background(), request{user: "ann", route: "/"})
+					mu.Lock()
+					if o.Allowed() {
+						allowed++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if allowed != 100 {
+			t.Errorf("%d allowed, want 100", allowed)
+		}
+	})
+}
+
+func TestADecisionAllocatesNothing(t *testing.T) {
+	keys := [...]string{"a", "b", "c"}
+	for n := 1; n <= len(keys); n++ {
+		var rules []core.Rule[request]
+		for i := range n {
+			rules = append(rules, core.Rule[request]{Name: keys[i], Limit: core.SlidingWindow(core.PerMinute(5)), Key: byUser})
+		}
+		l := core.MustNew(core.Config[request]{Rules: rules})
+		got := testing.AllocsPerRun(100, func() { l.Decide(context.Background(), request{user: "ann"}) })
+		if got > 0 && !raceEnabled {
+			t.Errorf("%d rules: %v allocations, want 0", n, got)
+		}
+	}
+}

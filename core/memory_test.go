@@ -1,0 +1,399 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// take charges m once and returns its decision.
+func take(t *testing.T, m core.Backend, scope, key string, limit core.Limit, cost int64) core.Decision {
+	t.Helper()
+	out := make([]core.Decision, 1)
+	err := m.Take(t.Context(), []core.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+func allowed(t *testing.T, m core.Backend, key string, limit core.Limit, cost int64) {
+	t.Helper()
+	if d := take(t, m, "s", key, limit, cost); !d.Allowed {
+		t.Fatalf("%d for %q by %v: denied, want allowed: %+v", cost, key, limit, d)
+	}
+}
+
+func denied(t *testing.T, m core.Backend, key string, limit core.Limit, cost int64) {
+	t.Helper()
+	if d := take(t, m, "s", key, limit, cost); d.Allowed {
+		t.Fatalf("%d for %q by %v: allowed, want denied: %+v", cost, key, limit, d)
+	}
+}
+
+func count(t *testing.T, m *core.Memory, want int) {
+	t.Helper()
+	if got, err := m.Count(t.Context()); got != want || err != nil {
+		t.Fatalf("%d live keys, %v, want %d", got, err, want)
+	}
+}
+
+func TestTheClockIsTheWallClock(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{})
+	before := time.Now()
+	d := take(t, m, "s", "k", core.SlidingWindow(core.PerMinute(1)), 1)
+	after := time.Now()
+	const tolerance = 5 * time.Millisecond // two clocks, read apart
+	if at := time.UnixMicro(d.At); at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
+		t.Errorf("decided at %v, asked between %v and %v", at, before, after)
+	}
+}
+
+func TestTheClockFollowsABubble(t *testing.T) {
+	outside := core.NewMemory(core.MemoryOptions{})
+	synctest.Test(t, func(t *testing.T) {
+		for _, m := range []*core.Memory{outside, core.NewMemory(core.MemoryOptions{})} {
+			limit := core.TokenBucket(core.PerSecond(1), 1)
+			if d := take(t, m, "s", "k", limit, 1); d.At != time.Now().UnixMicro() {
+				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
+			}
+			time.Sleep(time.Second - time.Microsecond)
+			denied(t, m, "k", limit, 1)
+			time.Sleep(time.Microsecond)
+			allowed(t, m, "k", limit, 1)
+		}
+	})
+}
+
+func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 8})
+		limit := core.FixedWindow(core.PerSecond(2))
+		for round := range 50 {
+			for i := range 8 {
+				d := take(t, m, "s", fmt.Sprint(round, "/", i), limit, 1)
+				if !d.Allowed || d.Remaining != 1 {
+					t.Fatalf("round %d, key %d: %+v, want a fresh key", round, i, d)
+				}
+			}
+			count(t, m, 8)
+			time.Sleep(time.Second)
+			count(t, m, 0)
+		}
+	})
+}
+
+func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
+	for _, maxKeys := range []int{1, 2, 7, 8, 9, 16, 100, 1000, 8191, 8192, 20_000, 100_000} {
+		synctest.Test(t, func(t *testing.T) {
+			m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys})
+			limit := core.SlidingWindow(core.PerHour(2))
+			for pass := range int64(2) {
+				for i := range maxKeys {
+					if d := take(t, m, "s", fmt.Sprint(i), limit, 1); !d.Allowed || d.Remaining != 1-pass {
+						t.Fatalf("MaxKeys %d, pass %d, key %d: %+v", maxKeys, pass, i, d)
+					}
+				}
+			}
+			count(t, m, maxKeys)
+		})
+	}
+}
+
+func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerHour(5), 5),
+		core.LeakyQueue(core.PerHour(5), 5),
+		core.FixedWindow(core.PerHour(5)),
+		core.SlidingWindow(core.PerHour(5)),
+		core.SlidingLog(core.PerHour(5)),
+	} {
+		t.Run(limit.Algorithm().String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := core.NewMemory(core.MemoryOptions{MaxKeys: 64})
+				for i := range 20 {
+					allowed(t, m, fmt.Sprint("spent", i), limit, 5)
+				}
+				for i := range 20_000 {
+					take(t, m, "s", fmt.Sprint("flood", i), limit, 1)
+					if i%100 == 0 {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				for i := range 20 {
+					denied(t, m, fmt.Sprint("spent", i), limit, 1)
+				}
+				time.Sleep(2 * time.Hour)
+				for i := range 20 {
+					allowed(t, m, fmt.Sprint("spent", i), limit, 5)
+				}
+			})
+		})
+	}
+}
+
+func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 8})
+		limit := core.SlidingWindow(core.PerHour(3))
+		for i := range 1000 {
+			take(t, m, "flooded", fmt.Sprint(i), limit, 3)
+		}
+		if d := take(t, m, "flooded", "new", limit, 1); d.Allowed {
+			t.Errorf("in the flooded scope: %+v, want an early denial", d)
+		}
+		if d := take(t, m, "calm", "new", limit, 1); !d.Allowed || d.Remaining != 2 {
+			t.Errorf("in a scope of its own: %+v, want a fresh key", d)
+		}
+	})
+}
+
+// With fewer log entries than takings, old takings are remembered for longer
+// than they should be. They are never forgotten.
+func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxLogEntries: 256})
+		limit := core.SlidingLog(core.PerMinute(100))
+		random := rand.New(rand.NewPCG(1, 2))
+		takings := map[string][]time.Time{}
+		early := 0
+		for range 20_000 {
+			key := fmt.Sprint(random.IntN(10))
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+			for len(takings[key]) > 0 && time.Since(takings[key][0]) >= time.Minute {
+				takings[key] = takings[key][1:]
+			}
+			d := take(t, m, "s", key, limit, 1)
+			switch {
+			case d.Allowed && len(takings[key]) >= 100:
+				t.Fatalf("allowed one more than %d in a minute", len(takings[key]))
+			case d.Allowed:
+				takings[key] = append(takings[key], time.Now())
+			case len(takings[key]) < 100:
+				early++
+			}
+		}
+		if early == 0 {
+			t.Error("the space never ran out: this test shows nothing")
+		}
+	})
+}
+
+func TestLogEntriesAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100, MaxLogEntries: 256})
+		limit := core.SlidingLog(core.PerSecond(5))
+		for round := range 1000 {
+			key := fmt.Sprint(round)
+			for range 5 {
+				allowed(t, m, key, limit, 1)
+				time.Sleep(time.Millisecond)
+			}
+			denied(t, m, key, limit, 1)
+			if round%2 == 0 {
+				m.Reset(t.Context(), "s", key)
+				allowed(t, m, key, limit, 5)
+			} else {
+				take(t, m, "s", key, core.FixedWindow(core.PerSecond(1000)), 1) // the log becomes a window
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestPeekTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{})
+		limit := core.TokenBucket(core.PerMinute(2), 2)
+		charges := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
+		for n := 1; n <= 2; n++ {
+			out := make([]core.Decision, n)
+			for range 3 {
+				if err := core.Peek(t.Context(), m, charges[:n], out); err != nil {
+					t.Fatal(err)
+				}
+				if d := out[0]; !d.Allowed || d.Remaining != 2 || d.ResetAfter != 0 {
+					t.Fatalf("peek at %d: %+v", n, d)
+				}
+			}
+			if n == 2 && (out[1].Allowed || out[1].RetryAfter != core.Never) {
+				t.Errorf("peek at a cost above the maximum: %+v", out[1])
+			}
+		}
+		count(t, m, 0)
+		allowed(t, m, "k", limit, 2)
+		out := make([]core.Decision, 1)
+		core.Peek(t.Context(), m, charges[:1], out)
+		if d := out[0]; d.Allowed || d.RetryAfter != time.Minute {
+			t.Errorf("peek at a spent key: %+v", d)
+		}
+	})
+}
+
+func TestResetMakesAKeyFresh(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{})
+	limit := core.SlidingLog(core.PerDay(2))
+	for range 3 {
+		allowed(t, m, "k", limit, 1)
+		allowed(t, m, "k", limit, 1)
+		denied(t, m, "k", limit, 1)
+		if err := core.Reset(t.Context(), m, "s", "k"); err != nil {
+			t.Fatal(err)
+		}
+		count(t, m, 0)
+	}
+	if err := m.Reset(t.Context(), "never", "seen"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
+	var b core.Backend = &broken{}
+	_, countErr := core.Count(t.Context(), b)
+	for _, err := range []error{
+		core.Peek(t.Context(), b, nil, nil),
+		core.Reset(t.Context(), b, "s", "k"),
+		countErr,
+		core.Reset(t.Context(), core.NewDenialCache(b, core.DenialCacheOptions{}), "s", "k"),
+	} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v is not ErrUnsupported", err)
+		}
+	}
+}
+
+func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1000})
+		for i := range int64(200_000) { // three times what has a place at once
+			d := take(t, m, "s", fmt.Sprint(i%500), core.TokenBucket(core.PerSecond(1000+i), 1000+i), 1)
+			if !d.Allowed {
+				t.Fatalf("limit %d: %+v", i, d)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	})
+}
+
+func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000})
+		out := make([]core.Decision, 1)
+		taken := 0
+		for i := range int64(70_000) {
+			err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: core.FixedWindow(core.PerDay(1 + i)), Cost: 1}}, out)
+			if err == nil {
+				taken++
+			} else if !strings.Contains(err.Error(), "65535") {
+				t.Fatal(err)
+			}
+		}
+		if taken != 65_535 {
+			t.Errorf("%d limits had live state, want 65,535", taken)
+		}
+		time.Sleep(24 * time.Hour)
+		allowed(t, m, "k", core.FixedWindow(core.PerDay(1_000_000)), 1)
+	})
+}
+
+func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000}) // several shards
+	limit := core.FixedWindow(core.PerDay(1_000_000))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 0))
+			out := make([]core.Decision, 6)
+			for range 500 {
+				charges := make([]core.Charge, len(out))
+				for i := range charges {
+					charges[i] = core.Charge{Scope: "s", Key: fmt.Sprint(random.IntN(12)), Limit: limit, Cost: 1}
+				}
+				if err := m.Take(context.Background(), charges, out); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := int64(0)
+	for i := range 12 {
+		total += 1_000_000 - take(t, m, "s", fmt.Sprint(i), limit, 0).Remaining
+	}
+	if total != 8*500*6 {
+		t.Errorf("%d units taken, want %d", total, 8*500*6)
+	}
+}
+
+func TestTheStoreStaysWithinItsMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := heap()
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 50_000, MaxLogEntries: 50_000})
+	out := make([]core.Decision, 1)
+	for i := range 500_000 {
+		limit := core.SlidingWindow(core.PerHour(5))
+		if i%2 == 0 {
+			limit = core.SlidingLog(core.PerHour(5))
+		}
+		for range 2 {
+			m.Take(context.Background(), []core.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}}, out)
+		}
+	}
+	const most = 50_000*40 + 50_000*16 + 200_000
+	if used := int64(heap()) - int64(before); used > most {
+		t.Errorf("%d bytes for 50,000 places and as many log entries, want at most %d", used, most)
+	}
+	runtime.KeepAlive(m)
+}
+
+func TestNewMemoryPanicsOnImpossibleOptions(t *testing.T) {
+	for _, options := range []core.MemoryOptions{{MaxKeys: -1}, {MaxLogEntries: -1}, {MaxKeys: 1<<30 + 1}} {
+		func() {
+			defer func() {
+				if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "got") {
+					t.Errorf("%+v: panic %v, want one that names the value", options, v)
+				}
+			}()
+			core.NewMemory(options)
+		}()
+	}
+}
+
+func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
+	m := core.NewMemory(core.MemoryOptions{})
+	limit := core.SlidingWindow(core.PerMinute(5))
+	good := core.Charge{Scope: "s", Key: "good", Limit: limit, Cost: 1}
+	for name, charges := range map[string][]core.Charge{
+		"negative cost":  {good, {Scope: "s", Key: "k", Limit: limit, Cost: -1}},
+		"illegal limit":  {good, {Scope: "s", Key: "k", Limit: core.SlidingWindow(core.PerMinute(0)), Cost: 1}},
+		"zero limit":     {good, {Scope: "s", Key: "k", Cost: 1}},
+		"two limits":     {good, {Scope: "s", Key: "good", Limit: core.SlidingWindow(core.PerMinute(6)), Cost: 1}},
+		"alone negative": {{Scope: "s", Key: "k", Limit: limit, Cost: -1}},
+	} {
+		err := m.Take(t.Context(), charges, make([]core.Decision, len(charges)))
+		if err == nil || !strings.HasPrefix(err.Error(), "core: memory: ") {
+			t.Errorf("%s: %v, want an error", name, err)
+		}
+	}
+	if err := m.Take(t.Context(), []core.Charge{good}, nil); err == nil {
+		t.Error("no room for the decision: want an error")
+	}
+	if err := m.Take(t.Context(), nil, nil); err != nil {
+		t.Errorf("no charges: %v", err)
+	}
+	count(t, m, 0)
+}
