@@ -74,11 +74,7 @@ func New(config Config) (*Limiter, error) {
 		Instances: config.Instances,
 		Observe:   config.Observe,
 	})
-	policies := make([]headers.Policy, len(config.Rules))
-	for i, rule := range config.Rules {
-		policies[i] = headers.Policy{Name: rule.Name, Limit: rule.Limit}
-	}
-	fields, fieldsErr := headers.New(config.Headers, policies)
+	fields, fieldsErr := headers.New(config.Headers, headers.Policies(config.Rules))
 	if err := errors.Join(err, fieldsErr); err != nil {
 		return nil, err
 	}

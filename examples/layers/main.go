@@ -1,0 +1,105 @@
+// Layers puts several limits on one API: one for everybody together, one for
+// each anonymous address, and one for each caller with a plan.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+var (
+	free = core.SlidingWindow(core.PerMinute(30))
+	pro  = core.SlidingWindow(core.PerMinute(300))
+
+	plans = map[string]core.Limit{"free-1": free, "free-2": free, "pro-1": pro} // by API key
+)
+
+// planOf looks the caller's key up in our own list: a key that nobody has
+// checked costs nothing to change, so an unknown one counts as none.
+func planOf(r *http.Request) (core.Limit, error) { return plans[r.Header.Get("X-API-Key")], nil }
+
+func hasPlan(r *http.Request) bool {
+	_, ok := plans[r.Header.Get("X-API-Key")]
+	return ok
+}
+
+func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
+
+// cost says that making a report is as much work as ten other requests.
+func cost(r *http.Request) int64 {
+	if r.Method == http.MethodPost && r.URL.Path == "/reports" {
+		return 10
+	}
+	return 1
+}
+
+var limit = nethttp.MustNew(nethttp.Config{
+	Rules: []nethttp.Rule{{
+		Name:  "global",
+		Limit: core.SlidingWindow(core.PerSecond(1000)),
+		Key:   keyfuncs.Constant[*http.Request]("everyone"),
+		Cost:  cost,
+	}, {
+		Name:  "anonymous",
+		Limit: core.SlidingWindow(core.PerMinute(20)),
+		Key:   core.When(isAnonymous, keyfuncs.Address(keyfuncs.Peer)),
+		Cost:  cost,
+	}, {
+		Name:     "plan",
+		LimitFor: planOf,
+		Key:      core.When(hasPlan, keyfuncs.APIKey("X-API-Key")),
+		Cost:     cost,
+	}},
+	Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}},
+})
+
+func main() {
+	api := http.NewServeMux()
+	api.HandleFunc("POST /reports", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "Here is your report.")
+	})
+	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "Hello.")
+	})
+
+	mux := http.NewServeMux()
+	mux.Handle("/", limit.Handler(api))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { // outside the limiter
+		fmt.Fprintln(w, "ok")
+	})
+	serve(mux)
+}
+
+// serve answers on $ADDR until the process is interrupted, then lets the
+// requests under way finish.
+func serve(handler http.Handler) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go server.Serve(listener)
+	log.Printf("listening on %v", listener.Addr())
+
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

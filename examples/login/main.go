@@ -1,0 +1,82 @@
+// Login slows down those who guess passwords: 3 tries in 5 minutes for a user
+// name, 10 a minute for an address, counted exactly.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// user finds who wants to log in. It reads the form, which stays with the
+// request for the handler to read as well. Without a user name, or with a form
+// that cannot be read, requests count together.
+func user(r *http.Request) (string, error) {
+	name := strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
+	if name == "" {
+		return "", core.ErrAbsent
+	}
+	return keyfuncs.Digest(name), nil
+}
+
+var limit = nethttp.MustNew(nethttp.Config{
+	Rules: []nethttp.Rule{{
+		Name:      "user",
+		Limit:     core.SlidingLog(core.Per(3, 5*time.Minute)),
+		Key:       user,
+		OnFailure: core.FailClosed, // rather no login than unlimited guessing
+	}, {
+		Name:      "address",
+		Limit:     core.SlidingLog(core.PerMinute(10)),
+		Key:       keyfuncs.Address(keyfuncs.Peer),
+		OnFailure: core.FailClosed,
+	}},
+	Headers: headers.Options{Show: headers.OnDenial}, // nobody needs to know how many guesses are left
+})
+
+func main() {
+	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.PostFormValue("password") != "correct horse" {
+			http.Error(w, "wrong user name or password", http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, "Welcome, %s.\n", r.PostFormValue("user"))
+	})
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", http.MaxBytesHandler(limit.Handler(login), 4096)) // who asks for the form bounds it
+	serve(mux)
+}
+
+// serve answers on $ADDR until the process is interrupted, then lets the
+// requests under way finish.
+func serve(handler http.Handler) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go server.Serve(listener)
+	log.Printf("listening on %v", listener.Addr())
+
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
