@@ -1,0 +1,53 @@
+package nethttp_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// sink is a ResponseWriter that costs next to nothing.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(int)             {}
+
+var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+func serveOne(limit core.Limit) func() {
+	handler := nethttp.MustNew(perClient(limit)).Handler(nothing)
+	r, _ := http.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "198.51.100.7:4711"
+	w := &sink{http.Header{}}
+	return func() {
+		clear(w.header)
+		handler.ServeHTTP(w, r)
+	}
+}
+
+func TestAnAllowedRequestCostsAtMostSixAllocations(t *testing.T) {
+	serve := serveOne(core.SlidingWindow(core.PerSecond(1_000_000)))
+	if got := testing.AllocsPerRun(200, serve); got > 6 {
+		t.Errorf("%v allocations, want at most 6", got)
+	}
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	serve := serveOne(core.SlidingWindow(core.PerSecond(1_000_000_000)))
+	b.ReportAllocs()
+	for b.Loop() {
+		serve()
+	}
+}
+
+func BenchmarkDenied(b *testing.B) {
+	serve := serveOne(core.SlidingWindow(core.PerDay(1)))
+	serve()
+	b.ReportAllocs()
+	for b.Loop() {
+		serve()
+	}
+}

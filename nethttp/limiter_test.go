@@ -1,0 +1,582 @@
+package nethttp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+func perClient(limit core.Limit) nethttp.Config {
+	return nethttp.Config{Rules: []nethttp.Rule{{Name: "per-client", Limit: limit, Key: keyfuncs.Address(keyfuncs.Peer)}}}
+}
+
+// hello counts how often it is called.
+type hello struct{ called int }
+
+func (h *hello) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.called++
+	io.WriteString(w, "hello")
+}
+
+func get(handler http.Handler, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", "/", nil)
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+func with(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func wantStatus(t *testing.T, w *httptest.ResponseRecorder, want int) {
+	t.Helper()
+	if w.Code != want {
+		t.Fatalf("status %d, want %d; fields %v, body %q", w.Code, want, w.Header(), w.Body)
+	}
+}
+
+func wantField(t *testing.T, w *httptest.ResponseRecorder, name, want string) {
+	t.Helper()
+	if got := strings.Join(w.Header().Values(name), " | "); got != want {
+		t.Errorf("%s: %s, want %s", name, got, want)
+	}
+}
+
+func TestAnAllowedRequestReachesItsHandlerWithTheFieldsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen string
+		next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = w.Header().Get("RateLimit")
+			w.WriteHeader(http.StatusTeapot)
+		})
+		w := get(nethttp.MustNew(perClient(core.SlidingWindow(core.PerMinute(10)))).Handler(next))
+		wantStatus(t, w, http.StatusTeapot)
+		wantField(t, w, "RateLimit", `"per-client";r=9;t=54`)
+		wantField(t, w, "RateLimit-Policy", `"per-client";q=10;w=60`)
+		wantField(t, w, "Retry-After", "")
+		wantField(t, w, "Cache-Control", "")
+		if seen == "" {
+			t.Error("the handler could not see the fields: they were set after it")
+		}
+	})
+}
+
+func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &hello{}
+		handler := nethttp.MustNew(perClient(core.TokenBucket(core.PerMinute(2), 1))).Handler(next)
+		get(handler)
+		time.Sleep(500 * time.Millisecond)
+		w := get(handler)
+		wantStatus(t, w, http.StatusTooManyRequests)
+		wantField(t, w, "Retry-After", "30") // 29.5 s, rounded up
+		wantField(t, w, "RateLimit", `"per-client";r=0;t=30`)
+		wantField(t, w, "Cache-Control", "no-store")
+		wantField(t, w, "Content-Type", "application/problem+json")
+		var problem struct {
+			Type, Title, Detail string
+			Status              int
+			Violated            []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
+			t.Fatalf("%v in %s", err, w.Body)
+		}
+		if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || problem.Title != "Quota Exceeded" ||
+			problem.Status != 429 || problem.Detail != "Too many requests: retry in 30 seconds." ||
+			len(problem.Violated) != 1 || problem.Violated[0] != "per-client" {
+			t.Errorf("problem %+v", problem)
+		}
+		if next.called != 1 {
+			t.Errorf("the handler was called %d times, want 1", next.called)
+		}
+		time.Sleep(30 * time.Second) // what Retry-After said
+		wantStatus(t, get(handler), http.StatusOK)
+	})
+}
+
+func TestACostThatNeverFitsIsDeniedWithoutRetryAfter(t *testing.T) {
+	config := perClient(core.SlidingWindow(core.PerMinute(10)))
+	config.Rules[0].Cost = func(*http.Request) int64 { return 11 }
+	w := get(nethttp.MustNew(config).Handler(&hello{}))
+	wantStatus(t, w, http.StatusTooManyRequests)
+	wantField(t, w, "Retry-After", "")
+	wantField(t, w, "RateLimit", `"per-client";r=10`)
+	if !strings.Contains(w.Body.String(), "retrying will not help") {
+		t.Errorf("body %s", w.Body)
+	}
+}
+
+func TestHEADIsCountedAndHasTheFieldsOfGETWithoutContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(1)))).Handler(&hello{})
+		get(handler)
+		head := get(handler, func(r *http.Request) { r.Method = "HEAD" })
+		full := get(handler)
+		wantStatus(t, head, http.StatusTooManyRequests)
+		if head.Body.Len() != 0 {
+			t.Errorf("body %q", head.Body)
+		}
+		wantField(t, head, "Content-Length", fmt.Sprint(full.Body.Len()))
+		for _, name := range []string{"Retry-After", "Content-Type", "RateLimit", "RateLimit-Policy"} {
+			wantField(t, head, name, full.Header().Get(name))
+		}
+	})
+}
+
+func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
+	limiter := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(1)))).Handler(&hello{})
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0", "Content-Encoding": "br",
+			"Content-Length": "5", "Cache-Control": "public, max-age=3600", "X-Request-Id": "1",
+		} {
+			w.Header().Set(name, value)
+		}
+		limiter.ServeHTTP(w, r)
+	})
+	get(outer)
+	w := get(outer)
+	wantStatus(t, w, http.StatusTooManyRequests)
+	for _, name := range []string{"ETag", "Last-Modified", "Expires", "Content-Encoding", "Content-Length"} {
+		wantField(t, w, name, "")
+	}
+	wantField(t, w, "Cache-Control", "no-store")
+	wantField(t, w, "X-Request-Id", "1")
+}
+
+func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
+	next := &hello{}
+	config := perClient(core.FixedWindow(core.PerMinute(1)))
+	w := get(nethttp.MustNew(config).Handler(next), func(r *http.Request) { r.RemoteAddr = "@" })
+	wantStatus(t, w, http.StatusServiceUnavailable)
+	wantField(t, w, "Retry-After", "1")
+	wantField(t, w, "Cache-Control", "no-store")
+	wantField(t, w, "RateLimit", "")
+	if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") || strings.Contains(body, "violated") || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("body %s", body)
+	}
+	if next.called != 0 {
+		t.Error("the request went on")
+	}
+
+	config.Rules[0].OnFailure = core.FailOpen
+	w = get(nethttp.MustNew(config).Handler(next), func(r *http.Request) { r.RemoteAddr = "@" })
+	wantStatus(t, w, http.StatusOK)
+	wantField(t, w, "RateLimit", "")
+}
+
+// down is a backend that is out of order.
+type down struct{}
+
+var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
+
+func (down) Take(context.Context, []core.Charge, []core.Decision) error { return errSecret }
+
+func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
+	for failure, want := range map[core.Failure]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
+		config := perClient(core.FixedWindow(core.PerMinute(1)))
+		config.Backend = down{}
+		config.Rules[0].OnFailure = failure
+		w := get(nethttp.MustNew(config).Handler(&hello{}))
+		wantStatus(t, w, want)
+		if all := fmt.Sprint(w.Header(), w.Body); strings.Contains(all, "hunter2") || strings.Contains(all, "refused") {
+			t.Errorf("the client sees %s", all)
+		}
+	}
+}
+
+func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
+	config := perClient(core.FixedWindow(core.PerMinute(1)))
+	config.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+		if w.Header().Get("Retry-After") == "" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("fields %v", w.Header())
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprintf(w, "%v by %s", o.Verdict(), o.At(o.Binding()).Rule)
+	}
+	handler := nethttp.MustNew(config).Handler(&hello{})
+	get(handler)
+	w := get(handler)
+	wantStatus(t, w, http.StatusTooManyRequests)
+	if w.Body.String() != "denied by per-client" {
+		t.Errorf("body %q", w.Body)
+	}
+}
+
+func TestOnlyATruePreflightIsExempt(t *testing.T) {
+	config := perClient(core.FixedWindow(core.PerHour(1)))
+	config.SkipPreflight = true
+	preflight := func(r *http.Request) {
+		r.Method = "OPTIONS"
+		r.Header.Set("Origin", "https://example.com")
+		r.Header.Set("Access-Control-Request-Method", "POST")
+	}
+	options := func(r *http.Request) { r.Method = "OPTIONS"; r.Header.Set("Origin", "https://example.com") }
+	posing := func(r *http.Request) { preflight(r); r.Method = "GET" }
+	handler := nethttp.MustNew(config).Handler(&hello{})
+	wantStatus(t, get(handler, options), 200)
+	wantStatus(t, get(handler, options), 429)
+	wantStatus(t, get(handler, posing), 429)
+	wantStatus(t, get(handler, preflight), 200)
+
+	config.SkipPreflight = false
+	handler = nethttp.MustNew(config).Handler(&hello{})
+	wantStatus(t, get(handler, preflight), 200)
+	wantStatus(t, get(handler, preflight), 429)
+}
+
+func TestTheOutcomeTravelsOnlyIfAskedTo(t *testing.T) {
+	config := perClient(core.FixedWindow(core.PerMinute(5)))
+	for _, asked := range []bool{false, true} {
+		config.OutcomeInContext = asked
+		var same *http.Request
+		next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			o, ok := nethttp.OutcomeFrom(r.Context())
+			if ok != asked || ok && (!o.Allowed() || o.At(0).Remaining != 4) {
+				t.Errorf("asked %v: outcome %v, %+v", asked, ok, o)
+			}
+			if (r == same) == asked {
+				t.Errorf("asked %v: the request was copied: %v", asked, r != same)
+			}
+		})
+		handler := nethttp.MustNew(config).Handler(next)
+		get(handler, func(r *http.Request) { same = r })
+	}
+}
+
+func TestLimitersStackIntoOneList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		route := perClient(core.FixedWindow(core.PerMinute(1)))
+		route.Rules[0].Name = "route"
+		outer, inner := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(10)))), nethttp.MustNew(route)
+		handler := outer.Handler(inner.Handler(&hello{}))
+		w := get(handler)
+		wantStatus(t, w, 200)
+		wantField(t, w, "RateLimit", `"per-client";r=9;t=60, "route";r=0;t=60`)
+		wantField(t, w, "RateLimit-Policy", `"per-client";q=10;w=60, "route";q=1;w=60`)
+		w = get(handler)
+		wantStatus(t, w, 429)
+		wantField(t, w, "RateLimit", `"per-client";r=8;t=60, "route";r=0;t=60`)
+		wantField(t, w, "Retry-After", "60")
+	})
+}
+
+func TestOneLimiterOnSeveralRoutesCountsThemTogether(t *testing.T) {
+	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(2))))
+	mux := http.NewServeMux()
+	mux.Handle("GET /a", limit.Handler(&hello{}))
+	mux.Handle("GET /b", limit.Handler(&hello{}))
+	mux.Handle("GET /free", &hello{})
+	at := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
+	wantStatus(t, get(mux, at("/a")), 200)
+	wantStatus(t, get(mux, at("/b")), 200)
+	wantStatus(t, get(mux, at("/a")), 429)
+	wantStatus(t, get(mux, at("/b")), 429)
+	wantStatus(t, get(mux, at("/free")), 200)
+}
+
+func TestAKeyByRoutePatternIsKnownBeforeAndInsideTheMux(t *testing.T) {
+	at := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
+	config := func(key func(*http.Request) (string, error)) nethttp.Config {
+		return nethttp.Config{Rules: []nethttp.Rule{{Name: "route", Limit: core.FixedWindow(core.PerHour(2)), Key: key}}}
+	}
+	t.Run("outside", func(t *testing.T) {
+		mux := http.NewServeMux()
+		mux.Handle("GET /users/{id}", &hello{})
+		mux.Handle("GET /posts/{id}", &hello{})
+		handler := nethttp.MustNew(config(keyfuncs.MuxPattern(mux))).Handler(mux)
+		wantStatus(t, get(handler, at("/users/1")), 200)
+		wantStatus(t, get(handler, at("/users/2")), 200)
+		wantStatus(t, get(handler, at("/users/3")), 429)
+		wantStatus(t, get(handler, at("/posts/1")), 200)
+		for i := range 2 {
+			wantStatus(t, get(handler, at(fmt.Sprint("/random/", i))), 404)
+		}
+		wantStatus(t, get(handler, at("/random/2")), 429) // all unknown paths are one key
+	})
+	t.Run("inside", func(t *testing.T) {
+		limit := nethttp.MustNew(config(keyfuncs.RoutePattern))
+		mux := http.NewServeMux()
+		mux.Handle("GET /users/{id}", limit.Handler(&hello{}))
+		mux.Handle("GET /posts/{id}", limit.Handler(&hello{}))
+		wantStatus(t, get(mux, at("/users/1")), 200)
+		wantStatus(t, get(mux, at("/users/2")), 200)
+		wantStatus(t, get(mux, at("/users/3")), 429)
+		wantStatus(t, get(mux, at("/posts/1")), 200)
+	})
+}
+
+func TestAQueuedRequestWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerSecond(2), 4))).Handler(&hello{})
+		start := time.Now()
+		var mu sync.Mutex
+		var waited []time.Duration
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				w := get(handler)
+				mu.Lock()
+				defer mu.Unlock()
+				if w.Code == 200 {
+					waited = append(waited, time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if got, want := fmt.Sprint(waited), "[0s 500ms 1s 1.5s]"; got != want {
+			t.Errorf("requests started after %s, want %s", got, want)
+		}
+	})
+}
+
+func TestAClientThatLeavesTheQueueIsNotServedAndItsSlotStaysSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &hello{}
+		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerSecond(1), 3))).Handler(next)
+		get(handler)
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			cancel()
+		}()
+		w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
+		if time.Since(start) != 300*time.Millisecond || next.called != 1 || w.Body.Len() != 0 {
+			t.Errorf("ended after %v, %d served, body %q", time.Since(start), next.called, w.Body)
+		}
+		w = get(handler)
+		wantStatus(t, w, 200)
+		if time.Since(start) != 2*time.Second {
+			t.Errorf("the next started after %v, want 2s: behind the slot of the one who left", time.Since(start))
+		}
+	})
+}
+
+func TestACallerThatHasLeftIsNotServed(t *testing.T) {
+	next := &hello{}
+	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1)))).Handler(next)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if next.called != 0 || len(w.Header()) != 0 || w.Body.Len() != 0 {
+		t.Errorf("served %d times, fields %v, body %q: want nothing", next.called, w.Header(), w.Body)
+	}
+	wantStatus(t, get(handler), 200) // it cost nothing
+}
+
+func TestAServersOwnDeadlineIsNotAnEmptySuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &hello{}
+		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerHour(1), 3))).Handler(next)
+		get(handler)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
+		wantStatus(t, w, http.StatusServiceUnavailable)
+		if next.called != 1 {
+			t.Error("the request went on")
+		}
+	})
+}
+
+func TestAPanicInTheHandlerPassesThrough(t *testing.T) {
+	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(5)))).Handler(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler {
+			t.Errorf("recovered %v, want what the handler panicked with", v)
+		}
+	}()
+	get(handler)
+}
+
+func TestTheResponseWriterIsHandedOnAsItIs(t *testing.T) {
+	var got http.ResponseWriter
+	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(5)))).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { got = w }))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if got != http.ResponseWriter(w) {
+		t.Errorf("the handler got a %T, want the server's own", got)
+	}
+}
+
+func TestAnUpgradedConnectionWorksUnchanged(t *testing.T) {
+	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	server := httptest.NewServer(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		rw.Flush()
+		line, _ := rw.ReadString('\n')
+		rw.WriteString("echo " + line)
+		rw.Flush()
+	})))
+	defer server.Close()
+	upgrade := func() (status, echo string) {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		r := bufio.NewReader(conn)
+		status, _ = r.ReadString('\n')
+		if !strings.Contains(status, "101") {
+			return status, ""
+		}
+		for line := ""; line != "\r\n"; {
+			line, err = r.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		io.WriteString(conn, "hi\n")
+		echo, _ = r.ReadString('\n')
+		return status, echo
+	}
+	if status, echo := upgrade(); echo != "echo hi\n" {
+		t.Errorf("first: %q, %q", status, echo)
+	}
+	if status, _ := upgrade(); !strings.Contains(status, "429") {
+		t.Errorf("second: %q, want a denial before the upgrade", status)
+	}
+}
+
+func TestStreamingAndHTTP2WorkUnchanged(t *testing.T) {
+	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	release := make(chan struct{})
+	server := httptest.NewUnstartedServer(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "first\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-release
+		io.WriteString(w, "second\n")
+	})))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body := bufio.NewReader(response.Body)
+	if line, err := body.ReadString('\n'); line != "first\n" || response.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d: %q, %v", response.ProtoMajor, line, err)
+	}
+	close(release)
+	if line, _ := body.ReadString('\n'); line != "second\n" {
+		t.Errorf("then %q", line)
+	}
+	if response.Header.Get("RateLimit") == "" {
+		t.Errorf("fields %v", response.Header)
+	}
+	response, err = server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != 429 || response.Header.Get("Retry-After") == "" {
+		t.Errorf("%s, fields %v", response.Status, response.Header)
+	}
+}
+
+func TestAnotherRequestsFieldsCannotBeChanged(t *testing.T) {
+	var seen string
+	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(3)))).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			seen = w.Header().Get("RateLimit-Policy")
+			for _, values := range w.Header() {
+				for i := range values {
+					values[i] = "changed"
+				}
+				_ = append(values, "changed")
+			}
+		}))
+	get(handler)
+	get(handler)
+	if seen != `"per-client";q=3;w=3600` {
+		t.Errorf("the second request found %s", seen)
+	}
+}
+
+func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
+	_, err := nethttp.New(nethttp.Config{
+		Rules:   []nethttp.Rule{{Name: "x", Limit: core.FixedWindow(core.PerHour(0))}},
+		Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft7}},
+	})
+	for _, want := range []string{`core: rule "x": limit: units`, `core: rule "x": key: is nil`, "headers: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+	for name, f := range map[string]func(){
+		"MustNew": func() { nethttp.MustNew(nethttp.Config{}) },
+		"Handler": func() { nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1)))).Handler(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
+	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	r := httptest.NewRequest("GET", "/", nil)
+	if o := limit.Decide(r); !o.Allowed() {
+		t.Errorf("first: %v", o.Verdict())
+	}
+	if o := limit.Decide(r); o.Verdict() != core.Denied {
+		t.Errorf("second: %v", o.Verdict())
+	}
+}
+
+func TestFormsReadByAKeyStayForTheHandler(t *testing.T) {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "user", Limit: core.FixedWindow(core.PerHour(5)),
+		Key: func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil },
+	}}})
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s/%s", r.FormValue("user"), r.PostFormValue("password"))
+	}))
+	r := httptest.NewRequest("POST", "/login", strings.NewReader("user=ann&password=pw"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Body.String() != "ann/pw" {
+		t.Errorf("the handler read %q", w.Body)
+	}
+}
