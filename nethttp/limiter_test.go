@@ -44,10 +44,6 @@ func get(handler http.Handler, change ...func(*http.Request)) *httptest.Response
 	return w
 }
 
-func with(name, value string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set(name, value) }
-}
-
 func wantStatus(t *testing.T, w *httptest.ResponseRecorder, want int) {
 	t.Helper()
 	if w.Code != want {

@@ -1,0 +1,181 @@
+// Package examples tests the example programs by running them.
+package examples
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// start builds and runs an example and returns its URL. When the test ends the
+// program is told to stop, and must do so cleanly.
+func start(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0")
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	lines := bufio.NewReader(log)
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		rest, _ := io.ReadAll(lines)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s after SIGTERM: %v\n%s", name, err, rest)
+		}
+		stuck.Stop()
+	})
+	line, err := lines.ReadString('\n')
+	_, addr, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !ok {
+		t.Fatalf("%s logged %q (%v), want the address", name, line, err)
+	}
+	return "http://" + addr
+}
+
+type answer struct {
+	*http.Response
+	body string
+}
+
+func send(t *testing.T, method, url, body string, fields ...string) answer {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response, string(text)}
+}
+
+func (a answer) want(t *testing.T, status int) answer {
+	t.Helper()
+	if a.StatusCode != status {
+		t.Fatalf("%s %s: %s, want %d\n%v\n%s", a.Request.Method, a.Request.URL.Path, a.Status, status, a.Header, a.body)
+	}
+	if retry := a.Header.Get("Retry-After"); (status == http.StatusTooManyRequests) != (retry != "") {
+		t.Errorf("%s with Retry-After %q", a.Status, retry)
+	}
+	return a
+}
+
+func (a answer) field(t *testing.T, name, want string) {
+	t.Helper()
+	if got := a.Header.Get(name); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		t.Errorf("%s %s, %s: %s %q, want %q", a.Request.Method, a.Request.URL.Path, a.Status, name, got, want)
+	}
+}
+
+// A sliding window of a minute may let a unit or two through while a test runs,
+// so these tests send what is over any limit until it is denied.
+func denied(t *testing.T, ask func() answer) answer {
+	t.Helper()
+	for range 50 {
+		if a := ask(); a.StatusCode == http.StatusTooManyRequests {
+			return a.want(t, http.StatusTooManyRequests)
+		}
+	}
+	t.Fatal("never denied")
+	return answer{}
+}
+
+func TestQuickstart(t *testing.T) {
+	at := start(t, "quickstart")
+	first := send(t, "GET", at+"/", "").want(t, 200)
+	if !strings.HasSuffix(first.body, "\n") {
+		t.Errorf("body %q, want a line", first.body)
+	}
+	first.field(t, "RateLimit", `"per-client";r=9;t=54`)
+	first.field(t, "RateLimit-Policy", `"per-client";q=10;w=60`)
+	for range 9 {
+		send(t, "GET", at+"/", "").want(t, 200)
+	}
+	last := denied(t, func() answer { return send(t, "GET", at+"/", "") })
+	last.field(t, "RateLimit", `"per-client";r=0;t=`+last.Header.Get("Retry-After"))
+	last.field(t, "Content-Type", "application/problem+json")
+	if seconds, err := strconv.Atoi(last.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 60 {
+		t.Errorf("Retry-After %q", last.Header.Get("Retry-After"))
+	}
+}
+
+func TestLayers(t *testing.T) {
+	at := start(t, "layers")
+	a := send(t, "GET", at+"/anything", "").want(t, 200)
+	a.field(t, "RateLimit", `"global";r=999;t=1, "anonymous";r=19;t=57`)
+	a.field(t, "X-RateLimit-Limit", "20")
+	a.field(t, "X-RateLimit-Remaining", "19")
+	a = send(t, "POST", at+"/reports", "", "X-API-Key", "unknown").want(t, 200)
+	if got := a.Header.Get("X-RateLimit-Remaining"); got != "9" && got != "10" {
+		t.Errorf("a report left an anonymous caller %s, want 9", got)
+	}
+	denied(t, func() answer { return send(t, "POST", at+"/reports", "") })
+	denied(t, func() answer { return send(t, "GET", at+"/anything", "", "X-API-Key", "another unknown") })
+
+	a = send(t, "GET", at+"/", "", "X-API-Key", "free-1").want(t, 200)
+	a.field(t, "X-RateLimit-Limit", "30")
+	a = send(t, "GET", at+"/", "", "X-API-Key", "pro-1").want(t, 200)
+	a.field(t, "X-RateLimit-Limit", "300")
+	a = denied(t, func() answer { return send(t, "POST", at+"/reports", "", "X-API-Key", "free-1") })
+	a.field(t, "X-RateLimit-Limit", "30")
+	send(t, "POST", at+"/reports", "", "X-API-Key", "free-2").want(t, 200)
+	for range 30 {
+		send(t, "GET", at+"/healthz", "").want(t, 200).field(t, "RateLimit", "")
+	}
+}
+
+func TestLogin(t *testing.T) {
+	at := start(t, "login")
+	try := func(user, password string) answer {
+		form := url.Values{"user": {user}, "password": {password}}.Encode()
+		return send(t, "POST", at+"/login", form, "Content-Type", "application/x-www-form-urlencoded")
+	}
+	a := try("ann", "correct horse").want(t, 200)
+	a.field(t, "RateLimit", "")
+	a.field(t, "RateLimit-Policy", "")
+	if a.body != "Welcome, ann.\n" {
+		t.Errorf("body %q: the handler could not read the form", a.body)
+	}
+	try("ann", "guess").want(t, 401)
+	try(" ANN ", "guess").want(t, 401) // the same user
+	a = try("ann", "correct horse").want(t, 429)
+	a.field(t, "RateLimit", `"user";r=0;t=`)
+	if seconds, _ := strconv.Atoi(a.Header.Get("Retry-After")); seconds < 200 || seconds > 300 {
+		t.Errorf("Retry-After %d, want nearly five minutes", seconds)
+	}
+	for i := range 7 {
+		try("user"+strconv.Itoa(i), "guess").want(t, 401)
+	}
+	a = try("bob", "guess").want(t, 429) // ten from this address: three of ann's, seven others
+	if !strings.Contains(a.body, `"violated-policies":["address"]`) {
+		t.Errorf("body %s", a.body)
+	}
+}

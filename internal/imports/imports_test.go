@@ -1,0 +1,95 @@
+// Package imports tests who may import whom.
+package imports
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/weir-go/weir"
+
+// mayImport lists, for each package of the library, the other packages of this
+// module that it may import, itself or through others. A package that is not
+// listed has to be added here before it can be built upon.
+var mayImport = map[string][]string{
+	"":                 {},
+	"core":             {},
+	"core/backendtest": {"core"},
+	"headers":          {"core"},
+	"keyfuncs":         {"core"},
+	"nethttp":          {"core", "headers"},
+}
+
+// standardLibraryOnly lists the packages that an application can import without
+// building anything of anybody else's.
+var standardLibraryOnly = []string{"", "core", "headers", "keyfuncs", "nethttp"}
+
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Deps       []string
+}
+
+// list runs go list on the packages of the module and all they depend on.
+func list(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := make(map[string]pkg)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+}
+
+// inModule returns the path of p below the module, if it is part of it.
+func inModule(p string) (string, bool) {
+	if p == module {
+		return "", true
+	}
+	return strings.CutPrefix(p, module+"/")
+}
+
+func isPartOfTheLibrary(path string) bool {
+	return !strings.HasPrefix(path+"/", "examples/") && !strings.HasPrefix(path, "internal/")
+}
+
+func TestImportsFollowTheDesign(t *testing.T) {
+	packages := list(t)
+	seen := 0
+	for _, p := range packages {
+		from, ok := inModule(p.ImportPath)
+		if !ok || !isPartOfTheLibrary(from) {
+			continue
+		}
+		seen++
+		allowed, listed := mayImport[from]
+		if !listed {
+			t.Errorf("%s is not listed: say in mayImport what it may import", p.ImportPath)
+		}
+		for _, dep := range p.Deps {
+			to, ours := inModule(dep)
+			switch {
+			case ours && !slices.Contains(allowed, to):
+				t.Errorf("%s imports %s, directly or not: it may import %v", p.ImportPath, dep, allowed)
+			case !ours && !packages[dep].Standard && slices.Contains(standardLibraryOnly, from):
+				t.Errorf("%s imports %s, directly or not: it may import the standard library only", p.ImportPath, dep)
+			}
+		}
+	}
+	if seen != len(mayImport) {
+		t.Errorf("%d packages seen, %d listed", seen, len(mayImport))
+	}
+}
