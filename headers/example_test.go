@@ -1,0 +1,295 @@
+package headers_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// rule holds every client to 3 requests a minute. The request is its own key.
+var rule = core.Rule[string]{
+	Name:  "default",
+	Limit: core.TokenBucket(core.PerMinute(3), 3),
+	Key:   func(client string) (string, error) { return client, nil },
+}
+
+// decide returns the last of n outcomes for one client under rules, at noon.
+func decide(n int, rules ...core.Rule[string]) *core.Outcome {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	limiter := core.MustNew(core.Config[string]{
+		Rules:   rules,
+		Backend: core.NewMemory(core.MemoryOptions{MaxKeys: 10, Clock: func() time.Time { return noon }}),
+	})
+	var outcome core.Outcome
+	for range n {
+		outcome = limiter.Decide(context.Background(), "client")
+	}
+	return &outcome
+}
+
+// print prints the fields of h in the order of their names.
+func print(h http.Header) {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			fmt.Printf("%s: %s\n", name, value)
+		}
+	}
+}
+
+func Example() {
+	rules := []core.Rule[string]{rule}
+	limiter := core.MustNew(core.Config[string]{Rules: rules})
+	writer, err := headers.New(headers.Options{}, headers.Policies(rules))
+	if err != nil {
+		panic(err)
+	}
+
+	h := http.Header{} // of an http.ResponseWriter
+	outcome := limiter.Decide(context.Background(), "client")
+	writer.Write(h, &outcome)
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=2;t=40
+	// Ratelimit-Policy: "default";q=3;w=60
+}
+
+// New reports every mistake at once.
+func ExampleNew() {
+	_, err := headers.New(headers.Options{
+		Formats: []headers.Format{headers.IETF, headers.Draft7},
+		Jitter:  -time.Second,
+	}, []headers.Policy{{Name: "naïve"}})
+	fmt.Println(err)
+	// Output:
+	// headers: formats: IETF and Draft7 both use RateLimit and RateLimit-Policy with different types: choose one
+	// headers: jitter: must be 0 to 24h (got -1s)
+	// headers: policy "naïve": name: must be printable ASCII
+}
+
+func ExampleWriter_Write() {
+	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
+
+	h := http.Header{}
+	writer.Write(h, decide(4, rule)) // one request too many
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=0;t=20
+	// Ratelimit-Policy: "default";q=3;w=60
+	// Retry-After: 20
+}
+
+// An inner limiter adds its policies to those of the outer one.
+func ExampleWriter_Write_stacked() {
+	login := rule
+	login.Name = "login"
+	login.Limit = core.TokenBucket(core.PerHour(10), 10)
+	outer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
+	inner, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{login}))
+
+	h := http.Header{}
+	outer.Write(h, decide(1, rule))
+	inner.Write(h, decide(1, login))
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=2;t=40, "login";r=9;t=3240
+	// Ratelimit-Policy: "default";q=3;w=60, "login";q=10;w=3600
+}
+
+func ExamplePolicies() {
+	perPlan := core.Rule[string]{
+		Name:     "plan",
+		LimitFor: func(string) (core.Limit, error) { return core.TokenBucket(core.PerMinute(600), 60), nil },
+		Key:      rule.Key,
+	}
+	rules := []core.Rule[string]{rule, perPlan}
+	for _, policy := range headers.Policies(rules) {
+		fmt.Println(policy.Name, policy.Limit != core.Limit{})
+	}
+	writer, _ := headers.New(headers.Options{}, headers.Policies(rules))
+
+	h := http.Header{}
+	writer.Write(h, decide(1, rules...))
+	print(h)
+	// Output:
+	// default true
+	// plan false
+	// Ratelimit: "default";r=2;t=40, "plan";r=59;t=6
+	// Ratelimit-Policy: "default";q=3;w=60, "plan";q=60;w=6
+}
+
+// A policy written by hand says the same as the rule it stands for.
+func ExamplePolicy() {
+	writer, _ := headers.New(headers.Options{}, []headers.Policy{{Name: rule.Name, Limit: rule.Limit}})
+
+	h := http.Header{}
+	writer.Write(h, decide(1, rule))
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=2;t=40
+	// Ratelimit-Policy: "default";q=3;w=60
+}
+
+func ExampleFormat() {
+	for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord} {
+		options := headers.Options{Formats: []headers.Format{format}}
+		writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+		h := http.Header{}
+		writer.Write(h, decide(4, rule))
+		fmt.Println("--", format)
+		print(h)
+	}
+	// Output:
+	// -- IETF
+	// Ratelimit: "default";r=0;t=20
+	// Ratelimit-Policy: "default";q=3;w=60
+	// Retry-After: 20
+	// -- Draft7
+	// Ratelimit: limit=3, remaining=0, reset=20
+	// Ratelimit-Policy: 3;w=60
+	// Retry-After: 20
+	// -- Draft6
+	// Ratelimit-Limit: 3
+	// Ratelimit-Policy: 3;w=60
+	// Ratelimit-Remaining: 0
+	// Ratelimit-Reset: 20
+	// Retry-After: 20
+	// -- GitHub
+	// Retry-After: 20
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 1795262460
+	// X-Ratelimit-Resource: default
+	// X-Ratelimit-Used: 3
+	// -- DeltaSeconds
+	// Retry-After: 20
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 60
+	// -- Discord
+	// Retry-After: 20
+	// X-Ratelimit-Bucket: default
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 1795262460.000
+	// X-Ratelimit-Reset-After: 60.000
+	// X-Ratelimit-Scope: user
+}
+
+func ExampleFormat_String() {
+	fmt.Println(headers.IETF, headers.Draft6, headers.Format(0))
+	// Output: IETF Draft6 Format(0)
+}
+
+// Clients of several generations can be served at once.
+func ExampleOptions_formats() {
+	options := headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}
+	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+
+	h := http.Header{}
+	writer.Write(h, decide(1, rule))
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=2;t=40
+	// Ratelimit-Limit: 3
+	// Ratelimit-Policy: "default";q=3;w=60
+	// Ratelimit-Remaining: 2
+	// Ratelimit-Reset: 20
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 2
+	// X-Ratelimit-Reset: 1795262420
+	// X-Ratelimit-Resource: default
+	// X-Ratelimit-Used: 1
+}
+
+// A login route need not publish its budget.
+func ExampleShow() {
+	for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+		writer, _ := headers.New(headers.Options{Show: show}, headers.Policies([]core.Rule[string]{rule}))
+		for _, n := range []int{1, 4} {
+			h := http.Header{}
+			writer.Write(h, decide(n, rule))
+			fmt.Println(slices.Sorted(maps.Keys(h)))
+		}
+	}
+	// Output:
+	// [Ratelimit Ratelimit-Policy]
+	// [Ratelimit Ratelimit-Policy Retry-After]
+	// []
+	// [Ratelimit Ratelimit-Policy Retry-After]
+	// []
+	// [Retry-After]
+}
+
+// At noon nearly all of a day's units are left for half a day, twice the pace of
+// the policy. Capped, t asks the client to make them last.
+func ExampleOptions_capPace() {
+	daily := rule
+	daily.Name = "daily"
+	daily.Limit = core.FixedWindow(core.PerDay(100)) // ends at midnight
+	for _, capPace := range []bool{false, true} {
+		writer, _ := headers.New(headers.Options{CapPace: capPace}, headers.Policies([]core.Rule[string]{daily}))
+		h := http.Header{}
+		writer.Write(h, decide(1, daily))
+		print(h)
+	}
+	// Output:
+	// Ratelimit: "daily";r=99;t=43200
+	// Ratelimit-Policy: "daily";q=100;w=86400
+	// Ratelimit: "daily";r=99;t=85536
+	// Ratelimit-Policy: "daily";q=100;w=86400
+}
+
+func ExampleOptions_jitter() {
+	writer, _ := headers.New(headers.Options{Jitter: 10 * time.Second}, headers.Policies([]core.Rule[string]{rule}))
+
+	h := http.Header{}
+	writer.Write(h, decide(4, rule)) // without jitter: 20 seconds
+	seconds, _ := strconv.Atoi(h.Get("Retry-After"))
+	fmt.Println(seconds >= 20, seconds <= 30)
+	fmt.Println(h.Get("RateLimit") == fmt.Sprintf(`"default";r=0;t=%d`, seconds))
+	// Output:
+	// true true
+	// true
+}
+
+func ExampleDigest() {
+	options := headers.Options{PartitionKey: headers.Digest}
+	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+
+	h := http.Header{}
+	writer.Write(h, decide(1, rule))
+	print(h)
+	// Output:
+	// Ratelimit: "default";r=2;t=40;pk=:lI/mA/YdwDY=:
+	// Ratelimit-Policy: "default";q=3;w=60
+}
+
+func ExampleOptions_discord() {
+	writer, err := headers.New(headers.Options{
+		Formats:       []headers.Format{headers.Discord},
+		DiscordGlobal: []string{"default"}, // whatever route the client calls
+	}, headers.Policies([]core.Rule[string]{rule}))
+	if err != nil {
+		panic(err)
+	}
+
+	h := http.Header{}
+	writer.Write(h, decide(4, rule))
+	print(h)
+	// Output:
+	// Retry-After: 20
+	// X-Ratelimit-Bucket: default
+	// X-Ratelimit-Global: true
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 1795262460.000
+	// X-Ratelimit-Reset-After: 60.000
+	// X-Ratelimit-Scope: global
+}

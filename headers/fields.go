@@ -1,0 +1,106 @@
+package headers
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// field is a header field that a [Writer] may set.
+type field uint8
+
+const (
+	fieldRetryAfter field = iota
+
+	fieldRateLimit
+	fieldPolicy
+
+	fieldLimit
+	fieldRemaining
+	fieldReset
+
+	fieldXLimit // the first of the X-RateLimit fields
+	fieldXRemaining
+	fieldXReset
+	fieldXUsed
+	fieldXResource
+	fieldXResetAfter
+	fieldXBucket
+	fieldXScope
+	fieldXGlobal
+
+	fields
+)
+
+// keys are the names of the fields in the canonical form of [http.Header].
+var keys = [fields]string{
+	fieldRetryAfter: "Retry-After",
+
+	fieldRateLimit: "Ratelimit",
+	fieldPolicy:    "Ratelimit-Policy",
+
+	fieldLimit:     "Ratelimit-Limit",
+	fieldRemaining: "Ratelimit-Remaining",
+	fieldReset:     "Ratelimit-Reset",
+
+	fieldXLimit:      "X-Ratelimit-Limit",
+	fieldXRemaining:  "X-Ratelimit-Remaining",
+	fieldXReset:      "X-Ratelimit-Reset",
+	fieldXUsed:       "X-Ratelimit-Used",
+	fieldXResource:   "X-Ratelimit-Resource",
+	fieldXResetAfter: "X-Ratelimit-Reset-After",
+	fieldXBucket:     "X-Ratelimit-Bucket",
+	fieldXScope:      "X-Ratelimit-Scope",
+	fieldXGlobal:     "X-Ratelimit-Global",
+}
+
+// in returns the lines of f in h.
+func (f field) in(h http.Header) []string { return h[keys[f]] }
+
+// values says where in the text of an answer the values of its fields are.
+// They are written one after the other into one text, so that all of them cost
+// one string and one slice, which belong to this answer alone. The text is not
+// part of it but handed from function to function: stored behind a pointer, its
+// first bytes could not be on the stack.
+type values struct {
+	n     int
+	field [fields]field
+	end   [fields]uint32
+}
+
+// add makes the text from the end of the value before the value of f, which
+// must not have one yet.
+func (v *values) add(f field, text []byte) {
+	v.field[v.n], v.end[v.n] = f, uint32(len(text))
+	v.n++
+}
+
+// addInteger appends n to text as the value of f.
+func (v *values) addInteger(f field, text []byte, n int64) []byte {
+	text = strconv.AppendInt(text, n, 10)
+	v.add(f, text)
+	return text
+}
+
+// addString appends s to text as the value of f.
+func (v *values) addString(f field, text []byte, s string) []byte {
+	text = append(text, s...)
+	v.add(f, text)
+	return text
+}
+
+// set sets the fields in h. No two share memory that one of them could change
+// or grow into.
+func (v *values) set(h http.Header, text []byte) {
+	if v.n == 0 {
+		return
+	}
+	whole := string(text)
+	lines := make([]string, v.n)
+	start := uint32(0)
+	for i := range lines {
+		end := v.end[i]
+		lines[i] = whole[start:end]
+		h[keys[v.field[i]]] = lines[i : i+1 : i+1]
+		start = end
+	}
+}

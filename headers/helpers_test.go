@@ -1,0 +1,230 @@
+package headers_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// prepared is a backend that answers what it holds.
+type prepared []core.Decision
+
+func (p prepared) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+	copy(out, p)
+	return nil
+}
+
+// broken is a backend that fails.
+type broken struct{}
+
+func (broken) Take(context.Context, []core.Charge, []core.Decision) error {
+	return fmt.Errorf("broken")
+}
+
+// rulesOf returns rules that policies describe. Their keys are "client".
+func rulesOf(policies ...headers.Policy) []core.Rule[string] {
+	rules := make([]core.Rule[string], len(policies))
+	for i, p := range policies {
+		rules[i] = core.Rule[string]{Name: p.Name, Limit: p.Limit, Key: func(key string) (string, error) { return key, nil }}
+	}
+	return rules
+}
+
+// decided returns the outcome of a request of "client" under the given policies
+// if the backend answers the given decisions.
+func decided(t testing.TB, policies []headers.Policy, decisions ...core.Decision) *core.Outcome {
+	t.Helper()
+	return decidedFor(t, "client", rulesOf(policies...), decisions...)
+}
+
+func decidedFor(t testing.TB, key string, rules []core.Rule[string], decisions ...core.Decision) *core.Outcome {
+	t.Helper()
+	limiter, err := core.New(core.Config[string]{Rules: rules, Backend: prepared(decisions)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := limiter.Decide(context.Background(), key)
+	return &o
+}
+
+// allowed is a decision that leaves remaining units to be spread over window.
+func allowed(remaining int64, window, reset time.Duration) core.Decision {
+	return core.Decision{Allowed: true, Remaining: remaining, EffectiveWindow: window, ResetAfter: reset, At: at}
+}
+
+// denied is a decision that asks to wait.
+func denied(remaining int64, wait, reset time.Duration) core.Decision {
+	return core.Decision{Remaining: remaining, RetryAfter: wait, EffectiveWindow: wait, ResetAfter: reset, At: at}
+}
+
+// at is the instant of every prepared decision: 2026-11-21 12:00:00.25 UTC.
+const at = 1795262400_250000
+
+var (
+	perMinute = headers.Policy{Name: "default", Limit: core.SlidingWindow(core.PerMinute(100))}
+	perHour   = headers.Policy{Name: "hourly", Limit: core.SlidingWindow(core.PerHour(1000))}
+)
+
+func writer(t testing.TB, options headers.Options, policies ...headers.Policy) *headers.Writer {
+	t.Helper()
+	w, err := headers.New(options, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// written returns the fields that a writer with options writes about o.
+func written(t testing.TB, options headers.Options, policies []headers.Policy, o *core.Outcome) http.Header {
+	t.Helper()
+	h := http.Header{}
+	writer(t, options, policies...).Write(h, o)
+	wellFormed(t, h)
+	return h
+}
+
+// fields makes a header of "Name: value" lines.
+func fields(lines ...string) http.Header {
+	h := http.Header{}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		h.Add(name, value)
+	}
+	return h
+}
+
+// want reports how got differs from the header made of lines.
+func want(t testing.TB, got http.Header, lines ...string) {
+	t.Helper()
+	if diff := cmp.Diff(fields(lines...), got); diff != "" {
+		t.Errorf("fields differ (-want +got):\n%s", diff)
+	}
+}
+
+// wellFormed checks that every field of h has one line, under its canonical
+// name, that a parser of structured fields understands.
+func wellFormed(t testing.TB, h http.Header) {
+	t.Helper()
+	for _, key := range slices.Sorted(maps.Keys(h)) {
+		if key != http.CanonicalHeaderKey(key) {
+			t.Errorf("%q is not canonical", key)
+		}
+		if len(h[key]) != 1 {
+			t.Errorf("%s has %d lines: %q", key, len(h[key]), h[key])
+			continue
+		}
+		value := h.Get(key)
+		switch key {
+		case "Ratelimit":
+			if strings.HasPrefix(value, `"`) {
+				wantMembers(t, key, value, "", map[string]int64{"r": 0, "t": 0})
+			} else {
+				wantDictionary(t, value)
+			}
+		case "Ratelimit-Policy":
+			if strings.HasPrefix(value, `"`) {
+				wantMembers(t, key, value, "", map[string]int64{"q": 1, "w": 1})
+			} else {
+				wantMembers(t, key, value, int64(0), map[string]int64{"w": 1})
+				wantDistinctQuotas(t, value)
+			}
+		case "Retry-After":
+			wantInteger(t, key, value, 1)
+		case "X-Ratelimit-Reset", "X-Ratelimit-Reset-After":
+			if _, err := strconv.ParseFloat(value, 64); err != nil || value[0] == '-' {
+				t.Errorf("%s: %q is no number of seconds", key, value)
+			}
+		case "X-Ratelimit-Resource", "X-Ratelimit-Bucket", "X-Ratelimit-Scope", "X-Ratelimit-Global":
+		default:
+			wantInteger(t, key, value, 0)
+		}
+	}
+}
+
+func wantInteger(t testing.TB, key, value string, least int64) {
+	t.Helper()
+	item, err := httpsfv.UnmarshalItem([]string{value})
+	if err != nil {
+		t.Errorf("%s: %q: %v", key, value, err)
+		return
+	}
+	if n, ok := item.Value.(int64); !ok || n < least {
+		t.Errorf("%s: %q is no Integer of at least %d", key, value, least)
+	}
+}
+
+// wantMembers checks a list of items that are of the type of example and whose
+// parameters are the Integers named in least, and pk.
+func wantMembers(t testing.TB, key, value string, example any, least map[string]int64) {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList([]string{value})
+	if err != nil {
+		t.Errorf("%s: %q: %v", key, value, err)
+		return
+	}
+	for _, m := range list {
+		item, ok := m.(httpsfv.Item)
+		if !ok || fmt.Sprintf("%T", item.Value) != fmt.Sprintf("%T", example) {
+			t.Errorf("%s: %q: member is not a %T", key, value, example)
+			continue
+		}
+		for _, name := range item.Params.Names() {
+			v, _ := item.Params.Get(name)
+			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
+				continue
+			}
+			n, ok := v.(int64)
+			if lowest, known := least[name]; !known || !ok || n < lowest {
+				t.Errorf("%s: %q: parameter %s=%v", key, value, name, v)
+			}
+		}
+		for name := range least {
+			if _, ok := item.Params.Get(name); !ok && name != "t" {
+				t.Errorf("%s: %q: no parameter %s", key, value, name)
+			}
+		}
+	}
+}
+
+func wantDistinctQuotas(t testing.TB, value string) {
+	t.Helper()
+	list, _ := httpsfv.UnmarshalList([]string{value})
+	seen := map[any]bool{}
+	for _, m := range list {
+		q := m.(httpsfv.Item).Value
+		if seen[q] {
+			t.Errorf("RateLimit-Policy: %q: quota %v appears twice", value, q)
+		}
+		seen[q] = true
+	}
+}
+
+func wantDictionary(t testing.TB, value string) {
+	t.Helper()
+	dict, err := httpsfv.UnmarshalDictionary([]string{value})
+	if err != nil {
+		t.Errorf("RateLimit: %q: %v", value, err)
+		return
+	}
+	if diff := cmp.Diff([]string{"limit", "remaining", "reset"}, dict.Names()); diff != "" {
+		t.Errorf("RateLimit: %q: keys differ (-want +got):\n%s", value, diff)
+	}
+	for _, name := range dict.Names() {
+		m, _ := dict.Get(name)
+		if n, ok := m.(httpsfv.Item).Value.(int64); !ok || n < 0 {
+			t.Errorf("RateLimit: %q: %s is no Integer of at least 0", value, name)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package headers
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// The parameter names of draft -11, in one place: a rename of r and t is
+// pending (pull request 166 of the working group's repository).
+const (
+	paramQuota     = "q"  // RateLimit-Policy, section 3.1.1
+	paramWindow    = "w"  // RateLimit-Policy, section 3.1.3
+	paramAvailable = "r"  // RateLimit, section 4.1.1
+	paramEffective = "t"  // RateLimit, section 4.1.2
+	paramPartition = "pk" // RateLimit, section 4.1.3
+)
+
+// appendMember appends the member of RateLimit-Policy (draft -11, section 3).
+func appendMember(text []byte, name string, t terms) []byte {
+	text = appendString(text, name)
+	text = append(text, ";"+paramQuota+"="...)
+	text = strconv.AppendInt(text, t.quota, 10)
+	text = append(text, ";"+paramWindow+"="...)
+	return strconv.AppendInt(text, t.window, 10)
+}
+
+// appendPrefix appends what comes before the number of available units in the
+// member of RateLimit (draft -11, section 4).
+func appendPrefix(text []byte, name string) []byte {
+	text = appendString(text, name)
+	return append(text, ";"+paramAvailable+"="...)
+}
+
+// joinMembers returns RateLimit-Policy of all policies, "" if one has no fixed
+// limit.
+func (w *Writer) joinMembers() string {
+	var text []byte
+	for i := range w.policies {
+		p := &w.policies[i]
+		if p.member == "" {
+			return ""
+		}
+		text = append(separate(text, 0), p.member...)
+	}
+	return string(text)
+}
+
+// appendIETF appends RateLimit and RateLimit-Policy, merged with what h has of
+// them. It also returns the largest t of the rules that stood in the way.
+func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration) (_ []byte, longest int64) {
+	start := len(text)
+	text = appendList(text, fieldRateLimit.in(h), isQuote)
+	listed := 0
+	allFixed := o.Len() == len(w.policies)
+	for i := range o.Len() {
+		d := o.At(i)
+		if !d.Source.Counted() {
+			allFixed = false
+			continue
+		}
+		known := w.policy(&d)
+		allFixed = allFixed && known.fixed(&d)
+		listed++
+		t := int64(0)
+		text, t = w.appendQuota(separate(text, start), known, &d, jitter)
+		if !d.Allowed {
+			longest = max(longest, t)
+		}
+	}
+	if listed == 0 {
+		return text[:start], 0
+	}
+	v.add(fieldRateLimit, text)
+	return w.appendPolicies(text, v, fieldPolicy.in(h), o, allFixed), longest
+}
+
+// appendQuota appends the member of RateLimit for d, whose rule's policy is
+// known or nil. It also returns t, 0 if there is none.
+func (w *Writer) appendQuota(text []byte, known *policy, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
+	if known != nil {
+		text = append(text, known.prefix...)
+	} else {
+		text = appendPrefix(text, d.Rule)
+	}
+	available := count(d.Remaining)
+	text = strconv.AppendInt(text, available, 10)
+	if d.EffectiveWindow != core.Never {
+		t = w.effective(d, available, jitter)
+		text = append(text, ";"+paramEffective+"="...)
+		text = strconv.AppendInt(text, t, 10)
+	}
+	if w.partitionKey == nil || d.Key == "" {
+		return text, t
+	}
+	if pk := w.partitionKey(d.Key); len(pk) > 0 {
+		text = append(text, ";"+paramPartition+"="...)
+		text = appendBytes(text, pk)
+	}
+	return text, t
+}
+
+// effective returns t, the seconds within which the client is to use no more
+// than the available units (draft -11, section 4.1.2).
+func (w *Writer) effective(d *core.RuleDecision, available int64, jitter time.Duration) int64 {
+	wait := max(d.EffectiveWindow, 0)
+	if w.capPace {
+		t := w.terms(d)
+		paced := ceilMulDiv(available, t.window, t.quota)
+		wait = max(wait, time.Duration(min(paced, maxSeconds))*time.Second)
+	}
+	if !d.Allowed {
+		wait = plus(wait, jitter)
+	}
+	return ceilSeconds(wait)
+}
+
+// maxSeconds is the longest wait, in seconds, that a time.Duration can hold.
+const maxSeconds = int64((core.Never - 1) / time.Second)
+
+// appendPolicies appends RateLimit-Policy, merged with what outer has of it.
+func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.Outcome, allFixed bool) []byte {
+	start := len(text)
+	text = appendList(text, outer, isQuote)
+	if allFixed {
+		return v.addString(fieldPolicy, separate(text, start), w.members)
+	}
+	for i := range o.Len() {
+		d := o.At(i)
+		if !d.Source.Counted() {
+			continue
+		}
+		text = separate(text, start)
+		if known := w.policy(&d); known.fixed(&d) {
+			text = append(text, known.member...)
+		} else {
+			text = appendMember(text, d.Rule, termsOf(d.Limit))
+		}
+	}
+	v.add(fieldPolicy, text)
+	return text
+}

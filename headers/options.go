@@ -1,0 +1,110 @@
+package headers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Options are the options of [New]. The zero value is ready to use.
+type Options struct {
+	// Formats are the fields to write. IETF and Draft7 exclude each other, and
+	// so do GitHub, DeltaSeconds and Discord. Draft6 beside IETF goes without
+	// its RateLimit-Policy. nil: IETF.
+	Formats []Format
+
+	// Show says on which answers to write them. Zero: Always.
+	Show Show
+
+	// PartitionKey makes the parameter pk of IETF from the key of a decision,
+	// for clients that use several keys at once. [Digest] is a ready-made one:
+	// a pk must not give away the key. It appears on the members of RateLimit
+	// alone, so that RateLimit-Policy is the same on all answers, and is left
+	// out where the result is empty or the request had no key. nil: no pk.
+	PartitionKey func(key string) []byte
+
+	// CapPace raises t of IETF so that r per t seconds is never a higher pace
+	// than q per w seconds (draft -11, section 8.5). It matters near the end of
+	// a fixed window, which may have all its units left for a second. On a
+	// denial whose cost exceeds a positive remaining, Retry-After rises with t.
+	CapPace bool
+
+	// Jitter keeps clients denied together from coming back together: a random
+	// time up to Jitter, to the same amount, is added to Retry-After and to t
+	// of the rules that stood in the way. At most 24h. 0: none.
+	Jitter time.Duration
+
+	// DiscordShared and DiscordGlobal name the rules whose denials have
+	// X-RateLimit-Scope "shared", since many clients use up the same units, and
+	// "global", since the rule holds a client's requests together wherever they
+	// go. All others have "user"; but a request without a key, which is counted
+	// with all the others that have none, has "shared".
+	DiscordShared, DiscordGlobal []string
+}
+
+const maxJitter = 24 * time.Hour
+
+// validate reports every mistake in options.
+func (options *Options) validate(policies []Policy) []error {
+	errs := validateFormats(options.Formats)
+	if options.Show > Never {
+		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Never (got %d)", options.Show))
+	}
+	if options.Jitter < 0 || options.Jitter > maxJitter {
+		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", options.Jitter))
+	}
+	if ietf := options.Formats == nil || slices.Contains(options.Formats, IETF); !ietf {
+		if options.PartitionKey != nil {
+			errs = append(errs, errors.New("headers: partition key: only IETF has one: add IETF to formats or remove it"))
+		}
+		if options.CapPace {
+			errs = append(errs, errors.New("headers: cap pace: only IETF has a pace: add IETF to formats or remove it"))
+		}
+	}
+	return append(errs, options.validateScopes(policies)...)
+}
+
+func validateFormats(formats []Format) (errs []error) {
+	if formats != nil && len(formats) == 0 {
+		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, or set Show to Never"))
+	}
+	for i, f := range formats {
+		if !f.known() {
+			errs = append(errs, fmt.Errorf("headers: formats: unknown format %d", uint8(f)))
+		} else if first := slices.Index(formats, f); first < i && !slices.Contains(formats[first+1:i], f) {
+			errs = append(errs, fmt.Errorf("headers: formats: %v is listed more than once", f))
+		}
+	}
+	for _, c := range conflicts {
+		if slices.Contains(formats, c.a) && slices.Contains(formats, c.b) {
+			errs = append(errs, fmt.Errorf("headers: formats: %v and %v %s: choose one", c.a, c.b, c.why))
+		}
+	}
+	return errs
+}
+
+func (options *Options) validateScopes(policies []Policy) (errs []error) {
+	for _, list := range []struct {
+		field string
+		names []string
+	}{
+		{"discord shared", options.DiscordShared},
+		{"discord global", options.DiscordGlobal},
+	} {
+		if len(list.names) > 0 && !slices.Contains(options.Formats, Discord) {
+			errs = append(errs, fmt.Errorf("headers: %s: only Discord has a scope: add Discord to formats or remove it", list.field))
+		}
+		for _, name := range list.names {
+			if !slices.ContainsFunc(policies, func(p Policy) bool { return p.Name == name }) {
+				errs = append(errs, fmt.Errorf("headers: %s: there is no policy %q", list.field, name))
+			}
+		}
+	}
+	for _, name := range options.DiscordGlobal {
+		if slices.Contains(options.DiscordShared, name) {
+			errs = append(errs, fmt.Errorf("headers: discord global: %q is also in discord shared: choose one", name))
+		}
+	}
+	return errs
+}

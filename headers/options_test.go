@@ -1,0 +1,133 @@
+package headers_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
+	_, err := headers.New(headers.Options{
+		Formats:       []headers.Format{headers.Draft7, headers.Draft7, headers.GitHub, headers.DeltaSeconds, 0, 99},
+		Show:          3,
+		PartitionKey:  headers.Digest,
+		CapPace:       true,
+		Jitter:        -time.Second,
+		DiscordShared: []string{"default"},
+		DiscordGlobal: []string{"default", "nosuch"},
+	}, []headers.Policy{
+		perMinute,
+		perMinute,
+		{},
+		{Name: "tab\t"},
+		{Name: "bad", Limit: core.FixedWindow(core.Per(0, -time.Second))},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := []string{
+		"headers: formats: Draft7 is listed more than once",
+		"headers: formats: unknown format 0",
+		"headers: formats: unknown format 99",
+		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
+		"headers: show: must be Always, OnDenial or Never (got 3)",
+		"headers: jitter: must be 0 to 24h (got -1s)",
+		"headers: partition key: only IETF has one: add IETF to formats or remove it",
+		"headers: cap pace: only IETF has a pace: add IETF to formats or remove it",
+		"headers: discord shared: only Discord has a scope: add Discord to formats or remove it",
+		"headers: discord global: only Discord has a scope: add Discord to formats or remove it",
+		`headers: discord global: there is no policy "nosuch"`,
+		`headers: discord global: "default" is also in discord shared: choose one`,
+		`headers: policy "default": name: another policy has the same name`,
+		`headers: policy "": name: is empty`,
+		`headers: policy "tab\t": name: must be printable ASCII`,
+		`headers: policy "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
+		`headers: policy "bad": limit: period must be positive (got -1s)`,
+	}
+	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Errorf("mistakes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
+	const (
+		types     = "both use RateLimit and RateLimit-Policy with different types: choose one"
+		units     = "both use X-RateLimit-Reset with different units: choose one"
+		precision = "both use X-RateLimit-Reset with different precision: choose one"
+	)
+	all := []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord}
+	refused := map[[2]headers.Format]string{
+		{headers.IETF, headers.Draft7}:          "headers: formats: IETF and Draft7 " + types,
+		{headers.GitHub, headers.DeltaSeconds}:  "headers: formats: GitHub and DeltaSeconds " + units,
+		{headers.GitHub, headers.Discord}:       "headers: formats: GitHub and Discord " + precision,
+		{headers.DeltaSeconds, headers.Discord}: "headers: formats: DeltaSeconds and Discord " + units,
+	}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			want := refused[[2]headers.Format{a, b}]
+			for _, formats := range [][]headers.Format{{a, b}, {b, a}} {
+				_, err := headers.New(headers.Options{Formats: formats}, []headers.Policy{perMinute})
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if got != want {
+					t.Errorf("formats %v: got error %q, want %q", formats, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
+	_, err := headers.New(headers.Options{Formats: []headers.Format{}}, nil)
+	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, or set Show to Never" {
+		t.Errorf("got error %v", err)
+	}
+	policies := []headers.Policy{perMinute}
+	want(t, written(t, headers.Options{}, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute))),
+		`RateLimit-Policy: "default";q=100;w=60`,
+		`RateLimit: "default";r=50;t=30`,
+	)
+}
+
+func TestAFormatListedThreeTimesIsReportedOnce(t *testing.T) {
+	_, err := headers.New(headers.Options{Formats: []headers.Format{headers.IETF, headers.IETF, headers.IETF}}, nil)
+	if err == nil || err.Error() != "headers: formats: IETF is listed more than once" {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestJitterOfUpToADayIsLegal(t *testing.T) {
+	for jitter, legal := range map[time.Duration]bool{
+		-1: false, 0: true, 1: true, 24 * time.Hour: true, 24*time.Hour + 1: false,
+	} {
+		if _, err := headers.New(headers.Options{Jitter: jitter}, nil); (err == nil) != legal {
+			t.Errorf("jitter %v: got error %v, want legal %v", jitter, err, legal)
+		}
+	}
+}
+
+func TestNewKeepsNothingOfItsArguments(t *testing.T) {
+	formats := []headers.Format{headers.IETF}
+	policies := []headers.Policy{perMinute}
+	w := writer(t, headers.Options{Formats: formats}, policies...)
+	o := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
+	formats[0], policies[0] = headers.GitHub, perHour
+	h := fields()
+	w.Write(h, o)
+	want(t, h, `RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
+}
+
+func TestAnUnknownFormatHasAName(t *testing.T) {
+	for f, want := range map[headers.Format]string{0: "Format(0)", headers.Discord: "Discord", 7: "Format(7)"} {
+		if got := f.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

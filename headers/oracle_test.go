@@ -1,0 +1,256 @@
+package headers_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// oracle is what a response says about limits, told from the documentation in
+// rational numbers and data structures, with another library to write them.
+type oracle struct {
+	options    headers.Options // no Jitter, Formats not nil
+	quotas     httpsfv.List
+	policies   httpsfv.List
+	integers   httpsfv.List
+	triple     *single
+	dictionary *single
+	x          *single
+	retry      int64
+}
+
+// single is a decision shown alone.
+type single struct {
+	denied           bool
+	limit, remaining int64
+	reset            *big.Rat // as far as the field shows it
+	fields           []string
+}
+
+var second = big.NewRat(int64(time.Second), 1)
+
+func rat(n int64) *big.Rat { return big.NewRat(n, 1) }
+
+func seconds(d time.Duration) *big.Rat { return new(big.Rat).Quo(rat(int64(d)), second) }
+
+func ceil(r *big.Rat) int64 {
+	q, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if m.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q.Int64()
+}
+
+func quotaAndWindow(l core.Limit) (q, w int64) {
+	unit := new(big.Rat).Quo(seconds(l.Rate().Period), rat(l.Rate().Units))
+	return l.Burst(), max(1, ceil(unit.Mul(unit, rat(l.Burst()))))
+}
+
+func (s *oracle) has(f headers.Format) bool { return slices.Contains(s.options.Formats, f) }
+
+func counted(o *core.Outcome) (ds []core.RuleDecision) {
+	for i := range o.Len() {
+		if d := o.At(i); d.Source.Counted() {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// tell adds what o says to what an outer limiter said.
+func (s *oracle) tell(o *core.Outcome) {
+	s.retry = 0
+	if !o.Allowed() {
+		if d := o.RetryAfter(); d != core.Never {
+			s.retry = max(1, ceil(seconds(d)))
+		}
+	}
+	if s.options.Show == headers.Never || s.options.Show == headers.OnDenial && o.Allowed() {
+		return
+	}
+	ds := counted(o)
+	if len(ds) == 0 {
+		return
+	}
+	if s.has(headers.IETF) {
+		for _, d := range ds {
+			s.list(d)
+		}
+	} else if s.has(headers.Draft6) || s.has(headers.Draft7) {
+		s.listIntegers(ds)
+	}
+	b := slices.MinFunc(ds, func(a, b core.RuleDecision) int {
+		switch {
+		case a.Allowed != b.Allowed && b.Allowed, a.Allowed == b.Allowed && a.RetryAfter > b.RetryAfter:
+			return -1
+		case a.Allowed != b.Allowed || a.RetryAfter != b.RetryAfter:
+			return 1
+		case a.Remaining != b.Remaining:
+			return int(a.Remaining - b.Remaining)
+		}
+		return -rat(int64(a.ResetAfter)).Cmp(rat(int64(b.ResetAfter)))
+	})
+	if s.has(headers.Draft6) {
+		s.triple = s.triple.or(s.draft(b))
+	}
+	if s.has(headers.Draft7) {
+		s.dictionary = s.dictionary.or(s.draft(b))
+	}
+	for _, f := range []headers.Format{headers.GitHub, headers.DeltaSeconds, headers.Discord} {
+		if s.has(f) {
+			s.x = s.x.or(s.vendor(f, b))
+		}
+	}
+}
+
+func (s *oracle) list(d core.RuleDecision) {
+	q, w := quotaAndWindow(d.Limit)
+	policy := httpsfv.NewItem(d.Rule)
+	policy.Params.Add("q", q)
+	policy.Params.Add("w", w)
+	s.policies = append(s.policies, policy)
+
+	quota := httpsfv.NewItem(d.Rule)
+	quota.Params.Add("r", d.Remaining)
+	if d.EffectiveWindow != core.Never {
+		t := ceil(seconds(d.EffectiveWindow))
+		if s.options.CapPace {
+			t = max(t, ceil(new(big.Rat).Quo(rat(d.Remaining), big.NewRat(q, w))))
+		}
+		quota.Params.Add("t", t)
+		if !d.Allowed && s.retry > 0 {
+			s.retry = max(s.retry, t)
+		}
+	}
+	if s.options.PartitionKey != nil && d.Key != "" {
+		sum := sha256.Sum256([]byte(d.Key))
+		quota.Params.Add("pk", sum[:8])
+	}
+	s.quotas = append(s.quotas, quota)
+}
+
+func (s *oracle) listIntegers(ds []core.RuleDecision) {
+	type policy struct{ q, w int64 }
+	var ours []policy
+	for _, d := range ds {
+		q, w := quotaAndWindow(d.Limit)
+		ours = append(ours, policy{q, w})
+	}
+	// The longest window of each quota, at its first place.
+	var kept []policy
+	for i, p := range ours {
+		if !slices.ContainsFunc(ours, func(other policy) bool { return other.q == p.q && other.w > p.w }) && slices.Index(ours, p) == i {
+			kept = append(kept, p)
+		}
+	}
+	outer := slices.Clone(s.integers)
+	for _, p := range kept {
+		if !slices.ContainsFunc(outer, func(m httpsfv.Member) bool { return m.(httpsfv.Item).Value == p.q }) {
+			item := httpsfv.NewItem(p.q)
+			item.Params.Add("w", p.w)
+			s.integers = append(s.integers, item)
+		}
+	}
+}
+
+// or returns the one of outer and inner that binds.
+func (outer *single) or(inner *single) *single {
+	switch {
+	case outer == nil || inner.denied || inner.remaining < outer.remaining:
+		return inner
+	case inner.remaining == outer.remaining && inner.reset.Cmp(outer.reset) > 0:
+		return inner
+	}
+	return outer
+}
+
+func (s *oracle) draft(d core.RuleDecision) *single {
+	q, _ := quotaAndWindow(d.Limit)
+	reset := ceil(seconds(d.ResetAfter))
+	if s.retry > 0 {
+		reset = s.retry
+	}
+	return &single{denied: !d.Allowed, limit: q, remaining: d.Remaining, reset: rat(reset)}
+}
+
+func (s *oracle) vendor(f headers.Format, d core.RuleDecision) *single {
+	q, _ := quotaAndWindow(d.Limit)
+	after := seconds(d.ResetAfter)
+	instant := new(big.Rat).Add(big.NewRat(d.At, 1_000_000), after)
+	v := &single{denied: !d.Allowed, limit: q, remaining: d.Remaining}
+	switch f {
+	case headers.GitHub:
+		v.reset = rat(ceil(instant))
+		v.fields = []string{fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule}
+	case headers.DeltaSeconds:
+		v.reset = rat(ceil(after))
+	case headers.Discord:
+		v.reset = milli(instant)
+		v.fields = []string{"X-RateLimit-Reset-After: " + milli(after).FloatString(3), "X-RateLimit-Bucket: " + d.Rule}
+		if d.Allowed {
+			break
+		}
+		scope := "user"
+		if d.Key == "" || slices.Contains(s.options.DiscordShared, d.Rule) {
+			scope = "shared"
+		} else if slices.Contains(s.options.DiscordGlobal, d.Rule) {
+			scope = "global"
+			v.fields = append(v.fields, "X-RateLimit-Global: true")
+		}
+		v.fields = append(v.fields, "X-RateLimit-Scope: "+scope)
+	}
+	return v
+}
+
+func milli(r *big.Rat) *big.Rat {
+	return big.NewRat(ceil(new(big.Rat).Mul(r, rat(1000))), 1000)
+}
+
+// header returns the fields that say it all.
+func (s *oracle) header() http.Header {
+	var lines []string
+	add := func(name string, v httpsfv.StructuredFieldValue) {
+		text, err := httpsfv.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		lines = append(lines, name+": "+text)
+	}
+	if s.quotas != nil {
+		add("RateLimit", s.quotas)
+		add("RateLimit-Policy", s.policies)
+	}
+	if s.integers != nil {
+		add("RateLimit-Policy", s.integers)
+	}
+	if v := s.triple; v != nil {
+		lines = append(lines, fmt.Sprint("RateLimit-Limit: ", v.limit), fmt.Sprint("RateLimit-Remaining: ", v.remaining), "RateLimit-Reset: "+v.reset.RatString())
+	}
+	if v := s.dictionary; v != nil {
+		dict := httpsfv.NewDictionary()
+		dict.Add("limit", httpsfv.NewItem(v.limit))
+		dict.Add("remaining", httpsfv.NewItem(v.remaining))
+		dict.Add("reset", httpsfv.NewItem(v.reset.Num().Int64()))
+		add("RateLimit", dict)
+	}
+	if v := s.x; v != nil {
+		reset := v.reset.RatString()
+		if s.has(headers.Discord) {
+			reset = v.reset.FloatString(3)
+		}
+		lines = append(lines, fmt.Sprint("X-RateLimit-Limit: ", v.limit), fmt.Sprint("X-RateLimit-Remaining: ", v.remaining), "X-RateLimit-Reset: "+reset)
+		lines = append(lines, v.fields...)
+	}
+	if s.retry > 0 {
+		lines = append(lines, fmt.Sprint("Retry-After: ", s.retry))
+	}
+	return fields(lines...)
+}

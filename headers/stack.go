@@ -1,0 +1,102 @@
+package headers
+
+import (
+	"strconv"
+	"strings"
+)
+
+// appendList appends the members of the list in lines, which another limiter
+// wrote, as one line. It appends nothing if a line does not begin as members of
+// the wanted type do: joined with ours, it would make the whole field malformed.
+func appendList(text []byte, lines []string, begins func(byte) bool) []byte {
+	start := len(text)
+	for _, line := range lines {
+		line = trim(line)
+		if line == "" {
+			continue
+		}
+		if !begins(line[0]) {
+			return text[:start]
+		}
+		text = append(separate(text, start), line...)
+	}
+	return text
+}
+
+func isQuote(c byte) bool { return c == '"' }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// separate appends what comes between two members of a list, if the one that
+// begins at start has any.
+func separate(text []byte, start int) []byte {
+	if len(text) == start {
+		return text
+	}
+	return append(text, ", "...)
+}
+
+// standing is how a decision compares with others where a field has room for
+// one alone.
+type standing struct {
+	denied    bool
+	remaining int64
+	reset     int64 // microseconds, in the rounding of the field
+}
+
+// binds reports whether s is to replace what an outer limiter wrote. That one
+// has allowed the request: a denial binds first, then the lower remaining, then
+// the longer reset, then the outer. What cannot be read is replaced.
+func (s standing) binds(remaining, reset string) bool {
+	if s.denied || remaining == "" {
+		return true
+	}
+	n, err := strconv.ParseInt(trim(remaining), 10, 64)
+	if err != nil || s.remaining != n {
+		return err != nil || s.remaining < n
+	}
+	r, ok := parseMicros(trim(reset))
+	return !ok || s.reset > r
+}
+
+// parseMicros reads seconds, with or without decimals, as microseconds.
+func parseMicros(s string) (int64, bool) {
+	whole, decimals, _ := strings.Cut(s, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || seconds < 0 || seconds > maxSeconds {
+		return 0, false
+	}
+	micros := int64(0)
+	for i := range 6 {
+		micros *= 10
+		if i >= len(decimals) {
+			continue
+		}
+		if !isDigit(decimals[i]) {
+			return 0, false
+		}
+		micros += int64(decimals[i] - '0')
+	}
+	return seconds*microsPerSecond + micros, true
+}
+
+// first returns the first of lines, "" if there is none.
+func first(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
+
+// present reports whether lines hold anything.
+func present(lines []string) bool {
+	for _, line := range lines {
+		if trim(line) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// trim removes the white space that may surround a field's value and members.
+func trim(s string) string { return strings.Trim(s, " \t") }

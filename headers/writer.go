@@ -1,0 +1,137 @@
+package headers
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Writer writes outcomes to response headers. It is safe for concurrent use.
+type Writer struct {
+	formats      uint // 1<<Format
+	show         Show
+	partitionKey func(string) []byte
+	capPace      bool
+	jitter       time.Duration
+
+	policies []policy
+
+	// What RateLimit-Policy says when every rule was counted by a fixed limit;
+	// "" if that never happens.
+	members        string
+	integerMembers string
+}
+
+// New returns a writer for the outcomes of one limiter, or an error that
+// reports every mistake in its arguments. The policies are those of the
+// limiter's rules, in the order of [core.Config].Rules, as [Policies] makes them.
+func New(options Options, policies []Policy) (*Writer, error) {
+	errs := append(options.validate(policies), validatePolicies(policies)...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	w := &Writer{
+		show:         options.Show,
+		partitionKey: options.PartitionKey,
+		capPace:      options.CapPace,
+		jitter:       options.Jitter,
+	}
+	formats := options.Formats
+	if formats == nil {
+		formats = []Format{IETF}
+	}
+	for _, f := range formats {
+		w.formats |= 1 << f
+	}
+	for _, p := range policies {
+		w.policies = append(w.policies, compile(p))
+	}
+	w.setScope(options.DiscordShared, scopeShared)
+	w.setScope(options.DiscordGlobal, scopeGlobal)
+	w.members, w.integerMembers = w.joinMembers(), w.joinIntegerMembers()
+	return w, nil
+}
+
+func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
+
+// Write sets in h what o tells the client. Call it once, before anything of the
+// response is sent, and before the next handler so that a limiter further in
+// finds the fields and adds its own.
+//
+// A denial that no wait ends has no Retry-After, not even one that h had. An
+// outcome that is unavailable has no numbers: it gets Retry-After alone. An
+// abandoned one gets nothing. Every value Write sets is a fresh slice, which
+// other code may change or append to.
+func (w *Writer) Write(h http.Header, o *core.Outcome) {
+	var v values
+	var buf [256]byte // more text than this costs another allocation
+	text := buf[:0]
+	switch o.Verdict() {
+	case core.Abandoned:
+		return
+	case core.Allowed:
+		if w.show != Always {
+			return
+		}
+		text, _ = w.appendFields(text, &v, h, o, 0, 0)
+	default:
+		jitter := w.drawJitter()
+		retry := retryAfter(o, jitter)
+		if o.Verdict() == core.Denied && w.show != Never {
+			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
+		}
+		if retry == 0 {
+			delete(h, keys[fieldRetryAfter])
+		} else {
+			text = v.addInteger(fieldRetryAfter, text, retry)
+		}
+	}
+	v.set(h, text)
+}
+
+// appendFields appends the fields of all formats. Beside the text it returns
+// retry, the value of Retry-After, or more if t of a rule that stood in the way
+// is more (draft -11, section 6). 0 is no Retry-After and stays so.
+func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration, retry int64) ([]byte, int64) {
+	if w.has(IETF) {
+		var t int64
+		text, t = w.appendIETF(text, v, h, o, jitter)
+		if retry > 0 {
+			retry = max(retry, t)
+		}
+	}
+	if w.formats == 1<<IETF {
+		return text, retry
+	}
+	binding := o.Binding()
+	if binding < 0 {
+		return text, retry
+	}
+	d := o.At(binding)
+	if w.has(Draft6) || w.has(Draft7) {
+		text = w.appendDrafts(text, v, h, o, &d, retry)
+	}
+	if w.has(GitHub) || w.has(DeltaSeconds) || w.has(Discord) {
+		text = w.appendX(text, v, h, &d)
+	}
+	return text, retry
+}
+
+// retryAfter returns the seconds of Retry-After, 0 if no wait helps.
+func retryAfter(o *core.Outcome, jitter time.Duration) int64 {
+	wait := o.RetryAfter()
+	if wait == core.Never {
+		return 0
+	}
+	return max(1, ceilSeconds(plus(wait, jitter)))
+}
+
+func (w *Writer) drawJitter() time.Duration {
+	if w.jitter == 0 {
+		return 0
+	}
+	return time.Duration(rand.Int64N(int64(w.jitter) + 1))
+}

@@ -1,0 +1,235 @@
+package headers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// everyFormat are sets of formats that together name every format once.
+var everyFormat = [][]headers.Format{
+	{headers.IETF, headers.Draft6, headers.GitHub},
+	{headers.Draft7, headers.Discord},
+	{headers.DeltaSeconds},
+}
+
+func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	ok := decided(t, policies, allowed(50, 30*time.Second, time.Minute))
+	no := decided(t, policies, denied(0, 30*time.Second, time.Minute))
+	shown := []string{`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=30`}
+	const retry = "Retry-After: 30"
+
+	always := headers.Options{Show: headers.Always}
+	want(t, written(t, always, policies, ok), shown[0], `RateLimit: "default";r=50;t=30`)
+	want(t, written(t, always, policies, no), append(shown, retry)...)
+
+	onDenial := headers.Options{Show: headers.OnDenial}
+	want(t, written(t, onDenial, policies, ok))
+	want(t, written(t, onDenial, policies, no), append(shown, retry)...)
+
+	never := headers.Options{Show: headers.Never}
+	want(t, written(t, never, policies, ok))
+	want(t, written(t, never, policies, no), retry)
+}
+
+func TestWhatIsNotShownDoesNotRaiseRetryAfter(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	o := decided(t, policies, denied(50, time.Second, time.Second))
+	options := headers.Options{CapPace: true, Show: headers.Never}
+	want(t, written(t, options, policies, o), "Retry-After: 1")
+}
+
+func TestAnUnavailableOutcomeGetsRetryAfterAlone(t *testing.T) {
+	rules := rulesOf(perMinute, perHour)
+	rules[1].Key = func(string) (string, error) { return "", errors.New("secret") }
+	o := decidedFor(t, "client", rules, allowed(50, 30*time.Second, time.Minute))
+	if o.Verdict() != core.Unavailable {
+		t.Fatalf("got %v", o.Verdict())
+	}
+	for _, formats := range everyFormat {
+		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute, perHour}, o), "Retry-After: 1")
+	}
+}
+
+func TestABackendAndFallbackThatFailGetRetryAfterAlone(t *testing.T) {
+	limiter, err := core.New(core.Config[string]{Rules: rulesOf(perMinute), Backend: broken{}, Fallback: broken{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := limiter.Decide(context.Background(), "client")
+	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
+}
+
+func TestAnAbandonedOutcomeGetsNothing(t *testing.T) {
+	limiter, err := core.New(core.Config[string]{Rules: rulesOf(perMinute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	o := limiter.Decide(ctx, "client")
+	if o.Verdict() != core.Abandoned {
+		t.Fatalf("got %v", o.Verdict())
+	}
+	want(t, written(t, headers.Options{}, []headers.Policy{perMinute}, &o))
+}
+
+func TestTheZeroOutcomeIsADenial(t *testing.T) {
+	for _, formats := range everyFormat {
+		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute}, new(core.Outcome)), "Retry-After: 1")
+	}
+}
+
+func TestAnOutcomeWithoutRulesGetsNothing(t *testing.T) {
+	rules := rulesOf(perMinute)
+	rules[0].Key = core.When(func(string) bool { return false }, rules[0].Key)
+	o := decidedFor(t, "client", rules)
+	for _, formats := range everyFormat {
+		want(t, written(t, headers.Options{Formats: formats}, []headers.Policy{perMinute}, o))
+	}
+}
+
+func TestOtherFieldsStay(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	h := fields("Content-Type: text/plain", "Retry-After: 7")
+	writer(t, headers.Options{}, policies...).Write(h, decided(t, policies, allowed(50, 30*time.Second, time.Minute)))
+	want(t, h, "Content-Type: text/plain", "Retry-After: 7", `RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
+}
+
+func TestJitterIsAddedToRetryAfterAndTOfTheRulesThatStoodInTheWayAlike(t *testing.T) {
+	policies := []headers.Policy{perMinute, perHour, {Name: "other", Limit: perHour.Limit}}
+	options := headers.Options{Jitter: 10 * time.Second}
+	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 20*time.Second, time.Minute), allowed(5, 18*time.Second, time.Hour))
+	w := writer(t, options, policies...)
+	seen := map[string]bool{}
+	for range 300 {
+		h := http.Header{}
+		w.Write(h, o)
+		wellFormed(t, h)
+		retry, err := strconv.Atoi(h.Get("Retry-After"))
+		if err != nil || retry < 30 || retry > 40 {
+			t.Fatalf("got Retry-After %q", h.Get("Retry-After"))
+		}
+		want := fmt.Sprintf(`"default";r=0;t=%d, "hourly";r=0;t=%d, "other";r=5;t=18`, retry, retry-10)
+		if got := h.Get("RateLimit"); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+		seen[h.Get("Retry-After")] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("300 draws of up to 10s gave only %v", seen)
+	}
+}
+
+func TestJitterLeavesAllowedAnswersAndNeverAlone(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	options := headers.Options{Jitter: 24 * time.Hour}
+	for range 50 {
+		want(t, written(t, options, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute))),
+			`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
+		want(t, written(t, options, policies, decided(t, policies, denied(100, core.Never, 0))),
+			`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=100`)
+		h := written(t, options, policies, decided(t, policies, denied(0, core.Never-1, 0)))
+		if got := h.Get("Retry-After"); len(got) != len("9223372037") {
+			t.Fatalf("got Retry-After %q", got)
+		}
+	}
+}
+
+func TestJitterMovesTheDraftsResetWithRetryAfter(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	options := headers.Options{Formats: []headers.Format{headers.Draft6}, Jitter: time.Hour}
+	for range 50 {
+		h := written(t, options, policies, decided(t, policies, denied(0, 30*time.Second, time.Minute)))
+		if h.Get("RateLimit-Reset") != h.Get("Retry-After") {
+			t.Fatalf("got %v", h)
+		}
+	}
+}
+
+func TestAChangeToOneAnswerReachesNoOther(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	for _, formats := range everyFormat {
+		w := writer(t, headers.Options{Formats: formats}, policies...)
+		o := decided(t, policies, denied(0, 30*time.Second, time.Minute))
+		first, second := http.Header{}, http.Header{}
+		w.Write(first, o)
+		before := first.Clone()
+		w.Write(second, o)
+		for key := range second {
+			second[key][0] = "changed"
+			second.Add(key, "added")
+			for other, values := range second {
+				if other != key && len(values) != 1 && values[0] != "changed" {
+					t.Errorf("adding to %s changed %s to %q", key, other, values)
+				}
+			}
+		}
+		for key, values := range second {
+			if diff := cmp.Diff([]string{"changed", "added"}, values); diff != "" {
+				t.Errorf("%s differs (-want +got):\n%s", key, diff)
+			}
+		}
+		if diff := cmp.Diff(before, first); diff != "" {
+			t.Errorf("another answer changed (-want +got):\n%s", diff)
+		}
+		third := http.Header{}
+		w.Write(third, o)
+		if diff := cmp.Diff(before, third); diff != "" {
+			t.Errorf("a later answer changed (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestOneWriterServesManyGoroutines(t *testing.T) {
+	policies := []headers.Policy{perMinute, {Name: "plan"}}
+	rules := rulesOf(policies...)
+	rules[1].LimitFor = func(string) (core.Limit, error) { return perHour.Limit, nil }
+	o := decidedFor(t, "client", rules, allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Hour))
+	w := writer(t, headers.Options{Formats: everyFormat[0], PartitionKey: headers.Digest}, policies...)
+	expected := http.Header{}
+	w.Write(expected, o)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				h := http.Header{}
+				w.Write(h, o)
+				if !maps.EqualFunc(h, expected, func(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b, "\n") }) {
+					t.Errorf("got %v, want %v", h, expected)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAnAnswerCostsTwoAllocations(t *testing.T) {
+	for name, decisions := range map[string][]core.Decision{
+		"allowed": {allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
+		"denied":  {allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
+	} {
+		for _, formats := range append(everyFormat, nil) {
+			w := writer(t, headers.Options{Formats: formats, CapPace: formats == nil, Jitter: time.Second}, threePolicies...)
+			o := decided(t, threePolicies, decisions...)
+			h := http.Header{}
+			w.Write(h, o)
+			if got := testing.AllocsPerRun(100, func() { clear(h); w.Write(h, o) }); got > 2 {
+				t.Errorf("%s, formats %v: %v allocations", name, formats, got)
+			}
+		}
+	}
+}

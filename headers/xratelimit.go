@@ -1,0 +1,115 @@
+package headers
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// The values of X-RateLimit-Scope.
+const (
+	scopeUser   = "user"
+	scopeShared = "shared"
+	scopeGlobal = "global"
+)
+
+// setScope gives the policies of the given names a scope.
+func (w *Writer) setScope(names []string, scope string) {
+	for _, name := range names {
+		for i := range w.policies {
+			if w.policies[i].Name == name {
+				w.policies[i].scope = scope
+			}
+		}
+	}
+}
+
+// appendX appends the fields of GitHub, DeltaSeconds or Discord for the
+// decision d that binds. All X-RateLimit fields are one set: where ours replace
+// an outer limiter's, none of those stays.
+func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
+	remaining := count(d.Remaining)
+	var reset int64 // microseconds, rounded as the field will be
+	switch {
+	case w.has(GitHub):
+		reset = roundUp(resetAt(d), microsPerSecond)
+	case w.has(Discord):
+		reset = roundUp(resetAt(d), microsPerMilli)
+	default:
+		reset = ceilSeconds(d.ResetAfter) * microsPerSecond
+	}
+	if outer := fieldXRemaining.in(h); len(outer) > 0 {
+		ours := standing{!d.Allowed, remaining, reset}
+		if !ours.binds(outer[0], first(fieldXReset.in(h))) {
+			return text
+		}
+		for f := fieldXLimit; f < fields; f++ {
+			delete(h, keys[f])
+		}
+	}
+	limit := w.terms(d).quota
+	text = v.addInteger(fieldXLimit, text, limit)
+	text = v.addInteger(fieldXRemaining, text, remaining)
+	if w.has(Discord) {
+		return w.appendDiscord(text, v, d, reset)
+	}
+	text = v.addInteger(fieldXReset, text, reset/microsPerSecond)
+	if w.has(DeltaSeconds) {
+		return text
+	}
+	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))
+	return v.addString(fieldXResource, text, d.Rule)
+}
+
+// appendDiscord appends what Discord sends and nobody else.
+func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, reset int64) []byte {
+	text = appendDecimal(text, reset)
+	v.add(fieldXReset, text)
+	text = appendDecimal(text, roundUp(micros(d.ResetAfter), microsPerMilli))
+	v.add(fieldXResetAfter, text)
+	text = v.addString(fieldXBucket, text, d.Rule)
+	if d.Allowed {
+		return text
+	}
+	scope := scopeUser
+	if known := w.policy(d); known != nil {
+		scope = known.scope
+	}
+	if d.Key == "" {
+		scope = scopeShared
+	}
+	text = v.addString(fieldXScope, text, scope)
+	if scope == scopeGlobal {
+		text = v.addString(fieldXGlobal, text, "true")
+	}
+	return text
+}
+
+const microsPerMilli = 1000
+
+// resetAt returns the instant at which d's key is as if never charged, in
+// microseconds since the Unix epoch. It is a sum of two whole numbers of the
+// backend, so that it is the same in every answer until something is taken.
+func resetAt(d *core.RuleDecision) int64 {
+	after, at := micros(d.ResetAfter), max(d.At, 0)
+	return min(at, math.MaxInt64-microsPerSecond-after) + after
+}
+
+// micros returns ⌈d⌉ in microseconds, 0 if d is negative.
+func micros(d time.Duration) int64 {
+	return ceilDiv(max(int64(d), 0), int64(time.Microsecond))
+}
+
+// roundUp returns the least multiple of unit that is not below v ≥ 0.
+func roundUp(v, unit int64) int64 { return ceilDiv(v, unit) * unit }
+
+// appendDecimal appends v, a whole number of milliseconds given in
+// microseconds, as seconds with three decimals.
+func appendDecimal(text []byte, v int64) []byte {
+	text = strconv.AppendInt(text, v/microsPerSecond, 10)
+	milli := v % microsPerSecond / microsPerMilli
+	return append(text, '.', byte('0'+milli/100), byte('0'+milli/10%10), byte('0'+milli%10))
+}
