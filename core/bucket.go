@@ -12,7 +12,7 @@ func (t *terms) settleBucket(s *settled) {
 }
 
 // holdTo lowers the level of a bucket to most.
-func (s *settled) holdTo(most span) {
+func (s *state) holdTo(most span) {
 	if s.a > most.us || s.a == most.us && int64(s.b) > most.frac {
 		s.a, s.b = most.us, uint32(most.frac)
 	}

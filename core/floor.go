@@ -72,8 +72,7 @@ func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
 			continue
 		}
-		f.class.settleFloor(s, f.state, now)
-		k.convert(s, &f.class.terms)
+		k.settleFloor(&f.class.terms, s, f.state, now)
 		if found {
 			largest = k.larger(largest, k.flatten(s))
 		} else {
@@ -98,15 +97,16 @@ func (t *terms) flatten(s *settled) state {
 	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
 }
 
-// settleFloor makes s what a floor comes to at now. Unlike a key, a floor does not know at
-// which instants the clock is held: where the clock stepped back behind it,
-// buckets count the step as not yet drained, and windows are full.
-func (t *terms) settleFloor(s *settled, f state, now int64) {
-	if now < f.at && t.algorithm.isBucket() {
+// settleFloor makes s what a floor of from's limit comes to at now under t's.
+// Unlike a key, a floor does not know at which instants the clock is held: where
+// the clock stepped back behind it, buckets count the step as not yet drained,
+// and windows are full.
+func (t *terms) settleFloor(from *terms, s *settled, f state, now int64) {
+	if now < f.at && from.algorithm.isBucket() {
 		f.a += f.at - now
 		f.at = now
-	} else if now < f.at && t.algorithm != AlgorithmSlidingLog {
-		f.a = max(f.a, t.max)
+	} else if now < f.at && from.algorithm != AlgorithmSlidingLog {
+		f.a = max(f.a, from.max)
 	}
-	t.settle(s, &f, now, nil)
+	t.settleFrom(from, s, &f, now, nil)
 }

@@ -17,12 +17,14 @@ func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking boo
 	after := t.plus(span{us, frac}, cost)
 	allowed := n == 0 || after.us < t.full.us || after.us == t.full.us && after.frac <= t.full.frac
 	d.Delay = 0
-	if allowed && taking && n > 0 {
+	if allowed && n > 0 {
 		if t.algorithm == AlgorithmLeakyQueue && (us > 0 || frac > 0) {
 			d.Delay = wait(held - now + span{us, frac}.ceil())
 		}
-		us, frac = after.us, after.frac
-		s.at, s.a, s.b = held, us, uint32(frac)
+		if taking {
+			us, frac = after.us, after.frac
+			s.at, s.a, s.b = held, us, uint32(frac)
+		}
 	}
 	sh.mu.Unlock()
 

@@ -172,8 +172,10 @@ func (sh *shard) takeLocked(hash uint64, k *class, n, now int64, taking bool, d 
 	allowed := k.fits(&s, n)
 	took := allowed && taking && n > 0
 	var delay time.Duration
-	if took {
+	if allowed && n > 0 {
 		delay = k.queued(&s, now)
+	}
+	if took {
 		k.take(&s, n)
 	}
 	k.describe(d, &s, n, allowed, now, &sh.nodes)

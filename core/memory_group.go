@@ -134,7 +134,7 @@ func (m *Memory) decideLocked(group []pending, charges []Charge, out []Decision,
 	taking = taking && allowed
 	for i := range group {
 		if group[i].lead == i {
-			m.settleAccountLocked(group, charges, out, i, now, taking)
+			m.settleAccountLocked(group, charges, out, i, now, allowed, taking)
 		}
 	}
 	if !taking {
@@ -156,7 +156,7 @@ func (t *terms) takenBy(p *pending) bool {
 
 // settleAccountLocked decides the charges on one key, led by the one at index
 // lead, and leaves in its state what they take.
-func (m *Memory) settleAccountLocked(group []pending, charges []Charge, out []Decision, lead int, now int64, taking bool) {
+func (m *Memory) settleAccountLocked(group []pending, charges []Charge, out []Decision, lead int, now int64, allowed, taking bool) {
 	p := &group[lead]
 	k, nodes := p.class, &m.shardOf(p.hash).nodes
 	for part := range p.sum {
@@ -165,9 +165,11 @@ func (m *Memory) settleAccountLocked(group []pending, charges []Charge, out []De
 		if part == shadow {
 			p.fits[shadow] = k.fits(&p.state, n)
 		}
-		if taking && p.fits[part] && n > 0 {
+		if allowed && p.fits[part] && n > 0 {
 			delay = k.queued(&p.state, now)
-			k.take(&p.state, n)
+			if taking {
+				k.take(&p.state, n)
+			}
 		}
 		for i := lead; i < len(group); i++ {
 			if group[i].lead == lead && charges[i].part() == part {

@@ -75,9 +75,7 @@ func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
 	case e.class == k.id:
 		k.settle(s, &e.state, now, &sh.nodes)
 	default:
-		from := sh.classes.get(e.class)
-		from.settle(s, &e.state, now, &sh.nodes)
-		k.convert(s, &from.terms)
+		k.settleFrom(&sh.classes.get(e.class).terms, s, &e.state, now, &sh.nodes)
 	}
 }
 

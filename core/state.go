@@ -22,6 +22,16 @@ type settled struct {
 	state
 	held int64 // the instant, not before what the state holds it at
 	log  logView
+
+	// former is what the state really is while a conversion to another limit
+	// has not been written back.
+	former *former
+}
+
+// former is a state under the limit that wrote it.
+type former struct {
+	terms *terms
+	settled
 }
 
 // settle makes s what old, which t's limit wrote, comes to at the instant now.
@@ -29,6 +39,7 @@ type settled struct {
 func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	s.state = *old
 	s.held = max(now, old.at)
+	s.former = nil
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
 		t.settleWindow(s)
@@ -50,25 +61,43 @@ func (t *terms) fresh(s *settled, now int64) {
 // used returns the units in use: the maximum less what remains.
 func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
 
-// convert carries s, settled under the limit of from, over to t's limit.
-func (t *terms) convert(s *settled, from *terms) {
-	if t.limit == from.limit {
+// settleFrom is settle for a state that was written under the limit of from.
+// What the two limits count alike carries over. Otherwise the units in use now
+// count as taken now: until something is taken, and that is written back, this
+// is so at every later instant too.
+func (t *terms) settleFrom(from *terms, s *settled, old *state, now int64, nodes *logNodes) {
+	if t.carries(from) {
+		carried := *old
+		if t.algorithm.isBucket() {
+			carried.holdTo(t.full)
+		}
+		t.settle(s, &carried, now, nodes)
 		return
 	}
-	if t.algorithm == from.algorithm {
-		if t.algorithm.isBucket() {
-			if t.p == from.p && t.q == from.q {
-				s.holdTo(t.full)
-				return
-			}
-		} else if t.period == from.period {
-			return
-		}
+	from.settle(s, old, now, nodes)
+	t.convert(s, from)
+}
+
+// carries reports whether a state of from's limit means the same under t's.
+func (t *terms) carries(from *terms) bool {
+	if t.algorithm != from.algorithm {
+		return false
 	}
+	if t.algorithm.isBucket() {
+		return t.p == from.p && t.q == from.q
+	}
+	return t.period == from.period
+}
+
+// convert turns s, settled under the limit of from, into the units in use,
+// taken now under t's limit.
+func (t *terms) convert(s *settled, from *terms) {
+	was := *s
 	used := min(from.used(s), t.max)
 	t.fresh(s, s.held)
 	if used > 0 {
 		t.take(s, used)
+		s.former = &former{from, was}
 	}
 }
 
@@ -88,6 +117,7 @@ func (t *terms) fits(s *settled, n int64) bool {
 
 // take adds n units, which fit, to s.
 func (t *terms) take(s *settled, n int64) {
+	s.former = nil
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
 		s.a += n
@@ -124,6 +154,9 @@ func (t *terms) inUse(s *settled) int64 {
 // untilFits returns the least wait, from s.held, until n units fit, for n from
 // 1 to max that do not fit now.
 func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
+	if f := s.former; f != nil { // until no more than max − n of its units are in use
+		return f.terms.untilFits(&f.settled, f.terms.max-(t.max-n), nodes)
+	}
 	switch t.algorithm {
 	case AlgorithmFixedWindow:
 		return s.at + t.period - s.held
@@ -171,7 +204,7 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now
-	d.ResetAfter = wait(max(0, t.freshAtSettled(s)-now))
+	d.ResetAfter = wait(t.untilFresh(s, now, nodes))
 	switch {
 	case !allowed && n > t.max:
 		d.RetryAfter = Never
@@ -188,9 +221,14 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	}
 }
 
-func (t *terms) freshAtSettled(s *settled) int64 {
-	if t.algorithm == AlgorithmSlidingLog && s.log.sum+s.log.taken == 0 {
+// untilFresh returns the wait, from now, until s equals a state that used
+// nothing.
+func (t *terms) untilFresh(s *settled, now int64, nodes *logNodes) int64 {
+	switch {
+	case s.former != nil:
+		return s.held - now + s.former.terms.untilFits(&s.former.settled, s.former.terms.max, nodes)
+	case t.algorithm == AlgorithmSlidingLog && t.inUse(s) == 0:
 		return 0
 	}
-	return t.freshAt(&s.state)
+	return max(0, t.freshAt(&s.state)-now)
 }
