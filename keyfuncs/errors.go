@@ -1,0 +1,31 @@
+package keyfuncs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUnidentified is wrapped by every error of this package's sources and key
+// functions except core.ErrAbsent: who sent the request cannot be told without a
+// guess. A limiter answers such a request as unavailable. If ordinary requests
+// cause it, the source does not fit what stands in front of the server.
+//
+// The errors are fixed texts: they never hold any part of the request.
+var ErrUnidentified = errors.New("keyfuncs: cannot tell who sent the request")
+
+// Made once, so that failing allocates nothing.
+var (
+	errPeer        = unidentified("the peer has no IP address")
+	errAddress     = unidentified("the address is missing, unspecified or invalid")
+	errMissing     = unidentified("the forwarding header is missing")
+	errHop         = unidentified("a hop of the forwarding header is not an IP address")
+	errTooFewHops  = unidentified("the forwarding header has fewer hops than there are proxies")
+	errTooManyHops = unidentified("the forwarding header has too many hops")
+	errAllTrusted  = unidentified("every hop is a trusted proxy")
+	errSeveral     = unidentified("several lines of a header that may have one")
+	errTooLong     = unidentified("the credential is too long")
+)
+
+func unidentified(why string) error {
+	return fmt.Errorf("%w: %s", ErrUnidentified, why)
+}

@@ -1,0 +1,110 @@
+package keyfuncs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+// proxies is a set of peers and hops whose word is believed.
+type proxies struct {
+	ranges []netip.Prefix
+	unix   bool // peers over a unix socket too
+}
+
+// parseProxies reads CIDR ranges, single IP addresses and "unix", and reports
+// every mistake among them in the name of constructor.
+func parseProxies(constructor string, texts []string) (*proxies, error) {
+	p := new(proxies)
+	var errs []error
+	for _, text := range texts {
+		if text == "unix" {
+			p.unix = true
+			continue
+		}
+		prefix, err := parseRange(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("keyfuncs: %s: range %q: %w", constructor, text, err))
+			continue
+		}
+		p.ranges = append(p.ranges, prefix)
+	}
+	return p, errors.Join(errs...)
+}
+
+func parseRange(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, errors.New(`must be a CIDR range, an IP address without zone, or "unix"`)
+		}
+		prefix = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	if addr := prefix.Addr(); addr.Is4In6() {
+		if prefix.Bits() < 96 {
+			return netip.Prefix{}, errors.New("covers more than IPv4 mapped into IPv6: write an IPv4 range")
+		}
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+	}
+	if prefix.Bits() == 0 {
+		return netip.Prefix{}, errors.New("trusts every address, which leaves nobody to be the client")
+	}
+	return prefix.Masked(), nil
+}
+
+// peer returns the address at the other end of the connection, and whether it
+// is one of p; over a trusted unix socket, no address and true.
+func (p *proxies) peer(r *http.Request) (addr netip.Addr, trusted bool, err error) {
+	if p.unix && overUnixSocket(r) {
+		return netip.Addr{}, true, nil
+	}
+	addr, err = Peer(r)
+	return addr, err == nil && p.contains(addr), err
+}
+
+// overUnixSocket goes by the listener's own address: the peer's, in RemoteAddr,
+// is a name that a local process may choose, or "@".
+func overUnixSocket(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	network := local.Network()
+	return network == "unix" || network == "unixpacket"
+}
+
+func (p *proxies) contains(addr netip.Addr) bool {
+	for _, prefix := range p.ranges {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// client returns the peer unless it is one of p, otherwise the rightmost hop
+// that is not.
+func (p *proxies) client(r *http.Request, list *forwardList) (netip.Addr, error) {
+	addr, trusted, err := p.peer(r)
+	if err != nil || !trusted {
+		return addr, err
+	}
+	hops := list.of(r)
+	atEnd := errMissing
+	for {
+		hop, err := hops.next()
+		if err == errNoMoreHops {
+			return netip.Addr{}, atEnd
+		}
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		if addr, err = list.parse(hop); err != nil || !p.contains(addr) {
+			return addr, err
+		}
+		atEnd = errAllTrusted
+	}
+}
