@@ -50,3 +50,40 @@ func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking boo
 		d.EffectiveWindow = wait(lag + t.minus(one, t.full).ceil())
 	}
 }
+
+// chargeWindowLocked is the same for a window.
+func (sh *shard) chargeWindowLocked(t *terms, s *state, n, now int64, taking bool, d *Decision) {
+	w := settled{state: *s, held: max(now, s.at)}
+	t.settleWindow(&w)
+	used := w.a
+	if t.algorithm == AlgorithmSlidingWindow {
+		used += t.weight(&w)
+	}
+	allowed := n == 0 || used+n <= t.max
+	if allowed && taking && n > 0 {
+		w.a += n
+		used += n
+		*s = w.state
+	}
+	sh.mu.Unlock()
+
+	lag := w.held - now
+	d.Allowed = allowed
+	d.Source = SourcePrimary
+	d.Remaining = max(0, t.max-used)
+	d.RetryAfter = 0
+	d.ResetAfter = wait(max(0, t.freshAt(&w.state)-now))
+	d.Delay = 0
+	d.At = now
+	switch {
+	case !allowed:
+		d.RetryAfter = wait(lag + t.untilFits(&w, n, nil))
+		d.EffectiveWindow = d.RetryAfter
+	case t.algorithm == AlgorithmFixedWindow:
+		d.EffectiveWindow = wait(lag + w.at + t.period - w.held)
+	case d.Remaining == 0:
+		d.EffectiveWindow = wait(lag + t.untilFits(&w, 1, nil))
+	default:
+		d.EffectiveWindow = wait(t.spread(d.Remaining))
+	}
+}

@@ -152,22 +152,27 @@ func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
 		sh.mu.Unlock()
 		return m.takeOne(ch, d, taking)
 	}
-	if k.bucket && ch.Cost <= k.max {
-		if e := sh.findLocked(hash); e != nil && e.class == k.id {
+	e := sh.findLocked(hash)
+	if e != nil && e.class == k.id && ch.Cost <= k.max {
+		switch {
+		case k.bucket:
 			sh.chargeBucketLocked(&k.terms, &e.state, ch.Cost, now, taking, d)
+			return nil
+		case k.algorithm != AlgorithmSlidingLog:
+			sh.chargeWindowLocked(&k.terms, &e.state, ch.Cost, now, taking, d)
 			return nil
 		}
 	}
-	sh.takeLocked(hash, k, ch.Cost, now, taking, d)
+	sh.chargeLocked(e, hash, k, ch.Cost, now, taking, d)
 	sh.mu.Unlock()
 	return nil
 }
 
-// takeLocked decides a charge of n units on hash under the limit of k, and takes
-// it if it fits and taking is set.
-func (sh *shard) takeLocked(hash uint64, k *class, n, now int64, taking bool, d *Decision) {
+// chargeLocked decides a charge of n units on hash under the limit of k, and
+// takes it if it fits and taking is set. e is the entry of hash, nil if it has
+// none.
+func (sh *shard) chargeLocked(e *entry, hash uint64, k *class, n, now int64, taking bool, d *Decision) {
 	var s settled
-	e := sh.findLocked(hash)
 	sh.settleLocked(&s, e, k, now)
 	allowed := k.fits(&s, n)
 	took := allowed && taking && n > 0

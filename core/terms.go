@@ -10,11 +10,11 @@ type terms struct {
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 
-	// Buckets only. One unit drains in p/q microseconds, in lowest terms, which
-	// is whole + part/q.
+	// One unit comes with every p/q microseconds, in lowest terms, which is
+	// whole + part/q.
 	p, q        int64
 	whole, part int64
-	full        span // what max units take to drain
+	full        span // buckets only: what max units take to drain
 }
 
 // span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q,
@@ -29,16 +29,16 @@ func termsOf(l Limit) terms {
 		max:       l.burst,
 		period:    l.rate.Period.Microseconds(),
 	}
-	if l.algorithm.isBucket() {
-		g := gcd(l.rate.Units, t.period)
-		t.p, t.q = t.period/g, l.rate.Units/g
-		t.whole, t.part = t.p/t.q, t.p%t.q
+	g := gcd(l.rate.Units, t.period)
+	t.p, t.q = t.period/g, l.rate.Units/g
+	t.whole, t.part = t.p/t.q, t.p%t.q
+	if t.bucket {
 		t.full = t.drain(t.max)
 	}
 	return t
 }
 
-// drain returns how long n units take to drain, 0 ≤ n ≤ max.
+// drain returns how long n units take to drain from a bucket, 0 ≤ n ≤ max.
 func (t *terms) drain(n int64) span {
 	if t.part == 0 {
 		return span{n * t.whole, 0}
@@ -76,12 +76,7 @@ func (s span) ceil() int64 {
 }
 
 // spread returns ⌈n·p/q⌉: the time over which n units are to be spread.
-func (t *terms) spread(n int64) int64 {
-	if t.algorithm.isBucket() {
-		return t.drain(n).ceil()
-	}
-	return muldivCeil(n, t.period, t.limit.rate.Units)
-}
+func (t *terms) spread(n int64) int64 { return t.drain(n).ceil() }
 
 // wait converts whole microseconds.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
