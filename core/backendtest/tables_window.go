@@ -111,7 +111,7 @@ var windowTables = []table{
 			{1 * us, 0, allowed(1, 549*day-1*us, 31_623*us)},
 			{0, 2, denied(1, 31_622*us, 549*day-1*us)},
 			{31_621 * us, 2, denied(1, 1*us, 549*day-31_622*us)},
-			{1 * us, 2, allowed(0, 549*day-31_623*us, 31_623*us)},
+			{1 * us, 2, allowed(0, 549*day-31_623*us, 31_622*us)}, // until 499,999,997
 		}}},
 	},
 	{

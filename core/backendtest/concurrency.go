@@ -1,0 +1,297 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// goroutines is how many callers the concurrent cases have.
+const goroutines = 64
+
+// concurrencyCases have many callers at once. Where the clock stands still the
+// number admitted is known exactly; where it moves, what was admitted and what
+// has drained must balance.
+var concurrencyCases = []testCase{
+	{
+		name: "exactly the limit is admitted to many callers at once",
+		why:  "the decision and the taking are one step: not one unit too many, not one too few, and no two callers see the same Remaining (DESIGN 1; lessons: 60 of 60 admitted at a limit of 30, n − 1 retries a round)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			for _, l := range everyAlgorithm(core.PerHour(100)) {
+				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+				var left [100]atomic.Int64
+				w.crowd(func(int) {
+					for range 4 {
+						if d := w.try(c)[0]; d.Allowed {
+							if d.Remaining < 0 || d.Remaining > 99 {
+								t.Error(about(l, "of 100 it has %d remaining", d.Remaining))
+								return
+							}
+							left[d.Remaining].Add(1)
+						}
+					}
+				})
+				for i := range left {
+					if n := left[i].Load(); n != 1 {
+						t.Error(about(l, "%d callers were allowed and told that %d remain, want 1", n, i))
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "exactly the limit is admitted at any cost",
+		why:  "callers that take several units at once never take more than there are together (DESIGN 1: exact under any concurrency)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			for _, l := range everyAlgorithm(core.PerHour(1000)) {
+				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
+				var taken atomic.Int64
+				w.crowd(func(i int) {
+					c := c
+					c.Cost = int64(1 + i%13)
+					for range 12 {
+						if w.try(c)[0].Allowed {
+							taken.Add(c.Cost)
+						}
+					}
+				})
+				d := w.look(c)
+				if taken.Load()+d.Remaining != 1000 {
+					t.Error(about(l, "of 1000, %d were taken and %d remain", taken.Load(), d.Remaining))
+				}
+				if d.Remaining >= 13 { // together they ask for five times the limit, so somebody was denied
+					t.Error(about(l, "%d remain, and a caller was denied", d.Remaining))
+				}
+			}
+		},
+	},
+	{
+		name: "exactly the limit of each of many keys is admitted",
+		why:  "callers that work through many keys in different orders disturb no key's count (DESIGN 1)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			const keys = 24
+			limits := everyAlgorithm(core.PerHour(20))
+			strides := [...]int{1, 5, 7, 11, 13, 17, 19, 23} // each leads past every key once
+			var taken [keys]atomic.Int64
+			w.crowd(func(i int) {
+				for j := range keys {
+					k := (j*strides[i%len(strides)] + i) % keys
+					c := core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
+					if w.try(c)[0].Allowed {
+						taken[k].Add(1)
+					}
+				}
+			})
+			for k := range taken {
+				w.bounded(k, limits[k%len(limits)], taken[k].Load())
+			}
+		},
+	},
+	{
+		name: "groups in any order neither wait for each other nor take in part",
+		why:  "(a,b) and (b,a) at once, and rings of keys, come to an end, and every key lost exactly what the allowed groups took (DESIGN 5 and 6; lesson: deadlock between (a,b) and (b,a))",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			const keys = 12
+			limits := everyAlgorithm(core.PerHour(90))
+			charge := func(k int) core.Charge {
+				return core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
+			}
+			var taken [keys]atomic.Int64
+			w.crowd(func(i int) {
+				for j := range 12 {
+					a, b := (i+j)%keys, (i+j+1)%keys
+					group := []int{a, b}
+					switch (i + j) % 4 {
+					case 1:
+						group = []int{b, a}
+					case 2:
+						group = []int{b, (b + 4) % keys, a}
+					case 3:
+						group = []int{a, b, a} // the same key twice
+					}
+					charges := make([]core.Charge, len(group))
+					for i, k := range group {
+						charges[i] = charge(k)
+					}
+					fits := true
+					for _, d := range w.try(charges...) {
+						fits = fits && d.Allowed
+					}
+					if fits {
+						for _, k := range group {
+							taken[k].Add(1)
+						}
+					}
+				}
+			})
+			for k := range taken {
+				if used := 90 - w.look(charge(k)).Remaining; used != taken[k].Load() {
+					t.Error(about(charge(k).Limit, "the allowed groups took %d of key %d, and %d are in use", taken[k].Load(), k, used))
+				}
+			}
+		},
+	},
+	{
+		name: "two limits in one request admit exactly the smaller",
+		why:  "64 callers of (a,b) and (b,a) get what the smaller limit has, and the larger lost no more than that (DESIGN 5, several charges; lesson: several limits in sequence)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			for i, small := range everyAlgorithm(core.PerHour(50)) {
+				large := everyAlgorithm(core.PerHour(80))[(i+1)%6]
+				a := core.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
+				b := core.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
+				var admitted atomic.Int64
+				w.crowd(func(i int) {
+					group := []core.Charge{a, b}
+					if i%2 == 1 {
+						group = []core.Charge{b, a}
+					}
+					for range 3 {
+						if out := w.try(group...); out[0].Allowed && out[1].Allowed {
+							admitted.Add(1)
+						}
+					}
+				})
+				if n, left := admitted.Load(), w.look(b).Remaining; n != 50 || left != 30 {
+					t.Error(about(small, "with %s: %d were admitted, want 50; of the larger %d remain, want 30", showLimit(large), n, left))
+				}
+			}
+		},
+	},
+	{
+		name: "looks, peeks and shadows take nothing from callers at once",
+		why:  "what does not take, and shadows that do not fit, leave every unit to the callers that ask for it (DESIGN 5; lesson: a peek that consumes after a lost race)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			peeks := canPeek(t, w.backend)
+			for _, l := range everyAlgorithm(core.PerHour(100)) {
+				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+				look, shadow := c, c
+				look.Cost, shadow.Cost, shadow.Shadow = 0, 101, true
+				var admitted atomic.Int64
+				w.crowd(func(i int) {
+					for range 4 {
+						switch i % 4 {
+						case 0:
+							w.try(look, shadow)
+							if peeks {
+								_ = core.Peek(context.Background(), w.backend, []core.Charge{c}, dirty(1))
+							}
+						default:
+							if w.try(c)[0].Allowed {
+								admitted.Add(1)
+							}
+						}
+					}
+				})
+				w.admitted(l, admitted.Load(), 100)
+			}
+		},
+	},
+	{
+		name: "a bucket balances while the clock moves",
+		why:  "with callers that read the clock and arrive late, what was admitted is exactly what drained and what is in use (DESIGN 5, a clock that steps back; lesson: 100,000 of 100,000 admitted where 150 were due)",
+		run: func(t testing.TB, h Harness) {
+			for i, l := range []core.Limit{
+				core.TokenBucket(core.PerSecond(100), 100),
+				core.LeakyBucket(core.PerSecond(100), 100),
+				core.LeakyQueue(core.PerSecond(100), 100),
+			} {
+				w := h.world(t)
+				c := core.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
+				w.take(c) // it is never empty from now on: callers ask for ten times what drains
+				c.Cost = 1
+				var admitted atomic.Int64
+				w.crowd(func(int) {
+					for range 20 {
+						w.clock.advance(1 * ms)
+						if w.try(c)[0].Allowed {
+							admitted.Add(1)
+						}
+					}
+				})
+				passed := goroutines * 20 * ms
+				inUse := w.look(c).ResetAfter // at 10ms for each unit
+				if got := 100*10*ms + time.Duration(admitted.Load())*10*ms; got != passed+inUse {
+					t.Error(about(l, "%d were admitted in %s, and it takes %s to drain what is in use: they differ by %s", admitted.Load(), passed, inUse, got-passed-inUse))
+				}
+			}
+		},
+	},
+	{
+		name: "a fixed window admits exactly its units while the clock moves",
+		why:  "callers that arrive late, with an instant of the window before, are counted in the window that has begun (DESIGN 5, a clock that steps back; lesson: a window rollover while a writer waits for the lock)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			const windows, units = 5, 20
+			c := core.Charge{Scope: "s", Key: "k", Limit: core.FixedWindow(core.Per(units, 320*ms)), Cost: 1}
+			var admitted atomic.Int64
+			w.crowd(func(int) {
+				for range 320 * windows / goroutines {
+					d := w.try(c)[0]
+					if d.Allowed {
+						admitted.Add(1)
+					}
+					w.clock.advance(1 * ms)
+				}
+			})
+			if n := admitted.Load(); n != windows*units {
+				t.Errorf("%d were admitted in %d windows of %d, want %d", n, windows, units, windows*units)
+			}
+		},
+	},
+}
+
+// crowd calls f from many goroutines at once and waits for them.
+func (w world) crowd(f func(i int)) {
+	w.Helper()
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
+	if w.Failed() {
+		w.FailNow()
+	}
+}
+
+// try is take for goroutines: an error fails the test and reads as a denial.
+func (w world) try(charges ...core.Charge) []core.Decision {
+	w.Helper()
+	out := dirty(len(charges))
+	if err := w.backend.Take(context.Background(), charges, out); err != nil {
+		w.Errorf("Take: %v", err)
+		clear(out)
+	}
+	return out
+}
+
+func (w world) admitted(l core.Limit, got, want int64) {
+	w.Helper()
+	if got != want {
+		w.Error(about(l, "%d were admitted, want %d", got, want))
+	}
+}
+
+// bounded checks the key k after more callers than its limit of 20 came by.
+func (w world) bounded(k int, l core.Limit, admitted int64) {
+	w.Helper()
+	w.admitted(l, admitted, 20)
+	if d := w.look(core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
+		w.Error(about(l, "%d remain of key %d", d.Remaining, k))
+	}
+}

@@ -1,0 +1,118 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// TestWhatABackendIsFreeToDoPasses runs the suite on correct backends that
+// differ in everything the contract leaves open.
+func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
+	type opener func(now func() time.Time) core.Backend
+	for name, open := range map[string]opener{
+		"keeping state for ever":      func(now func() time.Time) core.Backend { return NewExact(now) },
+		"dropping state once fresh":   func(now func() time.Time) core.Backend { return &forgetful{exact: NewExact(now)} },
+		"refusing when time is up":    func(now func() time.Time) core.Backend { return punctual{NewExact(now)} },
+		"having nothing but Take":     func(now func() time.Time) core.Backend { return struct{ core.Backend }{NewExact(now)} },
+		"wrapping one without extras": func(now func() time.Time) core.Backend { return bare{NewExact(now)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Run(t, Harness{
+				Open:      func(_ testing.TB, now func() time.Time) core.Backend { return open(now) },
+				OpenSmall: func(_ testing.TB, now func() time.Time, _ int) core.Backend { return open(now) },
+				Decisions: 4000,
+			})
+		})
+	}
+}
+
+// forgetful reads the clock before it has the lock, so that calls arrive late,
+// and forgets whatever is fresh whenever it is called.
+type forgetful struct{ exact *Exact }
+
+func (f *forgetful) Take(_ context.Context, charges []core.Charge, out []core.Decision) error {
+	now := f.exact.now().UnixMicro()
+	runtime.Gosched()
+	f.exact.mu.Lock()
+	defer f.exact.mu.Unlock()
+	f.exact.ledger.dropFresh(now)
+	changes, err := f.exact.ledger.take(now, charges, out)
+	maps.Copy(f.exact.ledger, changes)
+	return err
+}
+
+func (f *forgetful) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	return f.exact.Peek(ctx, charges, out)
+}
+
+func (f *forgetful) Reset(ctx context.Context, scope, key string) error {
+	return f.exact.Reset(ctx, scope, key)
+}
+
+// punctual does nothing for a context that has ended.
+type punctual struct{ *Exact }
+
+func (p punctual) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return p.Exact.Take(ctx, charges, out)
+}
+
+// bare has every method and supports one.
+type bare struct{ core.Backend }
+
+func (bare) Peek(context.Context, []core.Charge, []core.Decision) error { return errors.ErrUnsupported }
+func (bare) Reset(context.Context, string, string) error                { return errors.ErrUnsupported }
+func (bare) Count(context.Context) (int, error)                         { return 0, errors.ErrUnsupported }
+
+// TestWaitsAreTheLeastByDefinition holds the closed forms of the model against
+// the definition: d is the least wait if n units fit at x+d, and not before.
+func TestWaitsAreTheLeastByDefinition(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		l := randomLimit(random)
+		x := newYear.UnixMicro() + random.Int64N(day.Microseconds())
+		u := fresh(l, x)
+		for range 1 + random.IntN(4) {
+			if n := upTo(random, l.Burst()); u.inUse(x)+n <= l.Burst() {
+				u = u.plus(x, n)
+			}
+			x += upTo(random, micros(l))
+		}
+		n := upTo(random, l.Burst())
+		fits := func(x int64) bool { return u.inUse(x)+n <= l.Burst() }
+		if !fits(x) {
+			if d := u.wait(x, n); d <= 0 || fits(x+d-1) || !fits(x+d) {
+				t.Errorf("%s with %+v: %d units wait %d", showLimit(l), u, n, d)
+			}
+		}
+		freshAt := u.freshAt()
+		if u.inUse(max(x, freshAt)) != 0 {
+			t.Errorf("%s with %+v is said to be fresh at %d, and has units in use", showLimit(l), u, freshAt)
+		}
+		if isBucket(l) && freshAt > u.at && u.levelAt(freshAt-1).Sign() == 0 {
+			t.Errorf("%s with %+v is fresh before %d", showLimit(l), u, freshAt)
+		}
+	}
+}
+
+func TestRationalsRoundTheRightWay(t *testing.T) {
+	for _, test := range []struct{ a, b, down, up int64 }{
+		{7, 2, 3, 4}, {6, 2, 3, 3}, {-7, 2, -4, -3}, {-6, 2, -3, -3}, {0, 5, 0, 0}, {1, 1_000_000_000, 0, 1},
+	} {
+		r := big.NewRat(test.a, test.b)
+		if floor(r) != test.down || ceil(r) != test.up {
+			t.Errorf("%v: floor %d, ceil %d, want %d and %d", r, floor(r), ceil(r), test.down, test.up)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package backendtest
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// groupCases are about several charges in one Take (DESIGN 5, "Several
+// charges").
+var groupCases = []testCase{
+	{
+		name: "charges are taken together or not at all",
+		why:  "when one of several charges is denied none takes anything; those that fit say so, and that nothing was taken (DESIGN 5, several charges; lesson: a request denied by the minute limit still burns the hour limit)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			full := core.Charge{Scope: "full", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1}
+			w.take(full)
+			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
+				w.take(c)
+				stands := w.look(c)
+				for range 3 {
+					w.expect(about(l, "in front of a full key"), []core.Charge{c, full}, stands, denied(0, hour, hour))
+					w.expect(about(l, "behind a full key"), []core.Charge{full, c}, denied(0, hour, hour), stands)
+				}
+				w.same(about(l, "after denials of the group"), c, stands)
+			}
+		},
+	},
+	{
+		name: "a group takes of every algorithm at once",
+		why:  "one charge under each algorithm is taken in one step, and the next group that does not fit one of them takes of none (DESIGN 5, several charges)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			var group []core.Charge
+			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+				group = append(group, core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4})
+			}
+			w.expect("the first 4", group,
+				allowed(6, 24*sec, 36*sec), allowed(6, 24*sec, 36*sec), queued(0, 6, 24*sec, 36*sec),
+				allowed(6, 60*sec, 60*sec), allowed(6, 120*sec, 36*sec), allowed(6, 60*sec, 36*sec))
+			w.expect("the next 4", group,
+				allowed(2, 48*sec, 12*sec), allowed(2, 48*sec, 12*sec), queued(24*sec, 2, 48*sec, 12*sec),
+				allowed(2, 60*sec, 60*sec), allowed(2, 120*sec, 12*sec), allowed(2, 60*sec, 12*sec))
+			group[3].Cost = 2
+			w.expect("4 once more, of one only 2", group,
+				denied(2, 12*sec, 48*sec), denied(2, 12*sec, 48*sec), denied(2, 12*sec, 48*sec),
+				allowed(2, 60*sec, 60*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), denied(2, 60*sec, 60*sec))
+			for i := range group {
+				group[i].Cost = 2
+			}
+			w.expect("2", group,
+				allowed(0, 60*sec, 6*sec), allowed(0, 60*sec, 6*sec), queued(48*sec, 0, 60*sec, 6*sec),
+				allowed(0, 60*sec, 60*sec), allowed(0, 120*sec, 60*sec+1*us), allowed(0, 60*sec, 60*sec))
+		},
+	},
+	{
+		name: "charges of one key in one group are one charge",
+		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is held against the maximum (DESIGN 5, several charges; lesson: two equal limits in one request)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			c := core.Charge{Scope: "s", Key: "twice", Limit: core.TokenBucket(core.PerSecond(1), 10)}
+			with := func(cost int64) core.Charge { c.Cost = cost; return c }
+			one := core.Charge{Scope: "s", Key: "once", Limit: c.Limit, Cost: 1}
+			d := allowed(5, 5*sec, 5*sec)
+			w.expect("2 and 3", []core.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
+			d = denied(5, 1*sec, 5*sec)
+			w.expect("3 and 3", []core.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
+			d = denied(5, core.Never, 5*sec)
+			w.expect("6 and 5", []core.Charge{with(6), with(5)}, d, d)
+			w.expect("more than an int64 holds", []core.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
+			d = denied(5, 1*sec, 5*sec)
+			w.expect("0 and 6", []core.Charge{with(0), with(6)}, d, d)
+			d = allowed(0, 10*sec, 1*sec)
+			w.expect("1, 1, 1, 1 and 1", []core.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
+		},
+	},
+	{
+		name: "a group is decided at one instant",
+		why:  "the clock is asked once for all charges, however fast it runs (DESIGN 5, several charges: evaluated at one instant)",
+		run: func(t testing.TB, h Harness) {
+			clock := clockAt(newYear)
+			b := h.Open(t, func() time.Time {
+				clock.advance(1 * sec)
+				return clock.now()
+			})
+			w := world{t, clock, b}
+			var group []core.Charge
+			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+				group = append(group, core.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
+			}
+			for range 5 {
+				for _, d := range w.take(group...) {
+					if d.At != clock.micros() {
+						t.Errorf("one clock reading is %s, a decision is of %s", instant(clock.micros()), instant(d.At))
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "out holds the decisions in the order of the charges",
+		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (core.Backend)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			const n = 50
+			group := make([]core.Charge, n)
+			want := make([]core.Decision, n)
+			for round := int64(1); round <= 2; round++ {
+				for i := range group {
+					most := int64(100 + (i*37)%n) // no two are equal
+					group[i] = core.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: core.FixedWindow(core.PerMinute(most)), Cost: 10}
+					want[i] = allowed(most-10*round, 60*sec, 60*sec)
+				}
+				w.expect("round "+strconv.FormatInt(round, 10), group, want...)
+			}
+		},
+	},
+	{
+		name: "a backend keeps neither of the slices it is given",
+		why:  "callers reuse their space for charges and decisions (core.Backend: Take keeps neither slice)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			charges, out := make([]core.Charge, 2), dirty(2)
+			for i := range int64(10) {
+				charges[0] = core.Charge{Scope: "s", Key: "even", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 2}
+				charges[1] = core.Charge{Scope: "s", Key: "odd", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 3}
+				if i%2 == 1 {
+					charges[0], charges[1] = charges[1], charges[0]
+				}
+				if err := w.backend.Take(context.Background(), charges, out); err != nil {
+					t.Fatalf("Take: %v", err)
+				}
+				want := []core.Decision{allowed(98-2*i, 60*sec, 60*sec), allowed(97-3*i, 60*sec, 60*sec)}
+				want[0].At, want[1].At = w.clock.micros(), w.clock.micros()
+				if i%2 == 1 {
+					want[0], want[1] = want[1], want[0]
+				}
+				if d := diff(charges, out, want); d != "" {
+					t.Errorf("call %d:\n%s", i, d)
+				}
+				clear(charges)
+				out[0], out[1] = core.Decision{}, core.Decision{}
+			}
+		},
+	},
+	{
+		name: "no charges are no mistake",
+		why:  "a request that no rule applies to has nothing to decide (core.Backend)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			w.take()
+			if err := w.backend.Take(context.Background(), []core.Charge{}, []core.Decision{}); err != nil {
+				t.Errorf("Take of no charges: %v", err)
+			}
+		},
+	},
+}
+
+// shadowCases are about charges that are counted but not enforced.
+var shadowCases = []testCase{
+	{
+		name: "a shadow charge never stands in the way",
+		why:  "a shadow that does not fit is denied and takes nothing, and the others are taken as without it (DESIGN 5, several charges; core.Charge)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			enforced := core.Charge{Scope: "enforced", Limit: core.FixedWindow(core.PerMinute(10)), Cost: 3}
+			shadow := core.Charge{Scope: "shadow", Limit: core.FixedWindow(core.PerMinute(4)), Cost: 3, Shadow: true}
+			never := core.Charge{Scope: "never", Limit: core.FixedWindow(core.PerMinute(2)), Cost: 3, Shadow: true}
+			group := []core.Charge{never, enforced, shadow}
+			w.expect("the first 3", group, denied(2, core.Never, 0), allowed(7, 60*sec, 60*sec), allowed(1, 60*sec, 60*sec))
+			w.expect("the next 3", group, denied(2, core.Never, 0), allowed(4, 60*sec, 60*sec), denied(1, 60*sec, 60*sec))
+			w.expect("3 more", group, denied(2, core.Never, 0), allowed(1, 60*sec, 60*sec), denied(1, 60*sec, 60*sec))
+		},
+	},
+	{
+		name: "a shadow charge takes nothing when the others are denied",
+		why:  "a request that is denied costs nothing anywhere, in shadow neither (DESIGN 5, several charges)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			enforced := core.Charge{Scope: "enforced", Limit: core.FixedWindow(core.PerMinute(4)), Cost: 3}
+			shadow := core.Charge{Scope: "shadow", Limit: core.LeakyQueue(core.PerMinute(60), 10), Cost: 3, Shadow: true}
+			group := []core.Charge{shadow, enforced}
+			w.expect("the first 3", group, queued(0, 7, 3*sec, 7*sec), allowed(1, 60*sec, 60*sec))
+			w.expect("the next 3", group, allowed(7, 3*sec, 7*sec), denied(1, 60*sec, 60*sec))
+			w.expect("a look", []core.Charge{{Scope: "shadow", Limit: shadow.Limit}}, allowed(7, 3*sec, 7*sec))
+		},
+	},
+	{
+		name: "shadow charges alone are each on their own",
+		why:  "without an enforced charge there is nothing to deny the group: each shadow is taken if it fits (DESIGN 5, several charges)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			few := core.Charge{Scope: "few", Limit: core.FixedWindow(core.PerMinute(1)), Cost: 1, Shadow: true}
+			many := core.Charge{Scope: "many", Limit: core.FixedWindow(core.PerMinute(9)), Cost: 1, Shadow: true}
+			w.expect("the first", []core.Charge{few, many}, allowed(0, 60*sec, 60*sec), allowed(8, 60*sec, 60*sec))
+			w.expect("the next", []core.Charge{many, few}, allowed(7, 60*sec, 60*sec), denied(0, 60*sec, 60*sec))
+		},
+	},
+	{
+		name: "a shadow charge comes after an enforced one of the same key",
+		why:  "the enforced charges of a key are summed and decided first, then its shadows on top of what they take (DESIGN 5, several charges; core.Charge: never in the way of the others)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			c := core.Charge{Scope: "s", Limit: core.FixedWindow(core.PerMinute(10))}
+			enforced := func(cost int64) core.Charge { c.Cost, c.Shadow = cost, false; return c }
+			shadow := func(cost int64) core.Charge { c.Cost, c.Shadow = cost, true; return c }
+			w.expect("room for both", []core.Charge{shadow(2), enforced(3)}, allowed(5, 60*sec, 60*sec), allowed(7, 60*sec, 60*sec))
+			w.expect("room for one", []core.Charge{shadow(3), enforced(2), enforced(1)},
+				denied(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec))
+			w.expect("room for the shadow", []core.Charge{shadow(2), enforced(3)}, allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec))
+			w.expect("room for one of two shadows", []core.Charge{shadow(2), shadow(1)}, denied(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec))
+			w.expect("a look", []core.Charge{enforced(0)}, allowed(2, 60*sec, 60*sec))
+		},
+	},
+}

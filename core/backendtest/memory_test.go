@@ -1,0 +1,20 @@
+package backendtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+)
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	backendtest.Run(t, backendtest.Harness{
+		Open: func(_ testing.TB, now func() time.Time) core.Backend {
+			return core.NewMemory(core.MemoryOptions{Clock: now})
+		},
+		OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
+			return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
+		},
+	})
+}

@@ -1,0 +1,714 @@
+package backendtest
+
+import (
+	"context"
+	"maps"
+	"math"
+	"math/big"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// mutant is a backend with one mistake, made by changing what Exact does.
+type mutant struct {
+	name     string
+	take     func(e *broken, charges []core.Charge, out []core.Decision) error // nil: Exact's
+	peek     func(e *broken, charges []core.Charge, out []core.Decision) error
+	reset    func(e *broken, scope, key string) error
+	count    func(e *broken) (int, error)
+	caughtBy []string
+}
+
+// broken is Exact with the mistake of a mutant, and room for what it remembers.
+type broken struct {
+	*Exact
+	mutant
+	places int             // 0: any number
+	order  []account       // in which accounts came
+	limits map[account]core.Limit
+	until  map[account]int64
+	calls  int
+}
+
+func (m mutant) harness() Harness {
+	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
+		return &broken{NewExact(now), m, places, nil, map[account]core.Limit{}, map[account]int64{}, 0}
+	}
+	return Harness{
+		Open:      func(t testing.TB, now func() time.Time) core.Backend { return small(t, now, 0) },
+		OpenSmall: small,
+		Decisions: 4000,
+		Seed:      1,
+	}
+}
+
+func (b *broken) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if b.take == nil {
+		return b.Exact.Take(ctx, charges, out)
+	}
+	return b.take(b, charges, out)
+}
+
+func (b *broken) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if b.peek == nil {
+		return b.Exact.Peek(ctx, charges, out)
+	}
+	return b.peek(b, charges, out)
+}
+
+func (b *broken) Reset(ctx context.Context, scope, key string) error {
+	if b.reset == nil {
+		return b.Exact.Reset(ctx, scope, key)
+	}
+	return b.reset(b, scope, key)
+}
+
+func (b *broken) Count(ctx context.Context) (int, error) {
+	if b.count == nil {
+		return b.Exact.Count(ctx)
+	}
+	return b.count(b)
+}
+
+// exactly is what Exact does.
+func (b *broken) exactly(charges []core.Charge, out []core.Decision) error {
+	return b.Exact.Take(context.Background(), charges, out)
+}
+
+// locked calls f with the ledger, and the instant, under the lock.
+func (b *broken) locked(f func(l ledger, now int64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(b.ledger, b.now().UnixMicro())
+}
+
+// telling makes a mutant that takes what is right and tells something else.
+func telling(name string, change func(c core.Charge, d *core.Decision), caughtBy ...string) mutant {
+	return mutant{
+		name: name,
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i := range charges {
+				if err == nil {
+					change(charges[i], &out[i])
+				}
+			}
+			return err
+		},
+		caughtBy: caughtBy,
+	}
+}
+
+// asking makes a mutant that decides other charges than it is asked to.
+func asking(name string, change func(b *broken, c *core.Charge), caughtBy ...string) mutant {
+	return mutant{
+		name: name,
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			charges = append([]core.Charge{}, charges...)
+			for i := range charges {
+				change(b, &charges[i])
+			}
+			return b.exactly(charges, out)
+		},
+		caughtBy: caughtBy,
+	}
+}
+
+func deniedForAWhile(d *core.Decision) bool { return !d.Allowed && d.RetryAfter != core.Never }
+
+var mutants = []mutant{
+	{
+		name: "a denied request consumes what there is",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if err == nil && !out[i].Allowed && out[i].Remaining > 0 {
+					c.Cost = out[i].Remaining
+					_ = b.exactly([]core.Charge{c}, make([]core.Decision, 1))
+				}
+			}
+			return err
+		},
+		caughtBy: []string{
+			"a denied request takes nothing", "RetryAfter is the least wait that works", "charges are taken together or not at all",
+			"a token bucket drains one unit every p over q", "everything at once is decided as by the definitions",
+		},
+	},
+	telling("RetryAfter is 1µs too long", func(_ core.Charge, d *core.Decision) {
+		if deniedForAWhile(d) {
+			d.RetryAfter += us
+			d.EffectiveWindow += us
+		}
+	}, "RetryAfter is the least wait that works", "a sliding window weighs the window before", "one charge at a time is decided as by the definitions"),
+	telling("RetryAfter is 1µs too short", func(_ core.Charge, d *core.Decision) {
+		if deniedForAWhile(d) {
+			d.RetryAfter -= us
+			d.EffectiveWindow -= us
+		}
+	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a leaky bucket gives the numbers of a token bucket"),
+	telling("RetryAfter is the wait until the key is fresh", func(_ core.Charge, d *core.Decision) {
+		if deniedForAWhile(d) {
+			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
+		}
+	}, "RetryAfter is the least wait that works", "a bucket holds its clock at the last taking"),
+	telling("a cost that never fits is given a finite wait", func(_ core.Charge, d *core.Decision) {
+		if d.RetryAfter == core.Never {
+			d.RetryAfter, d.EffectiveWindow = d.ResetAfter+us, d.ResetAfter+us
+		}
+	}, "RetryAfter is the least wait that works", "charges of one key in one group are one charge", "a shadow charge never stands in the way"),
+	telling("waits are counted in float64 seconds", func(_ core.Charge, d *core.Decision) {
+		if deniedForAWhile(d) {
+			at := float64(d.At) / 1e6
+			d.RetryAfter = time.Duration(math.Ceil((at+d.RetryAfter.Seconds()-at)*1e6)) * us
+			d.EffectiveWindow = d.RetryAfter
+		}
+	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days", "fractions of a microsecond add up"),
+	telling("Remaining is one too many on a denial", func(_ core.Charge, d *core.Decision) {
+		if !d.Allowed {
+			d.Remaining++
+		}
+	}, "Remaining is the largest cost that is allowed now", "a denied request takes nothing"),
+	telling("Remaining is one too few", func(c core.Charge, d *core.Decision) {
+		d.Remaining = max(0, d.Remaining-1)
+	}, "Remaining is the largest cost that is allowed now", "a store with a place for every key is exact"),
+	telling("Remaining may be negative", func(c core.Charge, d *core.Decision) {
+		if !d.Allowed {
+			d.Remaining -= c.Cost
+		}
+	}, "Remaining is the largest cost that is allowed now", "a fixed window of the same period keeps its count"),
+	telling("ResetAfter is never less than 1s", func(_ core.Charge, d *core.Decision) {
+		d.ResetAfter = max(d.ResetAfter, sec)
+	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond", "a flood is forgotten when it is over"),
+	telling("ResetAfter counts a full bucket", func(c core.Charge, d *core.Decision) {
+		if isBucket(c.Limit) && d.ResetAfter > 0 {
+			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
+		}
+	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years", "rates with no common factor stay exact"),
+	telling("EffectiveWindow is the period", func(c core.Charge, d *core.Decision) {
+		if d.Allowed {
+			d.EffectiveWindow = c.Limit.Rate().Period
+		}
+	}, "EffectiveWindow is the wait for one unit where there is none", "a sliding window of one unit waits for it to leave whole"),
+	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ core.Charge, d *core.Decision) {
+		if !d.Allowed {
+			d.EffectiveWindow = d.ResetAfter
+		}
+	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
+	telling("a leaky queue does not tell its delay", func(_ core.Charge, d *core.Decision) { d.Delay = 0 },
+		"a leaky queue tells each request when its turn is", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
+	telling("a leaky queue rounds its delay down", func(c core.Charge, d *core.Decision) {
+		if d.Delay%sec != 0 {
+			d.Delay -= us
+		}
+	}, "a leaky queue rounds its delay up", "groups are decided as by the definitions"),
+	telling("a look has a delay", func(c core.Charge, d *core.Decision) {
+		if c.Cost == 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+			d.Delay = d.ResetAfter
+		}
+	}, "a leaky queue tells each request when its turn is", "a cost of 0 is always allowed and takes nothing"),
+	{
+		name: "a charge that fits in a denied group is given a delay",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue && out[i].Delay == 0 {
+					for j := range out {
+						if !out[j].Allowed && !charges[j].Shadow {
+							out[i].Delay = out[i].ResetAfter
+						}
+					}
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"charges are taken together or not at all", "a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
+	},
+	{
+		name: "a field of out is left as it was",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			delay := make([]time.Duration, len(out))
+			for i := range out {
+				delay[i] = out[i].Delay
+			}
+			err := b.exactly(charges, out)
+			for i := range out {
+				if out[i].Delay == 0 {
+					out[i].Delay = delay[i]
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"a token bucket drains one unit every p over q", "a backend keeps neither of the slices it is given"},
+	},
+	telling("the wrong source is named", func(_ core.Charge, d *core.Decision) { d.Source = core.SourceFallback },
+		"a token bucket drains one unit every p over q", "shadow charges alone are each on their own"),
+	{
+		name: "the decisions of a group are in another order",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			if len(out) == 2 || len(out) == 50 {
+				out[0], out[1] = out[1], out[0]
+			}
+			return err
+		},
+		caughtBy: []string{"out holds the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
+	},
+	telling("a look at a full key is denied", func(c core.Charge, d *core.Decision) {
+		if c.Cost == 0 && d.Remaining == 0 {
+			d.Allowed = false
+		}
+	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst holds the level to it"),
+	asking("the key is joined with its scope", func(_ *broken, c *core.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
+		"scope and key are never joined so that two pairs collide"),
+	asking("the key is joined with its scope after escaping", func(_ *broken, c *core.Charge) {
+		c.Scope, c.Key = "", strings.ReplaceAll(c.Scope, ":", "%3a")+":"+c.Key
+	}, "scope and key are never joined so that two pairs collide"),
+	asking("the scope is ignored", func(_ *broken, c *core.Charge) { c.Scope = "" },
+		"scope and key are never joined so that two pairs collide"),
+	asking("the key ends at a NUL", func(_ *broken, c *core.Charge) { c.Key, _, _ = strings.Cut(c.Key, "\x00") },
+		"scope and key are never joined so that two pairs collide"),
+	asking("the key is made valid UTF-8", func(_ *broken, c *core.Charge) {
+		c.Scope, c.Key = strings.ToValidUTF8(c.Scope, "\uFFFD"), strings.ToValidUTF8(c.Key, "\uFFFD")
+	}, "scope and key are never joined so that two pairs collide"),
+	asking("a long key is cut", func(_ *broken, c *core.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
+		"scope and key are never joined so that two pairs collide"),
+	asking("a negative cost counts as nothing", func(_ *broken, c *core.Charge) { c.Cost = max(0, c.Cost) },
+		"a mistake in a charge is an error and takes nothing"),
+	asking("an invalid limit allows", func(_ *broken, c *core.Charge) {
+		if c.Limit.Validate() != nil {
+			c.Limit, c.Cost = tenPerMinute, 0
+		}
+	}, "a mistake in a charge is an error and takes nothing"),
+	asking("a key keeps its first limit", func(b *broken, c *core.Charge) {
+		a := account{c.Scope, c.Key}
+		if first, ok := b.limits[a]; ok {
+			c.Limit = first
+		}
+		b.limits[a] = c.Limit
+	}, "a smaller burst holds the level to it", "a larger burst leaves the level as it is", "another rate counts the units in use as taken now",
+		"a mistake in a charge is an error and takes nothing", "a bucket turns into a log and back",
+		"a limit changes while the clock is held", "one charge at a time is decided as by the definitions while limits change"),
+	{
+		name: "a changed limit starts afresh",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, _ int64) {
+				for _, c := range charges {
+					if a := (account{c.Scope, c.Key}); l[a].limit != c.Limit {
+						delete(l, a)
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"the same rate in other terms carries the level over", "another algorithm of the same rate counts the units in use as taken now",
+			"a fixed window of another period counts the units in use in its current window", "a fixed window turns into a sliding one and back",
+			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings", "units in use are held to the new maximum",
+			"a store short of places never allows too much while limits change", "a store short of places never allows too much while limits change and the clock steps back",
+			"everything at once is decided as by the definitions",
+		},
+	},
+	{
+		name: "a looked-at limit is written back",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					if u, ok := l[account{c.Scope, c.Key}]; ok && err == nil {
+						l[account{c.Scope, c.Key}], _ = u.under(c.Limit, now)
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"another rate counts the units in use as taken now", "one charge at a time is decided as by the definitions while limits change"},
+	},
+	{
+		name: "a state that is fresh is converted like any other",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					a := account{c.Scope, c.Key}
+					if u, ok := l[a]; ok && u.isFresh(now) && u.limit != c.Limit && c.Limit.Validate() == nil {
+						l[a] = fresh(c.Limit, now).plus(now, 1)
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"fresh state does not care about a changed limit"},
+	},
+	{
+		name: "a clock that steps back is not held",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(dontHold)
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window holds its clock at the start of the window",
+			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking", "a clock that steps back by years is held",
+			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
+			"a store short of places never allows too much while the clock steps back",
+		},
+	},
+	{
+		name: "a late caller is not held",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			now := b.now().UnixMicro()
+			runtime.Gosched()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			dontHold(b.ledger, now)
+			changes, err := b.ledger.take(now, charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{"a bucket balances while the clock moves", "a fixed window admits exactly its units while the clock moves"},
+	},
+	{
+		name: "a step back lengthens the spread",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					if held := l[account{c.Scope, c.Key}].at - now; held > 0 && err == nil && out[i].Remaining > 0 && out[i].Allowed && isBucket(c.Limit) {
+						out[i].EffectiveWindow += duration(held)
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay"},
+	},
+	{
+		name: "a denial moves the held instant",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					if u := l[account{c.Scope, c.Key}]; err == nil && !out[i].Allowed && u.level != nil && u.at < now {
+						u.level, u.at = u.levelAt(now), now
+						l[account{c.Scope, c.Key}] = u
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"a denial does not move the held instant", "one charge at a time is decided as by the definitions while the clock steps back"},
+	},
+	{
+		name: "instants are milliseconds",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			now := b.now().UnixMilli() * 1000
+			changes, err := b.ledger.take(now, charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{
+			"instants are the clock's, in whole microseconds", "a day is a UTC day", "fractions of a microsecond add up",
+			"a bucket drains a million units each microsecond", "a sliding window of 7 per 3ms rounds its weight down",
+			"a sliding log of ten thousand units works within a millisecond", "a sliding log works over 366 days and in the year 2200",
+			"a sliding window of a thousand million units in 366 days is exact", "a bucket takes 100 years to drain",
+		},
+	},
+	{
+		name: "instants are rounded up",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			changes, err := b.ledger.take(b.now().Add(999).UnixMicro(), charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{"instants are the clock's, in whole microseconds"},
+	},
+	{
+		name: "windows start an hour late",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			shift := 90*sec.Microseconds() + 13*hour.Microseconds()
+			changes, err := b.ledger.take(b.now().UnixMicro()-shift, charges, out)
+			maps.Copy(b.ledger, changes)
+			for i := range out {
+				out[i].At += shift
+			}
+			return err
+		},
+		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
+	},
+	{
+		name: "a time to live is rounded down to milliseconds",
+		take: expiring(func(d core.Decision) time.Duration { return d.ResetAfter / ms * ms }),
+		caughtBy: []string{
+			"a state lives to its last microsecond", "fractions of a microsecond add up", "after ResetAfter a key is as never charged",
+			"groups are as if made one after another",
+		},
+	},
+	{
+		name:     "a time to live is never more than a minute",
+		take:     expiring(func(d core.Decision) time.Duration { return min(d.ResetAfter, mins) }),
+		caughtBy: []string{"charging often does not make a key fresh early", "no key is forgotten while it is live", "a bucket drains one unit in 366 days"},
+	},
+	{
+		name: "a time to live counts from the first taking",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					if until, ok := b.until[account{c.Scope, c.Key}]; ok && now >= until {
+						delete(l, account{c.Scope, c.Key})
+						delete(b.until, account{c.Scope, c.Key})
+					}
+				}
+			})
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if _, ok := b.until[account{c.Scope, c.Key}]; !ok && err == nil && out[i].ResetAfter > 0 {
+					b.until[account{c.Scope, c.Key}] = out[i].At + out[i].ResetAfter.Microseconds()
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"charging often does not make a key fresh early", "a sliding log counts every taking for one period"},
+	},
+	{
+		name: "a rest gives more than the maximum",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					a := account{c.Scope, c.Key}
+					if u, ok := l[a]; ok && isBucket(u.limit) && u.isFresh(now) && c.Limit == u.limit {
+						credit := ratio(u.limit.Rate().Units, micros(u.limit), min(now-u.freshAt(), 2*micros(u.limit)))
+						l[a] = usage{limit: u.limit, at: now, level: new(big.Rat).Neg(credit)}
+					}
+				}
+			})
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					if u, ok := l[account{c.Scope, c.Key}]; ok && u.level != nil && u.level.Sign() < 0 && err == nil {
+						out[i].Allowed = true
+						out[i].Remaining = c.Limit.Burst() - floor(u.level)
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"a long rest gives no more than the maximum"},
+	},
+	{
+		name: "it looks, and then takes",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			if err := validate(charges, out); err != nil {
+				return err
+			}
+			if err := b.Exact.Peek(context.Background(), charges, out); err != nil {
+				return err
+			}
+			for i := range out {
+				if !out[i].Allowed && !charges[i].Shadow {
+					return nil
+				}
+			}
+			runtime.Gosched()
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					if a := (account{c.Scope, c.Key}); out[i].Allowed && c.Cost > 0 {
+						found, x := l[a].under(c.Limit, now)
+						l[a] = found.plus(x, c.Cost)
+						c.Cost = 0
+						delay := out[i].Delay
+						out[i], _ = decide(l[a], c, now, false)
+						out[i].Delay = delay
+					}
+				}
+			})
+			return nil
+		},
+		caughtBy: []string{
+			"exactly the limit is admitted to many callers at once", "exactly the limit is admitted at any cost", "exactly the limit of each of many keys is admitted",
+			"two limits in one request admit exactly the smaller", "looks, peeks and shadows take nothing from callers at once",
+			"calls on one key are as if made one after another",
+		},
+	},
+	{
+		name: "it reads, and then writes",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.mu.Lock()
+			now, before := b.now().UnixMicro(), maps.Clone(b.ledger)
+			b.mu.Unlock()
+			runtime.Gosched()
+			changes, err := before.take(now, charges, out)
+			b.mu.Lock()
+			maps.Copy(b.ledger, changes)
+			b.mu.Unlock()
+			return err
+		},
+		caughtBy: []string{
+			"exactly the limit is admitted to many callers at once", "groups in any order neither wait for each other nor take in part",
+			"groups are as if made one after another",
+		},
+	},
+	{
+		name: "charges are taken one after another",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			if err := validate(charges, out); err != nil {
+				return err
+			}
+			for i := range charges {
+				if err := b.exactly(charges[i:i+1], out[i:i+1]); err != nil {
+					return err
+				}
+				runtime.Gosched()
+			}
+			return nil
+		},
+		caughtBy: []string{
+			"charges are taken together or not at all", "a group takes of every algorithm at once", "charges of one key in one group are one charge",
+			"a group is decided at one instant", "a shadow charge takes nothing when the others are denied", "two limits in one request admit exactly the smaller",
+			"groups are decided as by the definitions", "groups are as if made one after another",
+		},
+	},
+	{
+		name: "costs of one key are added up modulo 2⁶⁴",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			if err := validate(charges, out); err != nil || len(charges) < 2 {
+				return b.exactly(charges, out)
+			}
+			sum := charges[0]
+			for _, c := range charges[1:] {
+				if c.Scope != sum.Scope || c.Key != sum.Key || c.Shadow != sum.Shadow {
+					return b.exactly(charges, out)
+				}
+				sum.Cost += c.Cost
+			}
+			sum.Cost = max(0, sum.Cost)
+			err := b.exactly([]core.Charge{sum}, out[:1])
+			for i := range out {
+				out[i] = out[0]
+			}
+			return err
+		},
+		caughtBy: []string{"charges of one key in one group are one charge"},
+	},
+	asking("a shadow stands in the way", func(_ *broken, c *core.Charge) { c.Shadow = false },
+		"a shadow charge never stands in the way", "shadow charges alone are each on their own", "a shadow charge comes after an enforced one of the same key"),
+	asking("a shadow is not counted", func(_ *broken, c *core.Charge) {
+		if c.Shadow {
+			c.Cost = 0
+		}
+	}, "a shadow charge never stands in the way", "shadow charges alone are each on their own", "a bucket works in the year 2200"),
+	{
+		name: "a shadow takes even when the others are denied",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if c.Shadow && err == nil {
+					for j := range out {
+						if !out[j].Allowed && !charges[j].Shadow {
+							_ = b.exactly(charges[i:i+1], out[i:i+1])
+							break
+						}
+					}
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
+	},
+	{
+		name: "room for too many decisions is no mistake",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			return b.exactly(charges, out[:min(len(out), len(charges))])
+		},
+		caughtBy: []string{"charges and decisions of unequal number are an error"},
+	},
+	{
+		name: "no charges are refused",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			if len(charges) == 0 {
+				return context.Canceled
+			}
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"no charges are no mistake"},
+	},
+	{
+		name: "the charges are kept",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i := range charges {
+				charges[i].Cost = 1
+			}
+			clear(charges[:len(charges)/2])
+			return err
+		},
+		caughtBy: []string{"a backend keeps neither of the slices it is given"},
+	},
+	{
+		name: "a peek takes",
+		peek: func(b *broken, charges []core.Charge, out []core.Decision) error { return b.exactly(charges, out) },
+		caughtBy: []string{
+			"a peek answers like a take and takes nothing", "looks, peeks and shadows take nothing from callers at once", "everything at once is decided as by the definitions",
+		},
+	},
+	{
+		name: "a peek tells what would remain",
+		peek: func(b *broken, charges []core.Charge, out []core.Decision) (err error) {
+			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
+			return err
+		},
+		caughtBy: []string{"a peek answers like a take and takes nothing", "everything at once is decided as by the definitions"},
+	},
+	{
+		name:     "a reset does nothing",
+		reset:    func(*broken, string, string) error { return nil },
+		caughtBy: []string{"Reset makes a key fresh and leaves the others", "everything at once is decided as by the definitions"},
+	},
+	{
+		name: "a reset forgets the whole scope",
+		reset: func(b *broken, scope, _ string) error {
+			b.locked(func(l ledger, _ int64) {
+				maps.DeleteFunc(l, func(a account, _ usage) bool { return a.scope == scope })
+			})
+			return nil
+		},
+		caughtBy: []string{"Reset makes a key fresh and leaves the others"},
+	},
+	{
+		name:     "Count counts what is fresh",
+		count:    func(b *broken) (int, error) { return len(b.ledger), nil },
+		caughtBy: []string{"Count counts the keys that are live"},
+	},
+	{
+		name: "a call whose context has ended is half done",
+		take: nil, // see brokenContext
+		caughtBy: []string{"a call whose context has ended is never half done"},
+	},
+	displacing("the least recently new key makes room", func(b *broken) {},
+		"a flood of new keys buys nobody a fresh budget", "a store short of places never allows too much",
+		"a store short of places never allows too much while limits change", "a store with a place for every key is exact",
+		"places are free again when their keys are fresh", "no key is forgotten while it is live"),
+}
+
+// dontHold moves what is held back to now.
+func dontHold(l ledger, now int64) {
+	for a, u := range l {
+		if u.at > now && !u.isFresh(now) {
+			u.at = now
+			if u.level == nil && u.takings == nil {
+				u.at = windowStart(now, u.limit)
+			}
+			for i := range u.takings {
+				u.takings[i].at = min(u.takings[i].at, now)
+			}
+			l[a] = u
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package backendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// randomCases play long random scripts on a backend and on [Exact] and compare
+// every field of every decision.
+var randomCases = []testCase{
+	randomCase("one charge at a time is decided as by the definitions", style{charges: 1}),
+	randomCase("one charge at a time is decided as by the definitions while the clock steps back", style{charges: 1, back: 8}),
+	randomCase("one charge at a time is decided as by the definitions while limits change", style{charges: 1, change: 6, back: 20}),
+	randomCase("groups are decided as by the definitions", style{charges: 5, back: 20}),
+	randomCase("everything at once is decided as by the definitions", style{charges: 4, change: 10, back: 10, peek: 8, reset: 30}),
+}
+
+// style is what a random script is made of: an event that has n happens in
+// about every n-th call; 0 is never.
+type style struct {
+	charges                   int // at most so many in a call
+	back, change, peek, reset int
+}
+
+func randomCase(name string, s style) testCase {
+	return testCase{
+		name: name,
+		why:  "for random legal limits, keys, costs and instants every field of every decision equals that of a slow model that computes with rational numbers (DESIGN 5)",
+		run: func(t testing.TB, h Harness) {
+			seed := h.seed(t)
+			for i := 0; i < max(1, h.Decisions/5/scriptLength) && !t.Failed(); i++ {
+				h.improvise(t, s, rand.New(rand.NewPCG(seed, uint64(i))))
+			}
+		},
+	}
+}
+
+const scriptLength = 250
+
+// improvise plays one random script as it makes it up.
+func (h Harness) improvise(t testing.TB, s style, random *rand.Rand) {
+	t.Helper()
+	stage := h.stage(t, h.Open)
+	if s.peek > 0 && !canPeek(t, stage.backend) {
+		s.peek = 0
+	}
+	if s.reset > 0 && !canReset(t, stage.backend) {
+		s.reset = 0
+	}
+	a := author{style: s, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
+	for range 2 + random.IntN(7) {
+		a.accounts = append(a.accounts, a.newAccount(len(a.accounts)))
+	}
+	var calls script
+	for range scriptLength {
+		call := a.next(stage.exact)
+		calls = append(calls, call)
+		want, difference := stage.play(call)
+		if difference != "" {
+			h.report(t, h.Open, calls, difference)
+			return
+		}
+		a.remember(call, want)
+	}
+}
+
+// author makes up the calls of a script.
+type author struct {
+	style
+	random   *rand.Rand
+	now      int64
+	accounts []*accountInPlay
+}
+
+// accountInPlay is an account with the limit that it is charged under and the
+// last decision on it.
+type accountInPlay struct {
+	account
+	limit core.Limit
+	last  core.Decision
+	names int // how many names it has had
+}
+
+var (
+	oddScopes = []string{"", "api", "login", "a:b", "\x00", "\xff", "{x}", "héllo", "a b"}
+	oddKeys   = []string{"", "user 1", "2001:db8::/64", "\x00\x01", "\xff\xfe", "{y}z", "日本", "a\nb"}
+)
+
+func (a *author) newAccount(i int) *accountInPlay {
+	return &accountInPlay{
+		account: account{oddScopes[a.random.IntN(len(oddScopes))], fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
+		limit:   randomLimit(a.random),
+	}
+}
+
+// next makes up a call that finds Exact as it is.
+func (a *author) next(exact *Exact) scriptCall {
+	of := a.accounts[a.random.IntN(len(a.accounts))]
+	a.moveClock(exact, of)
+	c := scriptCall{at: a.now, charges: []core.Charge{a.charge(of)}}
+	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
+		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
+	}
+	switch {
+	case a.every(a.reset):
+		c.verb = reset
+	case a.every(a.peek):
+		c.verb = peek
+	}
+	return c
+}
+
+func (a *author) charge(of *accountInPlay) core.Charge {
+	return core.Charge{
+		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
+		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
+	}
+}
+
+// moveClock sets the instant of the next call, which is about of, and may
+// change the limit of of.
+func (a *author) moveClock(exact *Exact, of *accountInPlay) {
+	to := a.now + max(0, randomAdvance(a.random, of.limit, a.now, of.last))
+	if a.every(a.back) {
+		to = a.now - upTo(a.random, min(2*micros(of.limit), day.Microseconds()*30))
+	}
+	earliest := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	latest := time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
+	if to < earliest.UnixMicro() || to > latest.UnixMicro() {
+		for _, other := range a.accounts {
+			other.rename()
+		}
+		to = newYear.UnixMicro()
+	}
+	if to < a.now {
+		unclear := exact.ledger.unclear(a.now, to)
+		for _, other := range a.accounts {
+			if unclear[other.account] {
+				other.rename()
+			}
+		}
+	}
+	a.now = to
+	if a.every(a.change) {
+		of.limit = changedLimit(a.random, of.limit)
+	}
+}
+
+// rename turns away from the name an account had, and with it from its state.
+func (of *accountInPlay) rename() {
+	of.names++
+	of.key = fmt.Sprint(of.key, "/", of.names)
+	of.last = core.Decision{}
+}
+
+func (a *author) remember(c scriptCall, want []core.Decision) {
+	for i, d := range want {
+		for _, of := range a.accounts {
+			if of.account == (account{c.charges[i].Scope, c.charges[i].Key}) {
+				of.last = d
+			}
+		}
+	}
+}
+
+// every reports true about every n-th time; never if n is 0.
+func (a *author) every(n int) bool { return n > 0 && a.random.IntN(n) == 0 }

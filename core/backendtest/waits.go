@@ -1,0 +1,168 @@
+package backendtest
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// waitCases check the numbers of a decision by trying them out: the same
+// history is played on a new key, the clock moved to where the number becomes
+// true, and to one microsecond before.
+var waitCases = []testCase{
+	{
+		name: "RetryAfter is the least wait that works",
+		why:  "a request one microsecond before RetryAfter is denied, and one then is allowed; Never is said only where no wait helps (DESIGN 1 and 5; lessons: Retry-After the whole window, a finite wait that can never succeed)",
+		run: func(t testing.TB, h Harness) {
+			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
+				if never := last.Cost > last.Limit.Burst(); never != (d.RetryAfter == core.Never) {
+					p.fail("a cost of %d has RetryAfter %s", last.Cost, wait(d.RetryAfter))
+				}
+				if d.Allowed || d.RetryAfter == core.Never {
+					return
+				}
+				p.denies(last.Cost, d.RetryAfter-1*us, "1µs before RetryAfter")
+				p.allows(last.Cost, d.RetryAfter, "after RetryAfter")
+			})
+		},
+	},
+	{
+		name: "Remaining is the largest cost that is allowed now",
+		why:  "as many units as Remaining says are allowed at the same instant, and one more is not (DESIGN 5; lesson: a 429 that says 5,000 remaining)",
+		run: func(t testing.TB, h Harness) {
+			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
+				if d.Remaining < 0 {
+					p.fail("Remaining is %d", d.Remaining)
+				}
+				p.allows(d.Remaining, 0, "of Remaining")
+				p.denies(d.Remaining+1, 0, "of Remaining and one more")
+			})
+		},
+	},
+	{
+		name: "after ResetAfter a key is as never charged",
+		why:  "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh state has none (DESIGN 5; lesson: Reset always 1)",
+		run: func(t testing.TB, h Harness) {
+			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
+				look := p.look(d.ResetAfter)
+				if look.ResetAfter != 0 || look.Remaining != last.Limit.Burst() {
+					p.fail("after ResetAfter, %s, it says %s", d.ResetAfter, showDecision(look))
+				}
+				p.allows(last.Limit.Burst(), d.ResetAfter, "of the maximum after ResetAfter")
+				if d.ResetAfter == 0 {
+					return
+				}
+				if look := p.look(d.ResetAfter - 1*us); look.ResetAfter != 1*us {
+					p.fail("1µs before ResetAfter, %s, it says %s", d.ResetAfter, showDecision(look))
+				}
+			})
+		},
+	},
+	{
+		name: "EffectiveWindow is the wait for one unit where there is none",
+		why:  "where nothing remains EffectiveWindow tells when one unit fits, except for a fixed window, where it is its end (DESIGN 5, EffectiveWindow)",
+		run: func(t testing.TB, h Harness) {
+			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
+				if !d.Allowed && d.EffectiveWindow != d.RetryAfter {
+					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter), wait(d.EffectiveWindow))
+				}
+				if d.Allowed && d.Remaining == 0 {
+					p.denies(1, d.EffectiveWindow-1*us, "1µs before EffectiveWindow")
+					p.allows(1, d.EffectiveWindow, "after EffectiveWindow")
+				}
+			})
+		},
+	},
+}
+
+// past is what happened to one key: enough to make it happen again.
+type past struct {
+	world
+	limit   core.Limit
+	clones  int
+	charges []struct {
+		at   int64
+		cost int64
+	}
+}
+
+// tryHistories calls try with many random histories of one key, the last
+// charge of each and the decision on it.
+func tryHistories(t testing.TB, h Harness, try func(p *past, last core.Charge, d core.Decision)) {
+	t.Helper()
+	seed := h.seed(t)
+	random := rand.New(rand.NewPCG(seed, 1))
+	w := h.world(t)
+	for i := 0; i < max(1, h.Decisions/200) && !t.Failed(); i++ {
+		p := &past{world: w, limit: randomLimit(random), clones: i * 1000}
+		w.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
+		last := core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: p.limit}
+		d := core.Decision{}
+		for range 1 + random.IntN(8) {
+			last.Cost = randomCost(random, p.limit, d)
+			p.charges = append(p.charges, struct{ at, cost int64 }{w.clock.micros(), last.Cost})
+			d = w.take(last)[0]
+			if random.IntN(4) == 0 {
+				p.move(random, d)
+			}
+		}
+		w.clock.set(p.charges[len(p.charges)-1].at)
+		try(p, last, d)
+	}
+}
+
+// move steps the clock: mostly forward, and back only while the key is live.
+func (p *past) move(random *rand.Rand, d core.Decision) {
+	if random.IntN(4) == 0 && d.ResetAfter > 0 {
+		p.clock.advance(-time.Duration(1+random.Int64N(min(micros(p.limit), day.Microseconds()))) * us)
+		return
+	}
+	if d.ResetAfter > 1*us {
+		p.clock.advance(time.Duration(1+random.Int64N(d.ResetAfter.Microseconds()-1)) * us)
+	}
+}
+
+// again plays the past on a new key and takes cost at a wait after its end.
+func (p *past) again(cost int64, wait time.Duration) core.Decision {
+	p.Helper()
+	p.clones++
+	c := core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: p.limit}
+	for _, then := range p.charges {
+		p.clock.set(then.at)
+		c.Cost = then.cost
+		p.take(c)
+	}
+	p.clock.advance(wait)
+	c.Cost = cost
+	return p.take(c)[0]
+}
+
+func (p *past) look(wait time.Duration) core.Decision {
+	p.Helper()
+	return p.again(0, wait)
+}
+
+func (p *past) allows(cost int64, wait time.Duration, what string) {
+	p.Helper()
+	if d := p.again(cost, wait); !d.Allowed {
+		p.fail("%d %s, %s later, are denied: %s", cost, what, wait, showDecision(d))
+	}
+}
+
+func (p *past) denies(cost int64, wait time.Duration, what string) {
+	p.Helper()
+	if d := p.again(cost, wait); d.Allowed {
+		p.fail("%d %s, %s later, are allowed: %s", cost, what, wait, showDecision(d))
+	}
+}
+
+func (p *past) fail(format string, args ...any) {
+	p.Helper()
+	p.Error(about(p.limit, format, args...))
+	for _, c := range p.charges {
+		p.Logf("  charged %d at %s", c.cost, instant(c.at))
+	}
+}
