@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -168,28 +167,6 @@ func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
 	return nil
 }
 
-// chargeLocked decides a charge of n units on hash under the limit of k, and
-// takes it if it fits and taking is set. e is the entry of hash, nil if it has
-// none.
-func (sh *shard) chargeLocked(e *entry, hash uint64, k *class, n, now int64, taking bool, d *Decision) {
-	var s settled
-	sh.settleLocked(&s, e, k, now)
-	allowed := k.fits(&s, n)
-	took := allowed && taking && n > 0
-	var delay time.Duration
-	if allowed && n > 0 {
-		delay = k.queued(&s, now)
-	}
-	if took {
-		k.take(&s, n)
-	}
-	k.describe(d, &s, n, allowed, now, &sh.nodes)
-	d.Delay = delay
-	if took {
-		sh.storeLocked(e, hash, k, &s, now)
-	}
-}
-
 // classOf returns the class of a charge and checks the charge.
 func (m *Memory) classOf(ch *Charge) (*class, error) {
 	if ch.Cost < 0 {
@@ -206,72 +183,3 @@ func (m *Memory) classOf(ch *Charge) (*class, error) {
 	}
 	return k, err
 }
-
-// retireClasses looks at every state for classes that none is of, and frees
-// their ids. It does so at most once a second.
-func (m *Memory) retireClasses() error {
-	m.sweep.Lock()
-	defer m.sweep.Unlock()
-	now := m.clock.now()
-	const pause = 1_000_000
-	if now < m.sweep.notBefore && now >= m.sweep.notBefore-pause {
-		return nil
-	}
-	m.sweep.notBefore = now + pause
-	inUse := make([]bool, maxClasses+1)
-	for i := range m.shards {
-		sh := &m.shards[i]
-		sh.mu.Lock()
-		defer sh.mu.Unlock()
-		for b := range sh.buckets {
-			for p := range sh.buckets[b] {
-				if e := &sh.buckets[b][p]; e.hash == 0 {
-					continue
-				} else if sh.spentLocked(e, now) {
-					sh.clearLocked(e)
-				} else {
-					inUse[e.class] = true
-				}
-			}
-		}
-		for _, f := range sh.floors {
-			inUse[f.class.id] = true
-		}
-	}
-	m.classes.retire(inUse)
-	return nil
-}
-
-// Reset implements [Resetter]. While more keys are live than MaxKeys, a key that
-// was reset may start from the summary of displaced keys instead of fresh.
-func (m *Memory) Reset(_ context.Context, scope, key string) error {
-	hash := m.classes.hash(m.classes.mix(scope), key)
-	sh := m.shardOf(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if e := sh.findLocked(hash); e != nil {
-		sh.clearLocked(e)
-	}
-	return nil
-}
-
-// Count implements [Counter]. It looks at every place, one shard at a time.
-func (m *Memory) Count(context.Context) (int, error) {
-	now := m.clock.now()
-	live := 0
-	for i := range m.shards {
-		sh := &m.shards[i]
-		sh.mu.Lock()
-		for b := range sh.buckets {
-			for p := range sh.buckets[b] {
-				if !sh.spentLocked(&sh.buckets[b][p], now) {
-					live++
-				}
-			}
-		}
-		sh.mu.Unlock()
-	}
-	return live, nil
-}
-
-var errLengths = errors.New("core: memory: charges and decisions differ in length")

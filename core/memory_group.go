@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,8 @@ func (ch *Charge) part() int {
 	}
 	return enforced
 }
+
+var errLengths = errors.New("core: memory: charges and decisions differ in length")
 
 // takeAll decides a group of charges at one instant and takes them, if taking
 // is set, all or none.

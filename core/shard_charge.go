@@ -1,9 +1,33 @@
 package core
 
-// chargeBucketLocked is settle, fits, take and describe in one, for a bucket
-// stored in s under t's own limit and n ≤ max. It changes s only if units are
-// taken, and unlocks sh before it works out the rest of d. Most decisions are
-// this one: keeping its numbers in registers takes a third off them.
+import "time"
+
+// chargeLocked decides a charge of n units on hash under the limit of k, and
+// takes it if it fits and taking is set. e is the entry of hash, nil if it has
+// none.
+func (sh *shard) chargeLocked(e *entry, hash uint64, k *class, n, now int64, taking bool, d *Decision) {
+	var s settled
+	sh.settleLocked(&s, e, k, now)
+	allowed := k.fits(&s, n)
+	took := allowed && taking && n > 0
+	var delay time.Duration
+	if allowed && n > 0 {
+		delay = k.queued(&s, now)
+	}
+	if took {
+		k.take(&s, n)
+	}
+	k.describe(d, &s, n, allowed, now, &sh.nodes)
+	d.Delay = delay
+	if took {
+		sh.storeLocked(e, hash, k, &s, now)
+	}
+}
+
+// chargeBucketLocked is chargeLocked in one pass, for a bucket stored in s under
+// t's own limit and n ≤ max. It changes s only if units are taken, and unlocks
+// sh before it works out the rest of d. Most decisions are this one: keeping its
+// numbers in registers takes a third off them.
 func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking bool, d *Decision) {
 	held := max(now, s.at)
 	us, frac := s.a-(held-s.at), int64(s.b)
