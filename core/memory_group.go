@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
 
 // pending is one charge of a group while the group is decided.
@@ -157,27 +156,43 @@ func (t *terms) takenBy(p *pending) bool {
 	return p.sum[enforced] > 0 || p.sum[shadow] > 0 && p.fits[shadow]
 }
 
+// leaveUntouched makes the numbers of d, which say what is left, those of a state
+// that nothing is taken from.
+func (t *terms) leaveUntouched(d *Decision, s *settled, now int64, nodes *logNodes) {
+	var look Decision
+	t.describe(&look, s, 0, true, now, nodes)
+	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
+	if d.Allowed {
+		d.EffectiveWindow = look.EffectiveWindow
+	}
+}
+
 // settleAccountLocked decides the charges on one key, led by the one at index
 // lead, and leaves in its state what they take.
 func (m *Memory) settleAccountLocked(group []pending, charges []Charge, out []Decision, lead int, now int64, allowed, taking bool) {
 	p := &group[lead]
 	k, nodes := p.class, &m.shardOf(p.hash).nodes
+	untouched := p.state
 	for part := range p.sum {
 		n := p.sum[part]
-		var delay time.Duration
+		var d Decision
 		if part == shadow {
 			p.fits[shadow] = k.fits(&p.state, n)
 		}
 		if allowed && p.fits[part] && n > 0 {
-			delay = k.queued(&p.state, now)
-			if taking {
-				k.take(&p.state, n)
-			}
+			delay := k.queued(&p.state, now)
+			k.take(&p.state, n)
+			k.describe(&d, &p.state, n, true, now, nodes)
+			d.Delay = delay
+		} else {
+			k.describe(&d, &p.state, n, p.fits[part], now, nodes)
+		}
+		if !taking {
+			k.leaveUntouched(&d, &untouched, now, nodes)
 		}
 		for i := lead; i < len(group); i++ {
 			if group[i].lead == lead && charges[i].part() == part {
-				k.describe(&out[i], &p.state, n, p.fits[part], now, nodes)
-				out[i].Delay = delay
+				out[i] = d
 			}
 		}
 	}
