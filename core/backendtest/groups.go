@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -127,19 +128,22 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			charges, out := make([]core.Charge, 2), dirty(2)
+			left := [2]int64{100, 100}
 			for i := range int64(10) {
-				charges[0] = core.Charge{Scope: "s", Key: "even", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 2}
-				charges[1] = core.Charge{Scope: "s", Key: "odd", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 3}
-				if i%2 == 1 {
-					charges[0], charges[1] = charges[1], charges[0]
-				}
+				charges[0] = core.Charge{Scope: "s", Key: "a", Limit: core.FixedWindow(core.PerMinute(100)), Cost: i}
+				charges[1] = core.Charge{Scope: "s", Key: "b", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 1}
+				left[0], left[1] = left[0]-i, left[1]-1
+				given := slices.Clone(charges)
 				if err := w.backend.Take(context.Background(), charges, out); err != nil {
 					t.Fatalf("Take: %v", err)
 				}
-				want := []core.Decision{allowed(98-2*i, 60*sec, 60*sec), allowed(97-3*i, 60*sec, 60*sec)}
+				if !slices.Equal(charges, given) {
+					t.Fatalf("Take changed its charges: %v, were %v", charges, given)
+				}
+				want := []core.Decision{allowed(left[0], 60*sec, 60*sec), allowed(left[1], 60*sec, 60*sec)}
 				want[0].At, want[1].At = w.clock.micros(), w.clock.micros()
-				if i%2 == 1 {
-					want[0], want[1] = want[1], want[0]
+				if i == 0 {
+					want[0].ResetAfter = 0
 				}
 				if d := diff(charges, out, want); d != "" {
 					t.Errorf("call %d:\n%s", i, d)

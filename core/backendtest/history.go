@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -101,12 +101,9 @@ type history struct {
 func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []core.Charge) *history {
 	t.Helper()
 	const callers, each = 4, 12
-	c := clockAt(newYear.Add(s.start))
-	w := world{t, c, h.Open(t, func() time.Time {
-		now := c.now()
-		runtime.Gosched() // late arrivals make the better histories
-		return now
-	})}
+	w := h.lateWorld(t)
+	c := w.clock
+	c.advance(s.start)
 	resets := canReset(t, w.backend)
 	past := new(history)
 	for _, step := range s.before {
@@ -169,13 +166,52 @@ func (p *history) check(t testing.TB, single bool) {
 	if single {
 		model.Partition = byAccount
 	}
-	if porcupine.CheckOperations(model, p.calls) {
+	result, info := porcupine.CheckOperationsVerbose(model, p.calls, 0)
+	if result == porcupine.Ok {
 		return
 	}
-	t.Error("no order of these calls explains what they were told")
-	for _, op := range p.calls {
-		t.Logf("  %d to %d, caller %d: %s", op.Call, op.Return, op.ClientId, op.Input.(call).show(op.Output.([]core.Decision)))
+	t.Errorf("no order of these %d calls explains what they were told", len(p.calls))
+	for _, orders := range info.PartialLinearizationsOperations() {
+		reportOrder(t, slices.MaxFunc(orders, func(a, b []porcupine.Operation) int { return len(a) - len(b) }), p.calls)
 	}
+}
+
+// reportOrder prints the longest order that can be explained, and the calls
+// that could come next, were they told something else.
+func reportOrder(t testing.TB, order, calls []porcupine.Operation) {
+	t.Helper()
+	state, done := any(ledger{}), map[int64]bool{}
+	accounts := map[account]bool{}
+	for _, op := range order {
+		_, state = explains(state, op.Input, op.Output)
+		done[op.Call] = true
+		for _, c := range op.Input.(call).charges {
+			accounts[account{c.Scope, c.Key}] = true
+		}
+		t.Logf("  %s", describe(op))
+	}
+	first := int64(math.MaxInt64) // the end of the call that ended first
+	for _, op := range calls {
+		if c := op.Input.(call).charges[0]; !done[op.Call] && accounts[account{c.Scope, c.Key}] {
+			first = min(first, op.Return)
+		}
+	}
+	for _, op := range calls {
+		c := op.Input.(call)
+		if done[op.Call] || op.Call > first || !accounts[account{c.charges[0].Scope, c.charges[0].Key}] {
+			continue
+		}
+		t.Logf("  then %s", describe(op))
+		got := op.Output.([]core.Decision)
+		want := make([]core.Decision, len(got))
+		if _, err := state.(ledger).take(got[0].At, c.charges, want); err == nil {
+			t.Logf("  but\n%s", diff(c.charges, got, want))
+		}
+	}
+}
+
+func describe(op porcupine.Operation) string {
+	return fmt.Sprintf("caller %d, %d to %d: %s", op.ClientId, op.Call, op.Return, op.Input.(call).show(op.Output.([]core.Decision)))
 }
 
 // explains reports whether a call that finds state is told what it was told,

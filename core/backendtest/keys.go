@@ -67,6 +67,8 @@ func trickyPairs() []account {
 			account{"x" + separator + "y", "z"}, account{"x", "y" + separator + "z"},
 			account{"x" + separator, "yz"}, account{"xy", separator + "z"},
 			account{separator, ""}, account{"", separator},
+			account{"x" + separator + separator + "y", "z"}, account{"x\\" + separator + "y", "z"},
+			account{fmt.Sprintf("x%%%02xy", separator), "z"}, account{fmt.Sprintf("x%%%02Xy", separator), "z"},
 			account{"{x" + separator + "y}", "z"}, account{"{x}", separator + "{y}"})
 	}
 	for _, n := range []int{31, 32, 33, 63, 64, 255, 256, 257, 65_535, 65_536, 100_000} {

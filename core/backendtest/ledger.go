@@ -97,37 +97,43 @@ func (l ledger) dropFresh(now int64) {
 // decide is the decision on one charge that finds u when the clock says now,
 // and the usage after it. Units are taken only if taking.
 func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usage) {
-	found, x := u.under(c.Limit, now)
-	most := c.Limit.Burst()
+	l, most := c.Limit, c.Limit.Burst()
+	found, x := u.foundBy(l, now)
 	step := x - now // how far the clock has stepped back: waits are longer by it
+	inUse := found.inUseBy(l, x)
+
 	d := core.Decision{At: now}
-	d.Allowed = c.Cost == 0 || c.Cost <= most && found.inUse(x)+c.Cost <= most
+	d.Allowed = c.Cost == 0 || c.Cost <= most && inUse+c.Cost <= most
 	after := found
 	if d.Allowed && taking && c.Cost > 0 {
-		after = found.plus(x, c.Cost)
-		if c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
-			d.Delay = duration(step + found.drainTime(found.levelAt(x)))
+		after = found.plusBy(l, x, c.Cost)
+		if l.Algorithm() == core.AlgorithmLeakyQueue {
+			level := new(big.Rat).SetInt64(inUse)
+			if found.limit == l {
+				level = found.levelAt(x)
+			}
+			d.Delay = duration(step + after.drainTime(level))
 		}
 	}
-	d.Remaining = max(0, most-after.inUse(x))
-	if !after.isFresh(now) {
-		d.ResetAfter = duration(after.freshAt() - now)
+	d.Remaining = max(0, most-after.inUseBy(l, x))
+	if freshAt := after.freshBy(l, x); freshAt > x {
+		d.ResetAfter = duration(freshAt - now)
 	}
 	switch {
 	case c.Cost > most:
 		d.RetryAfter = core.Never
 	case !d.Allowed:
-		d.RetryAfter = duration(step + found.wait(x, c.Cost))
+		d.RetryAfter = duration(step + found.waitBy(l, x, c.Cost))
 	}
 	switch {
 	case !d.Allowed:
 		d.EffectiveWindow = d.RetryAfter
-	case c.Limit.Algorithm() == core.AlgorithmFixedWindow:
-		d.EffectiveWindow = duration(windowStart(x, c.Limit) + micros(c.Limit) - now)
+	case l.Algorithm() == core.AlgorithmFixedWindow:
+		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
 	case d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.wait(x, 1))
+		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
 	default:
-		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, c.Limit.Rate().Units, micros(c.Limit))))
+		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, l.Rate().Units, micros(l))))
 	}
 	return d, after
 }

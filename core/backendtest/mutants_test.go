@@ -3,7 +3,6 @@ package backendtest
 import (
 	"context"
 	"maps"
-	"math"
 	"math/big"
 	"runtime"
 	"strings"
@@ -20,23 +19,24 @@ type mutant struct {
 	peek     func(e *broken, charges []core.Charge, out []core.Decision) error
 	reset    func(e *broken, scope, key string) error
 	count    func(e *broken) (int, error)
-	caughtBy []string
+	ended    func(e *broken, charges []core.Charge, out []core.Decision) error // take, if the context has ended
+	caughtBy []string                                                          // names of cases
 }
 
 // broken is Exact with the mistake of a mutant, and room for what it remembers.
 type broken struct {
 	*Exact
 	mutant
-	places int             // 0: any number
-	order  []account       // in which accounts came
-	limits map[account]core.Limit
-	until  map[account]int64
-	calls  int
+	places  int       // 0: any number
+	order   []account // in which accounts came
+	limits  map[account]core.Limit
+	until   map[account]int64
+	pending []core.Charge
 }
 
 func (m mutant) harness() Harness {
 	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
-		return &broken{NewExact(now), m, places, nil, map[account]core.Limit{}, map[account]int64{}, 0}
+		return &broken{Exact: NewExact(now), mutant: m, places: places, limits: map[account]core.Limit{}, until: map[account]int64{}}
 	}
 	return Harness{
 		Open:      func(t testing.TB, now func() time.Time) core.Backend { return small(t, now, 0) },
@@ -47,6 +47,9 @@ func (m mutant) harness() Harness {
 }
 
 func (b *broken) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if b.ended != nil && ctx.Err() != nil {
+		return b.ended(b, charges, out)
+	}
 	if b.take == nil {
 		return b.Exact.Take(ctx, charges, out)
 	}
@@ -134,7 +137,7 @@ var mutants = []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"a denied request takes nothing", "RetryAfter is the least wait that works", "charges are taken together or not at all",
+			"a denied request takes nothing", "RetryAfter is the least wait that works",
 			"a token bucket drains one unit every p over q", "everything at once is decided as by the definitions",
 		},
 	},
@@ -163,7 +166,7 @@ var mutants = []mutant{
 	telling("waits are counted in float64 seconds", func(_ core.Charge, d *core.Decision) {
 		if deniedForAWhile(d) {
 			at := float64(d.At) / 1e6
-			d.RetryAfter = time.Duration(math.Ceil((at+d.RetryAfter.Seconds()-at)*1e6)) * us
+			d.RetryAfter = time.Duration((at+d.RetryAfter.Seconds()-at)*1e6) * us
 			d.EffectiveWindow = d.RetryAfter
 		}
 	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days", "fractions of a microsecond add up"),
@@ -171,7 +174,7 @@ var mutants = []mutant{
 		if !d.Allowed {
 			d.Remaining++
 		}
-	}, "Remaining is the largest cost that is allowed now", "a denied request takes nothing"),
+	}, "Remaining is the largest cost that is allowed now", "a fixed window starts at a whole multiple of its period"),
 	telling("Remaining is one too few", func(c core.Charge, d *core.Decision) {
 		d.Remaining = max(0, d.Remaining-1)
 	}, "Remaining is the largest cost that is allowed now", "a store with a place for every key is exact"),
@@ -182,7 +185,7 @@ var mutants = []mutant{
 	}, "Remaining is the largest cost that is allowed now", "a fixed window of the same period keeps its count"),
 	telling("ResetAfter is never less than 1s", func(_ core.Charge, d *core.Decision) {
 		d.ResetAfter = max(d.ResetAfter, sec)
-	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond", "a flood is forgotten when it is over"),
+	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond"),
 	telling("ResetAfter counts a full bucket", func(c core.Charge, d *core.Decision) {
 		if isBucket(c.Limit) && d.ResetAfter > 0 {
 			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
@@ -319,7 +322,7 @@ var mutants = []mutant{
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					if u, ok := l[account{c.Scope, c.Key}]; ok && err == nil {
-						l[account{c.Scope, c.Key}], _ = u.under(c.Limit, now)
+						l[account{c.Scope, c.Key}] = written(u, c.Limit, now)
 					}
 				}
 			})
@@ -359,7 +362,6 @@ var mutants = []mutant{
 		name: "a late caller is not held",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
-			runtime.Gosched()
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			dontHold(b.ledger, now)
@@ -448,13 +450,12 @@ var mutants = []mutant{
 		take: expiring(func(d core.Decision) time.Duration { return d.ResetAfter / ms * ms }),
 		caughtBy: []string{
 			"a state lives to its last microsecond", "fractions of a microsecond add up", "after ResetAfter a key is as never charged",
-			"groups are as if made one after another",
 		},
 	},
 	{
 		name:     "a time to live is never more than a minute",
 		take:     expiring(func(d core.Decision) time.Duration { return min(d.ResetAfter, mins) }),
-		caughtBy: []string{"charging often does not make a key fresh early", "no key is forgotten while it is live", "a bucket drains one unit in 366 days"},
+		caughtBy: []string{"no key is forgotten while it is live", "a bucket drains one unit in 366 days"},
 	},
 	{
 		name: "a time to live counts from the first taking",
@@ -520,8 +521,8 @@ var mutants = []mutant{
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
 					if a := (account{c.Scope, c.Key}); out[i].Allowed && c.Cost > 0 {
-						found, x := l[a].under(c.Limit, now)
-						l[a] = found.plus(x, c.Cost)
+						found, x := l[a].foundBy(c.Limit, now)
+						l[a] = found.plusBy(c.Limit, x, c.Cost)
 						c.Cost = 0
 						delay := out[i].Delay
 						out[i], _ = decide(l[a], c, now, false)
@@ -640,13 +641,11 @@ var mutants = []mutant{
 		caughtBy: []string{"no charges are no mistake"},
 	},
 	{
-		name: "the charges are kept",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
-			err := b.exactly(charges, out)
-			for i := range charges {
-				charges[i].Cost = 1
-			}
-			clear(charges[:len(charges)/2])
+		name: "charges are kept and written later",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) (err error) {
+			_ = b.exactly(b.pending, make([]core.Decision, len(b.pending)))
+			b.pending = charges
+			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
 			return err
 		},
 		caughtBy: []string{"a backend keeps neither of the slices it is given"},
@@ -688,13 +687,84 @@ var mutants = []mutant{
 	},
 	{
 		name: "a call whose context has ended is half done",
-		take: nil, // see brokenContext
+		ended: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			_ = b.exactly(charges[:1], out[:1])
+			return context.Canceled
+		},
 		caughtBy: []string{"a call whose context has ended is never half done"},
 	},
-	displacing("the least recently new key makes room", func(b *broken) {},
-		"a flood of new keys buys nobody a fresh budget", "a store short of places never allows too much",
-		"a store short of places never allows too much while limits change", "a store with a place for every key is exact",
-		"places are free again when their keys are fresh", "no key is forgotten while it is live"),
+	{
+		name: "the oldest key makes room",
+		take: displacing(0),
+		caughtBy: []string{
+			"a flood of new keys buys nobody a fresh budget", "a store short of places never allows too much",
+			"a store short of places never allows too much while limits change", "no key is forgotten while it is live",
+		},
+	},
+	{
+		name:     "the oldest key makes room one place too early",
+		take:     displacing(1),
+		caughtBy: []string{"a store with a place for every key is exact", "places are free again when their keys are fresh"},
+	},
+	{
+		name: "a flood denies new keys for ever",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				b.limits[account{c.Scope, c.Key}] = c.Limit
+				if err == nil && b.places > 0 && len(b.limits) > b.places && c.Cost > 0 {
+					out[i].Allowed, out[i].Remaining, out[i].RetryAfter = false, 0, mins
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"a flood is forgotten when it is over", "places are free again when their keys are fresh"},
+	},
+}
+
+// expiring takes, and forgets a key as long after its last taking as ttl says.
+func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge, []core.Decision) error {
+	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		now := b.now().UnixMicro()
+		for _, c := range charges {
+			a := account{c.Scope, c.Key}
+			if until, ok := b.until[a]; ok && now >= until {
+				delete(b.ledger, a)
+			}
+		}
+		changes, err := b.ledger.take(now, charges, out)
+		maps.Copy(b.ledger, changes)
+		for i, c := range charges {
+			if a := (account{c.Scope, c.Key}); changes[a].limit == c.Limit {
+				b.until[a] = now + ttl(out[i]).Microseconds()
+			}
+		}
+		return err
+	}
+}
+
+// displacing takes, and forgets the oldest keys when there are too many.
+func displacing(tooEarly int) func(*broken, []core.Charge, []core.Decision) error {
+	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+		places := b.places - tooEarly
+		if b.places == 0 {
+			places = 200
+		}
+		err := b.exactly(charges, out)
+		b.locked(func(l ledger, now int64) {
+			l.dropFresh(now)
+			for _, c := range charges {
+				b.order = append(b.order, account{c.Scope, c.Key})
+			}
+			for len(l) > places {
+				delete(l, b.order[0])
+				b.order = b.order[1:]
+			}
+		})
+		return err
+	}
 }
 
 // dontHold moves what is held back to now.
@@ -711,4 +781,13 @@ func dontHold(l ledger, now int64) {
 			l[a] = u
 		}
 	}
+}
+
+// written is u converted to l at now.
+func written(u usage, l core.Limit, now int64) usage {
+	found, x := u.foundBy(l, now)
+	if found.limit == l {
+		return found
+	}
+	return fresh(l, x).plus(x, found.inUseBy(l, x))
 }

@@ -4,7 +4,8 @@ import "github.com/weir-go/weir/core"
 
 // changeTables charge live keys under another limit (DESIGN 5, "Changing a
 // limit under live state"). What carries over stays as it is; otherwise the
-// units in use count as taken now.
+// units in use count as taken now; and since that is written back only with a
+// taking, it is so at every later instant too, which is what waits are until.
 var changeTables = []table{
 	{
 		name: "a smaller burst holds the level to it",
@@ -51,12 +52,12 @@ var changeTables = []table{
 				{150 * ms, 0, allowed(2, 250*ms, 200*ms)}, // 2.5 in use
 			}},
 			{core.TokenBucket(core.PerSecond(1), 5), []step{
-				{0, 0, allowed(2, 3*sec, 2*sec)},
-				{0, 3, denied(2, 1*sec, 3*sec)},
+				{0, 0, allowed(2, 250*ms, 2*sec)},
+				{0, 3, denied(2, 50*ms, 250*ms)}, // until 2 are in use
 			}},
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 0, allowed(2, 250*ms, 200*ms)}}},
 			{core.TokenBucket(core.PerSecond(1), 5), []step{{0, 1, allowed(1, 4*sec, 1*sec)}}},
-			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 0, allowed(1, 400*ms, 100*ms)}}},
+			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 0, allowed(1, 4*sec, 100*ms)}}},
 		},
 	},
 	{
@@ -64,7 +65,7 @@ var changeTables = []table{
 		why:  "a leaky bucket is another algorithm than a token bucket, so that half a unit in use counts as one (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
-			{core.LeakyBucket(core.PerSecond(10), 5), []step{{150 * ms, 0, allowed(2, 300*ms, 200*ms)}}},
+			{core.LeakyBucket(core.PerSecond(10), 5), []step{{150 * ms, 0, allowed(2, 250*ms, 200*ms)}}},
 			{core.LeakyQueue(core.PerSecond(10), 5), []step{{0, 1, queued(300*ms, 1, 400*ms, 100*ms)}}},
 		},
 	},
@@ -91,12 +92,12 @@ var changeTables = []table{
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(3)), []step{{0, 2, allowed(1, 40*sec, 40*sec)}}},
 			{core.FixedWindow(core.PerHour(10)), []step{
-				{0, 0, allowed(8, 3580*sec, 3580*sec)},
+				{0, 0, allowed(8, 40*sec, 3580*sec)},
 				{0, 5, allowed(3, 3580*sec, 3580*sec)},
 			}},
 			{core.FixedWindow(core.PerMinute(3)), []step{
-				{0, 0, allowed(0, 40*sec, 40*sec)},
-				{0, 1, denied(0, 40*sec, 40*sec)},
+				{0, 0, allowed(0, 3580*sec, 40*sec)},
+				{0, 1, denied(0, 3580*sec, 3580*sec)}, // the hour's 7 count in every minute of it
 			}},
 		},
 	},
@@ -107,12 +108,12 @@ var changeTables = []table{
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(10)), []step{{0, 4, allowed(6, 40*sec, 40*sec)}}},
 			{core.SlidingWindow(core.PerMinute(10)), []step{
-				{0, 0, allowed(6, 100*sec, 36*sec)},
+				{0, 0, allowed(6, 40*sec, 36*sec)},
 				{0, 1, allowed(5, 100*sec, 30*sec)},
 				{70 * sec, 0, allowed(8, 30*sec, 48*sec)}, // 5·30/60 is 2.5
 			}},
 			{core.FixedWindow(core.PerMinute(10)), []step{
-				{0, 0, allowed(8, 30*sec, 30*sec)},
+				{0, 0, allowed(8, 18*sec+1*us, 30*sec)}, // until 5 weigh less than 1
 				{0, 7, allowed(1, 30*sec, 30*sec)},
 			}},
 		},
@@ -144,7 +145,7 @@ var changeTables = []table{
 			}},
 			{core.SlidingLog(core.Per(5, 10*sec)), []step{{0, 0, allowed(2, 10*sec, 4*sec)}}},
 			{core.SlidingLog(core.Per(3, 20*sec)), []step{
-				{0, 1, denied(0, 20*sec, 20*sec)},
+				{0, 1, denied(0, 8*sec, 10*sec)}, // until the first of three leaves
 				{8 * sec, 1, allowed(0, 20*sec, 20*sec)},
 				{20*sec - 1*us, 1, denied(0, 1*us, 1*us)},
 				{1 * us, 1, allowed(2, 20*sec, 13_333_334*us)},
@@ -157,10 +158,10 @@ var changeTables = []table{
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
 			{core.SlidingLog(core.PerSecond(5)), []step{
-				{150 * ms, 0, allowed(2, 1*sec, 400*ms)},
+				{150 * ms, 0, allowed(2, 250*ms, 400*ms)},
 				{0, 2, allowed(0, 1*sec, 1*sec)},
 			}},
-			{core.TokenBucket(core.PerSecond(10), 5), []step{{500 * ms, 0, allowed(0, 500*ms, 100*ms)}}},
+			{core.TokenBucket(core.PerSecond(10), 5), []step{{500 * ms, 0, allowed(0, 500*ms, 500*ms)}}},
 		},
 	},
 	{
@@ -169,10 +170,10 @@ var changeTables = []table{
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(10)), []step{{0, 10, allowed(0, 60*sec, 60*sec)}}},
 			{core.TokenBucket(core.PerSecond(1), 3), []step{
-				{0, 0, allowed(0, 3*sec, 1*sec)},
-				{0, 1, denied(0, 1*sec, 3*sec)},
+				{0, 0, allowed(0, 60*sec, 60*sec)},
+				{0, 1, denied(0, 60*sec, 60*sec)},
 			}},
-			{core.SlidingLog(core.PerSecond(3)), []step{{0, 3, denied(0, 1*sec, 1*sec)}}},
+			{core.SlidingLog(core.PerSecond(3)), []step{{0, 3, denied(0, 60*sec, 60*sec)}}},
 		},
 	},
 	{
@@ -181,8 +182,8 @@ var changeTables = []table{
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 3, allowed(2, 300*ms, 200*ms)}}},
 			{core.SlidingLog(core.PerSecond(5)), []step{
-				{-1 * sec, 0, allowed(2, 2*sec, 400*ms)},
-				{0, 3, denied(2, 2*sec, 2*sec)},
+				{-1 * sec, 0, allowed(2, 1300*ms, 400*ms)},
+				{0, 3, denied(2, 1100*ms, 1300*ms)},
 				{0, 1, allowed(1, 2*sec, 200*ms)},
 				{1 * sec, 0, allowed(1, 1*sec, 200*ms)},
 			}},

@@ -24,9 +24,9 @@ var clockTables = []table{
 		why:  "only a taking sets the instant that is held: denials and looks leave it where it was (DESIGN 5)",
 		phases: []phase{{core.LeakyBucket(core.PerSecond(10), 5), []step{
 			{0, 5, allowed(0, 500*ms, 100*ms)},
-			{50 * ms, 1, denied(0, 50*ms, 450*ms)},
-			{0, 0, allowed(0, 450*ms, 50*ms)},
-			{-50 * ms, 1, denied(0, 100*ms, 500*ms)},
+			{150 * ms, 3, denied(1, 150*ms, 350*ms)},
+			{0, 0, allowed(1, 350*ms, 100*ms)},
+			{-150 * ms, 1, denied(0, 100*ms, 500*ms)},
 			{-10 * ms, 1, denied(0, 110*ms, 510*ms)},
 			{110 * ms, 1, allowed(0, 500*ms, 100*ms)},
 		}}},

@@ -119,24 +119,54 @@ func (u usage) plus(x, n int64) usage {
 	return after
 }
 
-// wait is the least d at which n units, at most the maximum, fit at x+d if
-// nothing is taken until then; they do not fit at x.
-func (u usage) wait(x, n int64) int64 {
-	most := u.limit.Burst()
-	if isBucket(u.limit) {
-		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-most))
+// inUseBy is inUse as a charge of limit l finds it. Units in use under another
+// limit count, as many as either limit can hold.
+func (u usage) inUseBy(l core.Limit, x int64) int64 {
+	if u.limit == l {
+		return u.inUse(x)
+	}
+	return min(u.inUse(x), u.limit.Burst(), l.Burst())
+}
+
+// plusBy is u after a charge of limit l took n units at instant x. Units in use
+// under another limit count as taken then.
+func (u usage) plusBy(l core.Limit, x, n int64) usage {
+	if u.limit == l {
+		return u.plus(x, n)
+	}
+	return fresh(l, x).plus(x, u.inUseBy(l, x)).plus(x, n)
+}
+
+// waitBy is the least d at which n units of limit l, at most its maximum, fit
+// at x+d if nothing is taken until then; they do not fit at x.
+func (u usage) waitBy(l core.Limit, x, n int64) int64 {
+	if u.limit == l && isBucket(l) {
+		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-l.Burst()))
 		return u.drainTime(tooMuch)
 	}
 	denied, allowed := int64(0), u.freshAt()-x
 	for allowed-denied > 1 {
 		middle := denied + (allowed-denied)/2
-		if u.inUse(x+middle)+n <= most {
+		if u.inUseBy(l, x+middle)+n <= l.Burst() {
 			allowed = middle
 		} else {
 			denied = middle
 		}
 	}
 	return allowed
+}
+
+// freshBy is the first instant from x on at which a charge of limit l finds u
+// as it finds a key that was never charged: for units in use under another
+// limit, when none is in use any more.
+func (u usage) freshBy(l core.Limit, x int64) int64 {
+	if u.limit == l {
+		return max(x, u.freshAt())
+	}
+	if u.inUse(x) == 0 {
+		return x
+	}
+	return x + u.waitBy(l, x, l.Burst())
 }
 
 // drainTime is how many microseconds it takes a bucket to drain units.
@@ -157,31 +187,22 @@ func fresh(limit core.Limit, now int64) usage {
 	return u
 }
 
-// under is u as a charge of limit finds it when the clock says now, and the
+// foundBy is u as a charge of limit l finds it when the clock says now, and the
 // instant at which that charge is decided: now, or later if the clock has
-// stepped back (DESIGN 5, "Changing a limit under live state").
-func (u usage) under(limit core.Limit, now int64) (usage, int64) {
-	if u.isFresh(now) {
-		return fresh(limit, now), now
-	}
-	x := max(now, u.at)
+// stepped back. What does not carry over to l stays under the limit that it was
+// recorded with until something is taken (DESIGN 5, "Changing a limit under
+// live state").
+func (u usage) foundBy(l core.Limit, now int64) (usage, int64) {
 	found := u
-	found.limit = limit
-	switch {
-	case u.limit == limit:
-	case !sameCounting(u.limit, limit):
-		inUse := min(u.inUse(x), u.limit.Burst(), limit.Burst())
-		if inUse == 0 {
-			return fresh(limit, now), now
-		}
-		found = fresh(limit, x).plus(x, inUse)
-	case isBucket(limit):
-		if most := new(big.Rat).SetInt64(limit.Burst()); u.level.Cmp(most) > 0 {
+	if sameCounting(u.limit, l) {
+		found.limit = l
+		if most := new(big.Rat).SetInt64(l.Burst()); isBucket(l) && u.level.Cmp(most) > 0 {
 			found.level = most
 		}
 	}
-	if found.isFresh(now) {
-		return fresh(limit, now), now
+	x := max(now, u.at)
+	if u.limit == (core.Limit{}) || found.freshBy(l, x) == x {
+		return fresh(l, now), now
 	}
 	return found, x
 }

@@ -101,8 +101,11 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last core.Charge, d
 		w.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
 		last := core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: p.limit}
 		d := core.Decision{}
-		for range 1 + random.IntN(8) {
+		for left := random.IntN(8); left >= 0; left-- {
 			last.Cost = randomCost(random, p.limit, d)
+			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left
+				last.Cost = min(d.Remaining+upTo(random, p.limit.Burst()), p.limit.Burst())
+			}
 			p.charges = append(p.charges, struct{ at, cost int64 }{w.clock.micros(), last.Cost})
 			d = w.take(last)[0]
 			if random.IntN(4) == 0 {
