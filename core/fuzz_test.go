@@ -1,0 +1,86 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+)
+
+func FuzzTokenBucket(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, burst int64) core.Limit { return core.TokenBucket(r, burst) })
+}
+
+func FuzzLeakyBucket(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, burst int64) core.Limit { return core.LeakyBucket(r, burst) })
+}
+
+func FuzzLeakyQueue(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, burst int64) core.Limit { return core.LeakyQueue(r, burst) })
+}
+
+func FuzzFixedWindow(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, _ int64) core.Limit { return core.FixedWindow(r) })
+}
+
+func FuzzSlidingWindow(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, _ int64) core.Limit { return core.SlidingWindow(r) })
+}
+
+func FuzzSlidingLog(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, _ int64) core.Limit { return core.SlidingLog(r) })
+}
+
+// fuzzLimit plays a script against the memory backend and against the slow exact
+// one, which must agree on every field. Each step of the script is two bytes: how
+// far the clock moves, as a part of the period or to the edge of the last wait,
+// and the cost, as a part of the maximum.
+func fuzzLimit(f *testing.F, limitOf func(core.Rate, int64) core.Limit) {
+	f.Add(int64(100), int64(20), int64(60_000_000), []byte{0, 255, 1, 128, 250, 1, 251, 1, 30, 0, 0, 3})
+	f.Add(int64(7), int64(3), int64(3000), []byte{16, 64, 250, 64, 251, 64, 252, 64})
+	f.Add(int64(1_000_000_000), int64(1_000_000_000), int64(1000), []byte{0, 255, 3, 255, 251, 7})
+	f.Add(int64(1), int64(90), int64(366*24*3600*1e6), []byte{0, 255, 255, 255, 250, 4, 251, 4})
+	f.Fuzz(func(t *testing.T, units, burst, micros int64, script []byte) {
+		limit := limitOf(core.Per(units, time.Duration(micros)*time.Microsecond), burst)
+		if limit.Validate() != nil || len(script) > 200 {
+			t.Skip()
+		}
+		now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+		clock := func() time.Time { return now }
+		memory, exact := core.NewMemory(core.MemoryOptions{MaxKeys: 8, Clock: clock}), backendtest.NewExact(clock)
+		charge := []core.Charge{{Scope: "s", Key: "k", Limit: limit}}
+		got, want := make([]core.Decision, 1), make([]core.Decision, 1)
+		for ; len(script) >= 2; script = script[2:] {
+			now = now.Add(advance(script[0], limit, want[0]))
+			charge[0].Cost = limit.Burst() * int64(script[1]) / 200
+			if script[1] < 16 {
+				charge[0].Cost = int64(script[1])
+			}
+			if err := memory.Take(t.Context(), charge, got); err != nil {
+				t.Fatal(err)
+			}
+			if err := exact.Take(t.Context(), charge, want); err != nil {
+				t.Fatal(err)
+			}
+			if got[0] != want[0] {
+				t.Fatalf("%d of %v at %v:\ngot  %+v\nwant %+v", charge[0].Cost, limit, now, got[0], want[0])
+			}
+		}
+	})
+}
+
+func advance(code byte, limit core.Limit, last core.Decision) time.Duration {
+	switch {
+	case code == 255 && last.ResetAfter < 100*366*24*time.Hour:
+		return last.ResetAfter
+	case code >= 252:
+		return time.Microsecond
+	case code == 251 && last.RetryAfter != core.Never:
+		return last.RetryAfter
+	case code == 250 && last.RetryAfter != core.Never:
+		return max(0, last.RetryAfter-time.Microsecond)
+	default:
+		return (limit.Rate().Period * time.Duration(code) / 100).Truncate(time.Microsecond)
+	}
+}
