@@ -34,6 +34,45 @@ var groupCases = []testCase{
 		},
 	},
 	{
+		name: "a denied group is allowed after the longest of its waits",
+		why:  "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs earlier it does not (DESIGN 5, several charges; DESIGN 1)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			limits := everyAlgorithm(core.PerMinute(7))
+			for longest := range limits { // each algorithm has the longest wait once
+				var group []core.Charge
+				for i, l := range limits {
+					c := core.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
+					if i == longest {
+						c.Cost = 7
+					}
+					w.take(c)
+					c.Cost = 3
+					group = append(group, c)
+				}
+				wait := time.Duration(0)
+				for i, d := range w.take(group...) {
+					if d.Allowed {
+						t.Error(about(limits[i], "3 of 7 are allowed where at least 6 are in use: %s", showDecision(d)))
+					}
+					wait = max(wait, d.RetryAfter)
+				}
+				inTime := func() bool {
+					return !slices.ContainsFunc(w.take(group...), func(d core.Decision) bool { return !d.Allowed })
+				}
+				w.clock.advance(wait - 1*us)
+				if inTime() {
+					t.Errorf("the group is allowed 1µs before %s", wait)
+				}
+				w.clock.advance(1 * us)
+				if !inTime() {
+					t.Errorf("the group is not allowed after %s", wait)
+				}
+				w.clock.advance(3 * mins)
+			}
+		},
+	},
+	{
 		name: "a group takes of every algorithm at once",
 		why:  "one charge under each algorithm is taken in one step, and the next group that does not fit one of them takes of none (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {

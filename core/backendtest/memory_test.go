@@ -8,13 +8,15 @@ import (
 	"github.com/weir-go/weir/core/backendtest"
 )
 
-func TestMemoryKeepsTheContract(t *testing.T) {
-	backendtest.Run(t, backendtest.Harness{
-		Open: func(_ testing.TB, now func() time.Time) core.Backend {
-			return core.NewMemory(core.MemoryOptions{Clock: now})
-		},
-		OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
-			return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
-		},
-	})
+var memory = backendtest.Harness{
+	Open: func(_ testing.TB, now func() time.Time) core.Backend {
+		return core.NewMemory(core.MemoryOptions{Clock: now})
+	},
+	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
+		return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
+	},
 }
+
+func TestMemoryKeepsTheContract(t *testing.T) { backendtest.Run(t, memory) }
+
+func FuzzMemory(f *testing.F) { backendtest.Fuzz(f, memory) }

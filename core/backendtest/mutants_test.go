@@ -152,7 +152,7 @@ var mutants = []mutant{
 			d.RetryAfter -= us
 			d.EffectiveWindow -= us
 		}
-	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a leaky bucket gives the numbers of a token bucket"),
+	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a denied group is allowed after the longest of its waits", "a leaky bucket gives the numbers of a token bucket"),
 	telling("RetryAfter is the wait until the key is fresh", func(_ core.Charge, d *core.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter

@@ -16,8 +16,10 @@ var randomCases = []testCase{
 	randomCase("one charge at a time is decided as by the definitions while the clock steps back", style{charges: 1, back: 8}),
 	randomCase("one charge at a time is decided as by the definitions while limits change", style{charges: 1, change: 6, back: 20}),
 	randomCase("groups are decided as by the definitions", style{charges: 5, back: 20}),
-	randomCase("everything at once is decided as by the definitions", style{charges: 4, change: 10, back: 10, peek: 8, reset: 30}),
+	randomCase("everything at once is decided as by the definitions", everything),
 }
+
+var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30}
 
 // style is what a random script is made of: an event that has n happens in
 // about every n-th call; 0 is never.
@@ -33,7 +35,7 @@ func randomCase(name string, s style) testCase {
 		run: func(t testing.TB, h Harness) {
 			seed := h.seed(t)
 			for i := 0; i < max(1, h.Decisions/5/scriptLength) && !t.Failed(); i++ {
-				h.improvise(t, s, rand.New(rand.NewPCG(seed, uint64(i))))
+				h.improvise(t, s, scriptLength, rand.New(rand.NewPCG(seed, uint64(i))))
 			}
 		},
 	}
@@ -41,8 +43,8 @@ func randomCase(name string, s style) testCase {
 
 const scriptLength = 250
 
-// improvise plays one random script as it makes it up.
-func (h Harness) improvise(t testing.TB, s style, random *rand.Rand) {
+// improvise plays one random script of so many calls as it makes it up.
+func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand) {
 	t.Helper()
 	stage := h.stage(t, h.Open)
 	if s.peek > 0 && !canPeek(t, stage.backend) {
@@ -56,7 +58,7 @@ func (h Harness) improvise(t testing.TB, s style, random *rand.Rand) {
 		a.accounts = append(a.accounts, a.newAccount(len(a.accounts)))
 	}
 	var calls script
-	for range scriptLength {
+	for range length {
 		call := a.next(stage.exact)
 		calls = append(calls, call)
 		want, difference := stage.play(call)

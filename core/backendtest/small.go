@@ -140,7 +140,7 @@ func smallCase(name string, style crushStyle) testCase {
 			const length = 400
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := &crush{crushStyle: style, random: random, ledger: ledger{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				c := &crush{crushStyle: style, random: random, ledger: ledger{}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, livelyLimit(random))
 				}
@@ -169,7 +169,14 @@ type crush struct {
 	keys   int
 	limits []core.Limit // of each scope
 	ledger ledger
-	log    []string
+	calls  int
+	log    map[string][]crushed // of each scope
+}
+
+// crushed is what happened to one charge.
+type crushed struct {
+	charge   core.Charge
+	decision core.Decision
 }
 
 // livelyLimit is a limit under which keys are live for a while.
@@ -206,22 +213,25 @@ func (c *crush) step() bool {
 	now := c.clock.micros()
 	c.ledger.dropFresh(now) // the store may have dropped it, too
 	got := c.take(charges...)
-	for i := range charges {
-		c.log = append(c.log, fmt.Sprintf("%s %s: %s", instant(now), show(charges[i]), showDecision(got[i])))
+	c.calls++
+	for i, charge := range charges {
+		c.log[charge.Scope] = append(c.log[charge.Scope], crushed{charge, got[i]})
 	}
-	if excess := c.follow(now, charges, got); excess != "" {
-		c.Errorf("with %d places for %d keys in each of %d scopes, call %d: %s", c.places, c.keys, len(c.limits), len(c.log), excess)
-		for _, line := range c.log[max(0, len(c.log)-25):] {
-			c.Log("  ", line)
-		}
-		return false
+	of, excess := c.follow(now, charges, got)
+	if excess == "" {
+		return true
 	}
-	return true
+	c.Errorf("with %d places for %d keys in each of %d scopes, call %d: %s", c.places, c.keys, len(c.limits), c.calls, excess)
+	log := c.log[of.Scope]
+	for _, past := range log[max(0, len(log)-25):] {
+		c.Logf("  %s %s: %s", instant(past.decision.At), show(past.charge), showDecision(past.decision))
+	}
+	return false
 }
 
-// follow takes from the ledger what the store has taken, and says where that
-// was too much.
-func (c *crush) follow(now int64, charges []core.Charge, got []core.Decision) (excess string) {
+// follow takes from the ledger what the store has taken, and says of which
+// charge that was too much, and how.
+func (c *crush) follow(now int64, charges []core.Charge, got []core.Decision) (of core.Charge, excess string) {
 	var taken []core.Charge
 	for i, charge := range charges {
 		if !charge.Shadow && !got[i].Allowed {
@@ -235,29 +245,28 @@ func (c *crush) follow(now int64, charges []core.Charge, got []core.Decision) (e
 	want := make([]core.Decision, len(taken))
 	changes, err := c.ledger.take(now, taken, want)
 	if err != nil {
-		return err.Error()
+		return charges[0], err.Error()
 	}
 	for i, d := range want {
 		if !d.Allowed {
-			return fmt.Sprintf("allowed %s, which had %s", show(taken[i]), showDecision(d))
+			return taken[i], fmt.Sprintf("allowed %s, which had %s", show(taken[i]), showDecision(d))
 		}
 	}
 	maps.Copy(c.ledger, changes)
 	if len(charges) > 1 || c.change && c.back {
-		return ""
+		return core.Charge{}, ""
 	}
-	look := charges[0]
+	of = charges[0]
+	look := of
 	look.Cost = 0
-	d, _ := decide(c.ledger[account{look.Scope, look.Key}], look, now, false)
-	if got[0].Remaining > d.Remaining {
-		return fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), d.Remaining)
+	u := c.ledger[account{of.Scope, of.Key}]
+	if d, _ := decide(u, look, now, false); got[0].Remaining > d.Remaining {
+		return of, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), d.Remaining)
 	}
-	if c.change {
-		return "" // no wait is promised to a key that was displaced and then given another limit
+	// A key that was displaced is promised no wait once its limit changes or
+	// the clock steps back.
+	if d, _ := decide(u, of, now, false); !c.change && !c.back && !got[0].Allowed && got[0].RetryAfter < d.RetryAfter {
+		return of, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(of), wait(got[0].RetryAfter), wait(d.RetryAfter))
 	}
-	retry, _ := decide(c.ledger[account{look.Scope, look.Key}], charges[0], now, false)
-	if !c.back && !got[0].Allowed && got[0].RetryAfter < retry.RetryAfter {
-		return fmt.Sprintf("says to retry %s in %s, where it takes %s", show(charges[0]), wait(got[0].RetryAfter), wait(retry.RetryAfter))
-	}
-	return ""
+	return of, ""
 }

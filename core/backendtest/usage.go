@@ -160,10 +160,10 @@ func (u usage) waitBy(l core.Limit, x, n int64) int64 {
 // as it finds a key that was never charged: for units in use under another
 // limit, when none is in use any more.
 func (u usage) freshBy(l core.Limit, x int64) int64 {
-	if u.limit == l {
+	if u.limit == l || u.limit.Algorithm() != core.AlgorithmSlidingWindow {
 		return max(x, u.freshAt())
 	}
-	if u.inUse(x) == 0 {
+	if u.inUse(x) == 0 { // a window that weighs nothing may yet be there
 		return x
 	}
 	return x + u.waitBy(l, x, l.Burst())

@@ -81,12 +81,15 @@ var waitCases = []testCase{
 // past is what happened to one key: enough to make it happen again.
 type past struct {
 	world
-	limit   core.Limit
+	limit   core.Limit // now; it may have been another
 	clones  int
-	charges []struct {
-		at   int64
-		cost int64
-	}
+	charges []pastCharge
+}
+
+type pastCharge struct {
+	at    int64
+	limit core.Limit
+	cost  int64
 }
 
 // tryHistories calls try with many random histories of one key, the last
@@ -96,25 +99,30 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last core.Charge, d
 	seed := h.seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	w := h.world(t)
-	for i := 0; i < max(1, h.Decisions/200) && !t.Failed(); i++ {
+	for i := 0; i < max(1, h.Decisions/100) && !t.Failed(); i++ {
 		p := &past{world: w, limit: randomLimit(random), clones: i * 1000}
 		w.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
-		last := core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: p.limit}
 		d := core.Decision{}
 		for left := random.IntN(8); left >= 0; left-- {
-			last.Cost = randomCost(random, p.limit, d)
-			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left
-				last.Cost = min(d.Remaining+upTo(random, p.limit.Burst()), p.limit.Burst())
+			if random.IntN(16) == 0 {
+				p.limit = changedLimit(random, p.limit)
 			}
-			p.charges = append(p.charges, struct{ at, cost int64 }{w.clock.micros(), last.Cost})
-			d = w.take(last)[0]
-			if random.IntN(4) == 0 {
+			cost := randomCost(random, p.limit, d)
+			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left
+				cost = min(d.Remaining+upTo(random, p.limit.Burst()), p.limit.Burst())
+			}
+			p.charges = append(p.charges, pastCharge{w.clock.micros(), p.limit, cost})
+			d = w.take(p.charge(p.limit, cost))[0]
+			if left > 0 && random.IntN(4) == 0 {
 				p.move(random, d)
 			}
 		}
-		w.clock.set(p.charges[len(p.charges)-1].at)
-		try(p, last, d)
+		try(p, p.charge(p.limit, p.charges[len(p.charges)-1].cost), d)
 	}
+}
+
+func (p *past) charge(l core.Limit, cost int64) core.Charge {
+	return core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: l, Cost: cost}
 }
 
 // move steps the clock: mostly forward, and back only while the key is live.
@@ -132,15 +140,12 @@ func (p *past) move(random *rand.Rand, d core.Decision) {
 func (p *past) again(cost int64, wait time.Duration) core.Decision {
 	p.Helper()
 	p.clones++
-	c := core.Charge{Scope: "past", Key: strconv.Itoa(p.clones), Limit: p.limit}
 	for _, then := range p.charges {
 		p.clock.set(then.at)
-		c.Cost = then.cost
-		p.take(c)
+		p.take(p.charge(then.limit, then.cost))
 	}
 	p.clock.advance(wait)
-	c.Cost = cost
-	return p.take(c)[0]
+	return p.take(p.charge(p.limit, cost))[0]
 }
 
 func (p *past) look(wait time.Duration) core.Decision {
@@ -166,6 +171,6 @@ func (p *past) fail(format string, args ...any) {
 	p.Helper()
 	p.Error(about(p.limit, format, args...))
 	for _, c := range p.charges {
-		p.Logf("  charged %d at %s", c.cost, instant(c.at))
+		p.Logf("  charged %d of %s at %s", c.cost, showLimit(c.limit), instant(c.at))
 	}
 }

@@ -1,0 +1,26 @@
+// Package weir is the map of a library that limits HTTP requests. It holds no
+// code. What you import is:
+//
+//   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here.
+//   - [github.com/weir-go/weir/core]: limits, rules, the limiter, outcomes, the
+//     [github.com/weir-go/weir/core.Backend] contract, and the backend that keeps
+//     state in memory. It knows nothing of HTTP.
+//   - [github.com/weir-go/weir/keyfuncs]: whom to count. Client addresses by what
+//     stands in front of your server, API keys, users, routes, and combinations.
+//   - [github.com/weir-go/weir/headers]: response header fields, current and old.
+//   - [github.com/weir-go/weir/core/backendtest]: the conformance suite for
+//     backends, for tests.
+//
+// All but the last import the standard library alone. In their examples and in
+// the README:
+//
+//   - A limit is an algorithm with its rate and burst.
+//   - A rule is a named limit with the functions that find key and cost of a
+//     request.
+//   - A key is who is counted; a cost is how many units a request takes.
+//   - A backend keeps the state and takes units, all or nothing.
+//   - A limiter decides a request against its rules: each answers with a
+//     decision, and together they are the outcome, allowed or denied.
+//
+// The directory examples has programs to start from.
+package weir
