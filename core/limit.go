@@ -101,7 +101,13 @@ func FixedWindow(rate Rate) Limit {
 
 // SlidingWindow weighs the count of the previous window by how much of it still
 // overlaps the last period and adds the count of this one. It is the one to
-// start with: smooth, and a few bytes per key.
+// start with: never more than its units at once, no jump at the turn of a
+// window, and a few bytes per key.
+//
+// It does not know when within a window its requests came. So a client that
+// takes all units at the start of a window waits for a whole period, and a
+// microsecond, for the next one; and after all units at the end of a window
+// come as many again, evenly spread over the period that follows.
 func SlidingWindow(rate Rate) Limit {
 	return Limit{AlgorithmSlidingWindow, rate, rate.Units}
 }

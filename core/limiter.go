@@ -33,7 +33,8 @@ type Config[R any] struct {
 
 // Limiter decides requests of type R against its rules. It is safe for
 // concurrent use. Make one at start-up and keep it: a limiter made anew for
-// every request never limits anything.
+// every request never limits anything. In tests, make one for each test: what a
+// package variable has counted in one test counts in the next.
 type Limiter[R any] struct {
 	rules     []compiledRule[R]
 	backend   Backend

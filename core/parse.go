@@ -155,8 +155,13 @@ func parsePeriod(s string) (time.Duration, error) {
 	return p, nil
 }
 
-// shortDuration is d.String without zero minutes and seconds at the end.
+// shortDuration is d.String without zero minutes and seconds at the end, or a
+// number of days.
 func shortDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
 	s := d.String()
 	if short, ok := strings.CutSuffix(s, "m0s"); ok {
 		s = short + "m"

@@ -20,7 +20,8 @@ type Rule[R any] struct {
 	// Limit is what each key is held to. Required unless LimitFor is set.
 	Limit Limit
 
-	// LimitFor finds the limit of a request, for per-plan limits. nil: Limit.
+	// LimitFor finds the limit of a request, for per-plan limits. A [Memory]
+	// tells up to 65,535 limits with live keys apart. nil: Limit.
 	LimitFor func(R) (Limit, error)
 
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
@@ -29,7 +30,10 @@ type Rule[R any] struct {
 	// Cost finds how many units a request takes. nil: 1.
 	Cost func(R) int64
 
-	// OnFailure says what happens when the backend fails. Zero: FallBack.
+	// OnFailure says what happens when the backend fails. When Key, LimitFor or
+	// Cost fails, nobody can be charged: the request is allowed if OnFailure is
+	// FailOpen and unavailable otherwise. So do not let a rule fail open whose
+	// Key a client can make fail. Zero: FallBack.
 	OnFailure Failure
 }
 

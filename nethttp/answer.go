@@ -56,6 +56,7 @@ func awaitTurn(w http.ResponseWriter, ctx context.Context, delay time.Duration) 
 // and must not take an empty 200 for an answer.
 func abandon(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
+		w.Header()["Cache-Control"] = []string{"no-store"}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }

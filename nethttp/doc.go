@@ -17,7 +17,9 @@
 // A denied request is answered with status 429, Retry-After and a body of type
 // application/problem+json (RFC 9457) or, if the client prefers it, text/plain.
 // A request that cannot be decided, and whose rule does not fail open, is
-// answered with status 503.
+// answered with status 503. A request whose context has ended is not answered at
+// all, nor handed on; if it was the server's own deadline that ended it, status
+// 503 keeps the client from taking an empty 200 for success.
 //
 // The ResponseWriter is handed on as it is, so flushing, hijacking and protocol
 // upgrades work as without the limiter.

@@ -74,7 +74,13 @@ func New(config Config) (*Limiter, error) {
 		Instances: config.Instances,
 		Observe:   config.Observe,
 	})
-	fields, fieldsErr := headers.New(config.Headers, headers.Policies(config.Rules))
+	policies := headers.Policies(config.Rules)
+	if err != nil { // what is wrong with limits has been said
+		for i := range policies {
+			policies[i].Limit = core.Limit{}
+		}
+	}
+	fields, fieldsErr := headers.New(config.Headers, policies)
 	if err := errors.Join(err, fieldsErr); err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
 // Login slows down those who guess passwords: 3 tries in 5 minutes for a user
-// name, 10 a minute for an address, counted exactly.
+// name, 10 a minute for an address, counted exactly. (Whoever knows a user's name
+// can use up that user's tries: a known device deserves a limit of its own.)
 package main
 
 import (
@@ -41,7 +42,7 @@ var limit = nethttp.MustNew(nethttp.Config{
 	}, {
 		Name:      "address",
 		Limit:     core.SlidingLog(core.PerMinute(10)),
-		Key:       keyfuncs.Address(keyfuncs.Peer),
+		Key:       keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
 		OnFailure: core.FailClosed,
 	}},
 	Headers: headers.Options{Show: headers.OnDenial}, // nobody needs to know how many guesses are left

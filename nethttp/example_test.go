@@ -1,0 +1,171 @@
+package nethttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// ask sends a request to handler and prints the answer.
+func ask(handler http.Handler, method, path string) {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	fmt.Println(method, path, w.Code, w.Body)
+}
+
+var hi = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") })
+
+// A limit around a whole mux.
+func Example() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: core.FixedWindow(core.PerDay(2)),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /", hi)
+	handler := limit.Handler(mux) // for http.ListenAndServe
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("Retry-After") != "")
+	}
+	// Output:
+	// 200 "per-client";q=2;w=86400 false
+	// 200 "per-client";q=2;w=86400 false
+	// 429 "per-client";q=2;w=86400 true
+}
+
+// A limit on one route, inside another around all of them.
+func ExampleLimiter_Handler() {
+	perDay := func(name string, n int64) *nethttp.Limiter {
+		return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
+		}}})
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /reports", perDay("reports", 1).Handler(hi))
+	mux.Handle("GET /", hi)
+	handler := perDay("per-client", 100).Handler(mux)
+
+	denied := func(path, method string) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+	}
+	denied("/", "GET")
+	denied("/reports", "POST")
+	denied("/reports", "POST")
+	// Output:
+	// 200 "per-client";r=99;t=85536
+	// 200 "per-client";r=98;t=84672, "reports";r=0;t=86400
+	// 429 "per-client";r=97;t=83808, "reports";r=0;t=86400
+}
+
+func ExampleNew() {
+	_, err := nethttp.New(nethttp.Config{
+		Rules:   []nethttp.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0))}},
+		Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft7}},
+	})
+	fmt.Println(err)
+	// Output:
+	// core: rule "per-client": key: is nil: set Key to a key function, such as one of package keyfuncs
+	// core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
+	// headers: formats: IETF and Draft7 both use RateLimit and RateLimit-Policy with different types: choose one
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	nethttp.MustNew(nethttp.Config{})
+	// Output: core: no rules: a limiter needs at least one
+}
+
+// A limit by what a user has put into the request's context.
+func ExampleRule() {
+	type userKey struct{}
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name:  "per-user",
+		Limit: core.FixedWindow(core.PerDay(1)),
+		Key: keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
+			user, ok := ctx.Value(userKey{}).(string)
+			return user, ok
+		}),
+	}}})
+	handler := limit.Handler(hi)
+	for _, user := range []string{"ann", "ann", "bob"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(user, w.Code)
+	}
+	// Output:
+	// ann 200
+	// ann 429
+	// bob 200
+}
+
+func ExampleConfig_denied() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			status := http.StatusTooManyRequests
+			if o.Verdict() == core.Unavailable {
+				status = http.StatusServiceUnavailable
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			json.NewEncoder(w).Encode(map[string]string{"error": o.Verdict().String()})
+		},
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "GET", "/")
+	ask(handler, "GET", "/")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 {"error":"denied"}
+}
+
+// Deciding in a handler, which answers by itself.
+func ExampleLimiter_Decide() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{Name: "previews", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+	})
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outcome := limit.Decide(r)
+		if outcome.Allowed() {
+			fmt.Fprint(w, "with a fresh preview")
+		} else {
+			fmt.Fprint(w, "with yesterday's preview")
+		}
+	})
+	ask(page, "GET", "/")
+	ask(page, "GET", "/")
+	// Output:
+	// GET / 200 with a fresh preview
+	// GET / 200 with yesterday's preview
+}
+
+func ExampleOutcomeFrom() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules:            []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		OutcomeInContext: true,
+	})
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if outcome, ok := nethttp.OutcomeFrom(r.Context()); ok {
+			fmt.Fprintf(w, "%d left today", outcome.At(0).Remaining)
+		}
+	})
+	ask(limit.Handler(page), "GET", "/")
+	// Output: GET / 200 4 left today
+}
