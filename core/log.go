@@ -15,6 +15,15 @@ type logView struct {
 	taken    int64 // units added since, at settled.held
 }
 
+// forgetNodes makes v a log without nodes. A key that was found, but has been
+// displaced by another of its group since, has lost them: its earlier takings
+// are remembered as of the latest, for longer than they should be.
+func (v *logView) forgetNodes() {
+	if v.head != 0 {
+		v.head, v.latest = 0, v.sum
+	}
+}
+
 const logListShift = 32
 
 func (s *state) logHead() uint32     { return uint32(s.a >> logListShift) }

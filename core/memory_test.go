@@ -210,6 +210,39 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 	})
 }
 
+// Keys of one group may displace each other while the group is stored.
+func TestAGroupOfLogsMayDisplaceItsOwnKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, MaxLogEntries: 512})
+		limit := core.SlidingLog(core.PerMinute(50))
+		random := rand.New(rand.NewPCG(3, 4))
+		takings := map[string][]time.Time{}
+		for range 5_000 {
+			time.Sleep(time.Duration(random.IntN(8000)*random.IntN(2)) * time.Millisecond) // or at the same instant
+			charges := make([]core.Charge, 9)
+			for i, key := range random.Perm(10)[:len(charges)] {
+				charges[i] = core.Charge{Scope: "s", Key: fmt.Sprint(key), Limit: limit, Cost: 1, Shadow: true}
+			}
+			out := make([]core.Decision, len(charges))
+			if err := m.Take(t.Context(), charges, out); err != nil {
+				t.Fatal(err)
+			}
+			for i, d := range out {
+				key := charges[i].Key
+				for len(takings[key]) > 0 && time.Since(takings[key][0]) >= time.Minute {
+					takings[key] = takings[key][1:]
+				}
+				if d.Allowed {
+					takings[key] = append(takings[key], time.Now())
+				}
+				if n := len(takings[key]); n > 50 {
+					t.Fatalf("%d of key %s in a minute", n, key)
+				}
+			}
+		}
+	})
+}
+
 func TestPeekTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{})

@@ -84,6 +84,7 @@ func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
 func (sh *shard) storeLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
 	if e == nil {
 		e = sh.claimLocked(hash, now)
+		s.log.forgetNodes()
 	}
 	s.class = k.id
 	next := s.state
