@@ -18,7 +18,7 @@ type class struct {
 	retired atomic.Bool // set under the locks of all shards: the id is no longer ours
 }
 
-// classes interns classes. Reading a known one takes no lock.
+// classes interns classes. Reading one in recent takes no lock.
 type classes struct {
 	recent [256]atomic.Pointer[class]     // by classSlot
 	byID   [256]atomic.Pointer[classPage] // by the high byte of the id; ids start at 1
@@ -40,18 +40,22 @@ type classKey struct {
 
 const maxClasses = 1<<16 - 1
 
-var errTooManyClasses = fmt.Errorf("core: memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxClasses)
+var errTooManyClasses = fmt.Errorf(
+	"core: memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxClasses)
 
 func (c *classes) init() {
 	c.known = make(map[classKey]*class)
 	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
 }
 
-// classSlot picks the place of a class in recent, from what is at hand without
-// reading the scope's text.
+// classSlot picks the place of a class in recent, from little more than what is
+// at hand. Two classes that are charged in turn and share a place take the lock.
 func classSlot(scope string, l *Limit) uint8 {
 	h := uint64(l.rate.Units)*0x9e3779b97f4a7c15 + uint64(l.rate.Period)*0xc2b2ae3d27d4eb4f +
 		uint64(l.burst)*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.algorithm)<<60
+	if scope != "" {
+		h += (uint64(scope[0]) + uint64(scope[len(scope)-1])<<3) * 0x9e3779b97f4a7c15
+	}
 	return uint8(h >> 56)
 }
 

@@ -18,8 +18,7 @@ type scratch struct {
 // Decide decides r against all rules as one atomic step and takes what it costs
 // if it is allowed. It never fails: what goes wrong is part of the outcome.
 func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
-	if err := ctx.Err(); err != nil {
-		o.verdict, o.err = Abandoned, err
+	if o.abandonIfEnded(ctx) {
 		return o
 	}
 	o.verdict = Allowed
@@ -46,7 +45,8 @@ func (s *scratch) reset() {
 // nothing escape, so that it needs no scratch: a third of a decision saved.
 func (l *Limiter[R]) decideLone(ctx context.Context, r R, o *Outcome) {
 	var ch Charge
-	if applies, _ := l.ask(&l.rules[0], r, &ch, o); !applies {
+	charged, _ := l.ask(&l.rules[0], r, &ch, o)
+	if o.abandonIfEnded(ctx) || !charged {
 		return
 	}
 	d := &o.first[0].Decision
@@ -73,23 +73,30 @@ func (l *Limiter[R]) decide(ctx context.Context, r R, s *scratch, o *Outcome) {
 		}
 		if settled {
 			o.settle(SourceNotAsked, s)
-			return
+			break
 		}
 	}
-	if s.used == 0 {
+	if o.abandonIfEnded(ctx) || o.verdict != Allowed || s.used == 0 {
 		return
 	}
 	if err := take(ctx, l.backend, s.charges[:s.used], s.decisions[:s.used]); err != nil {
-		if ctx.Err() != nil {
-			*o = Outcome{verdict: Abandoned, err: ctx.Err()}
-			return
+		if !o.abandonIfEnded(ctx) {
+			l.survive(ctx, err, s, o)
 		}
-		l.survive(ctx, err, s, o)
 		return
 	}
 	for i, at := range s.charged[:s.used] {
 		o.answer(at, &s.decisions[i])
 	}
+}
+
+// abandonIfEnded makes o abandoned, and returns true, if ctx has ended.
+func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
+	err := ctx.Err()
+	if err != nil {
+		*o = Outcome{verdict: Abandoned, err: err}
+	}
+	return err != nil
 }
 
 // answer records the decision on the at-th rule of o.
@@ -182,8 +189,10 @@ func (rule *compiledRule[R]) find(r R) (string, error) {
 	return key, err
 }
 
-// take calls b.Take and turns a panic in it into an error.
+// take calls b.Take and turns a panic in it into an error. What b does not
+// decide is denied.
 func take(ctx context.Context, b Backend, charges []Charge, out []Decision) (err error) {
+	clear(out)
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("core: backend %T: panic: %v", b, v)

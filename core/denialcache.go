@@ -44,6 +44,7 @@ const denialWays = 4
 
 type denialSet struct {
 	mu      sync.Mutex
+	resetAt int64 // when a key of this set was last reset; what was asked before is not remembered
 	denials [denialWays]denial
 }
 
@@ -72,7 +73,7 @@ func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
 	if options.MaxAge == 0 {
 		options.MaxAge = 10 * time.Second
 	}
-	return &DenialCache{
+	c := &DenialCache{
 		inner:  inner,
 		maxAge: options.MaxAge.Microseconds(),
 		base:   time.Now(),
@@ -81,6 +82,10 @@ func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
 		scopeSeed: maphash.MakeSeed(),
 		keySeed:   maphash.MakeSeed(),
 	}
+	for i := range c.sets {
+		c.sets[i].resetAt = -1
+	}
+	return c
 }
 
 // Take implements [Backend].
@@ -167,6 +172,9 @@ func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
 	set := c.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	if sent <= set.resetAt {
+		return
+	}
 	place := &set.denials[0]
 	for i := range set.denials {
 		old := &set.denials[i]
@@ -193,6 +201,7 @@ func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
 		set := c.set(hash)
 		set.mu.Lock()
 		defer set.mu.Unlock()
+		set.resetAt = c.now()
 		for i := range set.denials {
 			if set.denials[i].hash == hash {
 				set.denials[i] = denial{}

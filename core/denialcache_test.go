@@ -15,12 +15,16 @@ type counted struct {
 	*core.Memory
 	asked int
 	slow  time.Duration // before it decides
+
+	slowAfter time.Duration // it has decided
 }
 
 func (c *counted) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
 	c.asked++
 	time.Sleep(c.slow)
-	return c.Memory.Take(ctx, charges, out)
+	err := c.Memory.Take(ctx, charges, out)
+	time.Sleep(c.slowAfter)
+	return err
 }
 
 func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *core.DenialCache)) {
@@ -163,6 +167,23 @@ func TestResetForgetsADenial(t *testing.T) {
 		if err := core.Peek(t.Context(), cache, []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
 			t.Errorf("peek through the cache: %+v, %v", out[0], err)
 		}
+	})
+}
+
+// A denial that was asked for before the reset must not come in after it.
+func TestResetWinsOverADenialInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+		limit := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", limit, 1)
+		inner.slowAfter = time.Second
+		go func() { // denied now, known in a second
+			cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]core.Decision, 1))
+		}()
+		synctest.Wait()
+		inner.slowAfter = 0
+		core.Reset(t.Context(), cache, "s", "k")
+		time.Sleep(2 * time.Second)
+		allowed(t, cache, "k", limit, 1)
 	})
 }
 

@@ -27,8 +27,7 @@ func (l *Limiter[R]) survive(ctx context.Context, err error, s *scratch, o *Outc
 		return
 	}
 	if err := l.fallBack(ctx, s, o); err != nil {
-		if ctx.Err() != nil {
-			*o = Outcome{verdict: Abandoned, err: ctx.Err()}
+		if o.abandonIfEnded(ctx) {
 			return
 		}
 		o.err = errors.Join(o.err, err)

@@ -83,7 +83,7 @@ func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 		k.fresh(s, now)
 		return
 	}
-	k.settle(s, &largest, now, nil)
+	k.settleFloor(&k.terms, s, largest, now)
 }
 
 // flatten returns s as a state that needs no nodes.
@@ -97,14 +97,14 @@ func (t *terms) flatten(s *settled) state {
 	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
 }
 
-// settleFloor makes s what a floor of from's limit comes to at now under t's.
-// Unlike a key, a floor does not know at which instants the clock is held: where
-// the clock stepped back behind it, buckets count the step as not yet drained,
-// and windows are full.
+// settleFloor makes s what a floor of from's limit comes to at now under t's:
+// whatever happens from now on, at least what any key that it stands for comes
+// to. Unlike a key, a floor does not know at which instants the clock is held.
+// So where the clock stepped back behind it, it is held for all of the step, and
+// a bucket has not drained during the step while a window is full.
 func (t *terms) settleFloor(from *terms, s *settled, f state, now int64) {
-	if now < f.at && from.algorithm.isBucket() {
+	if now < f.at && from.bucket {
 		f.a += f.at - now
-		f.at = now
 	} else if now < f.at && from.algorithm != AlgorithmSlidingLog {
 		f.a = max(f.a, from.max)
 	}

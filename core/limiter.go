@@ -79,7 +79,9 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	}
 	n := len(l.rules)
 	if n == 1 {
-		l.lone, _ = l.backend.(*Memory)
+		if m, ok := l.backend.(*Memory); ok && m.clock.given == nil { // nothing in it can panic
+			l.lone = m
+		}
 	}
 	l.scratch.New = func() any {
 		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
@@ -103,6 +105,9 @@ func (config *Config[R]) validate() error {
 	}
 	if config.Instances < 0 {
 		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
+	}
+	if m, ok := config.Backend.(*Memory); ok && m == nil {
+		errs = append(errs, errors.New("core: backend: is a nil *Memory: make one with NewMemory, or leave Backend nil"))
 	}
 	names := make(map[string]bool)
 	scopes := make(map[string]*Rule[R])

@@ -389,6 +389,60 @@ func TestACancelledRequestIsNoBackendFailure(t *testing.T) {
 	}
 }
 
+func TestAContextThatEndsWhileTheKeyIsFoundGetsNoAnswer(t *testing.T) {
+	other := core.Rule[request]{Name: "other", Limit: perMinute(9), Key: byRoute}
+	for name, keyErr := range map[string]error{"found": nil, "failed": context.Canceled} {
+		for rules := 1; rules <= 2; rules++ {
+			ctx, cancel := context.WithCancel(context.Background())
+			m := core.NewMemory(core.MemoryOptions{})
+			rule := core.Rule[request]{Name: "user", Limit: perMinute(9), Key: func(request) (string, error) {
+				cancel()
+				return "ann", keyErr
+			}}
+			l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{rule, other}[:rules]})
+			o := l.Decide(ctx, request{user: "ann", route: "/"})
+			if n, _ := m.Count(t.Context()); o.Verdict() != core.Abandoned || n != 0 {
+				t.Errorf("%s, %d rules: %v, %d keys charged: want abandoned, none", name, rules, o.Verdict(), n)
+			}
+		}
+	}
+}
+
+// silent is a backend that answers without deciding.
+type silent struct{ answers []core.Decision }
+
+func (s *silent) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+	copy(out, s.answers)
+	return nil
+}
+
+func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
+	b := &silent{answers: []core.Decision{{Allowed: true, Remaining: 41}}}
+	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(50), Key: byUser}}})
+	decide(t, l, request{user: "ann"}, core.Allowed)
+	b.answers = nil
+	for range 100 {
+		decide(t, l, request{user: "bob"}, core.Denied)
+	}
+}
+
+func TestABackendThatIsANilMemoryIsRefused(t *testing.T) {
+	var m *core.Memory
+	_, err := core.New(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
+	if err == nil || !strings.Contains(err.Error(), "NewMemory") {
+		t.Errorf("error %v, want one that says what to do", err)
+	}
+}
+
+func TestEveryLineOfAnErrorNamesItsRule(t *testing.T) {
+	_, err := core.New(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: core.TokenBucket(core.Per(0, 0), 0), Key: byUser}}})
+	for line := range strings.Lines(err.Error()) {
+		if !strings.HasPrefix(line, `core: rule "user": limit: `) {
+			t.Errorf("line %q does not say whose limit", line)
+		}
+	}
+}
+
 func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
 	var seen []string
 	l := core.MustNew(core.Config[request]{

@@ -18,8 +18,9 @@ type MemoryOptions struct {
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
 	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed and then kept. 0: 1,048,576 entries,
-	// 16 MiB at most.
+	// costs 16 bytes, allocated as needed and then kept. Beyond them, takings
+	// are remembered together with the next one, for longer than they should be.
+	// At least 256 for every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past. Tests do not need it: in a
@@ -61,15 +62,15 @@ type Memory struct {
 	}
 }
 
-// NewMemory returns an empty Memory. It panics if an option is negative or
-// MaxKeys is above 1,073,741,824.
+// NewMemory returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
+// negative or above 1,073,741,824.
 func NewMemory(options MemoryOptions) *Memory {
 	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
 	if maxKeys < 0 || maxKeys > maxMaxKeys {
 		panic(fmt.Sprintf("core: NewMemory: MaxKeys must be 0 to %d (got %d)", maxMaxKeys, maxKeys))
 	}
-	if maxLogEntries < 0 {
-		panic(fmt.Sprintf("core: NewMemory: MaxLogEntries must not be negative (got %d)", maxLogEntries))
+	if maxLogEntries < 0 || maxLogEntries > maxMaxKeys {
+		panic(fmt.Sprintf("core: NewMemory: MaxLogEntries must be 0 to %d (got %d)", maxMaxKeys, maxLogEntries))
 	}
 	if maxKeys == 0 {
 		maxKeys = defaultMaxKeys
@@ -84,7 +85,7 @@ func NewMemory(options MemoryOptions) *Memory {
 	}
 	m.classes.init()
 	budget := new(atomic.Int64)
-	budget.Store(int64(maxLogEntries))
+	budget.Store(int64(max((maxLogEntries+logSegment-1)/logSegment, count) * logSegment))
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.classes = &m.classes

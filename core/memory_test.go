@@ -161,7 +161,7 @@ func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 // than they should be. They are never forgotten.
 func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := core.NewMemory(core.MemoryOptions{MaxLogEntries: 256})
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100, MaxLogEntries: 256})
 		limit := core.SlidingLog(core.PerMinute(100))
 		random := rand.New(rand.NewPCG(1, 2))
 		takings := map[string][]time.Time{}
@@ -394,7 +394,7 @@ func TestTheStoreStaysWithinItsMemory(t *testing.T) {
 }
 
 func TestNewMemoryPanicsOnImpossibleOptions(t *testing.T) {
-	for _, options := range []core.MemoryOptions{{MaxKeys: -1}, {MaxLogEntries: -1}, {MaxKeys: 1<<30 + 1}} {
+	for _, options := range []core.MemoryOptions{{MaxKeys: -1}, {MaxLogEntries: -1}, {MaxKeys: 1<<30 + 1}, {MaxLogEntries: 1<<30 + 1}} {
 		func() {
 			defer func() {
 				if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "got") {

@@ -69,7 +69,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 var errLimitForm = errors.New(`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
 
 func parseLimit(s string) (Limit, error) {
-	words := strings.Fields(s)
+	words := strings.Fields(strings.ReplaceAll(strings.ToLower(s), "/", " / "))
 	algorithm := AlgorithmSlidingWindow
 	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
 		if algorithm = algorithmNamed(words[0]); algorithm == 0 {
@@ -106,19 +106,16 @@ func parseLimit(s string) (Limit, error) {
 
 func algorithmNamed(name string) Algorithm {
 	for a, known := range algorithmNames {
-		if a != 0 && strings.EqualFold(name, known) {
+		if a != 0 && name == known {
 			return Algorithm(a)
 		}
 	}
 	return 0
 }
 
-// splitRate splits "100/minute", "100 / minute" or "100 per minute".
+// splitRate splits "100 / minute" or "100 per minute".
 func splitRate(words []string) (units, period string, ok bool) {
-	switch {
-	case len(words) == 1:
-		return strings.Cut(words[0], "/")
-	case len(words) == 3 && (words[1] == "per" || words[1] == "/"):
+	if len(words) == 3 && (words[1] == "per" || words[1] == "/") {
 		return words[0], words[2], true
 	}
 	return "", "", false
@@ -126,6 +123,9 @@ func splitRate(words []string) (units, period string, ok bool) {
 
 func parseUnits(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("must be 1 to %d (got %.30s)", maxUnits, s)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%.30q is not a whole number of units", s)
 	}

@@ -89,7 +89,7 @@ func (rule *Rule[R]) validate() error {
 	switch {
 	case rule.LimitFor == nil:
 		if err := rule.Limit.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("limit: %w", err))
+			errs = append(errs, prefixEach("limit: ", err))
 		}
 	case rule.Limit != Limit{}:
 		errs = append(errs, errors.New("limit: both Limit and LimitFor are set: remove one"))

@@ -68,7 +68,7 @@ func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
 func (t *terms) settleFrom(from *terms, s *settled, old *state, now int64, nodes *logNodes) {
 	if t.carries(from) {
 		carried := *old
-		if t.algorithm.isBucket() {
+		if t.bucket {
 			carried.holdTo(t.full)
 		}
 		t.settle(s, &carried, now, nodes)
@@ -83,7 +83,7 @@ func (t *terms) carries(from *terms) bool {
 	if t.algorithm != from.algorithm {
 		return false
 	}
-	if t.algorithm.isBucket() {
+	if t.bucket {
 		return t.p == from.p && t.q == from.q
 	}
 	return t.period == from.period
@@ -109,7 +109,7 @@ func (t *terms) fits(s *settled, n int64) bool {
 	if n > t.max {
 		return false
 	}
-	if t.algorithm.isBucket() {
+	if t.bucket {
 		return t.bucketFits(s, n)
 	}
 	return t.inUse(s)+n <= t.max
@@ -133,7 +133,7 @@ func (t *terms) take(s *settled, n int64) {
 
 // remaining returns the largest cost that fits now.
 func (t *terms) remaining(s *settled) int64 {
-	if t.algorithm.isBucket() {
+	if t.bucket {
 		return t.bucketRemaining(s)
 	}
 	return max(0, t.max-t.inUse(s))

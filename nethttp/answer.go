@@ -56,18 +56,15 @@ func awaitTurn(w http.ResponseWriter, ctx context.Context, delay time.Duration) 
 // and must not take an empty 200 for an answer.
 func abandon(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
-		w.Header()["Cache-Control"] = []string{"no-store"}
+		replaceContent(w.Header())
+		w.Header()["Retry-After"] = []string{"1"}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
 
 // deny answers a request that was not allowed.
 func (a *answerer) deny(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
-	h := w.Header()
-	for _, name := range ofTheContent {
-		delete(h, name)
-	}
-	h["Cache-Control"] = []string{"no-store"} // RFC 6585, section 4
+	replaceContent(w.Header())
 	if a.denied != nil {
 		a.denied(w, r, *o)
 		return
@@ -77,6 +74,15 @@ func (a *answerer) deny(w http.ResponseWriter, r *http.Request, o *core.Outcome)
 	} else {
 		writeProblem(w, r, o)
 	}
+}
+
+// replaceContent prepares h for an answer in place of the handler's, which no
+// cache may keep (RFC 6585, section 4).
+func replaceContent(h http.Header) {
+	for _, name := range ofTheContent {
+		delete(h, name)
+	}
+	h["Cache-Control"] = []string{"no-store"}
 }
 
 // ofTheContent are fields that an outer handler may have set for the content

@@ -41,7 +41,8 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them.
+	// header fields are already set, Cache-Control: no-store among them. It has
+	// to write the status: without, net/http sends 200.
 	// nil: a problem document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
 
@@ -108,8 +109,12 @@ func (l *Limiter) Decide(r *http.Request) core.Outcome {
 }
 
 // Handler returns a handler that lets only allowed requests through to next.
-// All handlers of one limiter count together. It panics if next is nil.
+// All handlers of one limiter count together. It panics if next is nil, or l
+// is nil or was not made by [New].
 func (l *Limiter) Handler(next http.Handler) http.Handler {
+	if l == nil || l.engine == nil {
+		panic("nethttp: Limiter.Handler: the limiter is nil or zero: make one with New")
+	}
 	if next == nil {
 		panic("nethttp: Limiter.Handler: next is nil")
 	}

@@ -391,6 +391,8 @@ func TestAServersOwnDeadlineIsNotAnEmptySuccess(t *testing.T) {
 		defer cancel()
 		w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
 		wantStatus(t, w, http.StatusServiceUnavailable)
+		wantField(t, w, "Retry-After", "1")
+		wantField(t, w, "Cache-Control", "no-store")
 		if next.called != 1 {
 			t.Error("the request went on")
 		}
@@ -536,6 +538,8 @@ func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
 	}
 	for name, f := range map[string]func(){
 		"MustNew": func() { nethttp.MustNew(nethttp.Config{}) },
+		"nil":     func() { (*nethttp.Limiter)(nil).Handler(&hello{}) },
+		"zero":    func() { new(nethttp.Limiter).Handler(&hello{}) },
 		"Handler": func() { nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1)))).Handler(nil) },
 	} {
 		func() {
