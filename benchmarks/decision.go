@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/weir-go/weir/benchmarks/measure"
+	"github.com/weir-go/weir/benchmarks/store"
+	"github.com/weir-go/weir/benchmarks/workload"
+)
+
+// The columns of the group decision. A parallel column runs on as many
+// goroutines as there are processors.
+var decisionHeads = []string{
+	"hot key", "hot parallel", "hot denied",
+	"1M uniform", "uniform parallel", "1M Zipf", "Zipf parallel",
+}
+
+// workDecision is a worker that measures one contestant.
+func workDecision(name string) {
+	c := contestant(name)
+	one, uniform, zipf := workload.One(), workload.Uniform(million), workload.Zipf(million)
+
+	hot, spent := ready(c, store.Ample, 1), ready(c, store.Scarce, 1)
+	many := ready(c, store.Lasting, million)
+	runtime.GC()
+	work(nil, []*measure.Meter{
+		serial(hot, one, true),
+		parallel(hot, one, true),
+		serial(spent, one, false),
+		serial(many, uniform, true),
+		parallel(many, uniform, true),
+		serial(many, zipf, true),
+		parallel(many, zipf, true),
+	})
+	mustHold(many, million) // still: none has run out or been displaced meanwhile
+}
+
+// ready returns a store in which n keys are live, each having taken one unit,
+// and in its steady state.
+func ready(c store.Contestant, q store.Quota, n int) store.Store {
+	room := 0
+	if n > 1 {
+		room = n
+	}
+	s := c.Open(q, room)
+	d := s.Decider()
+	for i := range n {
+		if !d.Allow(workload.NewKey(i)) && c.Kind != store.Harness {
+			fail("%s: the first request of key %d is denied", c.Name, i)
+		}
+	}
+	if settler, ok := s.(store.Settler); ok {
+		settler.Settle()
+	}
+	mustHold(s, n)
+	return s
+}
+
+// mustHold fails if s can count its live keys and they are not n.
+func mustHold(s store.Store, n int) {
+	if counter, ok := s.(store.Counter); ok && counter.Live() != n {
+		fail("%d keys are live instead of %d", counter.Live(), n)
+	}
+}
+
+// fail ends a child whose reading would be of something else than it should.
+func fail(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	os.Exit(1)
+}
+
+func serial(s store.Store, seq *workload.Sequence, allowed bool) *measure.Meter {
+	return measure.NewMeter(decide(s.Decider(), seq, allowed))
+}
+
+func parallel(s store.Store, seq *workload.Sequence, allowed bool) *measure.Meter {
+	loops := make([]measure.Loop, runtime.GOMAXPROCS(0))
+	for i := range loops {
+		loops[i] = decide(s.Decider(), seq, allowed)
+	}
+	return measure.NewParallelMeter(loops, seq.Len()/len(loops))
+}
+
+// decide is the loop that is timed: it decides the keys of seq one after the
+// other.
+func decide(d store.Decider, seq *workload.Sequence, allowed bool) measure.Loop {
+	return func(at, n int) (right int) {
+		at %= seq.Len()
+		for range n {
+			if d.Allow(seq.Key(at)) == allowed {
+				right++
+			}
+			if at++; at == seq.Len() {
+				at = 0
+			}
+		}
+		return right
+	}
+}

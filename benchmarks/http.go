@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/weir-go/weir/benchmarks/measure"
+	"github.com/weir-go/weir/benchmarks/middleware"
+	"github.com/weir-go/weir/benchmarks/store"
+)
+
+// The columns of the group http.
+const (
+	httpAllowed = iota
+	httpDenied
+	httpColumns
+)
+
+// httpAnswers is what the answers of a middleware look like.
+type httpAnswers struct {
+	Fields      int    // of an allowed answer, that the middleware set
+	DeniedType  string // Content-Type of a denial, "" if there are none
+	DeniedBytes int    // of its body
+}
+
+// workHTTP is a worker that measures one middleware.
+func workHTTP(name string) {
+	var c middleware.Contestant
+	for _, each := range middleware.Contestants() {
+		if each.Name == name {
+			c = each
+		}
+	}
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	allowing, denying := c.Wrap(store.Ample, next), c.Wrap(store.Scarce, next)
+
+	var a httpAnswers
+	w := newDiscard()
+	serve(allowing, w, 1, http.StatusNoContent)
+	a.Fields = len(w.header)
+	serve(denying, w, 2, http.StatusTooManyRequests)
+	if w.status == http.StatusTooManyRequests {
+		a.DeniedType, a.DeniedBytes = w.header.Get("Content-Type"), w.written
+	}
+	work(a, []*measure.Meter{
+		httpAllowed: measure.NewMeter(func(_, n int) int { return serve(allowing, w, n, http.StatusNoContent) }),
+		httpDenied:  measure.NewMeter(func(_, n int) int { return serve(denying, w, n, http.StatusTooManyRequests) }),
+	})
+}
+
+// request is what every client sends: it accepts anything, as curl does.
+var request = &http.Request{
+	Method:     http.MethodGet,
+	URL:        &url.URL{Path: "/v1/items"},
+	Proto:      "HTTP/1.1",
+	ProtoMajor: 1,
+	ProtoMinor: 1,
+	Host:       "api.example.com",
+	RemoteAddr: "203.0.113.7:51312",
+	RequestURI: "/v1/items",
+	Header:     http.Header{"Accept": {"*/*"}, "User-Agent": {"curl/8.5.0"}},
+	Body:       http.NoBody,
+}
+
+// serve serves n requests and returns how many were answered with status.
+func serve(h http.Handler, w *discard, n, status int) (right int) {
+	for range n {
+		w.reset()
+		h.ServeHTTP(w, request)
+		if w.status == status {
+			right++
+		}
+	}
+	return right
+}
+
+// discard is a ResponseWriter that keeps no body. Its header map is emptied
+// between requests, not made anew, so a middleware pays for the values that it
+// sets and not for the map.
+type discard struct {
+	header  http.Header
+	status  int
+	written int
+}
+
+func newDiscard() *discard { return &discard{header: make(http.Header)} }
+
+func (w *discard) reset() {
+	clear(w.header)
+	w.status, w.written = 0, 0
+}
+
+func (w *discard) Header() http.Header { return w.header }
+
+func (w *discard) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *discard) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.written += len(b)
+	return len(b), nil
+}
+
+// WriteString saves those who ask for it from copying, as net/http's own does.
+func (w *discard) WriteString(s string) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.written += len(s)
+	return len(s), nil
+}

@@ -1,0 +1,28 @@
+// Package measure times code and reads memory.
+package measure
+
+import "slices"
+
+// Median returns the median of v, which it does not change. It is 0 if v is
+// empty.
+func Median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// Spread returns how far the readings in v lie from their median, in the median,
+// as a share of it.
+func Spread(v []float64) float64 {
+	m := Median(v)
+	if m == 0 {
+		return 0
+	}
+	var away []float64
+	for _, x := range v {
+		away = append(away, max(x-m, m-x)/m)
+	}
+	return Median(away)
+}

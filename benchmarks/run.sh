@@ -1,0 +1,18 @@
+#!/bin/sh
+# Compares weir with its peers and prints Markdown tables on standard output.
+#
+#   run.sh [group] [rounds]
+#
+# group: decision, memory, flood, http, or all (the default)
+# rounds: how often contestants take their turns in decision and http (default 6)
+#
+# PROCS is the number of processors to use (default 2). See README.md.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+trap 'exit 130' INT TERM
+
+(cd "$here" && go build -o "$built/benchmarks" .)
+GOMAXPROCS=${PROCS:-2} "$built/benchmarks" "$@"

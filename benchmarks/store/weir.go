@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+func weir() []Contestant {
+	return []Contestant{
+		{"weir token bucket", Backend, openBackend(tokenBucket)},
+		{"weir leaky bucket", Backend, openBackend(leakyBucket)},
+		{"weir leaky queue", Backend, openBackend(leakyQueue)},
+		{"weir fixed window", Backend, openBackend(fixedWindow)},
+		{"weir sliding window", Backend, openSliding},
+		{"weir Limiter.Decide, token bucket", Limiter, openLimiter},
+	}
+}
+
+func tokenBucket(q Quota) core.Limit { return core.TokenBucket(core.Per(1, q.Refill), q.Burst) }
+func leakyBucket(q Quota) core.Limit { return core.LeakyBucket(core.Per(1, q.Refill), q.Burst) }
+func leakyQueue(q Quota) core.Limit  { return core.LeakyQueue(core.Per(1, q.Refill), q.Burst) }
+
+// fixedWindow has a window that has just begun, so that it does not turn, and
+// empty every counter, during the run.
+func fixedWindow(q Quota) core.Limit {
+	return core.FixedWindow(core.Per(q.Burst, windowTurning(time.Now(), q.Window)))
+}
+
+// windowTurning returns a period, about the given one, such that a window begins
+// at the given instant or less than a second before. Windows begin at whole
+// multiples of their period since the Unix epoch.
+func windowTurning(at time.Time, period time.Duration) time.Duration {
+	since := at.Sub(time.Unix(0, 0))
+	windows := since / period
+	return (since / windows).Truncate(time.Microsecond)
+}
+
+// backend decides through core.Backend: one charge, slices used again and again.
+type backend struct {
+	memory *core.Memory
+	limit  core.Limit
+}
+
+func openBackend(limit func(Quota) core.Limit) func(Quota, int) Store {
+	return func(q Quota, keys int) Store {
+		return &backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit(q)}
+	}
+}
+
+func (s *backend) Decider() Decider {
+	d := &backendDecider{backend: s.memory}
+	d.charge[0] = core.Charge{Scope: "per-client", Limit: s.limit, Cost: 1}
+	return d
+}
+
+func (s *backend) Live() int {
+	n, err := s.memory.Count(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+type backendDecider struct {
+	_        [128]byte // goroutines do not share cache lines by accident
+	backend  core.Backend
+	charge   [1]core.Charge
+	decision [1]core.Decision
+	_        [128]byte
+}
+
+func (d *backendDecider) Allow(key string) bool {
+	d.charge[0].Key = key
+	err := d.backend.Take(context.Background(), d.charge[:], d.decision[:])
+	return err == nil && d.decision[0].Allowed
+}
+
+// sliding is a backend whose window turns soon after its keys are in, if asked
+// for, so that what is timed weighs a previous window, as it has to for any
+// client that comes back. Otherwise its window has just begun.
+type sliding struct {
+	backend
+	turn time.Time
+}
+
+func openSliding(q Quota, keys int) Store {
+	turn := time.Now()
+	if q.Turns {
+		loading := time.Duration(keys) * time.Microsecond
+		turn = turn.Add(loading + 600*time.Millisecond)
+	}
+	limit := core.SlidingWindow(core.Per(q.Burst, windowTurning(turn, q.Window)))
+	return &sliding{backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit}, turn}
+}
+
+func (s *sliding) Settle() { time.Sleep(time.Until(s.turn)) }
+
+// decideLimiter decides through core.Limiter, whose one rule is given its key.
+type decideLimiter struct {
+	backend
+	limiter *core.Limiter[string]
+}
+
+func openLimiter(q Quota, keys int) Store {
+	memory := core.NewMemory(core.MemoryOptions{MaxKeys: keys})
+	limit := tokenBucket(q)
+	return &decideLimiter{backend{memory, limit}, core.MustNew(core.Config[string]{
+		Backend: memory,
+		Rules: []core.Rule[string]{{
+			Name:  "per-client",
+			Limit: limit,
+			Key:   func(client string) (string, error) { return client, nil },
+		}},
+	})}
+}
+
+func (s *decideLimiter) Decider() Decider { return s }
+
+func (s *decideLimiter) Allow(key string) bool {
+	outcome := s.limiter.Decide(context.Background(), key)
+	return outcome.Allowed()
+}
