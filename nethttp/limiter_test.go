@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,10 +28,10 @@ func perClient(limit core.Limit) nethttp.Config {
 }
 
 // hello counts how often it is called.
-type hello struct{ called int }
+type hello struct{ called atomic.Int32 }
 
 func (h *hello) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.called++
+	h.called.Add(1)
 	io.WriteString(w, "hello")
 }
 
@@ -102,8 +103,8 @@ func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
 			len(problem.Violated) != 1 || problem.Violated[0] != "per-client" {
 			t.Errorf("problem %+v", problem)
 		}
-		if next.called != 1 {
-			t.Errorf("the handler was called %d times, want 1", next.called)
+		if next.called.Load() != 1 {
+			t.Errorf("the handler was called %d times, want 1", next.called.Load())
 		}
 		time.Sleep(30 * time.Second) // what Retry-After said
 		wantStatus(t, get(handler), http.StatusOK)
@@ -171,7 +172,7 @@ func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
 	if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") || strings.Contains(body, "violated") || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("body %s", body)
 	}
-	if next.called != 0 {
+	if next.called.Load() != 0 {
 		t.Error("the request went on")
 	}
 
@@ -359,8 +360,8 @@ func TestAClientThatLeavesTheQueueIsNotServedAndItsSlotStaysSpent(t *testing.T) 
 			cancel()
 		}()
 		w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
-		if time.Since(start) != 300*time.Millisecond || next.called != 1 || w.Body.Len() != 0 {
-			t.Errorf("ended after %v, %d served, body %q", time.Since(start), next.called, w.Body)
+		if time.Since(start) != 300*time.Millisecond || next.called.Load() != 1 || w.Body.Len() != 0 {
+			t.Errorf("ended after %v, %d served, body %q", time.Since(start), next.called.Load(), w.Body)
 		}
 		w = get(handler)
 		wantStatus(t, w, 200)
@@ -376,8 +377,8 @@ func TestACallerThatHasLeftIsNotServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
-	if next.called != 0 || len(w.Header()) != 0 || w.Body.Len() != 0 {
-		t.Errorf("served %d times, fields %v, body %q: want nothing", next.called, w.Header(), w.Body)
+	if next.called.Load() != 0 || len(w.Header()) != 0 || w.Body.Len() != 0 {
+		t.Errorf("served %d times, fields %v, body %q: want nothing", next.called.Load(), w.Header(), w.Body)
 	}
 	wantStatus(t, get(handler), 200) // it cost nothing
 }
@@ -393,7 +394,7 @@ func TestAServersOwnDeadlineIsNotAnEmptySuccess(t *testing.T) {
 		wantStatus(t, w, http.StatusServiceUnavailable)
 		wantField(t, w, "Retry-After", "1")
 		wantField(t, w, "Cache-Control", "no-store")
-		if next.called != 1 {
+		if next.called.Load() != 1 {
 			t.Error("the request went on")
 		}
 	})
