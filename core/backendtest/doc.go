@@ -22,6 +22,10 @@
 // definitions to the letter. A random run that disagrees with Exact is cut down
 // to the shortest sequence that still does, and printed.
 //
+// Each case prints on failure what it is there to show, and where that comes
+// from: a section of the design, by number, and the mistake of another limiter
+// that it guards against, if there was one.
+//
 // # What a backend is free to do
 //
 // State that has become fresh may be dropped at once, later or never: the suite

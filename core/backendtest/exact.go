@@ -12,7 +12,8 @@ import (
 // Exact is a [core.Backend] that does what the definitions say and nothing
 // clever: rational numbers, one mutex, no key ever displaced. It is what Run
 // compares other backends with, and serves differential tests and simulations
-// that must not be wrong; it is far too slow to serve requests.
+// that must not be wrong; it is far too slow to serve requests. Its clock must
+// not say an instant before 1970.
 //
 // It is also a [core.Peeker], [core.Resetter] and [core.Counter], and safe for
 // concurrent use.

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestTheSuiteNoticesBrokenBackends hands the suite backends that do what
-// LESSONS tells of, one each, and demands that the cases about it fail.
+// TestTheSuiteNoticesBrokenBackends hands the suite backends with one mistake
+// each, many of them made by other limiters before, and demands that the cases
+// about it fail.
 func TestTheSuiteNoticesBrokenBackends(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
