@@ -39,12 +39,12 @@ func readWorkers(group string, contestants []string, columns, rounds int, met fu
 	}
 	for first := 0; first < rounds; first += roundsPerFleet {
 		progress("%s: setting up", group)
-		fleet, err := startFleet(group, contestants, met)
+		workers, err := startFleet(group, contestants, met)
 		for round := first; err == nil && round < min(first+roundsPerFleet, rounds); round++ {
 			progress("%s: round %d of %d", group, round+1, rounds)
-			err = fleet.readRound(all, round, columns)
+			err = workers.readRound(all, round, columns)
 		}
-		if err = errors.Join(err, fleet.stop()); err != nil {
+		if err = errors.Join(err, workers.stop()); err != nil {
 			return nil, err
 		}
 	}
@@ -55,6 +55,7 @@ func readWorkers(group string, contestants []string, columns, rounds int, met fu
 // fleet is one worker for each contestant, in order.
 type fleet []*worker
 
+// startFleet starts the workers one after the other.
 func startFleet(group string, contestants []string, met func(string, json.RawMessage) error) (fleet, error) {
 	var f fleet
 	for _, name := range contestants {
@@ -63,9 +64,7 @@ func startFleet(group string, contestants []string, met func(string, json.RawMes
 			return f, err
 		}
 		f = append(f, w)
-	}
-	for _, w := range f {
-		var hello json.RawMessage
+		var hello json.RawMessage // it says that it has set itself up
 		if err := w.receive(&hello); err != nil {
 			return f, err
 		}

@@ -59,11 +59,11 @@ type Quota struct {
 
 var (
 	// Ample is not used up by one key in a run.
-	Ample = Quota{Burst: 100_000_000, Refill: 30 * time.Second, Window: time.Hour, Turns: true}
+	Ample = Quota{Burst: 1_000_000_000, Refill: 3 * time.Second, Window: time.Hour, Turns: true}
 
 	// Lasting is not used up by many keys in a run, and each that has taken one
 	// unit is live, not as good as new, for longer than a run takes.
-	Lasting = Quota{Burst: 5_000_000, Refill: 10 * time.Minute, Window: time.Hour, Turns: true}
+	Lasting = Quota{Burst: 10_000_000, Refill: 5 * time.Minute, Window: time.Hour, Turns: true}
 
 	// Scarce is used up by one request.
 	Scarce = Quota{Burst: 1, Refill: time.Hour, Window: time.Hour}

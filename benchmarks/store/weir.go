@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -88,14 +90,19 @@ type sliding struct {
 func openSliding(q Quota, keys int) Store {
 	turn := time.Now()
 	if q.Turns {
-		loading := time.Duration(keys) * time.Microsecond
+		loading := time.Duration(keys) * 2 * time.Microsecond
 		turn = turn.Add(loading + 600*time.Millisecond)
 	}
 	limit := core.SlidingWindow(core.Per(q.Burst, windowTurning(turn, q.Window)))
 	return &sliding{backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit}, turn}
 }
 
-func (s *sliding) Settle() { time.Sleep(time.Until(s.turn)) }
+func (s *sliding) Settle() {
+	if time.Now().After(s.turn) {
+		fmt.Fprintln(os.Stderr, "weir sliding window: the keys went in too slowly, some have no previous window")
+	}
+	time.Sleep(time.Until(s.turn))
+}
 
 // decideLimiter decides through core.Limiter, whose one rule is given its key.
 type decideLimiter struct {
