@@ -40,4 +40,6 @@
 // A deadlock shows as a test that does not end. Concurrent cases can only see
 // the interleavings that happen: run them with -race, and often. The suite has
 // tests of its own that hand it broken backends and demand that it notices.
+//
+// References such as DESIGN 5 are to sections of docs/DESIGN.md.
 package backendtest
