@@ -84,20 +84,26 @@ func (d *backendDecider) Allow(key string) bool {
 // client that comes back. Otherwise its window has just begun.
 type sliding struct {
 	backend
-	turn time.Time
+	turn time.Time // zero if not asked for
 }
 
 func openSliding(q Quota, keys int) Store {
-	turn := time.Now()
+	s := new(sliding)
+	begin := time.Now()
 	if q.Turns {
 		loading := time.Duration(keys) * 2 * time.Microsecond
-		turn = turn.Add(loading + 600*time.Millisecond)
+		begin = begin.Add(loading + 600*time.Millisecond)
+		s.turn = begin
 	}
-	limit := core.SlidingWindow(core.Per(q.Burst, windowTurning(turn, q.Window)))
-	return &sliding{backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit}, turn}
+	s.memory = core.NewMemory(core.MemoryOptions{MaxKeys: keys})
+	s.limit = core.SlidingWindow(core.Per(q.Burst, windowTurning(begin, q.Window)))
+	return s
 }
 
 func (s *sliding) Settle() {
+	if s.turn.IsZero() {
+		return
+	}
 	if time.Now().After(s.turn) {
 		fmt.Fprintln(os.Stderr, "weir sliding window: the keys went in too slowly, some have no previous window")
 	}
