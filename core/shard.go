@@ -22,6 +22,7 @@ type shard struct {
 	classes *classes
 	buckets []placeBucket // at least 2, allocated at the first taking
 	size    uint32        // length of buckets
+	full    bool          // the last search for a place found none
 	floors  []floor
 	nodes   logNodes
 	_       [16]byte // 128 in all: no two locks in one pair of cache lines
@@ -132,7 +133,13 @@ func (sh *shard) claimLocked(hash uint64, now int64) *entry {
 	if e := sh.freePlaceLocked(b, now); e != nil {
 		return e
 	}
-	if e := sh.makeRoomLocked(a, b, now); e != nil {
+	width := searchWidth
+	if sh.full {
+		width = searchWidthFull
+	}
+	e := sh.makeRoomLocked(a, b, now, width)
+	sh.full = e == nil
+	if e != nil {
 		return e
 	}
 	return sh.displaceLocked(a, b, now)
@@ -152,14 +159,17 @@ func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
 
 // searchWidth is how many buckets makeRoomLocked looks at. At the load that
 // MaxKeys stands for, three in ten buckets or more have a free place, so that
-// all of 64 being full has odds below 10⁻⁹; when the store really is full the
-// search costs a microsecond or two.
-const searchWidth = 64
+// all of 64 being full has odds below 10⁻⁹. When a search has just found the
+// shard full, the next ones look at fewer until one succeeds.
+const (
+	searchWidth     = 64
+	searchWidthFull = 8
+)
 
 // makeRoomLocked searches breadth-first from buckets a and b for a chain of
 // moves, each of a key to its other home, that ends at a free place. It carries
 // them out and returns the place freed in a or b.
-func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
+func (sh *shard) makeRoomLocked(a, b uint32, now int64, width int) *entry {
 	type step struct {
 		bucket uint32
 		parent uint8 // index of the step before
@@ -180,7 +190,7 @@ func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
 			}
 		}
 		for place := range bucketPlaces {
-			if n == searchWidth {
+			if n == width {
 				break
 			}
 			other := sh.otherHome(sh.buckets[steps[i].bucket][place].hash, steps[i].bucket)
