@@ -42,7 +42,14 @@ type Limiter[R any] struct {
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
-	lone      *Memory   // the backend, if it is a Memory and there is one rule
+	lone      *lone     // not nil if decideLone will do
+}
+
+// lone is all that the only rule of a limiter needs if its limit and cost are
+// fixed and the backend is a Memory in which nothing can panic.
+type lone struct {
+	memory *Memory
+	class  *class
 }
 
 type compiledRule[R any] struct {
@@ -78,9 +85,11 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit)}, rule})
 	}
 	n := len(l.rules)
-	if n == 1 {
-		if m, ok := l.backend.(*Memory); ok && m.clock.given == nil { // nothing in it can panic
-			l.lone = m
+	if rule := &l.rules[0]; n == 1 && rule.LimitFor == nil && rule.Cost == nil {
+		if m, ok := l.backend.(*Memory); ok && m.clock.given == nil {
+			if k, err := m.classOf(&Charge{Scope: rule.scope, Limit: rule.Limit}); err == nil {
+				l.lone = &lone{m, k}
+			}
 		}
 	}
 	l.scratch.New = func() any {

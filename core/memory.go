@@ -122,50 +122,45 @@ func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 // Take implements [Backend].
 func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {
 	if len(charges) == 1 && len(out) == 1 {
-		return m.takeOne(&charges[0], &out[0], true)
+		ch := &charges[0]
+		k := m.classes.recent[classSlot(ch.Scope, &ch.Limit)].Load()
+		if k != nil && k.limit == ch.Limit && k.scope == ch.Scope && ch.Cost >= 0 && m.takeOne(k, ch.Key, ch.Cost, &out[0]) {
+			return nil
+		}
 	}
 	return m.takeAll(charges, out, true)
 }
 
 // Peek implements [Peeker].
 func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error {
-	if len(charges) == 1 && len(out) == 1 {
-		return m.takeOne(&charges[0], &out[0], false)
-	}
 	return m.takeAll(charges, out, false)
 }
 
-// takeOne decides a single charge and takes it if it fits and taking is set.
-func (m *Memory) takeOne(ch *Charge, d *Decision, taking bool) error {
-	k := m.classes.recent[classSlot(ch.Scope, &ch.Limit)].Load()
-	if k == nil || ch.Cost < 0 || k.limit != ch.Limit || k.scope != ch.Scope {
-		var err error
-		if k, err = m.classOf(ch); err != nil {
-			return err
-		}
-	}
-	hash := m.classes.hash(k.mix, ch.Key)
+// takeOne is takeAll for a single charge, of n ≥ 0 units on a key of class k. It
+// returns false, having decided nothing, if k is retired.
+func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
+	hash := m.classes.hash(k.mix, key)
 	now := m.clock.now()
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	if k.retired.Load() {
 		sh.mu.Unlock()
-		return m.takeOne(ch, d, taking)
+		return false
 	}
 	e := sh.findLocked(hash)
-	if e != nil && e.class == k.id && ch.Cost <= k.max {
+	if e != nil && e.class == k.id && n <= k.max {
 		switch {
 		case k.bucket:
-			sh.chargeBucketLocked(&k.terms, &e.state, ch.Cost, now, taking, d)
-			return nil
+			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
+			return true
 		case k.algorithm != AlgorithmSlidingLog:
-			sh.chargeWindowLocked(&k.terms, &e.state, ch.Cost, now, taking, d)
-			return nil
+			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
+			return true
 		}
 	}
-	sh.chargeLocked(e, hash, k, ch.Cost, now, taking, d)
+	sh.takeLocked(e, hash, k, n, now, d)
 	sh.mu.Unlock()
-	return nil
+	return true
 }
 
 // classOf returns the class of a charge and checks the charge.

@@ -2,19 +2,16 @@ package core
 
 import "time"
 
-// chargeLocked decides a charge of n units on hash under the limit of k, and
-// takes it if it fits and taking is set. e is the entry of hash, nil if it has
-// none.
-func (sh *shard) chargeLocked(e *entry, hash uint64, k *class, n, now int64, taking bool, d *Decision) {
+// takeLocked decides a charge of n units on hash under the limit of k, and takes
+// it if it fits. e is the entry of hash, nil if it has none.
+func (sh *shard) takeLocked(e *entry, hash uint64, k *class, n, now int64, d *Decision) {
 	var s settled
 	sh.settleLocked(&s, e, k, now)
 	allowed := k.fits(&s, n)
-	took := allowed && taking && n > 0
+	took := allowed && n > 0
 	var delay time.Duration
-	if allowed && n > 0 {
-		delay = k.queued(&s, now)
-	}
 	if took {
+		delay = k.queued(&s, now)
 		k.take(&s, n)
 	}
 	k.describe(d, &s, n, allowed, now, &sh.nodes)
@@ -24,11 +21,11 @@ func (sh *shard) chargeLocked(e *entry, hash uint64, k *class, n, now int64, tak
 	}
 }
 
-// chargeBucketLocked is chargeLocked in one pass, for a bucket stored in s under
+// takeFromBucketLocked is takeLocked in one pass, for a bucket stored in s under
 // t's own limit and n ≤ max. It changes s only if units are taken, and unlocks
 // sh before it works out the rest of d. Most decisions are this one: keeping its
 // numbers in registers takes a third off them.
-func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking bool, d *Decision) {
+func (sh *shard) takeFromBucketLocked(t *terms, s *state, n, now int64, d *Decision) {
 	held := max(now, s.at)
 	us, frac := s.a-(held-s.at), int64(s.b)
 	if us < 0 {
@@ -45,10 +42,8 @@ func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking boo
 		if t.algorithm == AlgorithmLeakyQueue && (us > 0 || frac > 0) {
 			d.Delay = wait(held - now + span{us, frac}.ceil())
 		}
-		if taking {
-			us, frac = after.us, after.frac
-			s.at, s.a, s.b = held, us, uint32(frac)
-		}
+		us, frac = after.us, after.frac
+		s.at, s.a, s.b = held, us, uint32(frac)
 	}
 	sh.mu.Unlock()
 
@@ -75,8 +70,8 @@ func (sh *shard) chargeBucketLocked(t *terms, s *state, n, now int64, taking boo
 	}
 }
 
-// chargeWindowLocked is the same for a window.
-func (sh *shard) chargeWindowLocked(t *terms, s *state, n, now int64, taking bool, d *Decision) {
+// takeFromWindowLocked is the same for a window.
+func (sh *shard) takeFromWindowLocked(t *terms, s *state, n, now int64, d *Decision) {
 	w := settled{state: *s, held: max(now, s.at)}
 	t.settleWindow(&w)
 	used := w.a
@@ -84,7 +79,7 @@ func (sh *shard) chargeWindowLocked(t *terms, s *state, n, now int64, taking boo
 		used += t.weight(&w)
 	}
 	allowed := n == 0 || used+n <= t.max
-	if allowed && taking && n > 0 {
+	if allowed && n > 0 {
 		w.a += n
 		used += n
 		*s = w.state
