@@ -72,36 +72,33 @@ func (sh *shard) takeFromBucketLocked(t *terms, s *state, n, now int64, d *Decis
 
 // takeFromWindowLocked is the same for a window.
 func (sh *shard) takeFromWindowLocked(t *terms, s *state, n, now int64, d *Decision) {
-	w := settled{state: *s, held: max(now, s.at)}
-	t.settleWindow(&w)
+	w, held := *s, max(now, s.at)
+	t.turnTo(held, &w)
 	used := w.a
 	if t.algorithm == AlgorithmSlidingWindow {
-		used += t.weight(&w)
+		used += t.weight(held, &w)
 	}
 	allowed := n == 0 || used+n <= t.max
 	if allowed && n > 0 {
 		w.a += n
 		used += n
-		*s = w.state
+		*s = w
 	}
 	sh.mu.Unlock()
 
-	lag := w.held - now
 	d.Allowed = allowed
 	d.Source = SourcePrimary
 	d.Remaining = max(0, t.max-used)
 	d.RetryAfter = 0
-	d.ResetAfter = wait(max(0, t.freshAt(&w.state)-now))
+	d.ResetAfter = wait(max(0, t.freshAt(&w)-now))
 	d.Delay = 0
 	d.At = now
 	switch {
 	case !allowed:
-		d.RetryAfter = wait(lag + t.untilFits(&w, n, nil))
+		d.RetryAfter = wait(held - now + t.windowUntilFits(held, &w, n))
 		d.EffectiveWindow = d.RetryAfter
-	case t.algorithm == AlgorithmFixedWindow:
-		d.EffectiveWindow = wait(lag + w.at + t.period - w.held)
-	case d.Remaining == 0:
-		d.EffectiveWindow = wait(lag + t.untilFits(&w, 1, nil))
+	case t.algorithm == AlgorithmFixedWindow || d.Remaining == 0:
+		d.EffectiveWindow = wait(held - now + t.windowUntilFits(held, &w, 1))
 	default:
 		d.EffectiveWindow = wait(t.spread(d.Remaining))
 	}

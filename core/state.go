@@ -42,7 +42,7 @@ func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	s.former = nil
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		t.settleWindow(s)
+		t.turnTo(s.held, &s.state)
 	case AlgorithmSlidingLog:
 		t.settleLog(s, nodes)
 	default:
@@ -145,7 +145,7 @@ func (t *terms) inUse(s *settled) int64 {
 	case AlgorithmFixedWindow:
 		return s.a
 	case AlgorithmSlidingWindow:
-		return t.weight(s) + s.a
+		return t.weight(s.held, &s.state) + s.a
 	default:
 		return s.log.sum + s.log.taken
 	}
@@ -158,10 +158,8 @@ func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
 		return f.terms.untilFits(&f.settled, f.terms.max-(t.max-n), nodes)
 	}
 	switch t.algorithm {
-	case AlgorithmFixedWindow:
-		return s.at + t.period - s.held
-	case AlgorithmSlidingWindow:
-		return t.slidingUntilFits(s, n)
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		return t.windowUntilFits(s.held, &s.state, n)
 	case AlgorithmSlidingLog:
 		return t.logUntilFits(s, n, nodes)
 	default:

@@ -1,8 +1,9 @@
 package core
 
-// settleWindow moves s to the window that contains s.held.
-func (t *terms) settleWindow(s *settled) {
-	e := s.held - s.at
+// turnTo moves s, a window's state, to the window that contains the instant
+// held.
+func (t *terms) turnTo(held int64, s *state) {
+	e := held - s.at
 	if e < t.period {
 		return
 	}
@@ -12,23 +13,26 @@ func (t *terms) settleWindow(s *settled) {
 		s.b = 0
 	}
 	s.a = 0
-	s.at = s.held - s.held%t.period
+	s.at = held - held%t.period
 }
 
-// weight returns what the units of the window before still count for:
-// ⌊prev·(p−e)/p⌋.
-func (t *terms) weight(s *settled) int64 {
+// weight returns what the units of the window before still count for at the
+// instant held: ⌊prev·(p−e)/p⌋.
+func (t *terms) weight(held int64, s *state) int64 {
 	if s.b == 0 {
 		return 0
 	}
-	return muldiv(t.period-(s.held-s.at), int64(s.b), t.period)
+	return muldiv(t.period-(held-s.at), int64(s.b), t.period)
 }
 
-// slidingUntilFits finds the first instant at which n units fit, in this
-// window if the units of the one before are what is in the way, otherwise in
-// the next, where those of this one fade.
-func (t *terms) slidingUntilFits(s *settled, n int64) int64 {
-	e := s.held - s.at
+// windowUntilFits returns the least wait, from held, until n units fit that do
+// not fit now: in this window if only the units of the one before are in the
+// way, otherwise in the next, where those of this one fade.
+func (t *terms) windowUntilFits(held int64, s *state, n int64) int64 {
+	e := held - s.at
+	if t.algorithm == AlgorithmFixedWindow {
+		return t.period - e
+	}
 	if room := t.max - s.a - n; room >= 0 {
 		return t.fadesTo(int64(s.b), room) - e
 	}
