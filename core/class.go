@@ -113,11 +113,12 @@ func (c *classes) nextIDLocked() (uint16, error) {
 func (c *classes) mix(scope string) uint64 { return maphash.String(c.scopeSeed, scope) }
 
 // hash identifies a key under a scope whose mix is given: 64 bits by secret
-// seeds, so that nobody can choose keys that collide. It is never 0.
+// seeds, so that nobody can choose keys that collide. It is never that of an
+// empty place.
 func (c *classes) hash(mix uint64, key string) uint64 {
 	h := maphash.String(c.keySeed, key) ^ mix
-	if h == 0 {
-		return 1
+	if h <= vacated {
+		return h + vacated + 1
 	}
 	return h
 }

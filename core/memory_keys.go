@@ -54,7 +54,7 @@ func (m *Memory) retireClasses() error {
 		defer sh.mu.Unlock()
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
-				if e := &sh.buckets[b][p]; e.hash == 0 {
+				if e := &sh.buckets[b][p]; e.empty() {
 					continue
 				} else if sh.spentLocked(e, now) {
 					sh.clearLocked(e)

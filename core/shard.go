@@ -5,9 +5,17 @@ import "sync"
 // entry is one place of the table: 32 bytes without pointers, so that the
 // garbage collector never looks at them.
 type entry struct {
-	hash uint64 // of scope and key; 0: the place is empty
+	hash uint64 // of scope and key, or why the place is empty
 	state
 }
+
+// The hashes of empty places.
+const (
+	unused  = 0 // since the table was made
+	vacated = 1
+)
+
+func (e *entry) empty() bool { return e.hash <= vacated }
 
 const bucketPlaces = 4
 
@@ -20,8 +28,7 @@ type placeBucket [bucketPlaces]entry
 type shard struct {
 	mu      sync.Mutex
 	classes *classes
-	buckets []placeBucket // at least 2, allocated at the first taking
-	size    uint32        // length of buckets
+	buckets []placeBucket // at least 2
 	full    bool          // the last search for a place found none
 	floors  []floor
 	nodes   logNodes
@@ -29,31 +36,33 @@ type shard struct {
 }
 
 func (sh *shard) firstHome(hash uint64) uint32 {
-	return uint32(uint64(uint32(hash)) * uint64(sh.size) >> 32)
+	return uint32(uint64(uint32(hash)) * uint64(len(sh.buckets)) >> 32)
 }
 
 // homes returns the two buckets in which a key may live, never the same one.
 func (sh *shard) homes(hash uint64) (uint32, uint32) {
 	a := sh.firstHome(hash)
-	b := uint32(uint64(uint32(hash>>24)) * uint64(sh.size) >> 32)
+	b := uint32(uint64(uint32(hash>>24)) * uint64(len(sh.buckets)) >> 32)
 	if a == b {
-		if b++; b == sh.size {
+		if b++; b == uint32(len(sh.buckets)) {
 			b = 0
 		}
 	}
 	return a, b
 }
 
-// findLocked returns the entry of hash, nil if there is none.
+// findLocked returns the entry of hash, nil if there is none. A key goes to its
+// second home only when its first is full: a place there that was never used
+// ends the search, which spares a store that is filling up half its misses.
 func (sh *shard) findLocked(hash uint64) *entry {
-	if sh.buckets == nil {
-		return nil
-	}
 	bucket := &sh.buckets[sh.firstHome(hash)]
 	for i := range bucket {
 		if bucket[i].hash == hash {
 			return &bucket[i]
 		}
+	}
+	if bucket[bucketPlaces-1].hash == unused {
+		return nil
 	}
 	_, second := sh.homes(hash)
 	bucket = &sh.buckets[second]
@@ -110,12 +119,12 @@ func (sh *shard) releaseLocked(s *state, end uint32) {
 // clearLocked empties a place.
 func (sh *shard) clearLocked(e *entry) {
 	sh.releaseLocked(&e.state, 0)
-	*e = entry{}
+	*e = entry{hash: vacated}
 }
 
 // spentLocked reports whether e holds nothing that counts: a place to use.
 func (sh *shard) spentLocked(e *entry, now int64) bool {
-	return e.hash == 0 || sh.classes.get(e.class).freshAt(&e.state) <= now
+	return e.empty() || sh.classes.get(e.class).freshAt(&e.state) <= now
 }
 
 // claimLocked returns an empty place for a new key: a free one among its eight
@@ -123,9 +132,6 @@ func (sh *shard) spentLocked(e *entry, now int64) bool {
 // there is none the store is full, and the key soonest fresh among the eight
 // is displaced.
 func (sh *shard) claimLocked(hash uint64, now int64) *entry {
-	if sh.buckets == nil {
-		sh.buckets = make([]placeBucket, sh.size)
-	}
 	a, b := sh.homes(hash)
 	if e := sh.freePlaceLocked(a, now); e != nil {
 		return e
@@ -183,7 +189,7 @@ func (sh *shard) makeRoomLocked(a, b uint32, now int64, width int) *entry {
 			if free := sh.freePlaceLocked(steps[i].bucket, now); free != nil {
 				for at := i; at >= 2; at = int(steps[at].parent) {
 					from := &sh.buckets[steps[steps[at].parent].bucket][steps[at].place]
-					*free, *from = *from, entry{}
+					*free, *from = *from, entry{hash: vacated}
 					free = from
 				}
 				return free
