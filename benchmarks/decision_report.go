@@ -56,6 +56,14 @@ func printDecisionRatios(all map[string]readings) {
 	t := table.Table{Heads: append(append([]string{""}, decisionHeads...), "allocs")}
 	t.Add(append([]string{"fastest keyed peer"}, fastest...)...)
 
+	for _, name := range namesOf(store.Harness) {
+		row := []string{name}
+		for column, peer := range fastest {
+			row = append(row, fmt.Sprintf("%.2f", all[name].nanos(column)/all[peer].nanos(column)))
+		}
+		t.Add(append(row, "")...)
+	}
+
 	targets := []string{"*target, core.Backend*"}
 	for _, most := range decisionTargets {
 		targets = append(targets, fmt.Sprintf("*≤ %.2f*", most))

@@ -24,7 +24,7 @@ const (
 	Peer    Kind = iota // what users would pick instead
 	Backend             // weir's memory, through core.Backend
 	Limiter             // weir's core.Limiter in front of it
-	Harness             // nothing at all: what the measuring itself costs
+	Harness             // no limiter: what the measuring itself costs, and the floor
 )
 
 // Store is a contestant set up.
@@ -80,6 +80,7 @@ func Contestants() []Contestant {
 func peers() []Contestant {
 	return []Contestant{
 		{"(empty harness)", Harness, openHarness},
+		{"(floor: clock, hash, lock, place)", Harness, openFloor},
 		{"go-limiter", Peer, openGoLimiter},
 		{"x/time, mutex map", Peer, openMutexMap},
 		{"x/time, sync.Map", Peer, openSyncMap},
