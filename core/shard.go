@@ -35,13 +35,12 @@ type shard struct {
 	_       [16]byte // 128 in all: no two locks in one pair of cache lines
 }
 
-func (sh *shard) firstHome(hash uint64) uint32 {
-	return uint32(uint64(uint32(hash)) * uint64(len(sh.buckets)) >> 32)
-}
+// firstHome returns which of size buckets is the first home of a hash.
+func firstHome(hash, size uint64) uint64 { return uint64(uint32(hash)) * size >> 32 }
 
 // homes returns the two buckets in which a key may live, never the same one.
 func (sh *shard) homes(hash uint64) (uint32, uint32) {
-	a := sh.firstHome(hash)
+	a := uint32(firstHome(hash, uint64(len(sh.buckets))))
 	b := uint32(uint64(uint32(hash>>24)) * uint64(len(sh.buckets)) >> 32)
 	if a == b {
 		if b++; b == uint32(len(sh.buckets)) {
@@ -55,7 +54,7 @@ func (sh *shard) homes(hash uint64) (uint32, uint32) {
 // second home only when its first is full: a place there that was never used
 // ends the search, which spares a store that is filling up half its misses.
 func (sh *shard) findLocked(hash uint64) *entry {
-	bucket := &sh.buckets[sh.firstHome(hash)]
+	bucket := &sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
 	for i := range bucket {
 		if bucket[i].hash == hash {
 			return &bucket[i]
