@@ -28,6 +28,18 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	sh.floors = append(kept, floor{k, raised})
 }
 
+// counted returns the units that a window or log holds, for telling apart states
+// that are fresh at one instant; 0 for buckets, which do not need telling apart.
+func (t *terms) counted(s *state) int64 {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		return s.a + int64(s.b)
+	case AlgorithmSlidingLog:
+		return s.logSum()
+	}
+	return 0
+}
+
 // larger returns a state that, at every instant from now on, has at least as
 // much in use as either of a and b.
 func (t *terms) larger(a, b state) state {

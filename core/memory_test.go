@@ -430,3 +430,44 @@ func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
 	}
 	count(t, m, 0)
 }
+
+// Otherwise the few that have used much would be forgotten first, and their
+// floors would deny everybody else.
+func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
+	const maxKeys = 1 << 14
+	noon := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerHour(10), 10),
+		core.FixedWindow(core.PerDay(10)),
+		core.SlidingWindow(core.PerDay(10)),
+		core.SlidingLog(core.PerDay(10)),
+	} {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return noon }})
+		take := func(key int, cost int64) bool {
+			out := make([]core.Decision, 1)
+			charge := core.Charge{Scope: "flood", Key: fmt.Sprint(key), Limit: limit, Cost: cost}
+			if err := m.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+				t.Fatal(err)
+			}
+			return out[0].Allowed
+		}
+		const spenders = 100
+		for key := range spenders {
+			take(key, 10)
+		}
+		denied := 0
+		for key := spenders; key < 3*maxKeys; key++ {
+			if !take(key, 1) {
+				denied++
+			}
+		}
+		if denied > maxKeys/10 {
+			t.Errorf("%v: %d of %d first requests were denied, want few", limit, denied, 3*maxKeys)
+		}
+		for key := range spenders {
+			if take(key, 1) {
+				t.Errorf("%v: a key that had spent everything was allowed again", limit)
+			}
+		}
+	}
+}

@@ -138,16 +138,7 @@ func (sh *shard) claimLocked(hash uint64, now int64) *entry {
 	if e := sh.freePlaceLocked(b, now); e != nil {
 		return e
 	}
-	width := searchWidth
-	if sh.full {
-		width = searchWidthFull
-	}
-	e := sh.makeRoomLocked(a, b, now, width)
-	sh.full = e == nil
-	if e != nil {
-		return e
-	}
-	return sh.displaceLocked(a, b, now)
+	return sh.makeRoomLocked(a, b, now)
 }
 
 // freePlaceLocked returns an emptied place of a bucket, nil if all are taken.
@@ -171,14 +162,22 @@ const (
 	searchWidthFull = 8
 )
 
-// makeRoomLocked searches breadth-first from buckets a and b for a chain of
-// moves, each of a key to its other home, that ends at a free place. It carries
-// them out and returns the place freed in a or b.
-func (sh *shard) makeRoomLocked(a, b uint32, now int64, width int) *entry {
-	type step struct {
-		bucket uint32
-		parent uint8 // index of the step before
-		place  uint8 // place of the parent's bucket whose key moves here
+// step is a bucket that a search for a place has come to: the other home of the
+// key at a place of the parent step's bucket.
+type step struct {
+	bucket uint32
+	parent uint8
+	place  uint8
+}
+
+// makeRoomLocked empties a place in bucket a or b, which are full, and returns
+// it. It searches breadth-first from there for a chain of moves, each of a key
+// to its other home, that ends at a free place. If it finds none, the key
+// soonest fresh of all it has come by is displaced.
+func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
+	width := searchWidth
+	if sh.full {
+		width = searchWidthFull
 	}
 	var steps [searchWidth]step
 	steps[0], steps[1] = step{bucket: a}, step{bucket: b}
@@ -186,12 +185,8 @@ func (sh *shard) makeRoomLocked(a, b uint32, now int64, width int) *entry {
 	for i := 0; i < n; i++ {
 		if i >= 2 {
 			if free := sh.freePlaceLocked(steps[i].bucket, now); free != nil {
-				for at := i; at >= 2; at = int(steps[at].parent) {
-					from := &sh.buckets[steps[steps[at].parent].bucket][steps[at].place]
-					*free, *from = *from, entry{hash: vacated}
-					free = from
-				}
-				return free
+				sh.full = false
+				return sh.moveLocked(steps[:n], i, free)
 			}
 		}
 		for place := range bucketPlaces {
@@ -209,7 +204,19 @@ func (sh *shard) makeRoomLocked(a, b uint32, now int64, width int) *entry {
 			}
 		}
 	}
-	return nil
+	sh.full = true
+	return sh.displaceLocked(steps[:n], now)
+}
+
+// moveLocked carries out the moves that lead to a free place in the bucket of
+// the i-th step, and returns the place that they leave free in the first two.
+func (sh *shard) moveLocked(steps []step, i int, free *entry) *entry {
+	for ; i >= 2; i = int(steps[i].parent) {
+		from := &sh.buckets[steps[steps[i].parent].bucket][steps[i].place]
+		*free, *from = *from, entry{hash: vacated}
+		free = from
+	}
+	return free
 }
 
 func (sh *shard) otherHome(hash uint64, home uint32) uint32 {
@@ -220,21 +227,28 @@ func (sh *shard) otherHome(hash uint64, home uint32) uint32 {
 	return a
 }
 
-// displaceLocked evicts the key soonest fresh from buckets a and b, remembers
-// its state in the floor of its class, and returns its place.
-func (sh *shard) displaceLocked(a, b uint32, now int64) *entry {
+// displaceLocked evicts, of the keys in the buckets of steps, the one soonest
+// fresh, of several such the one that has used least, and remembers its state in
+// the floor of its class. It returns a place freed in the first two buckets.
+func (sh *shard) displaceLocked(steps []step, now int64) *entry {
 	var victim *entry
-	var soonest int64
-	for _, bucket := range [2]uint32{a, b} {
-		places := &sh.buckets[bucket]
-		for i := range places {
-			e := &places[i]
-			if at := sh.classes.get(e.class).freshAt(&e.state); victim == nil || at < soonest {
-				victim, soonest = e, at
+	var from int
+	var soonest, least int64
+	for i := range steps {
+		places := &sh.buckets[steps[i].bucket]
+		for j := range places {
+			e := &places[j]
+			k := sh.classes.get(e.class)
+			at := k.freshAt(&e.state)
+			if victim != nil && at > soonest {
+				continue
+			}
+			if units := k.counted(&e.state); victim == nil || at < soonest || units < least {
+				victim, from, soonest, least = e, i, at, units
 			}
 		}
 	}
 	sh.raiseFloorLocked(&victim.state, now)
 	sh.clearLocked(victim)
-	return victim
+	return sh.moveLocked(steps, from, victim)
 }
