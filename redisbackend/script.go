@@ -1,0 +1,39 @@
+package redisbackend
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed take.lua
+var takeSource string
+
+//go:embed reset.lua
+var resetSource string
+
+var (
+	takeScript  = newScript(takeSource)
+	resetScript = newScript(resetSource)
+)
+
+// script is a Lua script and the digest by which a server knows it.
+type script struct{ source, digest string }
+
+func newScript(source string) script {
+	digest := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(digest[:])}
+}
+
+// run runs s by its digest. A server that does not know s, because it has been
+// restarted or its scripts have been flushed, is sent the source.
+func (s script) run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
+	reply := client.EvalSha(ctx, s.digest, keys, args...)
+	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+		return client.Eval(ctx, s.source, keys, args...)
+	}
+	return reply
+}

@@ -1,0 +1,84 @@
+package redisbackend_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var prefixes atomic.Int64
+
+func uniquePrefix() string { return fmt.Sprintf("test%d", prefixes.Add(1)) }
+
+// redisServer is a redis-server of a test's own.
+type redisServer struct {
+	addr    string
+	command *exec.Cmd
+}
+
+// startRedis starts a redis-server on a free loopback port and ends it with the
+// test. Without redis-server on the PATH the test is skipped, or fails where
+// WEIR_REQUIRE_REDIS is set.
+func startRedis(t testing.TB, args ...string) *redisServer {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
+			t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
+		}
+		t.Skip("redis-server is not on the PATH: this test needs a real one")
+	}
+	s := &redisServer{addr: freeAddr(t)}
+	s.start(t, path, args...)
+	return s
+}
+
+func (s *redisServer) start(t testing.TB, path string, args ...string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command = exec.Command(path, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning",
+	}, args...)...)
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	deadline := time.Now().Add(time.Minute)
+	for {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("redis-server does not listen on %s: %v", s.addr, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// kill ends the server at once, if it runs.
+func (s *redisServer) kill() {
+	if s.command.ProcessState == nil {
+		s.command.Process.Kill()
+		s.command.Wait()
+	}
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "127.0.0.1:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
