@@ -44,11 +44,11 @@ const (
 // no closing.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
-// the one, among the few whose place it may take, whose state is fresh soonest.
-// What was displaced is remembered in a summary: a key that is not found starts
-// from the largest state displaced in its scope and part of the table. So a
-// flood of new keys may cause some early denial, and never buys anyone a unit
-// too many.
+// the one, of some 32 whose place it may take, whose state is fresh soonest. What
+// was displaced is remembered in a summary: a key that is not found starts from
+// the largest state displaced in its scope and part of the table. So a flood of
+// new keys may have new keys denied early, the more the longer it lasts, and
+// never buys anyone a unit too many.
 //
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {

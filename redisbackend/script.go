@@ -9,15 +9,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed take.lua
-var takeSource string
-
-//go:embed reset.lua
-var resetSource string
+var (
+	//go:embed state.lua
+	stateSource string
+	//go:embed take.lua
+	takeSource string
+	//go:embed giveback.lua
+	giveBackSource string
+	//go:embed reset.lua
+	resetSource string
+)
 
 var (
-	takeScript  = newScript(takeSource)
-	resetScript = newScript(resetSource)
+	takeScript     = newScript(stateSource + takeSource)
+	giveBackScript = newScript(stateSource + giveBackSource)
+	resetScript    = newScript(resetSource)
 )
 
 // script is a Lua script and the digest by which a server knows it.

@@ -1,0 +1,342 @@
+-- What take.lua and giveback.lua share: it is put in front of each. It reads no
+-- KEYS and no ARGV.
+--
+-- A state is a string that starts with its limit:
+--   limit     "1" algorithm " " most " " P " " Q      1 is the version
+--   state     limit " " at " " a " " b                buckets and windows
+--   state     limit " " first " " total ";" takings   logs: eight and sixteen digits
+--   taking    at start                                sixteen digits each
+-- algorithm is one of t(oken bucket) l(eaky bucket) q(ueue) f(ixed window)
+-- s(liding window) (sliding lo)g. A unit comes with every P/Q microseconds, in
+-- lowest terms for buckets; for windows and logs these are period and units.
+--
+--             at                         a                   b
+--   bucket    instant of last taking     time until empty,   its fraction, in Q-ths
+--                                        whole microseconds
+--   window    start of the window        units in it         units in the one before
+--
+-- A log has its takings in order, each with the number of units taken before it.
+-- first is the index of the oldest that counted at the latest taking, total the
+-- number of all units.
+--
+-- Numbers are whole and below 2^53. So is every intermediate result, and
+-- floor(x / y) is then exact.
+
+local floor, min, max, format, match = math.floor, math.min, math.max, string.format, string.match
+
+local now, slack -- set by the script that follows
+
+-- start sets the instant, 0 for the server's own, and the milliseconds that a
+-- state outlives its use.
+local function start(instant, milliseconds)
+  now, slack = tonumber(instant), tonumber(milliseconds)
+  if now == 0 then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+  end
+end
+
+-- muldiv returns the quotient and remainder of a*m/d, a <= d < 2^45, m < 2^30.
+local function muldiv(a, m, d)
+  local product = a * m
+  if product < 9007199254740992 then
+    local q = floor(product / d)
+    return q, product - q * d
+  end
+  local q, r = 0, 0
+  for _, power in ipairs({ 268435456, 2097152, 16384, 128, 1 }) do
+    local x = r * 128 + a * (floor(m / power) % 128)
+    local digit = floor(x / d)
+    q, r = q * 128 + digit, x - digit * d
+  end
+  return q, r
+end
+
+-- drain returns the time, us + frac/Q, in which n units drain, n <= t.most.
+local function drain(t, n)
+  if t.part == 0 then
+    return n * t.whole, 0
+  end
+  local us, frac = muldiv(t.part, n, t.Q)
+  return n * t.whole + us, frac
+end
+
+local function plus(t, us, frac, us2, frac2)
+  us, frac = us + us2, frac + frac2
+  if frac >= t.Q then
+    return us + 1, frac - t.Q
+  end
+  return us, frac
+end
+
+local function minus(t, us, frac, us2, frac2)
+  us, frac = us - us2, frac - frac2
+  if frac < 0 then
+    return us - 1, frac + t.Q
+  end
+  return us, frac
+end
+
+local function ceil(us, frac)
+  if frac > 0 then
+    return us + 1
+  end
+  return us
+end
+
+-- terms returns what a limit comes to.
+local function terms(limit)
+  local algorithm, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)')
+  local t = { limit = limit, algorithm = algorithm, most = tonumber(most), P = tonumber(P), Q = tonumber(Q) }
+  t.whole = floor(t.P / t.Q)
+  t.part = t.P - t.whole * t.Q
+  t.bucket = algorithm == 't' or algorithm == 'l' or algorithm == 'q'
+  if t.bucket then
+    t.full, t.fullFrac = drain(t, t.most)
+  end
+  return t
+end
+
+-- fresh returns the state of a key that has used nothing.
+local function fresh(t, held)
+  local s = { held = held, at = held, a = 0, b = 0, sum = 0, taken = 0 }
+  if t.algorithm == 'f' or t.algorithm == 's' then
+    s.at = held - held % t.P
+  end
+  return s
+end
+
+-- taking returns the instant and start of the i-th taking of a log.
+local function taking(s, i)
+  local text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)
+  return tonumber(string.sub(text, 1, 16)), tonumber(string.sub(text, 17))
+end
+
+-- search returns the first i in [low, high] for which is(i), high if there is
+-- no other.
+local function search(low, high, is)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if is(middle) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- settle brings a stored state forward to now; a clock that stepped back is held.
+local function settle(t, s)
+  s.held = max(now, s.at)
+  if t.bucket then
+    s.a = s.a - (s.held - s.at)
+    if s.a < 0 then
+      s.a, s.b = 0, 0
+    end
+    s.at = s.held
+  elseif t.algorithm == 'g' then
+    if s.held >= s.at + t.P then
+      return fresh(t, s.held)
+    end
+    local at, start = taking(s, s.first)
+    if s.held >= at + t.P then
+      s.first = search(s.first + 1, s.count - 1, function(i)
+        return s.held < taking(s, i) + t.P
+      end)
+      at, start = taking(s, s.first)
+    end
+    s.oldest, s.start, s.sum = at, start, s.total - start
+  else
+    local e = s.held - s.at
+    if e >= t.P then
+      s.b = 0
+      if e < 2 * t.P and t.algorithm == 's' then
+        s.b = s.a
+      end
+      s.a = 0
+      s.at = s.held - s.held % t.P
+    end
+  end
+  return s
+end
+
+local function inUse(t, s)
+  if t.algorithm == 'g' then
+    return s.sum + s.taken
+  elseif t.algorithm == 's' and s.b > 0 then
+    return s.a + muldiv(t.P - (s.held - s.at), s.b, t.P)
+  end
+  return s.a
+end
+
+local function remaining(t, s)
+  if not t.bucket then
+    return max(0, t.most - inUse(t, s))
+  end
+  local us, frac = minus(t, t.full, t.fullFrac, s.a, s.b)
+  if us < 0 then
+    return 0
+  end
+  local periods = floor(us / t.P)
+  if t.Q == 1 then
+    return periods
+  end
+  local q, r = muldiv(us - periods * t.P, t.Q, t.P)
+  return periods * t.Q + q + floor((r + frac) / t.P)
+end
+
+local function fits(t, s, n)
+  if n == 0 then
+    return true
+  elseif n > t.most then
+    return false
+  elseif not t.bucket then
+    return inUse(t, s) + n <= t.most
+  end
+  local us, frac = drain(t, n)
+  us, frac = plus(t, s.a, s.b, us, frac)
+  return us < t.full or us == t.full and frac <= t.fullFrac
+end
+
+-- take adds n units, which fit, to s.
+local function take(t, s, n)
+  s.former = nil
+  if t.bucket then
+    local us, frac = drain(t, n)
+    s.a, s.b = plus(t, s.a, s.b, us, frac)
+    s.at = s.held
+  elseif t.algorithm == 'g' then
+    s.taken = s.taken + n
+    s.at = s.held
+  else
+    s.a = s.a + n
+  end
+end
+
+-- fadesTo returns the first time into a window at which c units of the one
+-- before weigh no more than m: the least x with floor(c(P-x)/P) <= m.
+local function fadesTo(t, c, m)
+  if c <= m then
+    return 0
+  end
+  local whole = floor(t.P / c)
+  local q, r = muldiv(t.P - whole * c, m + 1, c)
+  return t.P - ((m + 1) * whole + ceil(q, r)) + 1
+end
+
+-- untilFits returns the least wait, from s.held, until n units fit that do not
+-- fit now, n <= t.most.
+local function untilFits(t, s, n)
+  local former = s.former
+  if former then
+    return untilFits(former.t, former.s, former.t.most - (t.most - n))
+  elseif t.bucket then
+    local us, frac = drain(t, n)
+    us, frac = plus(t, s.a, s.b, us, frac)
+    return ceil(minus(t, us, frac, t.full, t.fullFrac))
+  elseif t.algorithm == 'f' then
+    return s.at + t.P - s.held
+  elseif t.algorithm == 's' then
+    local e = s.held - s.at
+    if s.a + n <= t.most then
+      return fadesTo(t, s.b, t.most - s.a - n) - e
+    end
+    return t.P - e + fadesTo(t, s.a, t.most - n)
+  end
+  local excess = inUse(t, s) + n - t.most
+  if excess > s.sum then
+    return t.P
+  end
+  local last = search(s.first, s.count - 1, function(i)
+    local _, start = taking(s, i + 1)
+    return start - s.start >= excess
+  end)
+  return taking(s, last) + t.P - s.held
+end
+
+-- untilFresh returns the wait, from now, until s equals a state that used nothing.
+local function untilFresh(t, s)
+  local former = s.former
+  if former then
+    return s.held - now + untilFits(former.t, former.s, former.t.most)
+  end
+  local at = s.at
+  if t.bucket then
+    at = at + ceil(s.a, s.b)
+  elseif t.algorithm == 'g' then
+    if s.sum + s.taken > 0 then
+      at = at + t.P
+    else
+      at = now
+    end
+  elseif s.a > 0 then
+    at = at + (t.algorithm == 's' and 2 or 1) * t.P
+  elseif s.b > 0 then
+    at = at + t.P
+  end
+  return max(0, at - now)
+end
+
+-- describe returns the decision on n units that left s behind.
+local function describe(t, s, n, allowed)
+  local lag, left, reset = s.held - now, remaining(t, s), untilFresh(t, s)
+  if not allowed then
+    local wait = -1
+    if n <= t.most then
+      wait = lag + untilFits(t, s, n)
+    end
+    return { left, wait, reset, wait, 0 }
+  elseif t.algorithm == 'f' then
+    return { left, 0, reset, lag + s.at + t.P - s.held, 0 }
+  elseif left == 0 then
+    return { left, 0, reset, lag + untilFits(t, s, 1), 0 }
+  end
+  return { left, 0, reset, ceil(drain(t, left)), 0 }
+end
+
+-- read returns the limit under which a key's state was written and the state,
+-- nil if there is none, false if it cannot be read.
+local function read(key)
+  local text = redis.call('GETRANGE', key, 0, 127)
+  if text == '' then
+    return nil
+  end
+  local limit, at, a, b = match(text, '^(1[tlqfs] %d+ %d+ %d+) (%d+) (%d+) (%d+)$')
+  if limit then
+    return terms(limit), { at = tonumber(at), a = tonumber(a), b = tonumber(b), sum = 0, taken = 0 }
+  end
+  local first, total, header
+  limit, first, total, header = match(text, '^(1g %d+ %d+ %d+) (%d+) (%d+);()')
+  if not limit then
+    return false
+  end
+  local s = { key = key, first = tonumber(first), total = tonumber(total), header = header - 1, a = 0, b = 0, taken = 0 }
+  s.count = (redis.call('STRLEN', key) - s.header) / 32
+  s.at = taking(s, s.count - 1)
+  return terms(limit), s
+end
+
+-- write stores s as the state of a key under the limit of t.
+local function write(key, t, s)
+  local ttl = format('%.0f', floor((untilFresh(t, s) + 999) / 1000) + slack)
+  if t.algorithm ~= 'g' then
+    redis.call('SET', key, format('%s %.0f %.0f %.0f', t.limit, s.at, s.a, s.b), 'PX', ttl)
+    return
+  end
+  local live = s.sum > 0
+  local total = live and s.total or 0
+  local latest = format('%016.0f%016.0f', s.held, total)
+  local first, dead = live and s.first or 0, live and s.first or 0
+  if live and s.appendable and (dead < 64 or dead * 2 < s.count) then
+    redis.call('SETRANGE', key, 0, format('%s %08.0f %016.0f;', t.limit, first, total + s.taken))
+    redis.call('APPEND', key, latest)
+    redis.call('PEXPIRE', key, ttl)
+    return
+  end
+  local takings = ''
+  if live then
+    takings = redis.call('GETRANGE', key, s.header + 32 * first, -1)
+  end
+  redis.call('SET', key, format('%s %08.0f %016.0f;', t.limit, 0, total + s.taken) .. takings .. latest, 'PX', ttl)
+end
