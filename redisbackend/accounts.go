@@ -11,6 +11,7 @@ import (
 type account struct {
 	charge   *core.Charge // the first of them
 	name     string
+	limit    *encoded
 	enforced int64
 	shadow   int64
 	shadows  bool // it has shadow charges, though they may sum to 0
@@ -26,10 +27,11 @@ func (b *Backend) accountsOf(charges []core.Charge, accounts []account, owners [
 		}
 		at := find(accounts, ch)
 		if at == len(accounts) {
-			if err := ch.Limit.Validate(); err != nil {
+			limit, err := b.limits.encode(ch.Limit)
+			if err != nil {
 				return nil, nil, fmt.Errorf("redisbackend: limit of scope %q: %w", ch.Scope, err)
 			}
-			accounts = append(accounts, account{charge: ch, name: b.name(ch.Scope, ch.Key)})
+			accounts = append(accounts, account{charge: ch, name: b.name(ch.Scope, ch.Key), limit: limit})
 		}
 		a := &accounts[at]
 		if a.charge.Limit != ch.Limit {

@@ -30,6 +30,7 @@ type Backend struct {
 	prefix string
 	now    func() time.Time // nil: the server's clock
 	slack  time.Duration    // that a state outlives its use
+	limits limits
 }
 
 // slack covers what the clock that expires keys, in milliseconds, may be ahead
@@ -106,15 +107,18 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 // arguments returns KEYS and ARGV of take.lua.
 func (b *Backend) arguments(accounts []account, mode string) (keys []string, args []any) {
 	keys = make([]string, 0, len(accounts))
-	args = append(make([]any, 0, 3+3*len(accounts)), b.instant(), mode, b.slack.Milliseconds())
+	args = append(make([]any, 0, 3+6*len(accounts)), b.instant(), mode, b.slack.Milliseconds())
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
-		shadow := ""
+		kind, shadow := a.limit.kind, ""
 		if a.shadows {
 			shadow = strconv.FormatInt(a.shadow, 10)
 		}
-		args = append(args, encode(a.charge.Limit), a.enforced, shadow)
+		if a.shadows || a.enforced == 0 || a.enforced > a.charge.Limit.Burst() {
+			kind = ""
+		}
+		args = append(args, a.limit.text, a.enforced, shadow, kind, a.limit.most, a.limit.p)
 	}
 	return keys, args
 }

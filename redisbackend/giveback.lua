@@ -55,7 +55,7 @@ if t.algorithm == 'g' then
     redis.call('DEL', key)
     return 1
   end
-  local ttl = format('%.0f', floor((max(0, s.at + t.P - now) + 999) / 1000) + slack)
+  local ttl = format('%.0f', floor((max(0, s.at - now + t.P) + 999) / 1000) + slack)
   redis.call('SET', key, format('%s %08.0f %016.0f;', limit, 0, s.total - units) .. table.concat(body), 'PX', ttl)
   return 1
 end
@@ -82,7 +82,7 @@ end
 local window = takenAt - takenAt % t.P
 if s.at == window then
   s.a = max(0, s.a - units)
-elseif t.algorithm == 's' and s.at == window + t.P then
+elseif t.algorithm == 's' and s.at - window == t.P then
   s.b = max(0, s.b - units)
 else
   return 0

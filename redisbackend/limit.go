@@ -1,7 +1,9 @@
 package redisbackend
 
 import (
-	"strconv"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/core"
 )
@@ -18,22 +20,58 @@ var algorithms = [...]byte{
 
 const version = '1'
 
-// encode returns a legal limit as take.lua reads it: version and algorithm, the
-// most units ever held, and P and Q, where a unit comes with every P/Q
-// microseconds, in lowest terms for buckets.
-func encode(l core.Limit) string {
+// encoded is a limit as take.lua reads it, in the form of its arguments.
+type encoded struct {
+	limit core.Limit
+	text  any // version and algorithm, the most units ever held, P and Q
+	kind  any // which arithmetic of plain.lua will do
+	most  any
+	p     any // a unit comes with every p/q microseconds, in lowest terms for buckets
+}
+
+// limits keeps the encoded forms of limits in use.
+type limits [256]atomic.Pointer[encoded]
+
+// encode returns the encoded form of a limit, or what is wrong with it.
+func (c *limits) encode(l core.Limit) (*encoded, error) {
+	slot := &c[slotOf(l)]
+	if e := slot.Load(); e != nil && e.limit == l {
+		return e, nil
+	}
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	e := encode(l)
+	slot.Store(e)
+	return e, nil
+}
+
+func slotOf(l core.Limit) uint8 {
+	h := uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
+	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
+}
+
+func encode(l core.Limit) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
+	kind := ""
 	switch l.Algorithm() {
 	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
 		g := gcd(p, q)
 		p, q = p/g, q/g
+		if q == 1 {
+			kind = "b"
+			if l.Algorithm() == core.AlgorithmLeakyQueue {
+				kind = "q"
+			}
+		}
+	case core.AlgorithmFixedWindow:
+		kind = "f"
+	case core.AlgorithmSlidingWindow:
+		kind = "s"
 	}
-	var room [64]byte
-	text := append(room[:0], version, algorithms[l.Algorithm()], ' ')
-	text = append(strconv.AppendInt(text, l.Burst(), 10), ' ')
-	text = append(strconv.AppendInt(text, p, 10), ' ')
-	return string(strconv.AppendInt(text, q, 10))
+	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)
+	return &encoded{limit: l, text: text, kind: kind, most: l.Burst(), p: p}
 }
 
 func gcd(a, b int64) int64 {

@@ -10,6 +10,8 @@ import (
 )
 
 var (
+	//go:embed plain.lua
+	plainSource string
 	//go:embed state.lua
 	stateSource string
 	//go:embed take.lua
@@ -21,7 +23,7 @@ var (
 )
 
 var (
-	takeScript     = newScript(stateSource + takeSource)
+	takeScript     = newScript(plainSource + stateSource + takeSource)
 	giveBackScript = newScript(stateSource + giveBackSource)
 	resetScript    = newScript(resetSource)
 )

@@ -19,8 +19,9 @@
 -- first is the index of the oldest that counted at the latest taking, total the
 -- number of all units.
 --
--- Numbers are whole and below 2^53. So is every intermediate result, and
--- floor(x / y) is then exact.
+-- Numbers are whole and below 2^53, instants too. So is every intermediate
+-- result, and floor(x / y) is then exact: an instant is subtracted from another
+-- before a time is added.
 
 local floor, min, max, format, match = math.floor, math.min, math.max, string.format, string.match
 
@@ -136,13 +137,13 @@ local function settle(t, s)
     end
     s.at = s.held
   elseif t.algorithm == 'g' then
-    if s.held >= s.at + t.P then
+    if s.held - s.at >= t.P then
       return fresh(t, s.held)
     end
     local at, start = taking(s, s.first)
-    if s.held >= at + t.P then
+    if s.held - at >= t.P then
       s.first = search(s.first + 1, s.count - 1, function(i)
-        return s.held < taking(s, i) + t.P
+        return s.held - taking(s, i) < t.P
       end)
       at, start = taking(s, s.first)
     end
@@ -236,7 +237,7 @@ local function untilFits(t, s, n)
     us, frac = plus(t, s.a, s.b, us, frac)
     return ceil(minus(t, us, frac, t.full, t.fullFrac))
   elseif t.algorithm == 'f' then
-    return s.at + t.P - s.held
+    return s.at - s.held + t.P
   elseif t.algorithm == 's' then
     local e = s.held - s.at
     if s.a + n <= t.most then
@@ -252,7 +253,7 @@ local function untilFits(t, s, n)
     local _, start = taking(s, i + 1)
     return start - s.start >= excess
   end)
-  return taking(s, last) + t.P - s.held
+  return taking(s, last) - s.held + t.P
 end
 
 -- untilFresh returns the wait, from now, until s equals a state that used nothing.
@@ -261,21 +262,17 @@ local function untilFresh(t, s)
   if former then
     return s.held - now + untilFits(former.t, former.s, former.t.most)
   end
-  local at = s.at
+  local wait = s.at - now
   if t.bucket then
-    at = at + ceil(s.a, s.b)
+    wait = wait + ceil(s.a, s.b)
   elseif t.algorithm == 'g' then
-    if s.sum + s.taken > 0 then
-      at = at + t.P
-    else
-      at = now
-    end
+    wait = s.sum + s.taken > 0 and wait + t.P or 0
   elseif s.a > 0 then
-    at = at + (t.algorithm == 's' and 2 or 1) * t.P
+    wait = wait + (t.algorithm == 's' and 2 or 1) * t.P
   elseif s.b > 0 then
-    at = at + t.P
+    wait = wait + t.P
   end
-  return max(0, at - now)
+  return max(0, wait)
 end
 
 -- describe returns the decision on n units that left s behind.
@@ -288,7 +285,7 @@ local function describe(t, s, n, allowed)
     end
     return { left, wait, reset, wait, 0 }
   elseif t.algorithm == 'f' then
-    return { left, 0, reset, lag + s.at + t.P - s.held, 0 }
+    return { left, 0, reset, lag + (s.at - s.held + t.P), 0 }
   elseif left == 0 then
     return { left, 0, reset, lag + untilFits(t, s, 1), 0 }
   end

@@ -5,9 +5,10 @@
 --        2 "take", "peek", or "share": take, and tell what there was before
 --        3 milliseconds that a state outlives its use
 --        and for each key, from 4 on:
---          its limit    as in a state, see below
+--          its limit    as in a state, see state.lua
 --          units of its enforced charges
 --          units of its shadow charges, "" if it has none
+--          which arithmetic of plain.lua will do, "" if none; most; P
 -- reply  the instant, and for each key five numbers for its enforced charges
 --        and, if it has any, five for its shadow charges:
 --          remaining, retry after (0: allowed, -1: never), reset after,
@@ -19,11 +20,11 @@
 --        Times are microseconds.
 
 local mode = ARGV[2]
-start(ARGV[1], ARGV[3])
+start(instant, ARGV[3])
 
 -- account returns the terms of a key's charges and its state under them.
 local function account(i)
-  local t = terms(ARGV[3 * i + 1])
+  local t = terms(ARGV[6 * i - 2])
   local from, s = read(KEYS[i])
   if from == nil then
     return t, fresh(t, now)
@@ -56,7 +57,7 @@ for i = 1, #KEYS do
   if not t then
     return redis.error_reply('WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys')
   end
-  local n, shadow = tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])
+  local n, shadow = tonumber(ARGV[6 * i - 1]), tonumber(ARGV[6 * i])
   accounts[i] = { t = t, s = s, n = n, shadow = shadow }
   allowed = allowed and fits(t, s, n)
 end
