@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +33,10 @@ type Backend struct {
 	now    func() time.Time // nil: the server's clock
 	slack  time.Duration    // that a state outlives its use
 	limits limits
+
+	placement  atomic.Pointer[placement] // nil: one step decides all
+	givingBack chan struct{}             // a place for each give-back under way
+	background sync.WaitGroup            // give-backs
 }
 
 // slack covers what the clock that expires keys, in milliseconds, may be ahead
@@ -52,7 +58,11 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	return &Backend{client: client, prefix: prefix, slack: slack}
+	b := &Backend{client: client, prefix: prefix, slack: slack, givingBack: make(chan struct{}, maxGiveBacks)}
+	if where := placementOf(client); where != nil && options.HashTag == "" {
+		b.placement.Store(&where)
+	}
+	return b
 }
 
 // Take implements [core.Backend]. Its errors are those of the client, wrapped.
@@ -75,8 +85,9 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 
 // The modes of take.lua.
 const (
-	modeTake = "take"
-	modePeek = "peek"
+	modeTake  = "take"
+	modePeek  = "peek"
+	modeShare = "share"
 )
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
@@ -88,20 +99,50 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	if len(charges) == 0 {
 		return nil
 	}
-	var (
-		accountRoom [4]account
-		ownerRoom   [4]int
-	)
+	var accountRoom [4]account
+	var ownerRoom [4]int
 	accounts, owners, err := b.accountsOf(charges, accountRoom[:0], ownerRoom[:0])
 	if err != nil {
 		return err
 	}
-	keys, args := b.arguments(accounts, mode)
-	reply, err := takeScript.run(ctx, b.client, keys, args...).Int64Slice()
+	all, err := b.settle(ctx, accounts, mode)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
-	return answer(reply, accounts, owners, charges, out)
+	for i, owner := range owners {
+		if charges[i].Shadow {
+			out[i] = all[owner].shadow
+		} else {
+			out[i] = all[owner].enforced
+		}
+	}
+	return nil
+}
+
+// settle decides all accounts, in one step if they are kept in one place.
+func (b *Backend) settle(ctx context.Context, accounts []account, mode string) ([]settled, error) {
+	client := b.client
+	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
+		groups, err := groupsOf(accounts, *where)
+		if err != nil {
+			return nil, err
+		}
+		if len(groups) > 1 {
+			return b.takeSpread(ctx, accounts, groups, mode)
+		}
+		client = groups[0].client
+	}
+	keys, args := b.arguments(accounts, mode)
+	reply, err := takeScript.run(ctx, client, keys, args...).Int64Slice()
+	if len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
+		where := bySlot(b.client) // a Cluster behind a client that does not say so
+		b.placement.Store(&where)
+		return b.settle(ctx, accounts, mode)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return read(reply, accounts, mode)
 }
 
 // arguments returns KEYS and ARGV of take.lua.
@@ -130,41 +171,48 @@ func (b *Backend) instant() int64 {
 	return b.now().UnixMicro()
 }
 
-// answer sets out to what take.lua replied.
-func answer(reply []int64, accounts []account, owners []int, charges []core.Charge, out []core.Decision) error {
+// settled is what take.lua says of one account.
+type settled struct {
+	enforced, shadow core.Decision
+
+	// With [modeShare] only:
+	before  core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
+	takenAt int64
+}
+
+// read takes a reply of take.lua apart.
+func read(reply []int64, accounts []account, mode string) ([]settled, error) {
 	want := 1
 	for i := range accounts {
-		want += partLength
+		want += numbers
 		if accounts[i].shadows {
-			want += partLength
+			want += numbers
+		}
+		if mode == modeShare {
+			want += 4
 		}
 	}
 	if len(reply) != want {
-		return fmt.Errorf("redisbackend: the script replied with %d numbers instead of %d", len(reply), want)
+		return nil, fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
 	}
+	all := make([]settled, len(accounts))
 	now, rest := reply[0], reply[1:]
-	for i := range accounts {
-		var part [2]core.Decision
-		part[0], rest = decision(now, rest), rest[partLength:]
+	for i := range all {
+		s := &all[i]
+		s.enforced, rest = decision(now, rest), rest[numbers:]
 		if accounts[i].shadows {
-			part[1], rest = decision(now, rest), rest[partLength:]
+			s.shadow, rest = decision(now, rest), rest[numbers:]
 		}
-		for j, owner := range owners {
-			if owner != i {
-				continue
-			}
-			if charges[j].Shadow {
-				out[j] = part[1]
-			} else {
-				out[j] = part[0]
-			}
+		if mode == modeShare {
+			s.before = core.Decision{Remaining: rest[0], ResetAfter: wait(rest[1]), EffectiveWindow: wait(rest[2])}
+			s.takenAt, rest = rest[3], rest[4:]
 		}
 	}
-	return nil
+	return all, nil
 }
 
-// partLength is how many numbers make a decision.
-const partLength = 5
+// numbers is how many numbers make a decision.
+const numbers = 5
 
 func decision(now int64, part []int64) core.Decision {
 	return core.Decision{

@@ -8,3 +8,9 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 	b.now, b.slack = now, 24*time.Hour
 	return b
 }
+
+// Settle waits until b has given back what it has to.
+func Settle(b *Backend) { b.background.Wait() }
+
+// SlotOf is the hash slot of a name.
+var SlotOf = slotOf

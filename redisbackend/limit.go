@@ -34,19 +34,19 @@ type limits [256]atomic.Pointer[encoded]
 
 // encode returns the encoded form of a limit, or what is wrong with it.
 func (c *limits) encode(l core.Limit) (*encoded, error) {
-	slot := &c[slotOf(l)]
-	if e := slot.Load(); e != nil && e.limit == l {
+	place := &c[placeOf(l)]
+	if e := place.Load(); e != nil && e.limit == l {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
 	e := encode(l)
-	slot.Store(e)
+	place.Store(e)
 	return e, nil
 }
 
-func slotOf(l core.Limit) uint8 {
+func placeOf(l core.Limit) uint8 {
 	h := uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }

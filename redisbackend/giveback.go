@@ -1,0 +1,67 @@
+package redisbackend
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// giveBackBudget is how long a give-back may take. It runs after the answer,
+	// whose own deadline is near.
+	giveBackBudget = time.Second
+
+	// maxGiveBacks is how many requests may have give-backs under way. What is
+	// not given back stays taken: early denials, until it has drained.
+	maxGiveBacks = 64
+)
+
+// giveBack is what one taking is given back by.
+type giveBack struct {
+	client redis.Scripter
+	key    string
+	args   []any
+}
+
+// giveBackAll gives back, after the answer, what the groups that allowed took.
+func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled) {
+	var pending []giveBack
+	for i := range groups {
+		g := &groups[i]
+		if !g.allowed(all) {
+			continue
+		}
+		for j, at := range g.accounts {
+			a, s := &g.taken[j], &all[at]
+			units, left := a.enforced, s.enforced.ResetAfter
+			if a.shadows && s.shadow.Allowed {
+				units, left = sum(units, a.shadow), s.shadow.ResetAfter
+			}
+			if units == 0 {
+				continue
+			}
+			left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
+			pending = append(pending, giveBack{g.client, a.name, []any{
+				b.instant(), b.slack.Milliseconds(), a.limit.text, units, s.takenAt, left.Microseconds(),
+			}})
+		}
+	}
+	if len(pending) == 0 {
+		return
+	}
+	select {
+	case b.givingBack <- struct{}{}:
+	default:
+		return
+	}
+	b.background.Go(func() {
+		defer func() { <-b.givingBack }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBudget)
+		defer cancel()
+		for _, p := range pending {
+			// A failure leaves the units taken, and there is nobody left to tell.
+			_ = giveBackScript.run(ctx, p.client, []string{p.key}, p.args...).Err()
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package redisbackend
+
+import "strings"
+
+const slots = 16384
+
+// slotOf returns the hash slot of a name: its CRC-16, or that of its hash tag, as
+// of the Redis Cluster specification, "Key distribution model".
+func slotOf(name string) uint16 {
+	if _, rest, ok := strings.Cut(name, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			name = tag
+		}
+	}
+	var crc uint16
+	for i := range len(name) {
+		crc ^= uint16(name[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021 // XMODEM
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % slots
+}

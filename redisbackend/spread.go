@@ -1,0 +1,152 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+)
+
+// Where keys are spread over several servers, no script can decide all of them.
+// The accounts of a request are then grouped by where they are kept, each group
+// is taken in one step, all at the same time, and what was taken is given back
+// if any group denies. That may deny another request too early for an instant;
+// it never admits one too many.
+
+// group is the accounts that one step can decide.
+type group struct {
+	place    any // what their names have in common
+	client   redis.Scripter
+	accounts []int
+	taken    []account // a copy of the accounts
+	reply    []int64
+	err      error
+}
+
+// placement says where a name is kept: a comparable value, and the client to ask.
+type placement func(name string) (place any, client redis.Scripter, err error)
+
+// placementOf returns how client spreads names, nil if one step decides all.
+func placementOf(client redis.Scripter) placement {
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		return bySlot(client)
+	case *redis.Ring:
+		return func(name string) (any, redis.Scripter, error) {
+			shard, err := client.GetShardClientForKey(name)
+			return shard, shard, err
+		}
+	}
+	return nil
+}
+
+func bySlot(client redis.Scripter) placement {
+	return func(name string) (any, redis.Scripter, error) { return slotOf(name), client, nil }
+}
+
+// groupsOf groups accounts by where they are kept.
+func groupsOf(accounts []account, where placement) ([]group, error) {
+	var groups []group
+	for i := range accounts {
+		place, client, err := where(accounts[i].name)
+		if err != nil {
+			return nil, err
+		}
+		at := 0
+		for at < len(groups) && groups[at].place != place {
+			at++
+		}
+		if at == len(groups) {
+			groups = append(groups, group{place: place, client: client})
+		}
+		g := &groups[at]
+		g.accounts = append(g.accounts, i)
+		g.taken = append(g.taken, accounts[i])
+	}
+	return groups, nil
+}
+
+// takeSpread decides accounts that are kept in several places and returns their
+// decisions.
+func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode string) ([]settled, error) {
+	ask := mode
+	if mode == modeTake {
+		ask = modeShare
+	}
+	var others sync.WaitGroup
+	for i := range groups[1:] {
+		g := &groups[1+i]
+		others.Go(func() { g.ask(ctx, b, ask) })
+	}
+	groups[0].ask(ctx, b, ask)
+	others.Wait()
+
+	all := make([]settled, len(accounts))
+	allowed := true
+	var errs []error
+	for i := range groups {
+		g := &groups[i]
+		if g.err != nil {
+			errs = append(errs, g.err)
+			continue
+		}
+		decisions, err := read(g.reply, g.taken, ask)
+		if err != nil {
+			errs, g.err = append(errs, err), err
+			continue
+		}
+		for j, at := range g.accounts {
+			all[at] = decisions[j]
+			allowed = allowed && decisions[j].enforced.Allowed
+		}
+	}
+	err := errors.Join(errs...)
+	if mode == modeTake && (err != nil || !allowed) {
+		b.giveBackAll(ctx, groups, all)
+	}
+	if err == nil && !allowed {
+		for i := range all {
+			all[i].untake(&accounts[i], mode)
+		}
+	}
+	return all, err
+}
+
+func (g *group) ask(ctx context.Context, b *Backend, mode string) {
+	keys, args := b.arguments(g.taken, mode)
+	g.reply, g.err = takeScript.run(ctx, g.client, keys, args...).Int64Slice()
+}
+
+// allowed reports whether a group took what its accounts charge.
+func (g *group) allowed(all []settled) bool {
+	if g.err != nil {
+		return false
+	}
+	for _, at := range g.accounts {
+		if !all[at].enforced.Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// untake makes the decisions of an account those of a request that was denied
+// elsewhere: what fits is allowed, and nothing was taken.
+func (s *settled) untake(a *account, mode string) {
+	if mode == modePeek {
+		s.enforced.Delay, s.shadow.Delay = 0, 0
+		return
+	}
+	fits := a.shadow <= s.before.Remaining // without the enforced units, which are given back
+	if a.shadows && fits && !s.shadow.Allowed {
+		s.shadow.Allowed, s.shadow.RetryAfter = true, 0
+	}
+	for _, d := range []*core.Decision{&s.enforced, &s.shadow} {
+		d.Remaining, d.ResetAfter, d.Delay = s.before.Remaining, s.before.ResetAfter, 0
+		if d.Allowed {
+			d.EffectiveWindow = s.before.EffectiveWindow
+		}
+	}
+}
