@@ -14,3 +14,9 @@ func Settle(b *Backend) { b.background.Wait() }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slotOf
+
+// Name is the name of a state in Redis.
+func Name(b *Backend, scope, key string) string { return b.name(scope, key) }
+
+// Judge is what Check makes of a server's INFO.
+var Judge = judge

@@ -18,6 +18,8 @@ var (
 	takeSource string
 	//go:embed giveback.lua
 	giveBackSource string
+	//go:embed check.lua
+	checkSource string
 	//go:embed reset.lua
 	resetSource string
 )
@@ -25,6 +27,7 @@ var (
 var (
 	takeScript     = newScript(plainSource + stateSource + takeSource)
 	giveBackScript = newScript(stateSource + giveBackSource)
+	checkScript    = newScript(checkSource)
 	resetScript    = newScript(resetSource)
 )
 

@@ -1,0 +1,338 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+func charge(scope, key string, limit core.Limit, cost int64) core.Charge {
+	return core.Charge{Scope: scope, Key: key, Limit: limit, Cost: cost}
+}
+
+func take(t testing.TB, b core.Backend, charges ...core.Charge) []core.Decision {
+	t.Helper()
+	out := make([]core.Decision, len(charges))
+	if err := b.Take(context.Background(), charges, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var everyAlgorithm = []core.Limit{
+	core.TokenBucket(core.PerMinute(100), 10),
+	core.TokenBucket(core.PerSecond(7), 10),
+	core.LeakyBucket(core.PerMinute(100), 10),
+	core.LeakyQueue(core.PerMinute(100), 10),
+	core.FixedWindow(core.PerMinute(10)),
+	core.SlidingWindow(core.PerMinute(10)),
+	core.SlidingLog(core.PerMinute(10)),
+}
+
+// Every decision is replayed in memory at the instant that Redis decided it.
+func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
+	const decisions, goroutines = 100_000, 16
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	var denied atomic.Int64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			var now atomic.Int64
+			memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+			remote := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
+			random := rand.New(rand.NewPCG(uint64(g), 7))
+			for done := 0; done < decisions/goroutines && !t.Failed(); {
+				charges := randomCharges(random)
+				got, want := make([]core.Decision, len(charges)), make([]core.Decision, len(charges))
+				if err := remote.Take(t.Context(), charges, got); err != nil {
+					t.Error(err)
+					return
+				}
+				now.Store(got[0].At)
+				if err := memory.Take(t.Context(), charges, want); err != nil {
+					t.Error(err)
+					return
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%v:\nmemory (-), Redis (+):\n%s", charges, diff)
+				}
+				done += len(charges)
+				if !got[0].Allowed {
+					denied.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if denied.Load() < decisions/50 {
+		t.Errorf("only %d of %d decisions were denials: the test shows little", denied.Load(), decisions)
+	}
+}
+
+// randomCharges charges up to three keys by limits that let them live for
+// milliseconds to seconds.
+func randomCharges(random *rand.Rand) []core.Charge {
+	limits := []core.Limit{
+		core.TokenBucket(core.Per(1+random.Int64N(3), 2*time.Millisecond), 5),
+		core.TokenBucket(core.PerSecond(700), 9),
+		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4),
+		core.LeakyQueue(core.PerSecond(300), 6),
+		core.FixedWindow(core.Per(5, 10*time.Millisecond)),
+		core.SlidingWindow(core.Per(4+random.Int64N(2), 25*time.Millisecond)),
+		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
+	}
+	var charges []core.Charge
+	for _, i := range random.Perm(len(limits))[:1+random.IntN(3)] {
+		c := charge(fmt.Sprint("scope", i), fmt.Sprint("key", random.IntN(3)), limits[i], random.Int64N(4))
+		c.Shadow = random.IntN(8) == 0
+		charges = append(charges, c)
+	}
+	return charges
+}
+
+func TestADecisionIsOneCommand(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	var commands counter
+	client.AddHook(&commands)
+	b := redisbackend.New(client, redisbackend.Options{})
+	var charges []core.Charge
+	for i, limit := range everyAlgorithm {
+		charges = append(charges, charge(fmt.Sprint("scope", i), "client", limit, 1))
+	}
+	take(t, b, charges...) // the server learns the script
+	commands.n.Store(0)
+	take(t, b, charges[0])
+	take(t, b, charges...)
+	if got := commands.n.Load(); got != 2 {
+		t.Errorf("two decisions sent %d commands, want 2", got)
+	}
+}
+
+// counter is a hook that counts commands.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	limit := core.FixedWindow(core.PerDay(5))
+	for i := range 5 {
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if d := take(t, b, charge("s", "k", limit, 1))[0]; !d.Allowed || d.Remaining != int64(4-i) {
+			t.Errorf("request %d: %+v", i+1, d)
+		}
+	}
+	if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Reset(t.Context(), "s", "k"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	for _, limit := range everyAlgorithm {
+		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		name := redisbackend.Name(b, "s", "k")
+		for range 2 {
+			d := take(t, b, charge("s", "k", limit, 3))[0]
+			ttl, err := client.PTTL(t.Context(), name).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			elapsed := time.Since(time.UnixMicro(d.At)) // the server runs on this machine's clock
+			if ttl < d.ResetAfter-elapsed || ttl > d.ResetAfter+time.Second+2*time.Millisecond {
+				t.Errorf("%v: expires in %v, fresh in %v", limit, ttl, d.ResetAfter)
+			}
+			if err := client.Persist(t.Context(), name).Err(); err != nil { // the next taking heals that
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestNamesNeverCollide(t *testing.T) {
+	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	long := strings.Repeat("k", 129)
+	names := make(map[string]string)
+	for _, pair := range [][2]string{
+		{"a:b", "c"}, {"a", "b:c"}, {"", "1:a:b"}, {"a", ""}, {"", "a"}, {"", ""}, {"1:a", ":b"}, {"1", "a::b"},
+		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"},
+	} {
+		name := redisbackend.Name(b, pair[0], pair[1])
+		if other, ok := names[name]; ok {
+			t.Errorf("%q and %q are both %q", pair, other, name)
+		}
+		names[name] = fmt.Sprint(pair)
+		if len(name) > 256 {
+			t.Errorf("the name of %.20q is %d bytes long", pair, len(name))
+		}
+	}
+}
+
+func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
+	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: "app", HashTag: "limits"}), now)
+	for i, want := range []string{
+		"1t 10 600000 1 1767268800500000 1800000 0",
+		"1t 10 1000000 7 1767268800500000 428571 3",
+		"1l 10 600000 1 1767268800500000 1800000 0",
+		"1q 10 600000 1 1767268800500000 1800000 0",
+		"1f 10 60000000 10 1767268800000000 3 0",
+		"1s 10 60000000 10 1767268800000000 3 0",
+		"1g 10 60000000 10 00000000 0000000000000003;17672688005000000000000000000000",
+	} {
+		take(t, b, charge("rule", fmt.Sprint("key", i), everyAlgorithm[i], 3))
+		got, err := client.Get(t.Context(), fmt.Sprintf("app:{limits}:4:rule:key%d", i)).Result()
+		if err != nil || got != want {
+			t.Errorf("%v: got %q, %v, want %q", everyAlgorithm[i], got, err, want)
+		}
+	}
+}
+
+func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	name := redisbackend.Name(b, "s", "secret key")
+	for _, limit := range everyAlgorithm {
+		for _, state := range []string{"2t 10 600000 1 1767268800500000 1800000 0", "nonsense", "1t 10"} {
+			if err := client.Set(t.Context(), name, state, time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+			err := b.Take(t.Context(), []core.Charge{charge("s", "secret key", limit, 1)}, make([]core.Decision, 1))
+			if err == nil || !strings.Contains(err.Error(), "version") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v on %q: got %v, want an error about the version, without the key", limit, state, err)
+			}
+			if got := client.Get(t.Context(), name).Val(); got != state {
+				t.Errorf("%v: %q became %q", limit, state, got)
+			}
+		}
+	}
+}
+
+func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	now := time.UnixMicro(1_767_268_800_000_000)
+	clock := func() time.Time { return now }
+	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
+	memory := core.NewMemory(core.MemoryOptions{Clock: clock})
+	limit := core.SlidingLog(core.Per(1000, time.Second))
+	for i := range 5000 {
+		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)
+		c := charge("s", "k", limit, int64(1+i%2))
+		if diff := cmp.Diff(take(t, memory, c), take(t, b, c)); diff != "" {
+			t.Fatalf("taking %d: memory (-), Redis (+):\n%s", i, diff)
+		}
+	}
+	if length := client.StrLen(t.Context(), redisbackend.Name(b, "s", "k")).Val(); length > 2*1000*32+200 {
+		t.Errorf("the log takes %d bytes", length)
+	}
+}
+
+func TestAClosedPortIsAnError(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: freeAddr(t), MaxRetries: -1})
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{})
+	err := b.Take(t.Context(), []core.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]core.Decision, 1))
+	var refused *net.OpError
+	if !errors.As(err, &refused) || strings.Contains(err.Error(), "203.0.113.7") {
+		t.Errorf("got %v, want the client's error, without the key", err)
+	}
+	if err := b.Check(t.Context()); !errors.As(err, &refused) {
+		t.Errorf("Check: got %v", err)
+	}
+}
+
+func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	if err := b.Check(t.Context()); err != nil {
+		t.Errorf("a server as it should be: %v", err)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Check(t.Context()); !errors.Is(err, redisbackend.ErrEvicts) {
+		t.Errorf("a server that evicts: got %v, want ErrEvicts", err)
+	}
+	replica := startRedis(t, "--replicaof", "127.0.0.1", "1")
+	if err := redisbackend.New(newClient(t, replica.addr), redisbackend.Options{}).Check(t.Context()); err == nil {
+		t.Error("a replica that takes no writes: no error")
+	}
+}
+
+func TestWhatServersSayOfThemselvesIsJudged(t *testing.T) {
+	const good = "maxmemory_policy:noeviction\r\n"
+	for _, c := range []struct {
+		server, memory string
+		ok             bool
+	}{
+		{"# Server\r\nredis_version:6.2.0\r\n", good, true},
+		{"redis_version:7.4.1\r\n", good, true},
+		{"redis_version:10.0.0\r\n", good, true},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n", good, true},
+		{"redis_version:6.0.16\r\n", good, false},
+		{"redis_version:5.0.3\r\n", good, false},
+		{"", good, false},
+		{"redis_version:7.0.0\r\n", "maxmemory_policy:volatile-ttl\r\n", false},
+	} {
+		if err := redisbackend.Judge(c.server, c.memory); (err == nil) != c.ok {
+			t.Errorf("%q %q: got %v", c.server, c.memory, err)
+		}
+	}
+}
+
+func TestInvalidChargesAreErrorsThatSendNothing(t *testing.T) {
+	b := redisbackend.New(newClient(t, freeAddr(t)), redisbackend.Options{})
+	limit, other := everyAlgorithm[0], everyAlgorithm[4]
+	for what, charges := range map[string][]core.Charge{
+		"negative":     {charge("s", "secret", limit, -1)},
+		"not set":      {charge("s", "secret", core.Limit{}, 1)},
+		"equal limits": {charge("s", "secret", limit, 1), charge("s", "secret", other, 1)},
+	} {
+		err := b.Take(t.Context(), charges, make([]core.Decision, len(charges)))
+		if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want an error with %q and without the key", err, what)
+		}
+	}
+	if err := b.Take(t.Context(), []core.Charge{charge("s", "k", limit, 1)}, nil); err == nil {
+		t.Error("slices of different lengths: no error")
+	}
+	if err := b.Take(t.Context(), nil, nil); err != nil {
+		t.Errorf("nothing to decide: %v", err)
+	}
+}
