@@ -26,10 +26,11 @@ func groups() []group {
 		{"memory", reportMemory, childMemory},
 		{"flood", reportFlood, childFlood},
 		{"http", reportHTTP, workHTTP},
+		{"redis", reportRedis, nil},
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http] [rounds]"
+const usage = "usage: benchmarks [all|decision|memory|flood|http|redis] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")
@@ -92,7 +93,7 @@ func printMachine() {
 	}
 	var versions []string
 	for _, dep := range info.Deps {
-		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "labstack/echo", "gin-rate-limit", "x/time"} {
+		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis"} {
 			if strings.Contains(dep.Path, peer) {
 				versions = append(versions, dep.Path+" "+dep.Version)
 			}

@@ -57,6 +57,14 @@ func find(accounts []account, ch *core.Charge) int {
 	return len(accounts)
 }
 
+// units returns what a charges in the form of take.lua.
+func (a *account) units() any {
+	if !a.shadows {
+		return a.enforced
+	}
+	return fmt.Sprint(a.enforced, " ", a.shadow)
+}
+
 // sum returns a + b, or a number above every limit.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,18 +147,15 @@ func (b *Backend) settle(ctx context.Context, accounts []account, mode string) (
 // arguments returns KEYS and ARGV of take.lua.
 func (b *Backend) arguments(accounts []account, mode string) (keys []string, args []any) {
 	keys = make([]string, 0, len(accounts))
-	args = append(make([]any, 0, 3+6*len(accounts)), b.instant(), mode, b.slack.Milliseconds())
+	args = append(make([]any, 0, 3+5*len(accounts)), b.instant(), mode, b.slack.Milliseconds())
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
-		kind, shadow := a.limit.kind, ""
-		if a.shadows {
-			shadow = strconv.FormatInt(a.shadow, 10)
-		}
+		kind := a.limit.kind
 		if a.shadows || a.enforced == 0 || a.enforced > a.charge.Limit.Burst() {
 			kind = ""
 		}
-		args = append(args, a.limit.text, a.enforced, shadow, kind, a.limit.most, a.limit.p)
+		args = append(args, a.limit.text, a.units(), kind, a.limit.most, a.limit.p)
 	}
 	return keys, args
 }

@@ -8,7 +8,7 @@
 -- for buckets with Q = 1 ("b", queues "q") and for windows ("f" fixed, "s"
 -- sliding).
 
-local instant = tonumber(ARGV[1])
+local instant = ARGV[1] + 0
 if instant == 0 then
   local time = redis.call('TIME')
   instant = time[1] * 1000000 + time[2]
@@ -16,78 +16,88 @@ end
 
 if ARGV[2] == 'take' then
   local call, floor, find, match, format = redis.call, math.floor, string.find, string.match, string.format
-  local states, ttls, reply, plain = {}, {}, { instant }, true
-  for i = 1, #KEYS do
-    local arg = 6 * i - 2
-    local limit, n, kind, most, P = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 3], tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5])
+
+  -- plain returns what key i comes to: its state, the milliseconds that it is
+  -- to live, and four of the numbers of a decision; nothing if it is not plain.
+  local function plain(i)
+    local arg = 5 * i - 1
+    local limit, kind = ARGV[arg], ARGV[arg + 2]
     if kind == '' then
-      plain = false
-      break
+      return
     end
+    local n, most, P = ARGV[arg + 1] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4] + 0
     local at, a, b = 0, 0, 0
     local state = call('GET', KEYS[i])
     if state then
-      at = nil
-      if find(state, limit, 1, true) == 1 then
-        at, a, b = match(state, '^ (%d+) (%d+) (%d+)$', #limit + 1)
+      if find(state, limit, 1, true) ~= 1 then
+        return
       end
+      at, a, b = match(state, '^ (%d+) (%d+) (%d+)$', #limit + 1)
       if not at then
-        plain = false
-        break
+        return
       end
-      at, a, b = tonumber(at), tonumber(a), tonumber(b)
+      at, a, b = at + 0, a + 0, b + 0
       if at > instant then
-        plain = false
-        break
+        return
       end
     end
-    local left, reset, window, delay
     if kind == 'b' or kind == 'q' then
       a = a - (instant - at)
       if a < 0 then
         a = 0
       end
-      delay = kind == 'q' and a or 0
-      a = a + n * P
-      local room = most * P - a
+      local full = a + n * P
+      local room = most * P - full
       if room < 0 then
-        plain = false
-        break
+        return
       end
-      left, reset = floor(room / P), a
-      window = left > 0 and left * P or P - room
-      states[i] = format('%s %.0f %.0f 0', limit, instant, a)
-    else
-      local begin = instant - instant % P
-      if at ~= begin then
-        b = (kind == 's' and at == begin - P) and a or 0
-        a = 0
-      end
-      local rest = begin - instant + P
-      local weight = rest * b
-      left = most - floor(weight / P) - a - n
-      local spread = left * P
-      if weight >= 9007199254740992 or spread >= 9007199254740992 or left < 0 or left == 0 and kind == 's' then
-        plain = false
-        break
-      end
-      if kind == 'f' then
-        reset, window = rest, rest
-      else
-        reset, window = rest + P, floor((spread + most - 1) / most)
-      end
-      delay = 0
-      states[i] = format('%s %.0f %.0f %.0f', limit, begin, a + n, b)
+      local left = floor(room / P)
+      return format('%s %.0f %.0f 0', limit, instant, full), floor((full + 999) / 1000) + ARGV[3],
+        left, full, left > 0 and left * P or P - room, kind == 'q' and a or 0
     end
-    ttls[i] = floor((reset + 999) / 1000) + ARGV[3]
-    local r = 5 * i - 3
-    reply[r], reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = left, 0, reset, window, delay
+    local begin = instant - instant % P
+    if at ~= begin then
+      b = (kind == 's' and begin - at == P) and a or 0
+      a = 0
+    end
+    a = a + n
+    local rest = begin - instant + P
+    local weight = rest * b
+    local left = most - floor(weight / P) - a
+    local spread = left * P
+    if left < 0 or left == 0 and kind == 's' or weight >= 9007199254740992 or spread >= 9007199254740992 then
+      return
+    end
+    state = format('%s %.0f %.0f %.0f', limit, begin, a, b)
+    if kind == 'f' then
+      return state, floor((rest + 999) / 1000) + ARGV[3], left, rest, rest, 0
+    end
+    rest = rest + P
+    return state, floor((rest + 999) / 1000) + ARGV[3], left, rest, floor((spread + most - 1) / most), 0
   end
-  if plain then
-    for i = 1, #KEYS do
-      call('SET', KEYS[i], states[i], 'PX', ttls[i])
+
+  local state, ttl, left, reset, window, delay = plain(1)
+  if state then
+    local reply, states, ttls = { instant, left, 0, reset, window, delay }, nil, nil
+    if #KEYS > 1 then
+      states, ttls = {}, {}
+      for i = 2, #KEYS do
+        local r = 5 * i - 3
+        states[i], ttls[i], reply[r], reply[r + 2], reply[r + 3], reply[r + 4] = plain(i)
+        if not states[i] then
+          reply = nil
+          break
+        end
+        reply[r + 1] = 0
+      end
     end
-    return reply
+    if reply then
+      call('SET', KEYS[1], state, 'PX', ttl)
+      for i = 2, #KEYS do
+        call('SET', KEYS[i], states[i], 'PX', ttls[i])
+      end
+      return reply
+    end
   end
 end
 

@@ -6,8 +6,8 @@
 --        3 milliseconds that a state outlives its use
 --        and for each key, from 4 on:
 --          its limit    as in a state, see state.lua
---          units of its enforced charges
---          units of its shadow charges, "" if it has none
+--          units of its enforced charges, and if it has shadow charges, " "
+--          and the units of those
 --          which arithmetic of plain.lua will do, "" if none; most; P
 -- reply  the instant, and for each key five numbers for its enforced charges
 --        and, if it has any, five for its shadow charges:
@@ -24,7 +24,7 @@ start(instant, ARGV[3])
 
 -- account returns the terms of a key's charges and its state under them.
 local function account(i)
-  local t = terms(ARGV[6 * i - 2])
+  local t = terms(ARGV[5 * i - 1])
   local from, s = read(KEYS[i])
   if from == nil then
     return t, fresh(t, now)
@@ -57,8 +57,9 @@ for i = 1, #KEYS do
   if not t then
     return redis.error_reply('WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys')
   end
-  local n, shadow = tonumber(ARGV[6 * i - 1]), tonumber(ARGV[6 * i])
-  accounts[i] = { t = t, s = s, n = n, shadow = shadow }
+  local n, shadow = match(ARGV[5 * i], '^(%d+) ?(%d*)$')
+  n = tonumber(n)
+  accounts[i] = { t = t, s = s, n = n, shadow = tonumber(shadow) }
   allowed = allowed and fits(t, s, n)
 end
 

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/benchmarks/measure"
+	"github.com/weir-go/weir/benchmarks/remote"
+	"github.com/weir-go/weir/benchmarks/table"
+	"github.com/weir-go/weir/benchmarks/workload"
+)
+
+// redisGoroutines are the columns of the group redis.
+var redisGoroutines = []int{1, 16, 128}
+
+const (
+	redisKeys    = 100_000
+	redisReading = 400 * time.Millisecond
+	redisWarmUp  = 50 * time.Millisecond
+)
+
+// reportRedis prints how many decisions a second each contestant makes through
+// one local redis-server, which shares the processors with the clients. All take
+// turns in this process, since what each needs of it is little.
+func reportRedis(rounds int) error {
+	server, err := remote.Start()
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 128, ContextTimeoutEnabled: true})
+	defer client.Close()
+
+	contestants := remote.Contestants()
+	decide := make([]remote.Decide, len(contestants))
+	for i, c := range contestants {
+		if decide[i], err = c.Open(client); err != nil {
+			return fmt.Errorf("redis, %s: %w", c.Name, err)
+		}
+	}
+	perSecond := make(map[string][][]float64)
+	sequence := workload.Uniform(redisKeys)
+	for round := range rounds {
+		progress("redis: round %d of %d", round+1, rounds)
+		for column, goroutines := range redisGoroutines {
+			for i := range contestants {
+				at := (i + round) % len(contestants)
+				name := contestants[at].Name
+				rate, err := decisionsPerSecond(decide[at], sequence, goroutines, round)
+				if err != nil {
+					return fmt.Errorf("redis, %s: %w", name, err)
+				}
+				if perSecond[name] == nil {
+					perSecond[name] = make([][]float64, len(redisGoroutines))
+				}
+				perSecond[name][column] = append(perSecond[name][column], rate)
+			}
+		}
+	}
+	progress("")
+	printRedis(contestants, perSecond)
+	return nil
+}
+
+// decisionsPerSecond has goroutines decide keys, each from elsewhere in the
+// sequence, for one reading.
+func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, goroutines, round int) (float64, error) {
+	ctx := context.Background()
+	var (
+		done    atomic.Int64
+		ended   atomic.Bool
+		failure atomic.Pointer[error]
+		wg      sync.WaitGroup
+	)
+	for g := range goroutines {
+		wg.Go(func() {
+			at := (g*sequence.Len()/goroutines + round*7919) % sequence.Len()
+			for !ended.Load() {
+				if err := decide(ctx, sequence.Key(at)); err != nil {
+					failure.Store(&err)
+					return
+				}
+				done.Add(1)
+				if at++; at == sequence.Len() {
+					at = 0
+				}
+			}
+		})
+	}
+	time.Sleep(redisWarmUp)
+	from, start := done.Load(), time.Now()
+	time.Sleep(redisReading)
+	rate := float64(done.Load()-from) / time.Since(start).Seconds()
+	ended.Store(true)
+	wg.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	return rate, nil
+}
+
+func printRedis(contestants []remote.Contestant, perSecond map[string][][]float64) {
+	heads := []string{""}
+	for _, n := range redisGoroutines {
+		heads = append(heads, fmt.Sprintf("%d goroutines", n))
+	}
+	heads[1] = "1 goroutine"
+	fmt.Printf("## redis: decisions per second through one redis-server on the same processors\n\n")
+	t := table.Table{Heads: heads}
+	for _, c := range contestants {
+		row := []string{c.Name}
+		for column := range redisGoroutines {
+			row = append(row, table.Number(measure.Median(perSecond[c.Name][column])))
+		}
+		t.Add(row...)
+	}
+	t.Print(os.Stdout)
+
+	fmt.Printf("## redis: as a share of what each is compared with, and whether that is on target\n\n")
+	t = table.Table{Heads: append(heads, "target", "of")}
+	for _, c := range contestants {
+		for _, against := range c.Against {
+			row := []string{c.Name}
+			for column := range redisGoroutines {
+				// Round by round, since what a shared machine does in one round does not concern another.
+				var shares []float64
+				for i, rate := range perSecond[c.Name][column] {
+					shares = append(shares, rate/perSecond[against.With][column][i])
+				}
+				share := measure.Median(shares)
+				row = append(row, fmt.Sprintf("%.2f %s", share, table.Mark(share >= against.Target)))
+			}
+			t.Add(append(row, fmt.Sprintf("*≥ %.2f*", against.Target), against.With)...)
+		}
+	}
+	t.Print(os.Stdout)
+}

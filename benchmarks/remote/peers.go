@@ -1,0 +1,81 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+)
+
+var errDenied = errors.New("denied what should be allowed")
+
+// gcra is the least that a script with one key can do that limits a rate by the
+// server's clock: TIME, GET, SET. It reports less than weir and keeps no limit
+// with the state.
+var gcra = redis.NewScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local interval, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+if tat < now then
+  tat = now
+end
+local after = tat + interval * cost
+local since = after - interval * burst
+if since > now then
+  return {0, 0, since - now}
+end
+redis.call('SET', KEYS[1], string.format('%.0f', after), 'PX', math.ceil((after - now) / 1000))
+return {1, math.floor((now - since) / interval), 0}
+`)
+
+func runBare(ctx context.Context, client redis.Scripter, key string) error {
+	reply, err := gcra.Run(ctx, client, []string{"bare:" + key}, refill.Microseconds(), burst, 1).Int64Slice()
+	if err == nil && reply[0] == 0 {
+		err = errDenied
+	}
+	return err
+}
+
+func openBare(client *redis.Client) (Decide, error) {
+	return func(ctx context.Context, key string) error { return runBare(ctx, client, key) }, nil
+}
+
+func openBareAuto(client *redis.Client) (Decide, error) {
+	auto, err := client.AutoPipeline()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) error { return runBare(ctx, auto, key) }, nil
+}
+
+func openRedisRate(client *redis.Client) (Decide, error) {
+	limiter := redis_rate.NewLimiter(client)
+	limit := redis_rate.Limit{Rate: int(time.Minute / refill), Burst: burst, Period: time.Minute}
+	return func(ctx context.Context, key string) error {
+		result, err := limiter.Allow(ctx, key, limit)
+		if err == nil && result.Allowed == 0 {
+			err = errDenied
+		}
+		return err
+	}, nil
+}
+
+func openUlule(client *redis.Client) (Decide, error) {
+	store, err := ululeredis.NewStoreWithOptions(client, limiter.StoreOptions{Prefix: "ulule"})
+	if err != nil {
+		return nil, err
+	}
+	instance := limiter.New(store, limiter.Rate{Limit: burst, Period: time.Hour})
+	return func(ctx context.Context, key string) error {
+		result, err := instance.Get(ctx, key)
+		if err == nil && result.Reached {
+			err = errDenied
+		}
+		return err
+	}, nil
+}
