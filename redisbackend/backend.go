@@ -30,8 +30,10 @@ type Backend struct {
 	client redis.Scripter
 	prefix string
 	now    func() time.Time // nil: the server's clock
-	slack  time.Duration    // that a state outlives its use
+	slack  any              // milliseconds that a state outlives its use
 	limits limits
+
+	requests sync.Pool // of *request
 
 	placement  atomic.Pointer[placement] // nil: one step decides all
 	givingBack chan struct{}             // a place for each give-back under way
@@ -57,7 +59,8 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, prefix: prefix, slack: slack, givingBack: make(chan struct{}, maxGiveBacks)}
+	b := &Backend{client: client, prefix: prefix, slack: slack.Milliseconds(), givingBack: make(chan struct{}, maxGiveBacks)}
+	b.requests.New = func() any { return new(request) }
 	if where := placementOf(client); where != nil && options.HashTag == "" {
 		b.placement.Store(&where)
 	}
@@ -98,17 +101,18 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	if len(charges) == 0 {
 		return nil
 	}
-	var accountRoom [4]account
-	var ownerRoom [4]int
-	accounts, owners, err := b.accountsOf(charges, accountRoom[:0], ownerRoom[:0])
+	r := b.requests.Get().(*request)
+	defer b.release(r)
+	var err error
+	r.accounts, r.owners, err = b.accountsOf(charges, r.accounts, r.owners)
 	if err != nil {
 		return err
 	}
-	all, err := b.settle(ctx, accounts, mode)
+	all, err := b.settle(ctx, r, mode)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
-	for i, owner := range owners {
+	for i, owner := range r.owners {
 		if charges[i].Shadow {
 			out[i] = all[owner].shadow
 		} else {
@@ -118,9 +122,26 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	return nil
 }
 
+// request is what a decision needs, pooled. The client copies what it is given.
+type request struct {
+	accounts []account
+	owners   []int // index of the account of each charge
+	keys     []string
+	args     []any
+	all      []settled
+}
+
+func (b *Backend) release(r *request) {
+	clear(r.accounts)
+	clear(r.keys)
+	clear(r.args)
+	*r = request{r.accounts[:0], r.owners[:0], r.keys[:0], r.args[:0], r.all[:0]}
+	b.requests.Put(r)
+}
+
 // settle decides all accounts, in one step if they are kept in one place.
-func (b *Backend) settle(ctx context.Context, accounts []account, mode string) ([]settled, error) {
-	client := b.client
+func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settled, error) {
+	client, accounts := b.client, r.accounts
 	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
 		groups, err := groupsOf(accounts, *where)
 		if err != nil {
@@ -131,23 +152,23 @@ func (b *Backend) settle(ctx context.Context, accounts []account, mode string) (
 		}
 		client = groups[0].client
 	}
-	keys, args := b.arguments(accounts, mode)
-	reply, err := takeScript.run(ctx, client, keys, args...).Int64Slice()
+	r.keys, r.args = b.arguments(accounts, mode, r.keys[:0], r.args[:0])
+	reply, err := takeScript.run(ctx, client, r.keys, r.args...).Int64Slice()
 	if len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		where := bySlot(b.client) // a Cluster behind a client that does not say so
 		b.placement.Store(&where)
-		return b.settle(ctx, accounts, mode)
+		return b.settle(ctx, r, mode)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return read(reply, accounts, mode)
+	r.all, err = read(reply, accounts, mode, r.all)
+	return r.all, err
 }
 
-// arguments returns KEYS and ARGV of take.lua.
-func (b *Backend) arguments(accounts []account, mode string) (keys []string, args []any) {
-	keys = make([]string, 0, len(accounts))
-	args = append(make([]any, 0, 3+5*len(accounts)), b.instant(), mode, b.slack.Milliseconds())
+// arguments appends KEYS and ARGV of take.lua.
+func (b *Backend) arguments(accounts []account, mode string, keys []string, args []any) ([]string, []any) {
+	args = append(args, b.instant(), mode, b.slack)
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
@@ -176,8 +197,8 @@ type settled struct {
 	takenAt int64
 }
 
-// read takes a reply of take.lua apart.
-func read(reply []int64, accounts []account, mode string) ([]settled, error) {
+// read appends what a reply of take.lua says of each account.
+func read(reply []int64, accounts []account, mode string, all []settled) ([]settled, error) {
 	want := 1
 	for i := range accounts {
 		want += numbers
@@ -191,10 +212,9 @@ func read(reply []int64, accounts []account, mode string) ([]settled, error) {
 	if len(reply) != want {
 		return nil, fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
 	}
-	all := make([]settled, len(accounts))
 	now, rest := reply[0], reply[1:]
-	for i := range all {
-		s := &all[i]
+	for i := range accounts {
+		var s settled
 		s.enforced, rest = decision(now, rest), rest[numbers:]
 		if accounts[i].shadows {
 			s.shadow, rest = decision(now, rest), rest[numbers:]
@@ -203,6 +223,7 @@ func read(reply []int64, accounts []account, mode string) ([]settled, error) {
 			s.before = core.Decision{Remaining: rest[0], ResetAfter: wait(rest[1]), EffectiveWindow: wait(rest[2])}
 			s.takenAt, rest = rest[3], rest[4:]
 		}
+		all = append(all, s)
 	}
 	return all, nil
 }

@@ -2,10 +2,18 @@ package redisbackend
 
 import "time"
 
-// WithClock makes b decide by now instead of the server's clock. States then
-// live for a day longer, since that clock may stand still meanwhile.
+// WithClock makes b decide by now instead of the server's clock, by 2255 at the
+// latest, which is 2^53 microseconds. States then live for a day longer, since
+// that clock may stand still meanwhile.
 func WithClock(b *Backend, now func() time.Time) *Backend {
-	b.now, b.slack = now, 24*time.Hour
+	latest := time.UnixMicro(1<<53 - 1)
+	b.now = func() time.Time {
+		if t := now(); t.Before(latest) {
+			return t
+		}
+		return latest
+	}
+	b.slack = (24 * time.Hour).Milliseconds()
 	return b
 }
 

@@ -43,7 +43,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 			}
 			left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
 			pending = append(pending, giveBack{g.client, a.name, []any{
-				b.instant(), b.slack.Milliseconds(), a.limit.text, units, s.takenAt, left.Microseconds(),
+				b.instant(), b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
 			}})
 		}
 	}

@@ -92,7 +92,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 			errs = append(errs, g.err)
 			continue
 		}
-		decisions, err := read(g.reply, g.taken, ask)
+		decisions, err := read(g.reply, g.taken, ask, nil)
 		if err != nil {
 			errs, g.err = append(errs, err), err
 			continue
@@ -115,7 +115,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 }
 
 func (g *group) ask(ctx context.Context, b *Backend, mode string) {
-	keys, args := b.arguments(g.taken, mode)
+	keys, args := b.arguments(g.taken, mode, nil, nil)
 	g.reply, g.err = takeScript.run(ctx, g.client, keys, args...).Int64Slice()
 }
 

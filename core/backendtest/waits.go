@@ -135,9 +135,16 @@ func (p *past) move(random *rand.Rand, d core.Decision) {
 		return
 	}
 	if d.ResetAfter > 1*us {
-		p.clock.advance(time.Duration(1+random.Int64N(d.ResetAfter.Microseconds()-1)) * us)
+		step := 1 + random.Int64N(d.ResetAfter.Microseconds()-1)
+		if p.clock.micros()+step < lastMove.UnixMicro() {
+			p.clock.set(p.clock.micros() + step)
+		}
 	}
 }
+
+// lastMove leaves room for the longest wait, a century, before 2255, where the
+// instants of backends may end.
+var lastMove = time.Date(2150, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // again plays the past on a new key and takes cost at a wait after its end.
 func (p *past) again(cost int64, wait time.Duration) core.Decision {
