@@ -247,5 +247,5 @@ func wait(us int64) time.Duration {
 	if us < 0 {
 		return core.Never
 	}
-	return time.Duration(us) * time.Microsecond
+	return time.Duration(min(us, core.Never.Microseconds())) * time.Microsecond
 }

@@ -93,6 +93,8 @@ func randomCharges(random *rand.Rand) []core.Charge {
 		core.FixedWindow(core.Per(5, 10*time.Millisecond)),
 		core.SlidingWindow(core.Per(4+random.Int64N(2), 25*time.Millisecond)),
 		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
+		core.TokenBucket(core.PerHour(50), 200), // this and the next are soon spent, however slow the machine
+		core.SlidingWindow(core.PerHour(300)),
 	}
 	var charges []core.Charge
 	for _, i := range random.Perm(len(limits))[:1+random.IntN(3)] {
