@@ -70,7 +70,7 @@ func ExampleNew() {
 	// Output:
 	// headers: formats: IETF and Draft7 both use RateLimit and RateLimit-Policy with different types: choose one
 	// headers: jitter: must be 0 to 24h (got -1s)
-	// headers: policy "naïve": name: must be printable ASCII
+	// headers: policy "naïve": name: must be one or more characters of printable ASCII (got "naïve")
 }
 
 func ExampleWriter_Write() {

@@ -71,7 +71,7 @@ func validateFormats(formats []Format) (errs []error) {
 	}
 	for i, f := range formats {
 		if !f.known() {
-			errs = append(errs, fmt.Errorf("headers: formats: unknown format %d", uint8(f)))
+			errs = append(errs, fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got %d)", uint8(f)))
 		} else if first := slices.Index(formats, f); first < i && !slices.Contains(formats[first+1:i], f) {
 			errs = append(errs, fmt.Errorf("headers: formats: %v is listed more than once", f))
 		}

@@ -32,8 +32,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"headers: formats: Draft7 is listed more than once",
-		"headers: formats: unknown format 0",
-		"headers: formats: unknown format 99",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got 0)",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got 99)",
 		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
 		"headers: show: must be Always, OnDenial or Never (got 3)",
 		"headers: jitter: must be 0 to 24h (got -1s)",
@@ -43,9 +43,9 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: discord global: only Discord has a scope: add Discord to formats or remove it",
 		`headers: discord global: there is no policy "nosuch"`,
 		`headers: discord global: "default" is also in discord shared: choose one`,
-		`headers: policy "default": name: another policy has the same name`,
-		`headers: policy "": name: is empty`,
-		`headers: policy "tab\t": name: must be printable ASCII`,
+		`headers: policy "default": name: must be unique (got "default" more than once)`,
+		`headers: policy "": name: must be one or more characters of printable ASCII (got "")`,
+		`headers: policy "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
 		`headers: policy "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
 		`headers: policy "bad": limit: period must be positive (got -1s)`,
 	}

@@ -30,13 +30,11 @@ func validatePolicies(policies []Policy) (errs []error) {
 	seen := make(map[string]bool)
 	for _, p := range policies {
 		prefix := fmt.Sprintf("headers: policy %q: ", p.Name)
-		if p.Name == "" {
-			errs = append(errs, errors.New(prefix+"name: is empty"))
-		} else if !isString(p.Name) {
-			errs = append(errs, errors.New(prefix+"name: must be printable ASCII"))
+		if p.Name == "" || !isString(p.Name) {
+			errs = append(errs, fmt.Errorf("%sname: must be one or more characters of printable ASCII (got %q)", prefix, p.Name))
 		}
 		if seen[p.Name] {
-			errs = append(errs, errors.New(prefix+"name: another policy has the same name"))
+			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.Name))
 		}
 		seen[p.Name] = true
 		if p.Limit == (core.Limit{}) {
