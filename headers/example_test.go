@@ -73,6 +73,12 @@ func ExampleNew() {
 	// headers: policy "naïve": name: must be one or more characters of printable ASCII (got "naïve")
 }
 
+func ExampleOptions_Validate() {
+	options := headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"defualt"}}
+	fmt.Println(options.Validate(headers.Policies([]core.Rule[string]{rule})))
+	// Output: headers: discord shared: there is no policy "defualt"
+}
+
 func ExampleWriter_Write() {
 	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
 

@@ -45,8 +45,11 @@ type Options struct {
 
 const maxJitter = 24 * time.Hour
 
-// validate reports every mistake in options.
-func (options *Options) validate(policies []Policy) []error {
+// Validate returns nil if options are legal for a limiter of these policies;
+// otherwise an error that reports every mistake in options. [New] calls it, and
+// reports what is wrong with the policies too: Validate is for those who have
+// already been told.
+func (options Options) Validate(policies []Policy) error {
 	errs := validateFormats(options.Formats)
 	if options.Show > Never {
 		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Never (got %d)", options.Show))
@@ -62,7 +65,7 @@ func (options *Options) validate(policies []Policy) []error {
 			errs = append(errs, errors.New("headers: cap pace: only IETF has a pace: add IETF to formats or remove it"))
 		}
 	}
-	return append(errs, options.validateScopes(policies)...)
+	return errors.Join(append(errs, options.validateScopes(policies)...)...)
 }
 
 func validateFormats(formats []Format) (errs []error) {

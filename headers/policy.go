@@ -26,7 +26,8 @@ func Policies[R any](rules []core.Rule[R]) []Policy {
 }
 
 // validatePolicies reports every mistake in policies.
-func validatePolicies(policies []Policy) (errs []error) {
+func validatePolicies(policies []Policy) error {
+	var errs []error
 	seen := make(map[string]bool)
 	for _, p := range policies {
 		prefix := fmt.Sprintf("headers: policy %q: ", p.Name)
@@ -46,7 +47,7 @@ func validatePolicies(policies []Policy) (errs []error) {
 			}
 		}
 	}
-	return errs
+	return errors.Join(errs...)
 }
 
 // terms are what a limit promises in whole units and seconds.

@@ -29,9 +29,8 @@ type Writer struct {
 // reports every mistake in its arguments. The policies are those of the
 // limiter's rules, in the order of [core.Config].Rules, as [Policies] makes them.
 func New(options Options, policies []Policy) (*Writer, error) {
-	errs := append(options.validate(policies), validatePolicies(policies)...)
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(options.Validate(policies), validatePolicies(policies)); err != nil {
+		return nil, err
 	}
 	w := &Writer{
 		show:         options.Show,

@@ -76,13 +76,11 @@ func New(config Config) (*Limiter, error) {
 		Observe:   config.Observe,
 	})
 	policies := headers.Policies(config.Rules)
-	if err != nil { // what is wrong with limits has been said
-		for i := range policies {
-			policies[i].Limit = core.Limit{}
-		}
+	if err != nil { // what is wrong with the rules has been said
+		return nil, errors.Join(err, config.Headers.Validate(policies))
 	}
-	fields, fieldsErr := headers.New(config.Headers, policies)
-	if err := errors.Join(err, fieldsErr); err != nil {
+	fields, err := headers.New(config.Headers, policies)
+	if err != nil {
 		return nil, err
 	}
 	return &Limiter{

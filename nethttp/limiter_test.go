@@ -554,6 +554,49 @@ func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
 	}
 }
 
+func TestEachMistakeIsReportedOnce(t *testing.T) {
+	rule := perClient(core.FixedWindow(core.PerHour(1))).Rules[0]
+	named := func(name string) nethttp.Rule {
+		r := rule
+		r.Name = name
+		return r
+	}
+	illegal := named("illegal")
+	illegal.Limit = core.TokenBucket(core.Per(0, -time.Second), 0)
+	for name, tt := range map[string]struct {
+		rules   []nethttp.Rule
+		headers headers.Options
+		want    []string
+	}{
+		"empty name": {rules: []nethttp.Rule{named("")}, want: []string{`core: rule "": name: is empty`}},
+		"odd name":   {rules: []nethttp.Rule{named("naïve")}, want: []string{`core: rule "naïve": name: must be printable ASCII (got "naïve")`}},
+		"name twice": {rules: []nethttp.Rule{rule, rule}, want: []string{`core: rule "per-client": name: another rule has the same name`}},
+		"illegal limit": {rules: []nethttp.Rule{illegal}, want: []string{
+			`core: rule "illegal": limit: units of a token-bucket must be 1 to 1000000000 (got 0)`,
+			`core: rule "illegal": limit: period must be positive (got -1s)`,
+			`core: rule "illegal": limit: burst must be 1 to 1000000000 (got 0)`,
+		}},
+		"odd name that a header option has too": {
+			rules:   []nethttp.Rule{named("naïve")},
+			headers: headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"naïve", "nosuch"}},
+			want: []string{
+				`core: rule "naïve": name: must be printable ASCII (got "naïve")`,
+				`headers: discord shared: there is no policy "nosuch"`,
+			},
+		},
+		"headers alone": {
+			rules:   []nethttp.Rule{rule},
+			headers: headers.Options{Jitter: -time.Second},
+			want:    []string{"headers: jitter: must be 0 to 24h (got -1s)"},
+		},
+	} {
+		_, err := nethttp.New(nethttp.Config{Rules: tt.rules, Headers: tt.headers})
+		if want := strings.Join(tt.want, "\n"); err == nil || err.Error() != want {
+			t.Errorf("%s:\n%v\nwant\n%s", name, err, want)
+		}
+	}
+}
+
 func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
 	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
 	r := httptest.NewRequest("GET", "/", nil)
