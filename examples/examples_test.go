@@ -3,7 +3,9 @@ package examples
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,15 +18,21 @@ import (
 	"time"
 )
 
-// start builds and runs an example and returns its URL. When the test ends the
-// program is told to stop, and must do so cleanly.
-func start(t *testing.T, name string) string {
+// build returns the path of an example's program.
+func build(t *testing.T, name string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
 	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(program)
+	return program
+}
+
+// start builds and runs an example and returns its URL. When the test ends the
+// program is told to stop, and must do so cleanly.
+func start(t *testing.T, name string) string {
+	t.Helper()
+	cmd := exec.Command(build(t, name))
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0")
 	log, err := cmd.StderrPipe()
 	if err != nil {
@@ -63,7 +71,7 @@ func send(t *testing.T, method, url, body string, fields ...string) answer {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(fields); i += 2 {
-		r.Header.Set(fields[i], fields[i+1])
+		r.Header.Add(fields[i], fields[i+1])
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -108,6 +116,24 @@ func denied(t *testing.T, ask func() answer) answer {
 	return answer{}
 }
 
+func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, name := range []string{"layers", "login", "quickstart"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, build(t, name))
+		cmd.Env = append(os.Environ(), "ADDR="+taken.Addr().String())
+		out, err := cmd.CombinedOutput()
+		if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "listen") {
+			t.Errorf("%s: %v, said %q, want it to fail and say why", name, err, out)
+		}
+	}
+}
+
 func TestQuickstart(t *testing.T) {
 	at := start(t, "quickstart")
 	first := send(t, "GET", at+"/", "").want(t, 200)
@@ -144,6 +170,8 @@ func TestLayers(t *testing.T) {
 	a.field(t, "X-RateLimit-Limit", "30")
 	a = send(t, "GET", at+"/", "", "X-API-Key", "pro-1").want(t, 200)
 	a.field(t, "X-RateLimit-Limit", "300")
+	a = send(t, "GET", at+"/reports", "", "X-API-Key", "pro-1", "X-API-Key", "pro-1")
+	a.field(t, "X-RateLimit-Limit", "20") // two lines of it: whose request this is would be a guess
 	a = denied(t, func() answer { return send(t, "POST", at+"/reports", "", "X-API-Key", "free-1") })
 	a.field(t, "X-RateLimit-Limit", "30")
 	send(t, "POST", at+"/reports", "", "X-API-Key", "free-2").want(t, 200)

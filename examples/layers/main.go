@@ -24,16 +24,24 @@ var (
 	free = core.SlidingWindow(core.PerMinute(30))
 	pro  = core.SlidingWindow(core.PerMinute(300))
 
-	plans = map[string]core.Limit{"free-1": free, "free-2": free, "pro-1": pro} // by API key
+	apiKey = keyfuncs.APIKey("X-API-Key")
+	plans  = map[string]core.Limit{ // by what apiKey returns
+		keyfuncs.Digest("free-1"): free,
+		keyfuncs.Digest("free-2"): free,
+		keyfuncs.Digest("pro-1"):  pro,
+	}
 )
 
 // planOf looks the caller's key up in our own list: a key that nobody has
 // checked costs nothing to change, so an unknown one counts as none.
-func planOf(r *http.Request) (core.Limit, error) { return plans[r.Header.Get("X-API-Key")], nil }
+func planOf(r *http.Request) (core.Limit, error) {
+	key, err := apiKey(r)
+	return plans[key], err
+}
 
 func hasPlan(r *http.Request) bool {
-	_, ok := plans[r.Header.Get("X-API-Key")]
-	return ok
+	limit, err := planOf(r)
+	return err == nil && limit != core.Limit{}
 }
 
 func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
@@ -60,7 +68,7 @@ var limit = nethttp.MustNew(nethttp.Config{
 	}, {
 		Name:     "plan",
 		LimitFor: planOf,
-		Key:      core.When(hasPlan, keyfuncs.APIKey("X-API-Key")),
+		Key:      core.When(hasPlan, apiKey),
 		Cost:     cost,
 	}},
 	Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}},
@@ -92,9 +100,13 @@ func serve(handler http.Handler) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener)
 	log.Printf("listening on %v", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); err != http.ErrServerClosed {
+			log.Fatal(err)
+		}
+	}()
 
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

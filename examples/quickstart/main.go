@@ -43,9 +43,13 @@ func serve(handler http.Handler) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener)
 	log.Printf("listening on %v", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); err != http.ErrServerClosed {
+			log.Fatal(err)
+		}
+	}()
 
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
