@@ -40,5 +40,5 @@ func (t *terms) queued(s *settled, now int64) time.Duration {
 	if t.algorithm != AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
 		return 0
 	}
-	return wait(s.held - now + span{s.a, int64(s.b)}.ceil())
+	return anyWait(s.held - now + span{s.a, int64(s.b)}.ceil())
 }

@@ -166,7 +166,7 @@ func (l Limit) Validate() error {
 		if l.burst < 1 || l.burst > maxUnits {
 			errs = append(errs, fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst))
 		} else if len(errs) == 0 && l.refillsTooSlowly() {
-			errs = append(errs, fmt.Errorf("a burst of %d at %d per %v takes over 100 years to refill: lower the burst or raise the rate", l.burst, l.rate.Units, l.rate.Period))
+			errs = append(errs, fmt.Errorf("a burst of %d at %d per %s takes over 100 years to refill: lower the burst or raise the rate", l.burst, l.rate.Units, shortDuration(l.rate.Period)))
 		}
 	}
 	return errors.Join(errs...)

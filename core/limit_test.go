@@ -29,7 +29,7 @@ func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
 		{core.TokenBucket(core.PerSecond(1), 0), []string{"burst", "1 to 1000000000", "got 0"}},
 		{core.LeakyBucket(core.PerSecond(1), -5), []string{"burst", "got -5"}},
 		{core.LeakyQueue(core.PerSecond(1), 1_000_000_001), []string{"burst", "got 1000000001"}},
-		{core.TokenBucket(core.Per(1, 366*24*time.Hour), 100), []string{"100 years", "burst of 100"}},
+		{core.TokenBucket(core.Per(1, 366*24*time.Hour), 100), []string{"a burst of 100 at 1 per 366d takes over 100 years"}},
 		{core.TokenBucket(core.Per(1, 366*24*time.Hour), 1_000_000_000), []string{"100 years"}},
 		{core.TokenBucket(core.Per(0, 0), 0), []string{"units", "period", "burst"}},
 	} {

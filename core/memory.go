@@ -166,11 +166,11 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 		e = sh.findLocked(hash)
 	}
 	if e != nil && e.class == k.id && n <= k.max {
-		switch {
-		case k.bucket:
+		switch k.onePass {
+		case bucketInOnePass:
 			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
 			return true
-		case k.algorithm != AlgorithmSlidingLog:
+		case windowInOnePass:
 			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
 			return true
 		}

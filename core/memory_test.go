@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -72,6 +73,63 @@ func TestTheClockFollowsABubble(t *testing.T) {
 			allowed(t, m, "k", limit, 1)
 		}
 	})
+}
+
+// The clock steps from 2250 back to 1975 while a bucket has a century to drain,
+// which makes waits longer than a Duration holds: 292 years.
+func TestAWaitOfMoreCenturiesThanADurationHoldsIsTheLongestThatItHolds(t *testing.T) {
+	const (
+		year    = 365 * 24 * time.Hour
+		longest = math.MaxInt64 / time.Microsecond * time.Microsecond
+	)
+	early, late := time.Date(1975, time.January, 1, 0, 0, 0, 0, time.UTC), time.Date(2250, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.Per(1, year), 100),
+		core.LeakyBucket(core.Per(1, year), 100),
+		core.LeakyQueue(core.Per(1, year), 100),
+		core.TokenBucket(core.Per(3, year), 20), // seven years at most
+		core.FixedWindow(core.Per(1, year)),
+		core.SlidingWindow(core.Per(1, year)),
+		core.SlidingLog(core.Per(1, year)),
+	} {
+		now := late
+		m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+		allowed(t, m, "k", limit, limit.Burst())
+		before := take(t, m, "s", "k", limit, 1)
+		now = early
+		step := late.Unix() - early.Unix() // 275 years; as a Duration it is at hand only in seconds
+		want := func(d time.Duration) time.Duration {
+			if seconds := int64(d/time.Second) + step; seconds < int64(longest/time.Second) {
+				return d + time.Duration(step)*time.Second
+			}
+			return longest
+		}
+		alone := take(t, m, "s", "k", limit, 1)
+		group := make([]core.Decision, 2)
+		charges := []core.Charge{{Scope: "s", Key: "other", Limit: limit}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}
+		if err := m.Take(t.Context(), charges, group); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []core.Decision{alone, group[1]} {
+			if d.Allowed || d.RetryAfter != want(before.RetryAfter) || d.ResetAfter != want(before.ResetAfter) || d.EffectiveWindow != d.RetryAfter {
+				t.Errorf("%v: %+v\nbefore the step: %+v", limit, d, before)
+			}
+			if d.RetryAfter == core.Never || d.ResetAfter < d.RetryAfter || d.ResetAfter > longest {
+				t.Errorf("%v: retry after %v, reset after %v: want both below Never and in this order", limit, d.RetryAfter, d.ResetAfter)
+			}
+		}
+	}
+}
+
+func TestTheDelayOfAQueueHasAnEndToo(t *testing.T) {
+	now := time.Date(2250, time.January, 1, 0, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	limit := core.LeakyQueue(core.Per(1, 365*24*time.Hour), 100)
+	allowed(t, m, "k", limit, 90)
+	now = now.AddDate(-275, 0, 0)
+	if d := take(t, m, "s", "k", limit, 1); !d.Allowed || d.Delay != math.MaxInt64/1000*1000 {
+		t.Errorf("%+v, want the longest delay that a Duration holds", d)
+	}
 }
 
 func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {

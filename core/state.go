@@ -202,18 +202,18 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now
-	d.ResetAfter = wait(t.untilFresh(s, now, nodes))
+	d.ResetAfter = anyWait(t.untilFresh(s, now, nodes))
 	switch {
 	case !allowed && n > t.max:
 		d.RetryAfter = Never
 		d.EffectiveWindow = Never
 	case !allowed:
-		d.RetryAfter = wait(lag + t.untilFits(s, n, nodes))
+		d.RetryAfter = anyWait(lag + t.untilFits(s, n, nodes))
 		d.EffectiveWindow = d.RetryAfter
 	case t.algorithm == AlgorithmFixedWindow:
 		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
 	case remaining == 0:
-		d.EffectiveWindow = wait(lag + t.untilFits(s, 1, nodes))
+		d.EffectiveWindow = anyWait(lag + t.untilFits(s, 1, nodes))
 	default:
 		d.EffectiveWindow = wait(t.spread(remaining))
 	}

@@ -7,6 +7,7 @@ type terms struct {
 	limit     Limit
 	algorithm Algorithm
 	bucket    bool
+	onePass   onePass
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 
@@ -16,6 +17,15 @@ type terms struct {
 	whole, part int64
 	full        span // buckets only: what max units take to drain
 }
+
+// onePass says which function of shard_take.go may decide a charge.
+type onePass uint8
+
+const (
+	notInOnePass onePass = iota // a log, or a bucket whose waits a Duration might not hold
+	bucketInOnePass
+	windowInOnePass
+)
 
 // span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q,
 // where q belongs to the limit in hand.
@@ -32,8 +42,14 @@ func termsOf(l Limit) terms {
 	g := gcd(l.rate.Units, t.period)
 	t.p, t.q = t.period/g, l.rate.Units/g
 	t.whole, t.part = t.p/t.q, t.p%t.q
-	if t.bucket {
+	switch {
+	case t.bucket:
 		t.full = t.drain(t.max)
+		if t.full.ceil() <= maxWait-maxInstant { // seven years
+			t.onePass = bucketInOnePass
+		}
+	case t.algorithm != AlgorithmSlidingLog:
+		t.onePass = windowInOnePass
 	}
 	return t
 }
@@ -78,5 +94,13 @@ func (s span) ceil() int64 {
 // spread returns ⌈n·p/q⌉: the time over which n units are to be spread.
 func (t *terms) spread(n int64) int64 { return t.drain(n).ceil() }
 
-// wait converts whole microseconds.
+// maxWait is the longest wait that a Duration holds, in microseconds: 292 years.
+const maxWait = int64(Never / time.Microsecond)
+
+// wait converts whole microseconds, at most maxWait.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// anyWait is wait for any number of them. Only a bucket that takes decades to
+// drain, behind a clock that stepped back by centuries, has a wait to hold to
+// maxWait, which is still less than Never.
+func anyWait(us int64) time.Duration { return wait(min(us, maxWait)) }
