@@ -40,19 +40,19 @@ func (c *clock) now() int64 {
 	}
 	elapsed := int64(time.Since(c.base))
 	if uint64(elapsed-c.syncedAt.Load()) >= uint64(resyncEvery) {
-		c.resync()
+		c.resync(c.compare)
 		elapsed = int64(time.Since(c.base))
 	}
 	return clampInstant((elapsed + c.offset.Load()) / 1000)
 }
 
-// resync looks at the wall clock and follows it if it has stepped. It believes
+// resync looks at both clocks and follows the wall clock if it has stepped. It believes
 // only a second look that agrees with the first, since a thread that is stopped
 // between reading one clock and the other sees a step where there is none.
-func (c *clock) resync() {
-	elapsed, offset := c.compare()
+func (c *clock) resync(look func() (elapsed, offset int64)) {
+	elapsed, offset := look()
 	if old := c.offset.Load(); !near(offset, old) {
-		if _, again := c.compare(); near(again, offset) {
+		if _, again := look(); near(again, offset) {
 			c.offset.Store(again)
 		}
 	}
