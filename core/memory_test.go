@@ -396,6 +396,72 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 	})
 }
 
+// While some goroutines bring up more limits than the store can tell apart at
+// once, so that the ids of old ones are given to new ones, others are counted
+// under limits that stay: exactly, also where their own limit lost its id.
+func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100}) // so that places are used again, too
+		const churners, limitsEach = 4, 35_000                // 140,000 in all, and 65,535 ids
+		const rounds = limitsEach / 50
+		const period = time.Millisecond // then fresh until the next round
+		var wg sync.WaitGroup
+		for g := range int64(churners) {
+			wg.Go(func() {
+				out := make([]core.Decision, 1)
+				for i := range int64(limitsEach) {
+					n := 1000 + g*limitsEach + i
+					err := m.Take(t.Context(), []core.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: core.TokenBucket(core.PerSecond(n), n), Cost: 1}}, out)
+					if err != nil || !out[0].Allowed {
+						t.Errorf("limit %d: %+v, %v", n, out[0], err)
+						return
+					}
+					time.Sleep(100 * time.Microsecond)
+				}
+			})
+		}
+		rule := func(name string) core.Rule[request] {
+			return core.Rule[request]{Name: name, Limit: core.FixedWindow(core.Per(7, period)), Key: byUser}
+		}
+		for i, rules := range [][]core.Rule[request]{{rule("alone")}, {rule("first"), rule("second")}} {
+			l := core.MustNew(core.Config[request]{Backend: m, Rules: rules})
+			var mu sync.Mutex
+			took := map[int64]int{} // by window
+			for range 3 {
+				wg.Go(func() {
+					for range rounds {
+						for range 5 { // 15 in each window
+							o := l.Decide(t.Context(), request{user: "ann"})
+							d := o.At(0)
+							if o.Err() != nil {
+								t.Error(o.Err())
+							}
+							if d.Allowed {
+								mu.Lock()
+								took[d.At-d.At%period.Microseconds()]++
+								mu.Unlock()
+							}
+							time.Sleep(period / 10)
+						}
+						time.Sleep(period * 9 / 2)
+					}
+				})
+			}
+			defer func() {
+				if len(took) != rounds {
+					t.Errorf("limiter %d: allowed in %d windows, want %d", i, len(took), rounds)
+				}
+				for window, n := range took {
+					if n != 7 {
+						t.Errorf("limiter %d: %d allowed in the window of %v, want 7", i, n, time.UnixMicro(window))
+					}
+				}
+			}()
+		}
+		wg.Wait()
+	})
+}
+
 func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000}) // several shards
 	limit := core.FixedWindow(core.PerDay(1_000_000))
@@ -422,6 +488,21 @@ func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	}
 	if total != 8*500*6 {
 		t.Errorf("%d units taken, want %d", total, 8*500*6)
+	}
+}
+
+func TestNothingRunsInTheBackground(t *testing.T) {
+	before := runtime.NumGoroutine()
+	m := core.NewMemory(core.MemoryOptions{})
+	l := core.MustNew(core.Config[request]{
+		Backend: core.NewDenialCache(m, core.DenialCacheOptions{}),
+		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+	})
+	for _, want := range []core.Verdict{core.Allowed, core.Denied, core.Denied} {
+		decide(t, l, request{user: "ann"}, want)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before: nobody could stop the new ones", after, before)
 	}
 }
 
