@@ -337,6 +337,38 @@ func TestEachInstanceFallsBackToItsShare(t *testing.T) {
 	decide(t, l, request{user: "ann"}, core.Denied)
 }
 
+func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
+	l := core.MustNew(core.Config[request]{
+		Backend: &broken{err: errBroken}, Instances: 4,
+		Rules: []core.Rule[request]{{
+			Name: "plan", Key: byUser,
+			LimitFor: func(r request) (core.Limit, error) {
+				if r.user == "pro" {
+					return core.TokenBucket(core.PerMinute(10), 7), nil
+				}
+				return perMinute(1), nil
+			},
+		}, {
+			Name: "route", Limit: perMinute(100), Key: byRoute,
+		}},
+	})
+	for i := range 2 {
+		o := decide(t, l, request{user: "pro", route: "/"}, core.Allowed)
+		plan, route := o.At(0), o.At(1)
+		if plan.Limit != core.TokenBucket(core.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != core.SourceFallback {
+			t.Errorf("plan %+v, want a quarter of pro's", plan)
+		}
+		if route.Limit != perMinute(25) || route.Remaining != int64(24-i) {
+			t.Errorf("route %+v, want a quarter", route)
+		}
+	}
+	decide(t, l, request{user: "pro", route: "/"}, core.Denied)
+	if o := decide(t, l, request{user: "free", route: "/"}, core.Allowed); o.At(0).Limit != perMinute(1) {
+		t.Errorf("plan %+v, want free's, which is not less than 1", o.At(0))
+	}
+	decide(t, l, request{user: "free", route: "/"}, core.Denied)
+}
+
 // A rule whose shape the memory refuses must end as a failure, also where the
 // limiter takes its shortcut for one rule on memory.
 func TestAMemoryThatRefusesAChargeIsAFailure(t *testing.T) {

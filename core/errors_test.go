@@ -1,0 +1,89 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Keys may be addresses or secrets: no error may hold one, whatever it looks like.
+func TestNoErrorNamesAKey(t *testing.T) {
+	const secret = "5ecret"
+	keys := []string{secret, secret + "\n", "%s" + secret, "\x00" + secret, "\xff" + secret, secret + strings.Repeat("x", 100_000)}
+
+	charge := func(key string, limit core.Limit, cost int64) core.Charge {
+		return core.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
+	}
+	mistakes := func(key string) map[string][]core.Charge {
+		return map[string][]core.Charge{
+			"negative cost":           {charge(key, perMinute(1), -1)},
+			"negative cost in a pair": {charge("other", perMinute(1), 1), charge(key, perMinute(1), -1)},
+			"illegal limit":           {charge(key, perMinute(0), 1)},
+			"no limit":                {charge(key, core.Limit{}, 1)},
+			"two limits":              {charge(key, perMinute(1), 1), charge(key, perMinute(2), 1)},
+		}
+	}
+	memory := core.NewMemory(core.MemoryOptions{})
+	for _, key := range keys {
+		for name, charges := range mistakes(key) {
+			for _, b := range []core.Backend{memory, core.NewDenialCache(memory, core.DenialCacheOptions{})} {
+				out := make([]core.Decision, len(charges))
+				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
+				noSecret(t, name, secret, core.Peek(t.Context(), b, charges, out))
+				noSecret(t, name, secret, b.Take(t.Context(), charges, nil))
+			}
+		}
+		noSecret(t, "reset", secret, core.Reset(t.Context(), &broken{}, "s", key))
+		noSecret(t, "reset behind a cache", secret, core.Reset(t.Context(), core.NewDenialCache(&broken{}, core.DenialCacheOptions{}), "s", key))
+
+		byKey := func(request) (string, error) { return key, nil }
+		for name, rule := range map[string]core.Rule[request]{
+			"negative cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { return -1 }},
+			"panic in cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { panic("boom") }},
+			"illegal limit":   {Key: byKey, LimitFor: func(request) (core.Limit, error) { return perMinute(0), nil }},
+			"failing limit":   {Key: byKey, LimitFor: func(request) (core.Limit, error) { return core.Limit{}, errBroken }},
+			"key with error":  {Limit: perMinute(1), Key: func(request) (string, error) { return key, errBroken }},
+			"failing backend": {Limit: perMinute(1), Key: byKey},
+			"closed":          {Limit: perMinute(1), Key: byKey, OnFailure: core.FailClosed},
+		} {
+			for _, down := range []*broken{{err: errBroken}, {}} { // which fails, or panics
+				rule.Name = "rule"
+				l := core.MustNew(core.Config[request]{Backend: down, Fallback: down, Rules: []core.Rule[request]{rule}})
+				o := decide(t, l, request{user: "ann"}, core.Unavailable)
+				noSecret(t, name, secret, o.Err())
+			}
+		}
+	}
+}
+
+// noSecret fails if err, which there has to be, holds secret in any form that fmt
+// gives it.
+func noSecret(t *testing.T, name, secret string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", name)
+	}
+	for _, text := range []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s: %.200s", name, text)
+		}
+	}
+}
+
+// What a rule's functions and a backend say is in the outcome, for errors.Is.
+func TestAnOutcomesErrorIsWhatFailed(t *testing.T) {
+	rule := core.Rule[request]{Name: "user", Limit: perMinute(1), Key: func(request) (string, error) { return "", fmt.Errorf("lookup: %w", errBroken) }}
+	o := decide(t, core.MustNew(core.Config[request]{Rules: []core.Rule[request]{rule}}), request{}, core.Unavailable)
+	if !errors.Is(o.Err(), errBroken) || o.Err().Error() != `core: rule "user": key: lookup: broken` {
+		t.Errorf("error %v, want the key function's, wrapped once", o.Err())
+	}
+	rule.Key = byUser
+	o = decide(t, core.MustNew(core.Config[request]{Backend: &broken{err: context.DeadlineExceeded}, Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
+	if !errors.Is(o.Err(), context.DeadlineExceeded) {
+		t.Errorf("error %v, want the backend's", o.Err())
+	}
+}
