@@ -608,19 +608,69 @@ func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
 	}
 }
 
-func TestFormsReadByAKeyStayForTheHandler(t *testing.T) {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "user", Limit: core.FixedWindow(core.PerHour(5)),
-		Key: func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil },
+// byForm is a rule whose key is read from the body.
+func byForm(read func(r *http.Request, name string) string) *nethttp.Limiter {
+	return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "user", Limit: core.FixedWindow(core.PerDay(2)),
+		Key: func(r *http.Request) (string, error) { return read(r, "user"), nil },
 	}}})
-	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s/%s", r.FormValue("user"), r.PostFormValue("password"))
-	}))
-	r := httptest.NewRequest("POST", "/login", strings.NewReader("user=ann&password=pw"))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+}
+
+func post(handler http.Handler, contentType, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", "/login", strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)
-	if w.Body.String() != "ann/pw" {
+	return w
+}
+
+const urlencoded, multipartForm = "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
+
+func TestFormsReadByAKeyStayForTheHandler(t *testing.T) {
+	const parts = "--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\nann\r\n" +
+		"--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\npw\r\n--x--\r\n"
+	for name, read := range map[string]func(*http.Request, string) string{"FormValue": (*http.Request).FormValue, "PostFormValue": (*http.Request).PostFormValue} {
+		handler := http.MaxBytesHandler(byForm(read).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s/%s", r.FormValue("user"), r.PostFormValue("password"))
+		})), 500)
+		for _, body := range [][2]string{{urlencoded, "user=ann&password=pw"}, {multipartForm, parts}} {
+			w := post(handler, body[0], body[1])
+			wantStatus(t, w, http.StatusOK)
+			if w.Body.String() != "ann/pw" {
+				t.Errorf("%s, %s: the handler read %q", name, body[0], w.Body)
+			}
+		}
+		wantStatus(t, post(handler, urlencoded, "user=ann&password=pw"), http.StatusTooManyRequests)
+	}
+}
+
+func TestABodyThatIsNoFormStaysForTheHandlerWhatTheKeyAsksFor(t *testing.T) {
+	handler := byForm((*http.Request).FormValue).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	}))
+	if w := post(handler, "application/json", `{"user":"ann"}`); w.Body.String() != `{"user":"ann"}` {
 		t.Errorf("the handler read %q", w.Body)
 	}
+}
+
+// Nobody escapes a key that is read from the body by sending too much of one:
+// such requests count together, and the handler finds no form, not half of it.
+func TestABodyOverItsBoundCountsAsOneWithoutTheKey(t *testing.T) {
+	handler := http.MaxBytesHandler(byForm((*http.Request).PostFormValue).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := r.Body.Read(make([]byte, 1))
+		var tooLarge *http.MaxBytesError
+		fmt.Fprint(w, len(r.PostForm), errors.As(err, &tooLarge))
+	})), 100)
+	large := func(user string) *httptest.ResponseRecorder {
+		return post(handler, urlencoded, "user="+user+"&padding="+strings.Repeat("x", 200))
+	}
+	for _, user := range []string{"ann", "bob"} {
+		w := large(user)
+		wantStatus(t, w, http.StatusOK)
+		if w.Body.String() != "0 true" {
+			t.Errorf("the handler found %s: want an empty form, and told why", w.Body)
+		}
+	}
+	wantStatus(t, large("eve"), http.StatusTooManyRequests)
+	wantStatus(t, post(handler, urlencoded, "user=ann"), http.StatusOK)
 }
