@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"":                 {},
 	"core":             {},
 	"core/backendtest": {"core"},
+	"redisbackend":     {"core"},
 	"headers":          {"core"},
 	"keyfuncs":         {"core"},
 	"nethttp":          {"core", "headers"},
@@ -33,12 +34,13 @@ type pkg struct {
 	ImportPath string
 	Standard   bool
 	Deps       []string
+	Imports    []string
 }
 
 // list runs go list on the packages of the module and all they depend on.
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps", module+"/...").Output()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -64,6 +66,20 @@ func inModule(p string) (string, bool) {
 
 func isPartOfTheLibrary(path string) bool {
 	return !strings.HasPrefix(path+"/", "examples/") && !strings.HasPrefix(path, "internal/")
+}
+
+// Keys may be addresses or secrets. What never writes a log line or a metric
+// cannot put one there: that is for [core.Config].Observe to do.
+func TestTheEngineWritesNoLogAndNoMetric(t *testing.T) {
+	packages := list(t)
+	for _, path := range []string{"core", "headers", "keyfuncs", "nethttp"} {
+		for _, imported := range packages[module+"/"+path].Imports {
+			switch imported {
+			case "log", "log/slog", "log/syslog", "expvar", "os":
+				t.Errorf("%s imports %s", path, imported)
+			}
+		}
+	}
 }
 
 func TestImportsFollowTheDesign(t *testing.T) {
