@@ -173,6 +173,118 @@ func ExampleFailure() {
 	// closed unavailable connection refused
 }
 
+func ExampleConfig_instances() {
+	limiter := core.MustNew(core.Config[job]{
+		Backend:   unreachable{},
+		Fallback:  core.NewMemory(core.MemoryOptions{MaxKeys: 10_000}),
+		Instances: 3,
+		Rules:     []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(100)), Key: byCustomer}},
+	})
+	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
+	fmt.Println(outcome.At(0).Limit, outcome.At(0).Remaining)
+	// Output: fixed-window 34/1d 33
+}
+
+// Counting decisions for metrics: labels that are few, and never the key.
+func ExampleConfig_observe() {
+	counts := map[string]int{} // use something safe for concurrent use
+	limiter := core.MustNew(core.Config[job]{
+		Rules: []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(1)), Key: byCustomer}},
+		Observe: func(_ context.Context, _ job, o core.Outcome) {
+			for i := range o.Len() {
+				d := o.At(i)
+				counts[fmt.Sprintf("%s %v by %v", d.Rule, o.Verdict(), d.Source)]++
+			}
+		},
+	})
+	for range 3 {
+		limiter.Decide(context.Background(), job{customer: "ann"})
+	}
+	fmt.Println(counts)
+	// Output: map[per-customer allowed by primary:1 per-customer denied by primary:2]
+}
+
+func ExampleVerdict() {
+	answer := func(limiter *core.Limiter[job], ctx context.Context) {
+		outcome := limiter.Decide(ctx, job{customer: "ann"})
+		switch outcome.Verdict() {
+		case core.Allowed:
+			fmt.Println("go on")
+		case core.Denied:
+			fmt.Println("429, retry after", outcome.RetryAfter())
+		case core.Unavailable:
+			fmt.Println("503:", outcome.Err()) // for the log: the client need not know why
+		case core.Abandoned:
+			fmt.Println("nobody listens:", outcome.Err())
+		}
+	}
+	rule := core.Rule[job]{Name: "per-customer", Limit: core.TokenBucket(core.PerHour(1), 1), Key: byCustomer}
+	limiter := core.MustNew(core.Config[job]{Backend: atNoon(), Rules: []core.Rule[job]{rule}})
+	answer(limiter, context.Background())
+	answer(limiter, context.Background())
+
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	answer(limiter, left)
+
+	rule.OnFailure = core.FailClosed
+	answer(core.MustNew(core.Config[job]{Backend: unreachable{}, Rules: []core.Rule[job]{rule}}), context.Background())
+	// Output:
+	// go on
+	// 429, retry after 1h0m0s
+	// nobody listens: context canceled
+	// 503: connection refused
+}
+
+// atNoon is a memory whose clock stands still.
+func atNoon() *core.Memory {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+}
+
+// A decision that nobody counted has no numbers to show.
+func ExampleSource_Counted() {
+	for _, source := range []core.Source{
+		core.SourcePrimary, core.SourceDenialCache, core.SourceFallback,
+		core.SourceOpen, core.SourceClosed, core.SourceNotAsked,
+	} {
+		fmt.Println(source, source.Counted())
+	}
+	// Output:
+	// primary true
+	// denial-cache true
+	// fallback true
+	// open false
+	// closed false
+	// not-asked false
+}
+
+func ExampleOutcome_Delay() {
+	limiter := core.MustNew(core.Config[job]{
+		Backend: atNoon(),
+		Rules:   []core.Rule[job]{{Name: "evenly", Limit: core.LeakyQueue(core.PerSecond(4), 2), Key: byCustomer}},
+	})
+	for range 3 {
+		outcome := limiter.Decide(context.Background(), job{customer: "ann"})
+		fmt.Println(outcome.Verdict(), "start after", outcome.Delay(), "or retry after", outcome.RetryAfter())
+	}
+	// Output:
+	// allowed start after 0s or retry after 0s
+	// allowed start after 250ms or retry after 0s
+	// denied start after 0s or retry after 250ms
+}
+
+// A cost that is more than the limit ever holds.
+func ExampleNever() {
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
+		Name: "bytes", Limit: core.SlidingWindow(core.PerMinute(1000)), Key: byCustomer,
+		Cost: func(j job) int64 { return j.bytes },
+	}}})
+	outcome := limiter.Decide(context.Background(), job{"ann", 2000})
+	fmt.Println(outcome.Verdict(), outcome.RetryAfter() == core.Never, outcome.At(0).Remaining)
+	// Output: denied true 1000
+}
+
 func ExampleOutcome_Binding() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
 		{Name: "everybody", Limit: core.FixedWindow(core.PerDay(1000)), Key: func(job) (string, error) { return "everybody", nil }},
@@ -194,6 +306,29 @@ func ExampleParseLimit() {
 	// sliding-window 5/10s <nil>
 	// token-bucket 100/1m burst 20 <nil>
 	// limit not set core: limit "100/fortnight": "fortnight" is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s
+}
+
+// Giving a plan twice of everything, whatever its limit is.
+func ExampleLimit_Algorithm() {
+	limit := core.TokenBucket(core.PerMinute(100), 20)
+	double := limit.Rate()
+	double.Units *= 2
+	switch limit.Algorithm() {
+	case core.AlgorithmTokenBucket:
+		limit = core.TokenBucket(double, 2*limit.Burst())
+	case core.AlgorithmLeakyBucket:
+		limit = core.LeakyBucket(double, 2*limit.Burst())
+	case core.AlgorithmLeakyQueue:
+		limit = core.LeakyQueue(double, 2*limit.Burst())
+	case core.AlgorithmFixedWindow:
+		limit = core.FixedWindow(double)
+	case core.AlgorithmSlidingWindow:
+		limit = core.SlidingWindow(double)
+	case core.AlgorithmSlidingLog:
+		limit = core.SlidingLog(double)
+	}
+	fmt.Println(limit, "every", limit.Rate().Period)
+	// Output: token-bucket 200/1m burst 40 every 1m0s
 }
 
 func ExampleLimit_UnmarshalText() {
@@ -269,6 +404,95 @@ func ExampleLimit() {
 	// sliding-log 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
 }
 
+func ExampleDecision() {
+	charges := []core.Charge{{Key: "ann", Limit: core.TokenBucket(core.PerMinute(60), 10), Cost: 4}}
+	decisions := make([]core.Decision, 1)
+	memory := atNoon()
+	for range 3 {
+		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+			fmt.Println(err)
+		}
+		d := decisions[0]
+		fmt.Println(d.Allowed, d.Remaining, "retry after", d.RetryAfter, "reset after", d.ResetAfter, "spread over", d.EffectiveWindow)
+	}
+	fmt.Println("at", time.UnixMicro(decisions[0].At).UTC().Format(time.TimeOnly))
+	// Output:
+	// true 6 retry after 0s reset after 4s spread over 6s
+	// true 2 retry after 0s reset after 8s spread over 2s
+	// false 2 retry after 2s reset after 8s spread over 2s
+	// at 12:00:00
+}
+
+// Trying a stricter limit out: what it would have denied is seen, not felt.
+func ExampleCharge() {
+	charges := []core.Charge{
+		{Scope: "today", Key: "ann", Limit: core.FixedWindow(core.PerDay(3)), Cost: 1},
+		{Scope: "planned", Key: "ann", Limit: core.FixedWindow(core.PerDay(1)), Cost: 1, Shadow: true},
+	}
+	decisions := make([]core.Decision, len(charges))
+	memory := core.NewMemory(core.MemoryOptions{})
+	for range 4 {
+		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(decisions[0].Allowed, decisions[1].Allowed)
+	}
+	// Output:
+	// true true
+	// true false
+	// true false
+	// false false
+}
+
+// A backend around another forwards what the other can do besides.
+func ExampleBackend() {
+	audited := &audit{inner: core.NewMemory(core.MemoryOptions{})}
+	limiter := core.MustNew(core.Config[job]{
+		Backend: audited,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(1)), Key: byCustomer}},
+	})
+	for range 2 {
+		limiter.Decide(context.Background(), job{customer: "ann"})
+	}
+	fmt.Println(audited.denied, core.Reset(context.Background(), audited, "per-customer", "ann"))
+	// Output: 1 <nil>
+}
+
+type audit struct {
+	inner  core.Backend
+	denied int // use something safe for concurrent use
+}
+
+func (a *audit) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	err := a.inner.Take(ctx, charges, out)
+	for _, d := range out {
+		if err == nil && !d.Allowed {
+			a.denied++
+		}
+	}
+	return err
+}
+
+// Reset implements [core.Resetter]; core.Peeker and core.Counter go the same way.
+func (a *audit) Reset(ctx context.Context, scope, key string) error {
+	return core.Reset(ctx, a.inner, scope, key)
+}
+
+// With room for as many keys as there are customers, nobody is ever displaced.
+func ExampleMemoryOptions() {
+	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1_000, MaxLogEntries: 10_000})
+	limiter := core.MustNew(core.Config[job]{
+		Backend: memory,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: core.SlidingLog(core.PerDay(10)), Key: byCustomer}},
+	})
+	for i := range 1_000 {
+		limiter.Decide(context.Background(), job{customer: fmt.Sprint("customer ", i)})
+	}
+	live, err := memory.Count(context.Background())
+	fmt.Println(live, err)
+	// Output: 1000 <nil>
+}
+
 // Replaying what happened yesterday, at yesterday's time.
 func ExampleNewMemory() {
 	var now time.Time
@@ -340,7 +564,7 @@ func ExampleCount() {
 func ExampleNewDenialCache() {
 	far := core.NewMemory(core.MemoryOptions{}) // imagine one across the network
 	limiter := core.MustNew(core.Config[job]{
-		Backend: core.NewDenialCache(far, core.DenialCacheOptions{}),
+		Backend: core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 4096, MaxAge: 2 * time.Second}),
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(1)), Key: byCustomer}},
 	})
 	for range 4 {

@@ -3,9 +3,11 @@ package nethttp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
@@ -134,6 +136,85 @@ func ExampleConfig_denied() {
 	// Output:
 	// GET / 200 hi
 	// GET / 429 {"error":"denied"}
+}
+
+// A backend that fails, what stands in for it, and what an operator sees.
+func ExampleConfig() {
+	perClient := nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules:     []nethttp.Rule{perClient},
+		Backend:   unreachable{},                                     // one that many instances share
+		Fallback:  core.NewMemory(core.MemoryOptions{MaxKeys: 1000}), // while it is down
+		Instances: 4,                                                 // each allows a quarter then
+		Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
+			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
+		},
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "GET", "/")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code)
+
+	perClient.OnFailure = core.FailClosed
+	closed := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient}, Backend: unreachable{}})
+	w = httptest.NewRecorder()
+	closed.Handler(hi).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code, w.Header().Get("Retry-After"))
+	// Output:
+	// GET allowed by fallback despite: connection refused
+	// GET / 200 hi
+	// GET denied by fallback despite: connection refused
+	// 429
+	// 503 1
+}
+
+// unreachable is a backend that is out of order.
+type unreachable struct{}
+
+func (unreachable) Take(context.Context, []core.Charge, []core.Decision) error {
+	return errors.New("connection refused")
+}
+
+func ExampleConfig_skipPreflight() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules:         []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		SkipPreflight: true,
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "OPTIONS", "/") // counted: it is no preflight
+	preflight := httptest.NewRequest("OPTIONS", "/", nil)
+	preflight.Header.Set("Origin", "https://app.example")
+	preflight.Header.Set("Access-Control-Request-Method", "POST")
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, preflight)
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// OPTIONS / 200 hi
+	// 200
+	// 200
+	// 200
+}
+
+// Requests start 10 ms apart, one after the other, instead of being denied.
+func ExampleLimiter_Handler_queue() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "evenly", Limit: core.LeakyQueue(core.PerSecond(100), 50), Key: keyfuncs.Constant[*http.Request]("everybody"),
+	}}})
+	handler := limit.Handler(hi)
+	start := time.Now()
+	for range 4 {
+		ask(handler, "GET", "/")
+	}
+	fmt.Println(time.Since(start) > 29*time.Millisecond)
+	// Output:
+	// GET / 200 hi
+	// GET / 200 hi
+	// GET / 200 hi
+	// GET / 200 hi
+	// true
 }
 
 // Deciding in a handler, which answers by itself.
