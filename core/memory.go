@@ -59,8 +59,8 @@ type Memory struct {
 	size    uint64        // how many of them each shard has
 	clock   clock
 
-	pending sync.Pool // of *[]pending
-	sweep   struct {
+	groups sync.Pool // of *group
+	sweep  struct {
 		sync.Mutex
 		notBefore int64
 	}
@@ -101,7 +101,7 @@ func NewMemory(options MemoryOptions) *Memory {
 		sh.nodes.budget = budget
 	}
 	m.clock.start(options.Clock)
-	m.pending.New = func() any { return new([]pending) }
+	m.groups.New = func() any { return new(group) }
 	return m
 }
 

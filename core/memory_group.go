@@ -7,7 +7,18 @@ import (
 	"slices"
 )
 
-// pending is one charge of a group while the group is decided.
+// group is several charges while they are decided together, pooled.
+type group struct {
+	charges []Charge
+	out     []Decision
+	pending []pending // one for each charge
+
+	now     int64
+	allowed bool // every enforced charge fits
+	taking  bool // and the charges that fit are to be taken
+}
+
+// pending is one charge of a group.
 type pending struct {
 	class *class
 	hash  uint64
@@ -38,45 +49,50 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
-	scratch := m.pending.Get().(*[]pending)
-	defer m.pending.Put(scratch)
-	*scratch = slices.Grow((*scratch)[:0], len(charges))[:len(charges)]
-	group := *scratch
-	defer clear(group)
-
+	g := m.groups.Get().(*group)
+	defer m.release(g)
+	g.charges, g.out, g.taking = charges, out, taking
+	g.pending = slices.Grow(g.pending[:0], len(charges))[:len(charges)]
 	for {
-		if err := m.identify(group, charges); err != nil {
+		if err := m.identify(g); err != nil {
 			return err
 		}
-		now := m.clock.now()
-		m.lock(group)
-		if retired(group) {
-			m.unlock(group)
+		g.now = m.clock.now()
+		m.lock(g)
+		if g.retired() {
+			m.unlock(g)
 			continue
 		}
-		m.decideLocked(group, charges, out, now, taking)
-		m.unlock(group)
+		m.decideLocked(g)
+		m.unlock(g)
 		return nil
 	}
 }
 
+// release gives g back without what belongs to its callers and keys.
+func (m *Memory) release(g *group) {
+	clear(g.pending)
+	*g = group{pending: g.pending}
+	m.groups.Put(g)
+}
+
 // identify fills in who each charge is about and sums up those on one key.
-func (m *Memory) identify(group []pending, charges []Charge) error {
-	for i := range charges {
-		ch := &charges[i]
+func (m *Memory) identify(g *group) error {
+	for i := range g.charges {
+		ch := &g.charges[i]
 		k, err := m.classOf(ch)
 		if err != nil {
 			return err
 		}
-		p := &group[i]
+		p := &g.pending[i]
 		*p = pending{class: k, hash: m.classes.hash(k.mix, ch.Key), lead: i}
 		for j := range i {
-			if group[j].hash == p.hash {
-				p.lead = group[j].lead
+			if g.pending[j].hash == p.hash {
+				p.lead = g.pending[j].lead
 				break
 			}
 		}
-		lead := &group[p.lead]
+		lead := &g.pending[p.lead]
 		if lead.class != k && lead.class.limit != k.limit {
 			return fmt.Errorf("core: memory: scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", ch.Scope, lead.class.limit, k.limit)
 		}
@@ -91,12 +107,12 @@ func (m *Memory) identify(group []pending, charges []Charge) error {
 }
 
 // lock locks the shards of the group in the order of their index, each once.
-func (m *Memory) lock(group []pending) {
+func (m *Memory) lock(g *group) {
 	last := -1
 	for {
 		next := len(m.shards)
-		for i := range group {
-			if at := int(group[i].hash >> m.shift); at > last && at < next {
+		for i := range g.pending {
+			if at := int(g.pending[i].hash >> m.shift); at > last && at < next {
 				next = at
 			}
 		}
@@ -108,45 +124,45 @@ func (m *Memory) lock(group []pending) {
 	}
 }
 
-func (m *Memory) unlock(group []pending) {
-	for i := range group {
-		at := group[i].hash >> m.shift
-		if !slices.ContainsFunc(group[:i], func(p pending) bool { return p.hash>>m.shift == at }) {
+func (m *Memory) unlock(g *group) {
+	for i := range g.pending {
+		at := g.pending[i].hash >> m.shift
+		if !slices.ContainsFunc(g.pending[:i], func(p pending) bool { return p.hash>>m.shift == at }) {
 			m.shards[at].mu.Unlock()
 		}
 	}
 }
 
-func retired(group []pending) bool {
-	return slices.ContainsFunc(group, func(p pending) bool { return p.class.retired.Load() })
+func (g *group) retired() bool {
+	return slices.ContainsFunc(g.pending, func(p pending) bool { return p.class.retired.Load() })
 }
 
-func (m *Memory) decideLocked(group []pending, charges []Charge, out []Decision, now int64, taking bool) {
-	allowed := true
-	for i := range group {
-		p := &group[i]
+func (m *Memory) decideLocked(g *group) {
+	g.allowed = true
+	for i := range g.pending {
+		p := &g.pending[i]
 		if p.lead != i {
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		sh.settleLocked(&p.state, sh.findLocked(p.hash), p.class, now)
+		sh.settleLocked(&p.state, sh.findLocked(p.hash), p.class, g.now)
 		p.fits[enforced] = p.class.fits(&p.state, p.sum[enforced])
-		allowed = allowed && p.fits[enforced]
+		g.allowed = g.allowed && p.fits[enforced]
 	}
-	taking = taking && allowed
-	for i := range group {
-		if group[i].lead == i {
-			m.settleAccountLocked(group, charges, out, i, now, allowed, taking)
+	g.taking = g.taking && g.allowed
+	for i := range g.pending {
+		if p := &g.pending[i]; p.lead == i {
+			g.settleAccountLocked(p, &m.shardOf(p.hash).nodes)
 		}
 	}
-	if !taking {
+	if !g.taking {
 		return
 	}
-	for i := range group {
-		p := &group[i]
+	for i := range g.pending {
+		p := &g.pending[i]
 		if p.lead == i && p.class.takenBy(p) {
 			sh := m.shardOf(p.hash)
-			sh.storeLocked(sh.findLocked(p.hash), p.hash, p.class, &p.state, now)
+			sh.storeLocked(sh.findLocked(p.hash), p.hash, p.class, &p.state, g.now)
 		}
 	}
 }
@@ -154,6 +170,40 @@ func (m *Memory) decideLocked(group []pending, charges []Charge, out []Decision,
 // takenBy reports whether the charges of p took anything.
 func (t *terms) takenBy(p *pending) bool {
 	return p.sum[enforced] > 0 || p.sum[shadow] > 0 && p.fits[shadow]
+}
+
+// settleAccountLocked decides the charges on one key, led by p, and leaves in
+// the state of p what they take. The nodes are those of the key's shard.
+func (g *group) settleAccountLocked(p *pending, nodes *logNodes) {
+	k, untouched := p.class, p.state
+	for part, n := range p.sum {
+		var d Decision
+		if part == shadow {
+			p.fits[shadow] = k.fits(&p.state, n)
+		}
+		if g.allowed && p.fits[part] && n > 0 {
+			delay := k.queued(&p.state, g.now)
+			k.take(&p.state, n)
+			k.describe(&d, &p.state, n, true, g.now, nodes)
+			d.Delay = delay
+		} else {
+			k.describe(&d, &p.state, n, p.fits[part], g.now, nodes)
+		}
+		if !g.taking {
+			k.leaveUntouched(&d, &untouched, g.now, nodes)
+		}
+		g.answer(p.lead, part, &d)
+	}
+}
+
+// answer makes d the decision on the charges of one part on the key led by the
+// charge at index lead.
+func (g *group) answer(lead, part int, d *Decision) {
+	for i := lead; i < len(g.pending); i++ {
+		if g.pending[i].lead == lead && g.charges[i].part() == part {
+			g.out[i] = *d
+		}
+	}
 }
 
 // leaveUntouched makes the numbers of d, which say what is left, those of a state
@@ -164,36 +214,5 @@ func (t *terms) leaveUntouched(d *Decision, s *settled, now int64, nodes *logNod
 	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
 	if d.Allowed {
 		d.EffectiveWindow = look.EffectiveWindow
-	}
-}
-
-// settleAccountLocked decides the charges on one key, led by the one at index
-// lead, and leaves in its state what they take.
-func (m *Memory) settleAccountLocked(group []pending, charges []Charge, out []Decision, lead int, now int64, allowed, taking bool) {
-	p := &group[lead]
-	k, nodes := p.class, &m.shardOf(p.hash).nodes
-	untouched := p.state
-	for part := range p.sum {
-		n := p.sum[part]
-		var d Decision
-		if part == shadow {
-			p.fits[shadow] = k.fits(&p.state, n)
-		}
-		if allowed && p.fits[part] && n > 0 {
-			delay := k.queued(&p.state, now)
-			k.take(&p.state, n)
-			k.describe(&d, &p.state, n, true, now, nodes)
-			d.Delay = delay
-		} else {
-			k.describe(&d, &p.state, n, p.fits[part], now, nodes)
-		}
-		if !taking {
-			k.leaveUntouched(&d, &untouched, now, nodes)
-		}
-		for i := lead; i < len(group); i++ {
-			if group[i].lead == lead && charges[i].part() == part {
-				out[i] = d
-			}
-		}
 	}
 }
