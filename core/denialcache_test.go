@@ -3,6 +3,8 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,6 +186,33 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 		core.Reset(t.Context(), cache, "s", "k")
 		time.Sleep(2 * time.Second)
 		allowed(t, cache, "k", limit, 1)
+	})
+}
+
+func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		far := core.NewMemory(core.MemoryOptions{})
+		limit := core.FixedWindow(core.PerDay(100))
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for range 100 {
+			cache := core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 8})
+			wg.Go(func() {
+				out := make([]core.Decision, 1)
+				for range 10 {
+					if err := cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+						t.Error(err)
+					} else if out[0].Allowed {
+						admitted.Add(1)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		wg.Wait()
+		if n := admitted.Load(); n != 100 {
+			t.Errorf("%d allowed at a limit of 100", n)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -574,6 +575,47 @@ func TestManyGoroutinesNeverGetOneUnitTooMuch(t *testing.T) {
 			t.Errorf("%d allowed, want 100", allowed)
 		}
 	})
+}
+
+// meeting is a backend whose callers wait for each other.
+type meeting struct {
+	inner   core.Backend
+	missing atomic.Int64
+	all     chan struct{}
+}
+
+func (b *meeting) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if b.missing.Add(-1) == 0 {
+		close(b.all)
+	}
+	<-b.all
+	return b.inner.Take(ctx, charges, out)
+}
+
+// One request that waits for a far backend must not keep others from asking it,
+// be they about other keys or the same one: with a lock held this never ends.
+func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
+	for _, cached := range []bool{false, true} {
+		far := &meeting{inner: core.NewMemory(core.MemoryOptions{}), all: make(chan struct{})}
+		far.missing.Store(20)
+		var backend core.Backend = far
+		if cached {
+			backend = core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 1})
+		}
+		l := core.MustNew(core.Config[request]{Backend: backend, Rules: []core.Rule[request]{
+			{Name: "user", Limit: perMinute(2), Key: byUser},
+			{Name: "route", Limit: perMinute(20), Key: byRoute},
+		}})
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if o := l.Decide(t.Context(), request{user: fmt.Sprint(i / 2), route: "/"}); !o.Allowed() {
+					t.Errorf("request %d: %v, %v", i, o.Verdict(), o.Err())
+				}
+			})
+		}
+		wg.Wait()
+	}
 }
 
 func TestADecisionAllocatesNothing(t *testing.T) {
