@@ -18,6 +18,7 @@ const module = "github.com/weir-go/weir"
 // listed has to be added here before it can be built upon.
 var mayImport = map[string][]string{
 	"":                 {},
+	"breaker":          {"core"},
 	"core":             {},
 	"core/backendtest": {"core"},
 	"redisbackend":     {"core"},
@@ -29,6 +30,12 @@ var mayImport = map[string][]string{
 // standardLibraryOnly lists the packages that an application can import without
 // building anything of anybody else's.
 var standardLibraryOnly = []string{"", "core", "headers", "keyfuncs", "nethttp"}
+
+// mayImportOf lists, for the other packages, what they may import of anybody
+// else's: modules, by their path.
+var mayImportOf = map[string][]string{
+	"breaker": {"github.com/sony/gobreaker/v2"},
+}
 
 type pkg struct {
 	ImportPath string

@@ -1,0 +1,97 @@
+package breaker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// instant is a backend that allows at once: what a decision through a breaker
+// takes beyond it is what the breaker adds.
+type instant struct {
+	prompt bool
+	err    error
+}
+
+func (b *instant) HonoursDeadline() bool { return b.prompt }
+
+func (b *instant) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+	for i := range out {
+		out[i].Allowed = true
+	}
+	return b.err
+}
+
+// opened returns a breaker that stays open.
+func opened(t testing.TB) *breaker.Breaker {
+	b := breaker.New(&instant{true, errSick}, breaker.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
+	for b.State() == breaker.Closed {
+		if b.Take(context.Background(), charge("k"), make([]core.Decision, 1)) == nil {
+			t.Fatal("the backend does not fail")
+		}
+		time.Sleep(time.Microsecond)
+	}
+	return b
+}
+
+// request returns a context such as that of a request of net/http.
+func request(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var kinds = map[string]func(t testing.TB) core.Backend{
+	"no breaker": func(testing.TB) core.Backend { return &instant{} },
+	"closed, on the caller's goroutine": func(testing.TB) core.Backend {
+		return breaker.New(&instant{prompt: true}, breaker.Options{Budget: time.Hour, Logger: silence})
+	},
+	"closed, on its own goroutine": func(testing.TB) core.Backend {
+		return breaker.New(&instant{}, breaker.Options{Budget: time.Hour, Logger: silence})
+	},
+	"open": func(t testing.TB) core.Backend { return opened(t) },
+}
+
+func TestADecisionAllocatesLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	most := map[string]float64{"closed, on the caller's goroutine": 5}
+	for name, open := range kinds {
+		b, ctx, charges, out := open(t), request(t), charge("k"), make([]core.Decision, 1)
+		if n := testing.AllocsPerRun(1000, func() { b.Take(ctx, charges, out) }); n > most[name] {
+			t.Errorf("%s: %v allocations, want %v", name, n, most[name])
+		}
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	for name, open := range kinds {
+		b.Run(name, func(b *testing.B) {
+			backend, ctx, charges, out := open(b), request(b), charge("k"), make([]core.Decision, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				backend.Take(ctx, charges, out)
+			}
+		})
+	}
+}
+
+func BenchmarkTakeParallel(b *testing.B) {
+	for name, open := range kinds {
+		b.Run(name, func(b *testing.B) {
+			backend, ctx := open(b), request(b)
+			b.ReportAllocs()
+			b.SetParallelism(64)
+			b.RunParallel(func(pb *testing.PB) {
+				charges, out := charge("k"), make([]core.Decision, 1)
+				for pb.Next() {
+					backend.Take(ctx, charges, out)
+				}
+			})
+		})
+	}
+}

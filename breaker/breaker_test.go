@@ -1,0 +1,374 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+)
+
+var silence = slog.New(slog.DiscardHandler)
+
+func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		t.Run(fmt.Sprintf("honours deadlines %t", prompt), func(t *testing.T) {
+			t.Parallel()
+			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
+			backendtest.Run(t, backendtest.Harness{
+				Open: func(t testing.TB, now func() time.Time) core.Backend {
+					m := core.NewMemory(core.MemoryOptions{Clock: now})
+					return breaker.New(&inner{Memory: m, prompt: prompt}, options)
+				},
+				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) core.Backend {
+					m := core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
+					return breaker.New(&inner{Memory: m, prompt: prompt}, options)
+				},
+				Decisions: 5000,
+			})
+		})
+	}
+}
+
+func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
+	for _, budget := range []time.Duration{0, 7 * time.Millisecond} {
+		inBothModes(t, breaker.Options{Budget: budget}, func(w ward) {
+			w.inner.fallsIll(w.inner.hangs(w.T))
+			start, want := time.Now(), budget
+			if budget == 0 {
+				want = 50 * time.Millisecond
+			}
+			w.gets(breaker.ErrBudget)
+			if took := time.Since(start); took != want {
+				w.Errorf("took %v, want %v", took, want)
+			}
+		})
+	}
+}
+
+func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(w.inner.stalls(49 * time.Millisecond))
+		out := []core.Decision{{Remaining: -1, Source: core.SourceOpen}}
+		if err := w.breaker.Take(w.Context(), charge("k"), out); err != nil {
+			w.Fatal(err)
+		}
+		if d := out[0]; !d.Allowed || d.Remaining != 999_999 || d.Source != core.SourcePrimary {
+			w.Errorf("%+v", d)
+		}
+	})
+}
+
+func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
+	inWard(t, true, breaker.Options{}, func(w ward) {
+		for _, own := range []time.Duration{0, 10 * time.Millisecond, time.Hour} {
+			ctx, want := context.Background(), time.Now().Add(50*time.Millisecond)
+			if own > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, own)
+				defer cancel()
+			}
+			if own == 10*time.Millisecond {
+				want = time.Now().Add(own)
+			}
+			w.inner.fallsIll(func(ctx context.Context) error {
+				if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
+					w.Errorf("own deadline in %v: the backend has until %v, want %v", own, got, want)
+				}
+				return nil
+			})
+			if err := w.take(ctx); err != nil {
+				w.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		w.asked(0, func() {
+			if err := w.take(ctx); err != context.Canceled {
+				w.Errorf("error %v", err)
+			}
+		})
+	})
+}
+
+func TestErrorsOfTheBackendArePassedOn(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		w.gets(errSick)
+	})
+}
+
+func TestAPanicIsAnError(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(panics)
+		err := w.take(w.Context())
+		if err == nil || !strings.Contains(err.Error(), "breaker: backend *breaker_test.inner: panic: boom") {
+			w.Fatalf("error %v", err)
+		}
+		w.opens()
+		w.reports.expect(w.T, breaker.Open)
+	})
+}
+
+func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
+	inWard(t, false, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(func(context.Context) error { runtime.Goexit(); return nil })
+		if err := w.take(w.Context()); err == nil || !strings.Contains(err.Error(), "Goexit") {
+			w.Fatalf("error %v", err)
+		}
+		w.inner.isWell()
+		w.gets(nil)
+	})
+}
+
+func TestGoroutinesAreBounded(t *testing.T) {
+	inWard(t, false, breaker.Options{MaxCalls: 16}, func(w ward) {
+		before := runtime.NumGoroutine()
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		var busy, overran atomic.Int64
+		start := time.Now()
+		w.crowd(300, func(int) {
+			switch err := w.take(w.Context()); {
+			case errors.Is(err, breaker.ErrBusy):
+				busy.Add(1)
+				if took := time.Since(start); took != 0 {
+					w.Errorf("busy after %v, want at once", took)
+				}
+			case errors.Is(err, breaker.ErrBudget):
+				overran.Add(1)
+			default:
+				w.Errorf("error %v", err)
+			}
+		})
+		if overran.Load() != 14 || busy.Load() != 286 { // 2 of the 16 are set aside for probes
+			w.Errorf("%d calls made and %d refused, want 14 and 286", overran.Load(), busy.Load())
+		}
+		for range 1000 {
+			w.take(w.Context())
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - before; more > 16 {
+			w.Errorf("%d goroutines are left behind, want 16 at most", more)
+		}
+		if most := w.inner.most.Load(); most != 16 {
+			w.Errorf("%d calls at once, want all 16 after so many probes", most)
+		}
+	})
+}
+
+func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
+	inWard(t, false, breaker.Options{MaxCalls: 1}, func(w ward) {
+		for range 3 { // one caller alone is never refused
+			w.gets(nil)
+		}
+		w.inner.fallsIll(w.inner.stalls(90 * time.Millisecond))
+		w.gets(breaker.ErrBudget)
+		w.gets(breaker.ErrBusy)
+		time.Sleep(40 * time.Millisecond)
+		synctest.Wait()
+		w.gets(nil)
+	})
+}
+
+// Every word of an abandoned call is written to memory that is not the caller's:
+// -race would tell.
+func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 20
+		seen := make(chan string, n)
+		b := breaker.New(backendFunc(func(_ context.Context, charges []core.Charge, out []core.Decision) error {
+			time.Sleep(time.Second)
+			for i := range out {
+				seen <- charges[i].Key
+				charges[i].Key = "overwritten"
+				out[i] = core.Decision{Allowed: true, Remaining: 7}
+			}
+			return nil
+		}), breaker.Options{Failures: 1000, Logger: silence})
+		charges, out := charge("k"), make([]core.Decision, 1)
+		for i := range n {
+			charges[0].Key, out[0] = fmt.Sprint(i), core.Decision{Remaining: 3}
+			if err := b.Take(t.Context(), charges, out); !errors.Is(err, breaker.ErrBudget) {
+				t.Fatal(err)
+			}
+			charges[0].Key, out[0] = "reused", core.Decision{Remaining: 4}
+		}
+		time.Sleep(time.Minute)
+		if charges[0].Key != "reused" || out[0] != (core.Decision{Remaining: 4}) {
+			t.Errorf("charge %+v, decision %+v: want both untouched", charges[0], out[0])
+		}
+		for i := range n {
+			if key := <-seen; key != fmt.Sprint(i) {
+				t.Errorf("call %d was about key %s", i, key)
+			}
+		}
+	})
+}
+
+type backendFunc func(context.Context, []core.Charge, []core.Decision) error
+
+func (f backendFunc) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	return f(ctx, charges, out)
+}
+
+// Answers that come in at the very end of the budget, many at once, reach the
+// caller who asked, whole or not at all.
+func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker.New(backendFunc(func(_ context.Context, charges []core.Charge, out []core.Decision) error {
+			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
+			for i := range out {
+				out[i].Remaining = charges[i].Cost
+			}
+			return nil
+		}), breaker.Options{Failures: 1 << 20, Logger: silence})
+		w := ward{T: t}
+		var answered atomic.Int64
+		for range 20 {
+			w.crowd(50, func(i int) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%5 == 0 {
+					defer time.AfterFunc(50*time.Millisecond-1, cancel).Stop()
+				}
+				charges, out := make([]core.Charge, i%4+1), make([]core.Decision, i%4+1)
+				for j := range charges {
+					charges[j] = core.Charge{Key: fmt.Sprint(j), Limit: day, Cost: int64(i)}
+				}
+				if err := b.Take(ctx, charges, out); err != nil {
+					return
+				}
+				answered.Add(1)
+				for j := range out {
+					if out[j].Remaining != int64(i) {
+						t.Errorf("caller %d has the answer of %d", i, out[j].Remaining)
+					}
+				}
+			})
+			time.Sleep(time.Second)
+		}
+		if answered.Load() == 0 {
+			t.Error("nobody was answered")
+		}
+	})
+}
+
+func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
+	inWard(t, false, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(w.inner.stalls(60 * time.Millisecond))
+		w.gets(breaker.ErrBudget)
+		time.Sleep(time.Second)
+		out := make([]core.Decision, 1)
+		if err := w.breaker.Take(w.Context(), charge("secret-key"), out); err != nil || out[0].Remaining != 999_998 {
+			w.Errorf("%+v, %v: want what both calls left", out[0], err)
+		}
+	})
+}
+
+func TestDecisionsMustMatchTheCharges(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.asked(0, func() {
+			if err := w.breaker.Take(w.Context(), charge("k"), nil); err == nil {
+				w.Error("no room for the decision: want an error")
+			}
+		})
+	})
+}
+
+func TestNoErrorNamesAKey(t *testing.T) {
+	inBothModes(t, breaker.Options{MaxCalls: 1}, func(w ward) {
+		for _, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+			w.inner.fallsIll(illness)
+			for range 20 {
+				if err := w.take(w.Context()); strings.Contains(err.Error(), "secret") {
+					w.Errorf("a key is in %q", err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	})
+}
+
+func TestPeekResetAndCountGoThrough(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.gets(nil)
+		ctx, out := w.Context(), make([]core.Decision, 1)
+		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
+			w.Errorf("peek: %+v, %v", out[0], err)
+		}
+		if n, err := core.Count(ctx, w.breaker); n != 1 || err != nil {
+			w.Errorf("count: %d, %v", n, err)
+		}
+		if err := core.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+			w.Error(err)
+		}
+		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
+			w.Errorf("peek after reset: %+v, %v", out[0], err)
+		}
+		w.inner.fallsIll(refuses)
+		w.opens()
+		if err := core.Peek(ctx, w.breaker, charge("k"), out); err != breaker.ErrOpen {
+			w.Errorf("peek while open: %v", err)
+		}
+		if err := core.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+			w.Errorf("reset while open: %v", err)
+		}
+	})
+}
+
+func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker.New(backendFunc(func(context.Context, []core.Charge, []core.Decision) error { return nil }), breaker.Options{Logger: silence})
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			if err := core.Peek(t.Context(), b, charge("k"), make([]core.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("peek: %v", err)
+			}
+			if err := core.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("reset: %v", err)
+			}
+			if _, err := core.Count(t.Context(), b); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("count: %v", err)
+			}
+		}
+		if b.State() != breaker.Closed {
+			t.Error("what is unsupported has opened the breaker")
+		}
+	})
+}
+
+func TestOptionsOutOfRangePanic(t *testing.T) {
+	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
+	for want, f := range map[string]func(){
+		"inner backend is nil":                      func() { breaker.New(nil, breaker.Options{}) },
+		"Budget must not be negative (got -1ns)":    func() { breaker.New(memory, breaker.Options{Budget: -1}) },
+		"OpenFor must not be negative (got -1s)":    func() { breaker.NewStack(memory, breaker.Options{OpenFor: -time.Second}) },
+		"MaxCalls must be 0 to 2147483647 (got -1)": func() { breaker.New(memory, breaker.Options{MaxCalls: -1}) },
+		"Failures must be 0 to 2147483647 (got -2)": func() { breaker.New(memory, breaker.Options{Failures: -2}) },
+		"Probes must be 0 to 2147483647 (got -3)":   func() { breaker.New(memory, breaker.Options{Probes: -3}) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, want) || !strings.HasPrefix(v, "breaker: New: ") {
+					t.Errorf("panic %q", v)
+				}
+			}()
+			f()
+		})
+	}
+}

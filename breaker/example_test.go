@@ -1,0 +1,229 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// far is a backend across a network that is down, and honours deadlines.
+type far struct{ up bool }
+
+func (f *far) HonoursDeadline() bool { return true }
+
+func (f *far) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+	if !f.up {
+		return errors.New("far: connection refused")
+	}
+	for i := range out {
+		out[i] = core.Decision{Allowed: true}
+	}
+	return nil
+}
+
+// stdout returns a logger to standard output that leaves out times.
+func stdout() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "after" {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+// What a limiter across a network needs, and one rule for which it is better to
+// answer nobody than to guess.
+func Example() {
+	redis := &far{up: true} // in earnest a redisbackend.Backend
+	limit := nethttp.MustNew(nethttp.Config{
+		Backend:   breaker.NewStack(redis, breaker.Options{}),
+		Instances: 3, // while Redis is away, each admits a third
+		Rules: []nethttp.Rule{
+			{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
+			{Name: "sms", Limit: core.SlidingLog(core.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
+		},
+	})
+	var _ http.Handler = limit.Handler(http.NotFoundHandler())
+}
+
+func ExampleNew() {
+	backend := &far{}
+	told := make(chan breaker.Change)
+	b := breaker.New(backend, breaker.Options{
+		Budget:   time.Millisecond,
+		Failures: 3,
+		OpenFor:  time.Millisecond,
+		Probes:   1,
+		OnChange: func(c breaker.Change) { told <- c },
+		Logger:   stdout(),
+	})
+	limiter := core.MustNew(core.Config[job]{
+		Backend: b,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(100)), Key: byCustomer}},
+	})
+	decide := func() core.Source {
+		o := limiter.Decide(context.Background(), job{"ann"})
+		return o.At(0).Source
+	}
+	for b.State() == breaker.Closed {
+		decide()
+	}
+	fmt.Println("on", decide(), "while", (<-told).State)
+	backend.up = true
+	for b.State() == breaker.Open {
+		decide()
+	}
+	fmt.Println("on", decide(), "while", (<-told).State)
+	// Output:
+	// level=WARN msg="weir: backend degraded" error="far: connection refused"
+	// on fallback while open
+	// level=INFO msg="weir: backend recovered"
+	// on primary while closed
+}
+
+// job is a request of an application that is not about HTTP at all.
+type job struct{ customer string }
+
+func byCustomer(j job) (string, error) { return j.customer, nil }
+
+// NewStack is short for this, with the defaults of both.
+func ExampleNewStack() {
+	redis := &far{}
+	options := breaker.Options{Logger: stdout()}
+
+	var backend core.Backend = breaker.NewStack(redis, options)
+	backend = core.NewDenialCache(breaker.New(redis, options), core.DenialCacheOptions{}) // the same
+
+	err := backend.Take(context.Background(), nil, nil)
+	fmt.Println(err)
+	// Output: far: connection refused
+}
+
+func ExampleOptions() {
+	counted := map[breaker.State]int{} // or a gauge of your metrics
+	options := breaker.Options{
+		Budget:   20 * time.Millisecond,
+		OnChange: func(c breaker.Change) { counted[c.State]++ }, // one at a time
+		Logger:   slog.New(slog.DiscardHandler),
+	}
+	fmt.Println(breaker.New(&far{}, options).State())
+	// Output: closed
+}
+
+func ExampleChange() {
+	page := func(c breaker.Change) string {
+		if c.State == breaker.Open {
+			return fmt.Sprintf("limits count per instance since %s: %v", c.At.Format(time.TimeOnly), c.Err)
+		}
+		return fmt.Sprintf("limits are shared again after %v", c.After)
+	}
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	fmt.Println(page(breaker.Change{State: breaker.Open, At: noon, Err: breaker.ErrBudget}))
+	fmt.Println(page(breaker.Change{State: breaker.Closed, At: noon.Add(time.Minute), After: time.Minute}))
+	// Output:
+	// limits count per instance since 12:00:00: breaker: no answer within the time budget: look for slow commands on the backend and for losses on the way to it, or raise Options.Budget
+	// limits are shared again after 1m0s
+}
+
+func ExampleState() {
+	fmt.Println(breaker.Closed, breaker.Open)
+	// Output: closed open
+}
+
+func ExampleBreaker_State() {
+	b := breaker.New(&far{up: true}, breaker.Options{})
+	ready := func() bool { return b.State() == breaker.Closed } // never an endpoint that has the server restarted
+	fmt.Println(ready())
+	// Output: true
+}
+
+func ExampleBreaker_Take() {
+	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	charges := []core.Charge{{Scope: "exports", Key: "ann", Limit: core.FixedWindow(core.PerDay(10)), Cost: 3}}
+	decisions := make([]core.Decision, 1)
+	if err := b.Take(context.Background(), charges, decisions); err != nil {
+		fmt.Println("no decision:", err)
+		return
+	}
+	fmt.Println(decisions[0].Allowed, decisions[0].Remaining)
+	// Output: true 7
+}
+
+func ExampleBreaker_Peek() {
+	b := breaker.New(&far{up: true}, breaker.Options{})
+	err := core.Peek(context.Background(), b, nil, nil)
+	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend cannot
+	// Output: true
+}
+
+func ExampleBreaker_Reset() {
+	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	fmt.Println(core.Reset(context.Background(), b, "exports", "ann"))
+	// Output: <nil>
+}
+
+func ExampleBreaker_Count() {
+	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	fmt.Println(core.Count(context.Background(), b))
+	// Output: 0 <nil>
+}
+
+// Tell it from the other errors only to count them: the limiter deals with all
+// of them as its rules say.
+func ExampleErrOpen() {
+	b := breaker.New(&far{}, breaker.Options{Budget: time.Microsecond, Failures: 1, Logger: slog.New(slog.DiscardHandler)})
+	for {
+		err := b.Take(context.Background(), nil, nil)
+		if errors.Is(err, breaker.ErrOpen) {
+			fmt.Println("not even asked")
+			return
+		}
+	}
+	// Output: not even asked
+}
+
+// sloth answers tomorrow, whatever the deadline.
+type sloth struct{}
+
+func (sloth) Take(context.Context, []core.Charge, []core.Decision) error {
+	select {}
+}
+
+func ExampleErrBudget() {
+	b := breaker.New(sloth{}, breaker.Options{Budget: time.Millisecond})
+	err := b.Take(context.Background(), nil, nil)
+	fmt.Println(errors.Is(err, breaker.ErrBudget))
+	// Output: true
+}
+
+func ExampleErrBusy() {
+	b := breaker.New(sloth{}, breaker.Options{Budget: time.Millisecond, MaxCalls: 1})
+	b.Take(context.Background(), nil, nil) // its goroutine is left behind
+	err := b.Take(context.Background(), nil, nil)
+	fmt.Println(errors.Is(err, breaker.ErrBusy))
+	// Output: true
+}
+
+// prompt says that a client sets socket deadlines from its context.
+type prompt struct{ core.Backend }
+
+func (prompt) HonoursDeadline() bool { return true }
+
+func ExampleDeadlineHonourer() {
+	var backend core.Backend = prompt{core.NewMemory(core.MemoryOptions{})}
+	_, ok := backend.(breaker.DeadlineHonourer)
+	fmt.Println(ok, "and no goroutine per call")
+	breaker.New(backend, breaker.Options{})
+	// Output: true and no goroutine per call
+}

@@ -1,0 +1,181 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// byPath counts by the request's path.
+func byPath(r *http.Request) (string, error) { return r.URL.Path, nil }
+
+// instance is one server of several that share a backend.
+type instance struct {
+	limiter *nethttp.Limiter
+	handler http.Handler
+}
+
+func newInstance(backend core.Backend, instances int, rules ...nethttp.Rule) instance {
+	l := nethttp.MustNew(nethttp.Config{Rules: rules, Backend: backend, Instances: instances})
+	return instance{l, l.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") }))}
+}
+
+func (s instance) get(path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w
+}
+
+// admits requests path n times and returns how many are let in; all decisions
+// must have come from source.
+func (s instance) admits(t *testing.T, path string, n int, source core.Source) (admitted int) {
+	t.Helper()
+	for range n {
+		o := s.limiter.Decide(httptest.NewRequest("GET", path, nil))
+		if d := o.At(0); d.Source != source {
+			t.Fatalf("%s: decided by %v (%v), want %v", path, d.Source, o.Err(), source)
+		}
+		if o.Allowed() {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
+	hundred := core.FixedWindow(core.PerDay(100))
+	rule := func(f core.Failure) nethttp.Rule {
+		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
+	}
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		for _, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+			back := newInstance(w.breaker, 3, rule(core.FallBack))
+			open := newInstance(w.breaker, 3, rule(core.FailOpen))
+			closed := newInstance(w.breaker, 3, rule(core.FailClosed))
+			w.inner.fallsIll(illness)
+			for i := range 100 { // from the first failure on, through the opening and many probes
+				if n := back.admits(w.T, "/", 1, core.SourceFallback); n == 1 != (i < 34) {
+					w.Errorf("request %d: %d admitted; a third of 100 is 34", i, n)
+				}
+				if n := open.admits(w.T, "/", 1, core.SourceOpen); n != 1 {
+					w.Errorf("fail open: request %d was not let in", i)
+				}
+				closed.admits(w.T, "/", 1, core.SourceClosed)
+				if got := closed.get("/"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
+					w.Errorf("fail closed: status %d, Retry-After %q, want 503 and 1", got.Code, got.Header().Get("Retry-After"))
+				}
+				if got := open.get("/"); got.Code != 200 || got.Header().Get("RateLimit") != "" {
+					w.Errorf("fail open: status %d, RateLimit %q", got.Code, got.Header().Get("RateLimit"))
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if got := back.get("/"); got.Code != 429 {
+				w.Errorf("fall back: status %d, want 429", got.Code)
+			}
+			w.is(breaker.Open)
+			w.inner.isWell()
+			time.Sleep(time.Minute)
+			for _, s := range []instance{back, open, closed} {
+				if n := s.admits(w.T, fmt.Sprint("/", w.inner.asked.Load()), 101, core.SourcePrimary); n != 100 {
+					w.Errorf("afterwards %d were let in, want 100", n)
+				}
+			}
+			w.is(breaker.Closed)
+		}
+	})
+}
+
+func TestTheOutcomeSaysWhatFailed(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		s := newInstance(w.breaker, 0, nethttp.Rule{Name: "r", Limit: day, Key: byPath})
+		r := httptest.NewRequest("GET", "/", nil)
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), breaker.ErrBudget) {
+			w.Errorf("%v, %v", o.Verdict(), o.Err())
+		}
+		w.opens()
+		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), breaker.ErrOpen) {
+			w.Errorf("%v, %v", o.Verdict(), o.Err())
+		}
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		if o := s.limiter.Decide(r.WithContext(ctx)); o.Verdict() != core.Abandoned {
+			w.Errorf("%v, want abandoned", o.Verdict())
+		}
+	})
+}
+
+// Three instances share a backend that is away for a while. None of their
+// requests waits beyond the budget, each admits its share at most meanwhile, and
+// then they share the limit again, exactly: what was taken before the outage is
+// still taken, and what was taken during it is nobody's.
+func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: prompt}
+			var servers [3]instance
+			for i := range servers {
+				servers[i] = newInstance(breaker.NewStack(shared, breaker.Options{Logger: silence}), 3,
+					nethttp.Rule{Name: "r", Limit: core.FixedWindow(core.PerDay(300)), Key: byPath})
+			}
+			before := 0
+			for i := range 150 {
+				before += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
+			}
+			shared.fallsIll(shared.hangs(t))
+			during := 0
+			for range 200 {
+				for _, s := range servers {
+					start := time.Now()
+					during += s.admits(t, "/", 1, core.SourceFallback)
+					if took := time.Since(start); took > 50*time.Millisecond {
+						t.Errorf("a request waited %v", took)
+					}
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			shared.isWell()
+			time.Sleep(2 * time.Second)
+			for _, s := range servers { // probes, about another key
+				s.admits(t, "/other", 3, core.SourcePrimary)
+			}
+			after := 0
+			for i := range 151 { // beyond that the denial caches answer
+				after += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
+			}
+			if before != 150 || during != 300 || after != 150 {
+				t.Errorf("prompt %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150", prompt, before, during, after)
+			}
+		})
+	}
+}
+
+func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: true}
+		stack := breaker.NewStack(memory, breaker.Options{Logger: silence})
+		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: core.TokenBucket(core.Per(1, 5*time.Second), 1), Key: byPath})
+		s.admits(t, "/", 2, core.SourcePrimary) // the second is denied until 5s from now
+		memory.fallsIll(refuses)
+		for range 40 {
+			s.admits(t, "/other", 1, core.SourceFallback)
+			if n := s.admits(t, "/", 1, core.SourceDenialCache); n != 0 {
+				t.Fatal("a cached denial did not hold")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if n := s.admits(t, "/", 1, core.SourceFallback); n != 1 {
+			t.Error("the denial held for longer than its RetryAfter")
+		}
+	})
+}

@@ -1,0 +1,12 @@
+package breaker
+
+import "github.com/weir-go/weir/core"
+
+// NewStack returns inner in its recommended wrapping, from the outside in: a
+// denial cache with its defaults, a breaker with these options, inner. It panics
+// where [New] does. It is short for
+//
+//	core.NewDenialCache(breaker.New(inner, options), core.DenialCacheOptions{})
+func NewStack(inner core.Backend, options Options) *core.DenialCache {
+	return core.NewDenialCache(New(inner, options), core.DenialCacheOptions{})
+}

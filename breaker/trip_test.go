@@ -1,0 +1,387 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+func TestADeadBackendIsNotAsked(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		for _, illness := range []func(context.Context) error{refuses, w.inner.hangs(w.T)} {
+			w.inner.fallsIll(illness)
+			w.opens()
+			start := time.Now()
+			w.asked(0, func() {
+				for range 10_000 {
+					w.gets(breaker.ErrOpen)
+				}
+			})
+			if took := time.Since(start); took != 0 {
+				w.Errorf("10,000 decisions took %v", took)
+			}
+			w.inner.isWell()
+			time.Sleep(time.Minute)
+			for range 3 {
+				w.gets(nil)
+			}
+			w.is(breaker.Closed)
+		}
+	})
+}
+
+func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		for range 1000 { // a reconnection, say, while 1000 callers ask
+			w.gets(errSick)
+		}
+		w.is(breaker.Closed)
+		time.Sleep(200*time.Millisecond - 1)
+		w.gets(errSick)
+		w.is(breaker.Closed)
+		time.Sleep(1)
+		w.gets(errSick)
+		w.is(breaker.Open)
+	})
+	inBothModes(t, breaker.Options{Failures: 3, Budget: time.Second}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		w.gets(errSick)
+		time.Sleep(time.Hour)
+		w.gets(errSick)
+		w.is(breaker.Closed)
+		w.gets(errSick)
+		w.is(breaker.Open)
+	})
+}
+
+func TestASuccessEndsTheRow(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		for range 4 { // below the 20 that are a window
+			w.inner.fallsIll(refuses)
+			for range 4 {
+				time.Sleep(time.Second)
+				w.gets(errSick)
+			}
+			w.inner.isWell()
+			w.gets(nil)
+			time.Sleep(time.Minute)
+		}
+		w.is(breaker.Closed)
+	})
+}
+
+// A server that runs one command at a time holds up everybody while one is
+// slow: hundreds of calls then fail together.
+func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		stalled := func(d time.Duration) (failed int64) {
+			var failures atomic.Int64
+			end := time.Now().Add(2 * time.Second)
+			w.inner.fallsIll(w.inner.stalls(d))
+			w.crowd(200, func(i int) {
+				time.Sleep(time.Duration(i) * 10 * time.Microsecond)
+				for time.Now().Before(end) {
+					if w.take(w.Context()) != nil {
+						failures.Add(1)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+			return failures.Load()
+		}
+		if failed := stalled(240 * time.Millisecond); failed < 200 {
+			w.Fatalf("%d calls failed, want those of all 200 callers", failed)
+		}
+		w.reports.expect(w.T)
+		stalled(time.Second)
+		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+	})
+}
+
+func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		every := func(n int, pause time.Duration, times int) {
+			for i := range times {
+				w.inner.isWell()
+				if i%n == 0 {
+					w.inner.fallsIll(refuses)
+				}
+				w.take(w.Context())
+				time.Sleep(pause)
+			}
+		}
+		every(3, 10*time.Millisecond, 3000) // a third, for 30s
+		w.is(breaker.Closed)
+		time.Sleep(time.Minute)
+		every(2, 10*time.Millisecond, 100) // half, but only just for 1s
+		w.is(breaker.Closed)
+		every(2, 10*time.Millisecond, 1)
+		w.is(breaker.Open)
+		w.inner.isWell()
+		time.Sleep(time.Minute)
+		for range 3 {
+			w.gets(nil)
+		}
+		w.is(breaker.Closed)
+		every(2, time.Second, 100) // half, but fewer than 20 in ten seconds
+		w.is(breaker.Closed)
+	})
+}
+
+func TestCancelledCallersNeverOpenIt(t *testing.T) {
+	inBothModes(t, breaker.Options{MaxCalls: 2000}, func(w ward) {
+		hang := w.inner.hangs(w.T)
+		for i := range 1000 {
+			w.inner.fallsIll(hang)
+			ctx, cancel := context.WithCancel(w.Context())
+			want := context.Canceled
+			if i%2 == 0 {
+				ctx, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
+				want = context.DeadlineExceeded
+			} else {
+				time.AfterFunc(10*time.Millisecond, cancel)
+			}
+			start := time.Now()
+			if err := w.take(ctx); !errors.Is(err, want) {
+				w.Fatalf("error %v, want %v", err, want)
+			}
+			if took := time.Since(start); took != 10*time.Millisecond {
+				w.Fatalf("took %v, want 10ms", took)
+			}
+			cancel()
+		}
+		w.is(breaker.Closed)
+		w.reports.expect(w.T)
+	})
+}
+
+// The failure of a backend that watches the deadline of the caller may come
+// before the context itself notices.
+func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		for range 100 {
+			w.inner.fallsIll(func(ctx context.Context) error { return errSick })
+			if err := w.take(lateContext{w.Context()}); err != errSick {
+				w.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.is(breaker.Closed)
+	})
+}
+
+// lateContext is past its deadline and does not know it yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-1), true }
+
+func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		hang := w.inner.hangs(w.T)
+		for range 4 {
+			w.inner.fallsIll(refuses)
+			w.gets(errSick)
+			time.Sleep(time.Second)
+			w.inner.fallsIll(hang)
+			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
+			w.take(ctx)
+			cancel()
+		}
+		w.is(breaker.Closed)
+		w.inner.fallsIll(refuses)
+		w.gets(errSick) // the fifth in a row
+		w.is(breaker.Open)
+	})
+}
+
+func TestWrongChargesNeverOpenIt(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		other := core.SlidingWindow(core.PerMinute(3))
+		for range 100 {
+			for what, charges := range map[string][]core.Charge{
+				"negative cost": {{Scope: "s", Key: "k", Limit: day, Cost: -1}},
+				"no limit":      {{Scope: "s", Key: "k", Cost: 1}},
+				"two limits":    {{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: other, Cost: 1}},
+			} {
+				if err := w.breaker.Take(w.Context(), charges, make([]core.Decision, len(charges))); err == nil {
+					w.Fatalf("%s: no error", what)
+				}
+				if err := w.breaker.Peek(w.Context(), charges, make([]core.Decision, len(charges))); err == nil {
+					w.Fatalf("%s: no error from peek", what)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.is(breaker.Closed)
+		two := []core.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
+		w.inner.fallsIll(refuses)
+		for range 5 { // nothing wrong with these
+			w.breaker.Take(w.Context(), two, make([]core.Decision, 2))
+			time.Sleep(time.Second)
+		}
+		w.is(breaker.Open)
+	})
+}
+
+// More callers than places are no reason to open; calls that do not return are.
+func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
+	inWard(t, false, breaker.Options{MaxCalls: 1, Failures: 10}, func(w ward) {
+		for range 100 {
+			w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+			w.crowd(100, func(int) { w.take(w.Context()) })
+		}
+		w.is(breaker.Closed)
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.gets(breaker.ErrBudget)
+		for range 8 {
+			time.Sleep(25 * time.Millisecond)
+			w.gets(breaker.ErrBusy)
+		}
+		w.is(breaker.Closed)
+		w.gets(breaker.ErrBusy) // the tenth, after 200ms
+		w.is(breaker.Open)
+		w.reports.expect(w.T, breaker.Open)
+	})
+}
+
+// Calls that hang after their callers have left take the places of others.
+func TestDroppedCallsThatHangOverrunToo(t *testing.T) {
+	inWard(t, false, breaker.Options{MaxCalls: 8}, func(w ward) {
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		for range 7 {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
+			w.take(ctx)
+			cancel()
+		}
+		for range 100 {
+			w.gets(breaker.ErrBusy) // so far there are just too many callers
+		}
+		time.Sleep(50 * time.Millisecond)
+		w.is(breaker.Closed)
+		for range 5 {
+			w.gets(breaker.ErrBusy)
+			time.Sleep(50 * time.Millisecond)
+		}
+		w.is(breaker.Open)
+	})
+}
+
+func TestProbesAreLimited(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.opens()
+		for range 5 {
+			time.Sleep(time.Second + 1)
+			start := time.Now()
+			var open, overran atomic.Int64
+			w.asked(3, func() {
+				w.crowd(100, func(int) {
+					err := w.take(w.Context())
+					if err == breaker.ErrOpen && time.Since(start) == 0 {
+						open.Add(1)
+					}
+					if errors.Is(err, breaker.ErrBudget) && time.Since(start) == 50*time.Millisecond {
+						overran.Add(1)
+					}
+				})
+			})
+			if open.Load() != 97 || overran.Load() != 3 {
+				w.Errorf("%d failed at once and %d after the budget, want 97 and 3", open.Load(), overran.Load())
+			}
+		}
+		w.reports.expect(w.T, breaker.Open) // and no more
+	})
+}
+
+func TestAllProbesHaveToSucceed(t *testing.T) {
+	inBothModes(t, breaker.Options{Probes: 2, OpenFor: time.Minute}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		w.opens()
+		w.inner.isWell()
+		time.Sleep(time.Minute - 50*time.Millisecond)
+		w.gets(breaker.ErrOpen)
+		time.Sleep(time.Second)
+		w.gets(nil)
+		w.is(breaker.Open)
+		w.inner.fallsIll(refuses)
+		w.gets(errSick)
+		w.inner.isWell()
+		w.gets(breaker.ErrOpen)
+		time.Sleep(time.Minute + 1)
+		w.gets(nil)
+		w.is(breaker.Open)
+		w.gets(nil)
+		w.is(breaker.Closed)
+		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+	})
+}
+
+func TestACancelledProbeIsReplaced(t *testing.T) {
+	inBothModes(t, breaker.Options{Probes: 1}, func(w ward) {
+		hang := w.inner.hangs(w.T)
+		w.inner.fallsIll(hang)
+		w.opens()
+		time.Sleep(time.Minute)
+		for range 10 {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
+			if err := w.take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				w.Fatalf("error %v, want a probe that its caller gave up", err)
+			}
+			cancel()
+		}
+		w.inner.isWell()
+		w.gets(nil)
+		w.is(breaker.Closed)
+	})
+}
+
+// Calls that hang for ever hold their places; the backend may be reachable again
+// over new connections.
+func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
+	inWard(t, false, breaker.Options{MaxCalls: 8, Probes: 1}, func(w ward) {
+		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.crowd(100, func(int) { w.take(w.Context()) })
+		if n := w.inner.within.Load(); n != 7 {
+			w.Fatalf("%d calls hang, want 7", n)
+		}
+		for range 9 {
+			time.Sleep(50 * time.Millisecond)
+			w.gets(breaker.ErrBusy)
+			if w.breaker.State() == breaker.Open {
+				break
+			}
+		}
+		w.is(breaker.Open)
+		w.inner.isWell()
+		time.Sleep(2 * time.Second)
+		w.gets(nil)
+		w.is(breaker.Closed)
+	})
+}
+
+// A call that was sent before the breaker opened says nothing about afterwards.
+func TestLateAnswersDoNotCloseIt(t *testing.T) {
+	inWard(t, true, breaker.Options{Budget: time.Minute}, func(w ward) {
+		late := make(chan error)
+		w.inner.fallsIll(func(context.Context) error { time.Sleep(6 * time.Minute); return nil })
+		go func() { late <- w.take(context.Background()) }()
+		synctest.Wait()
+		w.inner.fallsIll(refuses)
+		for range 5 {
+			w.gets(errSick)
+			time.Sleep(time.Minute)
+		}
+		w.is(breaker.Open)
+		if err := <-late; err != nil {
+			w.Errorf("the late answer: %v", err)
+		}
+		w.is(breaker.Open)
+	})
+}
