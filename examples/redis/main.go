@@ -1,0 +1,80 @@
+// Redis limits every client address to 100 requests per minute, up to 20 at
+// once, over all instances that share a Redis.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+func main() {
+	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
+	if err != nil {
+		log.Fatalf("REDIS_URL: %v", err)
+	}
+	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
+	client := redis.NewClient(options)
+	defer client.Close()
+	backend := redisbackend.New(client, redisbackend.Options{Prefix: "example"})
+
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: core.TokenBucket(core.PerMinute(100), 20),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+		// While Redis fails, each instance limits by itself, and this is logged once.
+		Backend: breaker.NewStack(backend, breaker.Options{}),
+	})
+	logging.Disable() // go-redis would log every attempt
+	if err := backend.Check(context.Background()); err != nil {
+		log.Printf("limiting without Redis until it is there: %v", err)
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "Hello, here is your answer.")
+	})
+	serve(limit.Handler(mux))
+}
+
+// serve answers on $ADDR until the process is interrupted, then lets the
+// requests under way finish.
+func serve(handler http.Handler) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening on %v", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); err != http.ErrServerClosed {
+			log.Fatal(err)
+		}
+	}()
+
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,185 @@
+package examples
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// redisProgram is a running instance of the example redis, whose log is kept.
+type redisProgram struct {
+	url string
+	mu  sync.Mutex
+	log []string
+}
+
+func startRedisProgram(t *testing.T, program, redisURL string) *redisProgram {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL="+redisURL)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := new(redisProgram)
+	ended, listening := make(chan struct{}), make(chan string, 1)
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			p.mu.Lock()
+			p.log = append(p.log, lines.Text())
+			p.mu.Unlock()
+			if _, addr, ok := strings.Cut(lines.Text(), "listening on "); ok {
+				listening <- addr
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after SIGTERM: %v\n%s", err, strings.Join(p.log, "\n"))
+		}
+	})
+	select {
+	case addr := <-listening:
+		p.url = "http://" + addr
+	case <-ended:
+		t.Fatalf("the program ended:\n%s", strings.Join(p.log, "\n"))
+	case <-time.After(time.Minute):
+		t.Fatal("the program does not listen")
+	}
+	return p
+}
+
+// logged returns how many lines of the log contain word.
+func (p *redisProgram) logged(word string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.log {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// get returns the status of GET /, which is never anything but 200 or 429.
+func (p *redisProgram) get(t *testing.T) int {
+	t.Helper()
+	a := send(t, "GET", p.url+"/", "")
+	if a.StatusCode != http.StatusOK && a.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("got %s, want an answer", a.Status)
+	}
+	return a.StatusCode
+}
+
+// until sends requests until word is in the log.
+func (p *redisProgram) until(t *testing.T, word string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); p.logged(word) == 0; time.Sleep(10 * time.Millisecond) {
+		p.get(t)
+		if time.Now().After(deadline) {
+			t.Fatalf("no %q in the log:\n%s", word, strings.Join(p.log, "\n"))
+		}
+	}
+}
+
+func startRedisServer(t *testing.T, addr string) (kill func()) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil && os.Getenv("WEIR_REQUIRE_REDIS") != "" {
+		t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
+	} else if err != nil {
+		t.Skip("redis-server is not on the PATH: this test needs a real one")
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	t.Cleanup(kill)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+			return kill
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestRedisSharesOneLimitAndSurvivesWithoutIt(t *testing.T) {
+	addr := freeAddr(t)
+	kill := startRedisServer(t, addr)
+	program := build(t, "redis")
+	one, other := startRedisProgram(t, program, "redis://"+addr), startRedisProgram(t, program, "redis://"+addr)
+
+	start, allowed := time.Now(), 0
+	for range 60 {
+		for _, p := range []*redisProgram{one, other} {
+			if p.get(t) == http.StatusOK {
+				allowed++
+			}
+		}
+	}
+	refilled := int(time.Since(start)/(600*time.Millisecond)) + 1
+	if allowed < 20 || allowed > 20+refilled {
+		t.Errorf("two instances allowed %d together, want 20 and what came back meanwhile, at most %d", allowed, refilled)
+	}
+
+	kill()
+	one.until(t, "degraded")
+	startRedisServer(t, addr)
+	one.until(t, "recovered")
+	if d, r := one.logged("degraded"), one.logged("recovered"); d != 1 || r != 1 {
+		t.Errorf("logged degraded %d times and recovered %d times:\n%s", d, r, strings.Join(one.log, "\n"))
+	}
+}
+
+func TestRedisThatIsNotThereIsSaidOnce(t *testing.T) {
+	addr := freeAddr(t)
+	p := startRedisProgram(t, build(t, "redis"), "redis://"+addr)
+	if got := p.get(t); got != http.StatusOK {
+		t.Errorf("the first request got %d", got)
+	}
+	p.until(t, "degraded")
+	for range 20 {
+		p.get(t)
+	}
+	if n := p.logged("degraded") + p.logged("without Redis"); n != 2 {
+		t.Errorf("%d lines say that Redis is not there, want one at the start and one when it was given up:\n%s", n, strings.Join(p.log, "\n"))
+	}
+	startRedisServer(t, addr)
+	p.until(t, "recovered")
+}
