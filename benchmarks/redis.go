@@ -64,6 +64,38 @@ func reportRedis(rounds int) error {
 	}
 	progress("")
 	printRedis(contestants, perSecond)
+	return reportLocal(client, sequence, rounds)
+}
+
+// reportLocal prints what decisions take that Redis need not, or cannot, make.
+func reportLocal(client *redis.Client, sequence *workload.Sequence, rounds int) error {
+	plain, cached, err := remote.Spent(client)
+	if err != nil {
+		return err
+	}
+	dead, err := remote.Dead()
+	if err != nil {
+		return err
+	}
+	var of [3][]float64
+	for round := range rounds {
+		for i, decide := range []remote.Decide{plain, cached, dead} {
+			rate, err := decisionsPerSecond(decide, sequence, 1, round)
+			if err != nil {
+				return err
+			}
+			of[i] = append(of[i], rate)
+		}
+	}
+	rate := func(i int) float64 { return measure.Median(of[i]) }
+	fmt.Printf("## redis: one goroutine, decisions that Redis need not or cannot make\n\n")
+	t := table.Table{Heads: []string{"", "decisions per second", "target"}}
+	t.Add("a denied key, asked for in Redis", table.Number(rate(0)))
+	t.Add("a denied key, from the denial cache", table.Number(rate(1)),
+		fmt.Sprintf("*≥ 20 times as many* %s", table.Mark(rate(1) >= 20*rate(0))))
+	t.Add("Redis dead, the breaker open", table.Number(rate(2)),
+		fmt.Sprintf("*≤ 2 µs each* %s", table.Mark(rate(2) >= 500_000)))
+	t.Print(os.Stdout)
 	return nil
 }
 

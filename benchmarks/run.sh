@@ -3,8 +3,9 @@
 #
 #   run.sh [group] [rounds]
 #
-# group: decision, memory, flood, http, or all (the default)
-# rounds: how often contestants take their turns in decision and http (default 6)
+# group: decision, memory, flood, http, redis, or all (the default)
+# rounds: how often contestants take their turns in decision, http and redis
+# (default 6). The group redis needs redis-server on the PATH.
 #
 # PROCS is the number of processors to use (default 2). See README.md.
 set -eu

@@ -68,12 +68,11 @@ if ARGV[2] == 'take' then
     if left < 0 or left == 0 and kind == 's' or weight >= 9007199254740992 or spread >= 9007199254740992 then
       return
     end
-    state = format('%s %.0f %.0f %.0f', limit, begin, a, b)
     if kind == 'f' then
-      return state, floor((rest + 999) / 1000) + ARGV[3], left, rest, rest, 0
+      return format('%s %.0f %.0f 0', limit, begin, a), floor((rest + 999) / 1000) + ARGV[3], left, rest, rest, 0
     end
     rest = rest + P
-    return state, floor((rest + 999) / 1000) + ARGV[3], left, rest, floor((spread + most - 1) / most), 0
+    return format('%s %.0f %.0f %.0f', limit, begin, a, b), floor((rest + 999) / 1000) + ARGV[3], left, rest, floor((spread + most - 1) / most), 0
   end
 
   local state, ttl, left, reset, window, delay = plain(1)

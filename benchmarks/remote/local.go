@@ -1,0 +1,63 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// Spent opens backends on which one key has spent everything: through the plain
+// client, and with a denial cache in front.
+func Spent(client *redis.Client) (plain, cached Decide, err error) {
+	backend := redisbackend.New(client, redisbackend.Options{Prefix: "spent"})
+	charges := []core.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: core.FixedWindow(core.PerDay(1)), Cost: 1}}
+	denied := func(b core.Backend) Decide {
+		return func(ctx context.Context, _ string) error {
+			var out [1]core.Decision
+			if err := b.Take(ctx, charges, out[:]); err != nil {
+				return err
+			}
+			if out[0].Allowed {
+				return errors.New("allowed what should be denied")
+			}
+			return nil
+		}
+	}
+	var out [1]core.Decision
+	if err := backend.Take(context.Background(), charges, out[:]); err != nil {
+		return nil, nil, err
+	}
+	cache := core.NewDenialCache(backend, core.DenialCacheOptions{MaxAge: time.Hour})
+	return denied(backend), denied(cache), nil
+}
+
+// Dead opens a breaker that is open, because nothing listens where its Redis
+// should be. Its decisions are errors, as they should be.
+func Dead() (Decide, error) {
+	logging.Disable()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
+	b := breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	charges := []core.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
+	decide := func(ctx context.Context, _ string) error {
+		var out [1]core.Decision
+		if err := b.Take(ctx, charges, out[:]); !errors.Is(err, breaker.ErrOpen) {
+			return errors.Join(errors.New("the breaker is not open"), err)
+		}
+		return nil
+	}
+	for deadline := time.Now().Add(time.Minute); b.State() != breaker.Open; {
+		if time.Now().After(deadline) {
+			return nil, errors.New("the breaker does not open")
+		}
+		var out [1]core.Decision
+		b.Take(context.Background(), charges, out[:])
+	}
+	return decide, nil
+}
