@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -18,16 +19,19 @@ import (
 // IPv4 clients come through such a translator, unwrap theirs in an [AddrSource]
 // of your own, or they share one key.
 //
+// source may also be one for another type of request, such as the address that
+// a web framework has found in its own way.
+//
 // To have another key costs a client what source says; with IPv6, another
 // network: an end site may have 256 (/56) or 65,536 (/48) of them (RFC 6177).
-func Address(source AddrSource) func(*http.Request) (string, error) {
+func Address[R any](source func(R) (netip.Addr, error)) func(R) (string, error) {
 	return addressKey(source, 64)
 }
 
 // AddressPrefix is [Address] with IPv6 addresses counted by their first
 // ipv6Bits bits, 32 to 128. Providers hand out /48 to /64: fewer bits put whole
 // neighbourhoods under one key, more bits give a single host many.
-func AddressPrefix(source AddrSource, ipv6Bits int) (func(*http.Request) (string, error), error) {
+func AddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) (func(R) (string, error), error) {
 	var errs []error
 	if source == nil {
 		errs = append(errs, errors.New("keyfuncs: AddressPrefix: source must not be nil"))
@@ -42,7 +46,7 @@ func AddressPrefix(source AddrSource, ipv6Bits int) (func(*http.Request) (string
 }
 
 // MustAddressPrefix is [AddressPrefix] for use at start-up: it panics on an error.
-func MustAddressPrefix(source AddrSource, ipv6Bits int) func(*http.Request) (string, error) {
+func MustAddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R) (string, error) {
 	return must(AddressPrefix(source, ipv6Bits))
 }
 
@@ -53,11 +57,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func addressKey(source AddrSource, ipv6Bits int) func(*http.Request) (string, error) {
+func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R) (string, error) {
 	if source == nil {
 		return nil
 	}
-	return func(r *http.Request) (string, error) {
+	return func(r R) (string, error) {
 		addr, err := source(r)
 		if err != nil {
 			return "", err
@@ -73,7 +77,7 @@ func addressKey(source AddrSource, ipv6Bits int) func(*http.Request) (string, er
 		text := addr.AppendTo(buf[:0])
 		// An IPv4 peer's text is canonical already: sharing it with the
 		// request saves the one allocation of this function.
-		if strings.HasPrefix(r.RemoteAddr, string(text)) {
+		if r, ok := any(r).(*http.Request); ok && strings.HasPrefix(r.RemoteAddr, string(text)) {
 			return r.RemoteAddr[:len(text)], nil
 		}
 		return string(text), nil

@@ -157,7 +157,7 @@ func TestCombinatorsOfNothingAreNil(t *testing.T) {
 
 func TestTheLimiterReportsAKeyFunctionThatCouldNotBeMade(t *testing.T) {
 	rule := core.Rule[*http.Request]{Name: "r", Limit: core.SlidingWindow(core.PerMinute(1))}
-	for _, key := range []key{keyfuncs.Header("Host"), keyfuncs.Address(nil), keyfuncs.Join(keyfuncs.Method, keyfuncs.Cookie(""))} {
+	for _, key := range []key{keyfuncs.Header("Host"), keyfuncs.Address(keyfuncs.AddrSource(nil)), keyfuncs.Join(keyfuncs.Method, keyfuncs.Cookie(""))} {
 		rule.Key = key
 		if _, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}}); err == nil {
 			t.Error("got no error")

@@ -24,6 +24,7 @@ var (
 	errAllTrusted  = unidentified("every hop is a trusted proxy")
 	errSeveral     = unidentified("several lines of a header that may have one")
 	errTooLong     = unidentified("the credential is too long")
+	errNoText      = unidentified("the value is neither text nor an integer nor a fmt.Stringer")
 )
 
 func unidentified(why string) error {

@@ -371,3 +371,16 @@ func ExampleErrUnidentified() {
 	fmt.Println(errors.Is(err, keyfuncs.ErrUnidentified), errors.Is(err, core.ErrAbsent))
 	// Output: true false
 }
+
+// A framework that hands its handlers a request of its own, with values in it.
+func ExampleValue() {
+	type request struct{ values map[string]any }
+	user := keyfuncs.Value(func(r *request) any { return r.values["user"] })
+	fmt.Println(user(&request{map[string]any{"user": "ann"}}))
+	fmt.Println(user(&request{map[string]any{"user": 42}}))
+	fmt.Println(user(&request{}))
+	// Output:
+	// ann <nil>
+	// 42 <nil>
+	//  core: the request has no such key
+}

@@ -112,14 +112,14 @@ func TestAPrefixLengthOutOfRangeIsAMistake(t *testing.T) {
 			t.Errorf("%d bits: got no error", bits)
 		}
 	}
-	_, err := keyfuncs.AddressPrefix(nil, 7)
+	_, err := keyfuncs.AddressPrefix(keyfuncs.AddrSource(nil), 7)
 	const want = "keyfuncs: AddressPrefix: source must not be nil\n" +
 		"keyfuncs: AddressPrefix: IPv6 bits must be 32 to 128 (got 7)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-	if keyfuncs.Address(nil) != nil {
-		t.Error("Address(nil) must be nil, for the limiter's constructor to report")
+	if keyfuncs.Address(keyfuncs.AddrSource(nil)) != nil {
+		t.Error("Address of nil must be nil, for the limiter's constructor to report")
 	}
 }
 

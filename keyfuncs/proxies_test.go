@@ -153,7 +153,7 @@ func TestMustPanicsAtStartUp(t *testing.T) {
 		"MustForwarded":      func() { keyfuncs.MustForwarded("x") },
 		"MustProxyCount":     func() { keyfuncs.MustProxyCount(0) },
 		"MustSingleHeader":   func() { keyfuncs.MustSingleHeader("Forwarded") },
-		"MustAddressPrefix":  func() { keyfuncs.MustAddressPrefix(nil, 64) },
+		"MustAddressPrefix":  func() { keyfuncs.MustAddressPrefix(keyfuncs.AddrSource(nil), 64) },
 	} {
 		func() {
 			defer func() {

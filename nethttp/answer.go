@@ -5,36 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"time"
-
-	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 )
-
-// answerer turns outcomes into answers. It knows nothing of rules and requests'
-// types, so that every adapter can answer by it.
-type answerer struct {
-	fields *headers.Writer
-	denied func(http.ResponseWriter, *http.Request, core.Outcome)
-}
-
-// answer sets the header fields of o and reports whether the request may go on,
-// after waiting for its turn if it has to. Otherwise it has answered, except
-// where nobody listens any more.
-func (a *answerer) answer(w http.ResponseWriter, r *http.Request, o *core.Outcome) bool {
-	if o.Verdict() == core.Abandoned {
-		abandon(w, o.Err())
-		return false
-	}
-	a.fields.Write(w.Header(), o)
-	if !o.Allowed() {
-		a.deny(w, r, o)
-		return false
-	}
-	if delay := o.Delay(); delay > 0 {
-		return awaitTurn(w, r.Context(), delay)
-	}
-	return true
-}
 
 // awaitTurn waits for delay and reports whether the request may go on. If its
 // context ends first its slot stays spent: those behind it were told when they
@@ -59,20 +30,6 @@ func abandon(w http.ResponseWriter, err error) {
 		replaceContent(w.Header())
 		w.Header()["Retry-After"] = []string{"1"}
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-}
-
-// deny answers a request that was not allowed.
-func (a *answerer) deny(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
-	replaceContent(w.Header())
-	if a.denied != nil {
-		a.denied(w, r, *o)
-		return
-	}
-	if prefersText(r.Header["Accept"]) {
-		writeText(w, r, o)
-	} else {
-		writeProblem(w, r, o)
 	}
 }
 

@@ -2,14 +2,16 @@ package nethttp
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/weir-go/weir/core"
 )
 
 type outcomeKey struct{}
 
-func withOutcome(ctx context.Context, o core.Outcome) context.Context {
-	return context.WithValue(ctx, outcomeKey{}, &o)
+// withOutcome is a [GateConfig].Attach.
+func withOutcome(r *http.Request, o core.Outcome) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), outcomeKey{}, &o))
 }
 
 // OutcomeFrom returns the outcome of the request whose context ctx is, and

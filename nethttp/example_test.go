@@ -250,3 +250,72 @@ func ExampleOutcomeFrom() {
 	ask(limit.Handler(page), "GET", "/")
 	// Output: GET / 200 4 left today
 }
+
+// An adapter for a framework whose handlers get a context of its own.
+func ExampleGate() {
+	type Context struct {
+		w    http.ResponseWriter
+		r    *http.Request
+		user string
+	}
+	gate, err := nethttp.NewGate(nethttp.GateConfig[*Context]{
+		Config: core.Config[*Context]{Rules: []core.Rule[*Context]{{
+			Name:  "per-user",
+			Limit: core.FixedWindow(core.PerDay(1)),
+			Key:   func(c *Context) (string, error) { return c.user, nil },
+		}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit := func(next func(*Context) error) func(*Context) error {
+		return func(c *Context) error {
+			c, ok, err := gate.Admit(c.w, c.r, c)
+			if !ok {
+				return err
+			}
+			return next(c)
+		}
+	}
+
+	page := limit(func(c *Context) error {
+		_, err := fmt.Fprint(c.w, "hi, ", c.user)
+		return err
+	})
+	for _, user := range []string{"ann", "ann", "bob"} {
+		w := httptest.NewRecorder()
+		page(&Context{w, httptest.NewRequest("GET", "/", nil), user})
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Body.Len() > 0)
+	}
+	// Output:
+	// 200 "per-user";q=1;w=86400 true
+	// 429 "per-user";q=1;w=86400 true
+	// 200 "per-user";q=1;w=86400 true
+}
+
+// A denial in the way of the framework, here as an error for its own handler.
+func ExampleNewGate() {
+	key := func(path string) (string, error) { return path, nil }
+	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
+		Config: core.Config[string]{Rules: []core.Rule[string]{{Name: "path", Limit: core.FixedWindow(core.PerDay(1)), Key: key}}},
+		Denied: func(_ http.ResponseWriter, path string, o core.Outcome) error {
+			return fmt.Errorf("%s: %v", path, o.Verdict())
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/a", nil)
+	for range 2 {
+		_, ok, err := gate.Admit(httptest.NewRecorder(), r, r.URL.Path)
+		fmt.Println(ok, err)
+	}
+	o := gate.Decide(r, "/b")
+	fmt.Println(o.Allowed())
+	// Output:
+	// true <nil>
+	// false /a: denied
+	// true
+}

@@ -2,7 +2,6 @@ package nethttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/weir-go/weir/core"
@@ -60,35 +59,36 @@ type Config struct {
 // Limiter limits the requests of net/http handlers. It is safe for concurrent
 // use.
 type Limiter struct {
-	engine           *core.Limiter[*http.Request]
-	answerer         answerer
-	skipPreflight    bool
-	outcomeInContext bool
+	gate *Gate[*http.Request]
 }
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	engine, err := core.New(core.Config[*http.Request]{
-		Rules:     config.Rules,
-		Backend:   config.Backend,
-		Fallback:  config.Fallback,
-		Instances: config.Instances,
-		Observe:   config.Observe,
-	})
-	policies := headers.Policies(config.Rules)
-	if err != nil { // what is wrong with the rules has been said
-		return nil, errors.Join(err, config.Headers.Validate(policies))
+	gate := GateConfig[*http.Request]{
+		Config: core.Config[*http.Request]{
+			Rules:     config.Rules,
+			Backend:   config.Backend,
+			Fallback:  config.Fallback,
+			Instances: config.Instances,
+			Observe:   config.Observe,
+		},
+		Headers:       config.Headers,
+		SkipPreflight: config.SkipPreflight,
 	}
-	fields, err := headers.New(config.Headers, policies)
+	if config.Denied != nil {
+		gate.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {
+			config.Denied(w, r, o)
+			return nil
+		}
+	}
+	if config.OutcomeInContext {
+		gate.Attach = withOutcome
+	}
+	g, err := NewGate(gate)
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{
-		engine:           engine,
-		answerer:         answerer{fields, config.Denied},
-		skipPreflight:    config.SkipPreflight,
-		outcomeInContext: config.OutcomeInContext,
-	}, nil
+	return &Limiter{g}, nil
 }
 
 // MustNew is [New] for package variables: it panics if config has a mistake.
@@ -102,47 +102,28 @@ func MustNew(config Config) *Limiter {
 
 // Decide decides r and takes what it costs, without answering it: for handlers
 // that act on the outcome themselves.
-func (l *Limiter) Decide(r *http.Request) core.Outcome {
-	return l.engine.Decide(r.Context(), r)
-}
+func (l *Limiter) Decide(r *http.Request) core.Outcome { return l.gate.Decide(r, r) }
 
 // Handler returns a handler that lets only allowed requests through to next.
 // All handlers of one limiter count together. It panics if next is nil, or l
 // is nil or was not made by [New].
 func (l *Limiter) Handler(next http.Handler) http.Handler {
-	if l == nil || l.engine == nil {
+	if l == nil || l.gate == nil {
 		panic("nethttp: Limiter.Handler: the limiter is nil or zero: make one with New")
 	}
 	if next == nil {
 		panic("nethttp: Limiter.Handler: next is nil")
 	}
-	return &handler{l, next}
+	return &handler{l.gate, next}
 }
 
 type handler struct {
-	limiter *Limiter
-	next    http.Handler
+	gate *Gate[*http.Request]
+	next http.Handler
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l := h.limiter
-	if l.skipPreflight && isPreflight(r) {
+	if r, ok, _ := h.gate.Admit(w, r, r); ok {
 		h.next.ServeHTTP(w, r)
-		return
 	}
-	o := l.engine.Decide(r.Context(), r)
-	if !l.answerer.answer(w, r, &o) {
-		return
-	}
-	if l.outcomeInContext {
-		r = r.WithContext(withOutcome(r.Context(), o))
-	}
-	h.next.ServeHTTP(w, r)
-}
-
-// isPreflight follows the Fetch standard, section 3.2.2.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions &&
-		len(r.Header["Origin"]) > 0 &&
-		len(r.Header["Access-Control-Request-Method"]) > 0
 }
