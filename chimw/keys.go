@@ -1,0 +1,80 @@
+package chimw
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// RoutePattern is the key function of the pattern by which chi routes the
+// request, such as "/users/{id}", without the method and with the patterns of all
+// routers it passes. Where only a part of it is known yet, in middleware given
+// to Use, the route is looked up ahead. The key is "" where no pattern matches
+// and outside chi, so that all 404s and 405s share one, and [keyfuncs.Join] keeps
+// its other parts. It never fails.
+//
+// To have another key costs a client nothing, but it can only choose among the
+// patterns you registered.
+func RoutePattern(r *http.Request) (string, error) {
+	rctx := chi.RouteContext(r.Context())
+	if rctx == nil {
+		return "", nil
+	}
+	if pattern := rctx.RoutePattern(); isWhole(pattern) {
+		return pattern, nil
+	}
+	ahead := lookUp(rctx, r)
+	defer ahead.release()
+	return ahead.pattern, nil
+}
+
+// PathParam returns the key function of a parameter in the path, such as "id" of
+// "/users/{id}". Where it is not known yet, in middleware given to Use, the route
+// is looked up ahead. Without it, or if it is empty, the key is core.ErrAbsent. A
+// value of more than 64 bytes is represented as [keyfuncs.Header] says. If name
+// is empty the result is nil.
+//
+// To have another key costs a client nothing, and there may be no end of them:
+// it limits what is done to one thing, not what one client does.
+func PathParam(name string) func(*http.Request) (string, error) {
+	if name == "" {
+		return nil
+	}
+	return keyfuncs.Value(func(r *http.Request) any {
+		rctx := chi.RouteContext(r.Context())
+		if rctx == nil {
+			return nil
+		}
+		if value := rctx.URLParam(name); value != "" || isWhole(rctx.RoutePattern()) {
+			return value
+		}
+		ahead := lookUp(rctx, r)
+		defer ahead.release()
+		return ahead.URLParam(name)
+	})
+}
+
+// ClientIP finds the address that [middleware.GetClientIPAddr] returns, for those
+// who have put one of chi's ClientIPFrom middlewares before the limiter and want
+// one place for it:
+//
+//	Key: keyfuncs.Address(chimw.ClientIP)
+//
+// It fails if there is no address: the middleware found none, or is missing.
+//
+// To have another costs a client what that middleware says. Do not put chi's
+// middleware.RealIP, which believes everybody, before any limiter.
+func ClientIP(r *http.Request) (netip.Addr, error) {
+	addr := middleware.GetClientIPAddr(r.Context())
+	if !addr.IsValid() {
+		return netip.Addr{}, errNoClientIP
+	}
+	return addr, nil
+}
+
+var errNoClientIP = fmt.Errorf("%w: chi found no IP address", keyfuncs.ErrUnidentified)

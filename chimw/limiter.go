@@ -1,0 +1,32 @@
+package chimw
+
+import (
+	"context"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// Rule is a named limit and how to apply it to a request. Its fields are those
+// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, OnFailure.
+type Rule = nethttp.Rule
+
+// Config is what a [Limiter] is made of. Its fields are those of
+// [nethttp.Config]: Rules, Backend, Fallback, Instances, Observe, Headers,
+// Denied, SkipPreflight, OutcomeInContext.
+type Config = nethttp.Config
+
+// Limiter limits the requests of chi routers: it is [nethttp.Limiter], whose
+// method Handler is middleware for Use and With. It is safe for concurrent use.
+type Limiter = nethttp.Limiter
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New(config Config) (*Limiter, error) { return nethttp.New(config) }
+
+// MustNew is [New] for package variables: it panics if config has a mistake.
+func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
+
+// OutcomeFrom returns the outcome of the request whose context ctx is, and
+// whether there is one: the innermost limiter's that has
+// [Config].OutcomeInContext set.
+func OutcomeFrom(ctx context.Context) (core.Outcome, bool) { return nethttp.OutcomeFrom(ctx) }

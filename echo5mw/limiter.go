@@ -1,0 +1,140 @@
+package echo5mw
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// Rule is a named limit and how to apply it to a request. Its fields are those
+// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, OnFailure.
+type Rule = core.Rule[*echo.Context]
+
+// Config is what a [Limiter] is made of. The zero value of every field but
+// Rules is a usable default.
+type Config struct {
+	// Rules are all decided for every request, in one atomic step. Required.
+	Rules []Rule
+
+	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
+	Backend core.Backend
+
+	// Fallback decides for rules that fall back while Backend fails. nil:
+	// in-process memory.
+	Fallback core.Backend
+
+	// Instances is the number of processes that share Backend. Above 1, each
+	// falls back to its share of every limit. 0: the whole limit.
+	Instances int
+
+	// Observe is called once per decided request, before it is answered. It
+	// must be quick and safe for concurrent use. nil: nothing.
+	Observe func(context.Context, *echo.Context, core.Outcome)
+
+	// Headers chooses the response header fields. Zero: RateLimit and
+	// RateLimit-Policy of the current IETF draft on every answer, and
+	// Retry-After on denials.
+	Headers headers.Options
+
+	// Denied answers a request that is denied or could not be decided:
+	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
+	// header fields are already set, Cache-Control: no-store among them. It may
+	// write the answer and return nil, or return an error, such as
+	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it
+	// does neither, status 200 is sent.
+	// nil: a problem document or plain text, whichever the client prefers.
+	Denied func(*echo.Context, core.Outcome) error
+
+	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
+	// Access-Control-Request-Method), whose failure a browser reports as a
+	// broken page. A plain OPTIONS request is still counted. Better is to put
+	// the CORS middleware outside the limiter.
+	SkipPreflight bool
+
+	// OutcomeInContext makes the outcome available to later handlers by
+	// [OutcomeFrom].
+	OutcomeInContext bool
+}
+
+// Limiter limits the requests of echo handlers. It is safe for concurrent use.
+type Limiter struct {
+	gate *nethttp.Gate[*echo.Context]
+}
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	gate := nethttp.GateConfig[*echo.Context]{
+		Config: core.Config[*echo.Context]{
+			Rules:     config.Rules,
+			Backend:   config.Backend,
+			Fallback:  config.Fallback,
+			Instances: config.Instances,
+			Observe:   config.Observe,
+		},
+		Headers:       config.Headers,
+		SkipPreflight: config.SkipPreflight,
+	}
+	if config.Denied != nil {
+		gate.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error { return config.Denied(c, o) }
+	}
+	if config.OutcomeInContext {
+		gate.Attach = withOutcome
+	}
+	g, err := nethttp.NewGate(gate)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{g}, nil
+}
+
+// MustNew is [New] for package variables: it panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Decide decides c and takes what it costs, without answering it: for handlers
+// that act on the outcome themselves.
+func (l *Limiter) Decide(c *echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
+
+// Middleware returns middleware that lets only allowed requests through to the
+// next handler. All middleware of one limiter counts together. It panics if l is
+// nil or was not made by [New].
+func (l *Limiter) Middleware() echo.MiddlewareFunc {
+	if l == nil || l.gate == nil {
+		panic("echo5mw: Limiter.Middleware: the limiter is nil or zero: make one with New")
+	}
+	gate := l.gate
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c, ok, err := gate.Admit(c.Response(), c.Request(), c)
+			if !ok {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+const outcomeKey = "github.com/weir-go/weir/echo5mw: outcome"
+
+func withOutcome(c *echo.Context, o core.Outcome) *echo.Context {
+	c.Set(outcomeKey, o)
+	return c
+}
+
+// OutcomeFrom returns the outcome of the request whose context c is, and whether
+// there is one: that of the innermost limiter that has
+// [Config].OutcomeInContext set.
+func OutcomeFrom(c *echo.Context) (core.Outcome, bool) {
+	o, ok := c.Get(outcomeKey).(core.Outcome)
+	return o, ok
+}

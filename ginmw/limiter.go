@@ -1,0 +1,139 @@
+package ginmw
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// Rule is a named limit and how to apply it to a request. Its fields are those
+// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, OnFailure.
+type Rule = core.Rule[*gin.Context]
+
+// Config is what a [Limiter] is made of. The zero value of every field but
+// Rules is a usable default.
+type Config struct {
+	// Rules are all decided for every request, in one atomic step. Required.
+	Rules []Rule
+
+	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
+	Backend core.Backend
+
+	// Fallback decides for rules that fall back while Backend fails. nil:
+	// in-process memory.
+	Fallback core.Backend
+
+	// Instances is the number of processes that share Backend. Above 1, each
+	// falls back to its share of every limit. 0: the whole limit.
+	Instances int
+
+	// Observe is called once per decided request, before it is answered. It
+	// must be quick and safe for concurrent use. nil: nothing.
+	Observe func(context.Context, *gin.Context, core.Outcome)
+
+	// Headers chooses the response header fields. Zero: RateLimit and
+	// RateLimit-Policy of the current IETF draft on every answer, and
+	// Retry-After on denials.
+	Headers headers.Options
+
+	// Denied answers a request that is denied or could not be decided:
+	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
+	// header fields are already set, Cache-Control: no-store among them. It has
+	// to write the status: without, gin sends 200, or the 404 or 405 that it
+	// was about to send. The chain is aborted afterwards in any case.
+	// nil: a problem document or plain text, whichever the client prefers.
+	Denied func(*gin.Context, core.Outcome)
+
+	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
+	// Access-Control-Request-Method), whose failure a browser reports as a
+	// broken page. A plain OPTIONS request is still counted. Better is to put
+	// the CORS middleware before the limiter.
+	SkipPreflight bool
+
+	// OutcomeInContext makes the outcome available to later handlers by
+	// [OutcomeFrom].
+	OutcomeInContext bool
+}
+
+// Limiter limits the requests of gin handlers. It is safe for concurrent use.
+type Limiter struct {
+	gate *nethttp.Gate[*gin.Context]
+}
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	gate := nethttp.GateConfig[*gin.Context]{
+		Config: core.Config[*gin.Context]{
+			Rules:     config.Rules,
+			Backend:   config.Backend,
+			Fallback:  config.Fallback,
+			Instances: config.Instances,
+			Observe:   config.Observe,
+		},
+		Headers:       config.Headers,
+		SkipPreflight: config.SkipPreflight,
+	}
+	if config.Denied != nil {
+		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
+			config.Denied(c, o)
+			return nil
+		}
+	}
+	if config.OutcomeInContext {
+		gate.Attach = withOutcome
+	}
+	g, err := nethttp.NewGate(gate)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{g}, nil
+}
+
+// MustNew is [New] for package variables: it panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Decide decides c and takes what it costs, without answering it: for handlers
+// that act on the outcome themselves.
+func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
+
+// Handler returns a handler that lets only allowed requests through to those
+// after it. All handlers of one limiter count together. It panics if l is nil or
+// was not made by [New].
+func (l *Limiter) Handler() gin.HandlerFunc {
+	if l == nil || l.gate == nil {
+		panic("ginmw: Limiter.Handler: the limiter is nil or zero: make one with New")
+	}
+	gate := l.gate
+	return func(c *gin.Context) {
+		if _, ok, _ := gate.Admit(c.Writer, c.Request, c); !ok {
+			c.Abort()
+		}
+	}
+}
+
+type outcomeKey struct{}
+
+func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
+	c.Set(outcomeKey{}, o)
+	return c
+}
+
+// OutcomeFrom returns the outcome of the request whose context c is, and whether
+// there is one: that of the latest limiter that has [Config].OutcomeInContext
+// set.
+func OutcomeFrom(c *gin.Context) (core.Outcome, bool) {
+	v, _ := c.Get(outcomeKey{})
+	o, ok := v.(core.Outcome)
+	return o, ok
+}
