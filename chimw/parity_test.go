@@ -1,0 +1,92 @@
+package chimw_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+type contextKey string
+
+func TestParity(t *testing.T) {
+	parity.Run(t, parity.Adapter[*http.Request]{
+		Serve:        serve,
+		Request:      func(r *http.Request) *http.Request { return r },
+		Lift:         func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
+		LiftLimit:    func(f func(*http.Request) (core.Limit, error)) func(*http.Request) (core.Limit, error) { return f },
+		RoutePattern: chimw.RoutePattern,
+		PathParam:    chimw.PathParam,
+		ContextValue: func(name string) func(*http.Request) (string, error) {
+			return keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
+				user, ok := ctx.Value(contextKey(name)).(string)
+				return user, ok
+			})
+		},
+	})
+}
+
+func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
+	limiter := func(c *parity.Config[*http.Request]) chi.Middlewares {
+		if c == nil {
+			return nil
+		}
+		config := chimw.Config{
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+		}
+		if c.Sorry {
+			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }
+		}
+		limit, err := chimw.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return chi.Middlewares{limit.Handler}
+	}
+	hello := func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) }
+	user := func(w http.ResponseWriter, r *http.Request) { parity.User(w, chi.URLParam(r, "id")) }
+	route := limiter(app.Route)
+
+	r := chi.NewRouter()
+	if app.Recover == parity.Outside {
+		r.Use(middleware.Recoverer)
+	}
+	r.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if user := r.Header.Get("X-User"); user != "" {
+				r = r.WithContext(context.WithValue(r.Context(), contextKey("user"), user))
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	r.Use(limiter(app.Site)...)
+	if app.Recover == parity.Inside {
+		r.Use(middleware.Recoverer)
+	}
+	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { parity.NotFound(w) })
+	r.Get("/hello", hello)
+	r.Options("/hello", hello)
+	r.Get("/left", func(w http.ResponseWriter, r *http.Request) {
+		o, ok := chimw.OutcomeFrom(r.Context())
+		parity.Left(w, o, ok)
+	})
+	r.With(route...).Get("/users/{id}", user)
+	r.With(route...).Post("/login", hello)
+	r.Route("/api", func(r chi.Router) {
+		r.Use(limiter(app.Group)...)
+		r.Get("/items/{id}", user)
+		r.With(route...).Get("/both/{id}", user)
+	})
+	for path, handler := range app.Extra {
+		r.Method("GET", path, handler)
+	}
+	return r
+}

@@ -1,0 +1,92 @@
+package echomw_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echomw"
+	"github.com/weir-go/weir/internal/parity"
+)
+
+func TestParity(t *testing.T) {
+	parity.Run(t, parity.Adapter[echo.Context]{
+		Serve:        serve,
+		Request:      func(c echo.Context) *http.Request { return c.Request() },
+		Lift:         echomw.Lift[string],
+		LiftLimit:    echomw.Lift[core.Limit],
+		RoutePattern: echomw.RoutePattern,
+		PathParam:    echomw.PathParam,
+		ContextValue: echomw.ContextValue,
+	})
+}
+
+func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
+	limiter := func(c *parity.Config[echo.Context]) []echo.MiddlewareFunc {
+		if c == nil {
+			return nil
+		}
+		config := echomw.Config{
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+		}
+		if c.Sorry {
+			config.Denied = func(c echo.Context, o core.Outcome) error {
+				parity.Sorry(c.Response(), o)
+				return nil
+			}
+		}
+		limit, err := echomw.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []echo.MiddlewareFunc{limit.Middleware()}
+	}
+	hello := func(c echo.Context) error { parity.Hello(c.Response()); return nil }
+	user := func(c echo.Context) error { parity.User(c.Response(), c.Param("id")); return nil }
+	route := limiter(app.Route)
+	recoverer := middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+
+	e := echo.New()
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		if err == echo.ErrNotFound {
+			parity.NotFound(c.Response())
+			return
+		}
+		e.DefaultHTTPErrorHandler(err, c)
+	}
+	if app.Recover == parity.Outside {
+		e.Use(recoverer)
+	}
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if user := c.Request().Header.Get("X-User"); user != "" {
+				c.Set("user", user)
+			}
+			return next(c)
+		}
+	})
+	e.Use(limiter(app.Site)...)
+	if app.Recover == parity.Inside {
+		e.Use(recoverer)
+	}
+	e.GET("/hello", hello)
+	e.OPTIONS("/hello", hello)
+	e.GET("/left", func(c echo.Context) error {
+		o, ok := echomw.OutcomeFrom(c)
+		parity.Left(c.Response(), o, ok)
+		return nil
+	})
+	e.GET("/users/:id", user, route...)
+	e.POST("/login", hello, route...)
+	api := e.Group("/api", limiter(app.Group)...)
+	api.GET("/items/:id", user)
+	api.GET("/both/:id", user, route...)
+	for path, handler := range app.Extra {
+		e.GET(path, echo.WrapHandler(handler))
+	}
+	return e
+}

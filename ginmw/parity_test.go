@@ -1,0 +1,83 @@
+package ginmw_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/internal/parity"
+)
+
+func init() { gin.SetMode(gin.ReleaseMode) }
+
+func TestParity(t *testing.T) {
+	parity.Run(t, parity.Adapter[*gin.Context]{
+		Serve:        serve,
+		Request:      func(c *gin.Context) *http.Request { return c.Request },
+		Lift:         ginmw.Lift[string],
+		LiftLimit:    ginmw.Lift[core.Limit],
+		RoutePattern: ginmw.RoutePattern,
+		PathParam:    ginmw.PathParam,
+		ContextValue: ginmw.ContextValue,
+	})
+}
+
+func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
+	limiter := func(c *parity.Config[*gin.Context]) gin.HandlersChain {
+		if c == nil {
+			return nil
+		}
+		config := ginmw.Config{
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+		}
+		if c.Sorry {
+			config.Denied = func(c *gin.Context, o core.Outcome) { parity.Sorry(c.Writer, o) }
+		}
+		limit, err := ginmw.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gin.HandlersChain{limit.Handler()}
+	}
+	hello := func(c *gin.Context) { parity.Hello(c.Writer) }
+	user := func(c *gin.Context) { parity.User(c.Writer, c.Param("id")) }
+	route := limiter(app.Route)
+	behind := func(before gin.HandlersChain, handler gin.HandlerFunc) gin.HandlersChain {
+		return append(before[:len(before):len(before)], handler)
+	}
+
+	r := gin.New()
+	if app.Recover == parity.Outside {
+		r.Use(gin.RecoveryWithWriter(io.Discard))
+	}
+	r.Use(func(c *gin.Context) {
+		if user := c.GetHeader("X-User"); user != "" {
+			c.Set("user", user)
+		}
+	})
+	r.Use(limiter(app.Site)...)
+	if app.Recover == parity.Inside {
+		r.Use(gin.RecoveryWithWriter(io.Discard))
+	}
+	r.NoRoute(func(c *gin.Context) { parity.NotFound(c.Writer) })
+	r.GET("/hello", hello)
+	r.OPTIONS("/hello", hello)
+	r.GET("/left", func(c *gin.Context) {
+		o, ok := ginmw.OutcomeFrom(c)
+		parity.Left(c.Writer, o, ok)
+	})
+	r.GET("/users/:id", behind(route, user)...)
+	r.POST("/login", behind(route, hello)...)
+	api := r.Group("/api", limiter(app.Group)...)
+	api.GET("/items/:id", user)
+	api.GET("/both/:id", behind(route, user)...)
+	for path, handler := range app.Extra {
+		r.GET(path, gin.WrapH(handler))
+	}
+	return r
+}

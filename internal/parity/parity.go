@@ -1,0 +1,95 @@
+// Package parity holds what all adapters must do alike: a table of requests and
+// answers, and tests of how a limiter gets along with the rest of a server. Each
+// adapter, net/http's own among them, builds the same application and passes.
+package parity
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// Adapter is an adapter under test, whose requests are of type R.
+type Adapter[R any] struct {
+	// Serve builds the application. It fails the test if it cannot.
+	Serve func(t *testing.T, app App[R]) http.Handler
+
+	Request   func(R) *http.Request
+	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
+	LiftLimit func(func(*http.Request) (core.Limit, error)) func(R) (core.Limit, error)
+
+	RoutePattern func(R) (string, error)
+	PathParam    func(name string) func(R) (string, error)
+	ContextValue func(name string) func(R) (string, error)
+}
+
+// Config is what a limiter is to be made of.
+type Config[R any] struct {
+	core.Config[R]
+	Headers          headers.Options
+	SkipPreflight    bool
+	OutcomeInContext bool
+	Sorry            bool // denials are answered by [Sorry]
+}
+
+// App is the application that an adapter builds. From the outside in: the
+// framework's recoverer if Recover is Outside, middleware that sets the value
+// "user" to the field X-User if there is one, the limiter Site, the recoverer if
+// Recover is Inside. A limiter that is nil is left out. The routes are
+//
+//	GET /hello, OPTIONS /hello    Hello
+//	GET /left                     Left, of the outcome in the context
+//	GET /users/{id}               User; behind Route
+//	POST /login                   Hello; behind Route, the same limiter
+//	GET /api/items/{id}           User; in a group or sub-router behind Group
+//	GET /api/both/{id}            User; in that group, behind Route
+//	GET of each path in Extra     its handler
+//	everything else               NotFound
+type App[R any] struct {
+	Site, Group, Route *Config[R]
+	Extra              map[string]http.Handler
+	Recover            Recover
+}
+
+// Recover says where the framework's recoverer is.
+type Recover int
+
+const (
+	Nowhere Recover = iota
+	Outside
+	Inside
+)
+
+// Hello answers a request that went through.
+func Hello(w http.ResponseWriter) { answer(w, http.StatusOK, "hello") }
+
+// User answers with a parameter of the path.
+func User(w http.ResponseWriter, id string) { answer(w, http.StatusOK, "user "+id) }
+
+// Left answers with what the outcome in the context says is left.
+func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
+	if !ok {
+		answer(w, http.StatusOK, "nobody knows")
+		return
+	}
+	answer(w, http.StatusOK, fmt.Sprintf("%d left", o.At(0).Remaining))
+}
+
+// NotFound answers a request for which there is no route.
+func NotFound(w http.ResponseWriter) { answer(w, http.StatusNotFound, "no such page") }
+
+// Sorry is a denial of the application's own.
+func Sorry(w http.ResponseWriter, o core.Outcome) {
+	answer(w, http.StatusTooManyRequests, fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.Binding()).Rule))
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+	w.WriteHeader(status)
+	io.WriteString(w, text)
+}

@@ -1,0 +1,112 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// Key functions of net/http, which adapters lift.
+var (
+	client = keyfuncs.Address(keyfuncs.MustSingleHeader("X-Client", "127.0.0.1", "::1"))
+	tenant = keyfuncs.Header("X-Tenant")
+	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))
+)
+
+// plan finds a limit in the request.
+func plan(r *http.Request) (core.Limit, error) {
+	n, err := strconv.ParseInt(r.Header.Get("X-Plan"), 10, 64)
+	return core.FixedWindow(core.PerMinute(n)), err
+}
+
+// cost finds a cost in the request.
+func cost(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// down is a backend that is out of order.
+type down struct{}
+
+func (down) Take(context.Context, []core.Charge, []core.Decision) error {
+	return errors.New("dial redis://:hunter2@10.0.0.1: refused")
+}
+
+// scenarios are the applications of the table, by the names they have in it. All
+// limiters without a backend of their own get that of the test.
+func scenarios[R any](a Adapter[R]) map[string]App[R] {
+	one := func(name string, limit core.Limit, key func(R) (string, error)) *Config[R] {
+		return &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{{Name: name, Limit: limit, Key: key}}}}
+	}
+	perMinute := func(name string, n int64) *Config[R] {
+		return one(name, core.FixedWindow(core.PerMinute(n)), a.Lift(client))
+	}
+	with := func(c *Config[R], change func(*Config[R])) *Config[R] {
+		change(c)
+		return c
+	}
+	formats := func(formats ...headers.Format) App[R] {
+		return App[R]{Site: with(perMinute("per-client", 2), func(c *Config[R]) { c.Headers.Formats = formats })}
+	}
+	fails := func(failure core.Failure) App[R] {
+		return App[R]{Site: with(perMinute("per-client", 1), func(c *Config[R]) {
+			c.Backend = down{}
+			c.Rules[0].OnFailure = failure
+		})}
+	}
+	return map[string]App[R]{
+		"a client is denied, told when to come back, and may": {Site: one("per-client", core.TokenBucket(core.PerMinute(2), 2), a.Lift(client))},
+		"a client chooses the form of a denial":               {Site: perMinute("per-client", 1)},
+		"a cost that never fits":                              {Site: with(perMinute("per-client", 3), func(c *Config[R]) { c.Rules[0].Cost = func(r R) int64 { return cost(a.Request(r)) } })},
+		"a client without an identity":                        {Site: perMinute("per-client", 1)},
+		"a client without an identity, failing open":          {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen })},
+		"the backend fails: fall back":                        fails(core.FallBack),
+		"the backend fails: open":                             fails(core.FailOpen),
+		"the backend fails: closed":                           fails(core.FailClosed),
+		"a preflight is exempt":                               {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.SkipPreflight, c.OutcomeInContext = true, true })},
+		"a preflight is not exempt":                           {Site: perMinute("per-client", 1)},
+		"a denial of the application's own":                   {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Sorry = true })},
+		"the outcome in the context":                          {Site: with(perMinute("per-client", 2), func(c *Config[R]) { c.OutcomeInContext = true })},
+		"no outcome in the context":                           {Site: perMinute("per-client", 2)},
+		"the server's own deadline":                           {Site: perMinute("per-client", 1)},
+		"a queue lets requests through one by one":            {Site: one("queue", core.LeakyQueue(core.PerSecond(1000), 2), a.Lift(client))},
+		"stacked limiters are one list":                       {Site: perMinute("site", 4), Group: perMinute("group", 3), Route: perMinute("route", 2)},
+		"one limiter on two routes":                           {Route: perMinute("route", 2)},
+		"a group has a limit of its own":                      {Group: perMinute("group", 1)},
+		"several rules, all or nothing": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
+			{Name: "wide", Limit: core.FixedWindow(core.PerMinute(3)), Key: keyfuncs.Constant[R]("all")},
+			{Name: "narrow", Limit: core.FixedWindow(core.PerMinute(1)), Key: a.Lift(client)},
+			{Name: "posts", Limit: core.SlidingLog(core.PerHour(1)), Key: core.When(func(r R) bool { return a.Request(r).Method == "POST" }, a.Lift(client))},
+		}}}},
+		"routes count apart, pages that do not exist together": {Site: one("route", core.FixedWindow(core.PerMinute(2)), a.RoutePattern)},
+		"each client on each route":                            {Site: one("route", core.FixedWindow(core.PerMinute(1)), keyfuncs.Join(a.RoutePattern, a.Lift(client)))},
+		"routes of a group are told apart before it":           {Group: one("route", core.FixedWindow(core.PerMinute(1)), a.RoutePattern)},
+		"a parameter of the path":                              {Route: one("user", core.FixedWindow(core.PerMinute(1)), a.PathParam("id"))},
+		"a user, else an API key, else an address":             {Site: one("caller", core.FixedWindow(core.PerMinute(1)), keyfuncs.First(a.ContextValue("user"), a.Lift(apiKey), a.Lift(client)))},
+		"a header that may be left out":                        {Site: one("tenant", core.FixedWindow(core.PerMinute(1)), a.Lift(tenant))},
+		"limits by plan": {Site: with(perMinute("plan", 1), func(c *Config[R]) {
+			c.Rules[0].Limit, c.Rules[0].LimitFor = core.Limit{}, a.LiftLimit(plan)
+		})},
+		"the fields of draft 7":         formats(headers.Draft7),
+		"the fields of draft 6":         formats(headers.Draft6),
+		"the fields of GitHub":          formats(headers.IETF, headers.GitHub),
+		"the fields of Envoy":           formats(headers.DeltaSeconds),
+		"the fields of Discord":         formats(headers.Discord),
+		"fields on denials only":        {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
+		"no fields but Retry-After":     {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
+		"a sliding window":              {Site: one("per-client", core.SlidingWindow(core.PerMinute(2)), a.Lift(client))},
+		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
+	}
+}
+
+// start is the instant at which every scenario starts: the beginning of a day.
+var start = time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)

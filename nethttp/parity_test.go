@@ -1,0 +1,106 @@
+package nethttp_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+func TestParity(t *testing.T) {
+	var mux *http.ServeMux // of the application served last
+	same := func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f }
+	parity.Run(t, parity.Adapter[*http.Request]{
+		Serve: func(t *testing.T, app parity.App[*http.Request]) http.Handler {
+			mux = http.NewServeMux()
+			return serveParity(t, mux, app)
+		},
+		Request:      func(r *http.Request) *http.Request { return r },
+		Lift:         same,
+		LiftLimit:    func(f func(*http.Request) (core.Limit, error)) func(*http.Request) (core.Limit, error) { return f },
+		RoutePattern: func(r *http.Request) (string, error) { return keyfuncs.MuxPattern(mux)(r) },
+		PathParam: func(name string) func(*http.Request) (string, error) {
+			return keyfuncs.Value(func(r *http.Request) any { return r.PathValue(name) })
+		},
+		ContextValue: func(name string) func(*http.Request) (string, error) {
+			return keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
+				user, ok := ctx.Value(contextKey(name)).(string)
+				return user, ok
+			})
+		},
+	})
+}
+
+type contextKey string
+
+func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]) http.Handler {
+	limiter := func(c *parity.Config[*http.Request]) func(http.Handler) http.Handler {
+		if c == nil {
+			return func(next http.Handler) http.Handler { return next }
+		}
+		config := nethttp.Config{
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+		}
+		if c.Sorry {
+			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }
+		}
+		limit, err := nethttp.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return limit.Handler
+	}
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { parity.Hello(w) })
+	user := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { parity.User(w, r.PathValue("id")) })
+	group, route := limiter(app.Group), limiter(app.Route)
+	mux.Handle("GET /hello", hello)
+	mux.Handle("OPTIONS /hello", hello)
+	mux.HandleFunc("GET /left", func(w http.ResponseWriter, r *http.Request) {
+		o, ok := nethttp.OutcomeFrom(r.Context())
+		parity.Left(w, o, ok)
+	})
+	mux.Handle("GET /users/{id}", route(user))
+	mux.Handle("POST /login", route(hello))
+	mux.Handle("GET /api/items/{id}", group(user))
+	mux.Handle("GET /api/both/{id}", group(route(user)))
+	for path, handler := range app.Extra {
+		mux.Handle("GET "+path, handler)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { parity.NotFound(w) })
+
+	var handler http.Handler = mux
+	if app.Recover == parity.Inside {
+		handler = recoverer(handler)
+	}
+	handler = limiter(app.Site)(handler)
+	handler = setUser(handler)
+	if app.Recover == parity.Outside {
+		handler = recoverer(handler)
+	}
+	return handler
+}
+
+func setUser(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user := r.Header.Get("X-User"); user != "" {
+			r = r.WithContext(context.WithValue(r.Context(), contextKey("user"), user))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func recoverer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
