@@ -45,7 +45,7 @@ type Config struct {
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
 	// header fields are already set, Cache-Control: no-store among them. It has
 	// to write the status: without, gin sends 200, or the 404 or 405 that it
-	// was about to send. The chain is aborted afterwards in any case.
+	// was about to send. The chain is aborted already.
 	// nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*gin.Context, core.Outcome)
 
@@ -80,6 +80,7 @@ func New(config Config) (*Limiter, error) {
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
+			c.Abort() // first, so that a c.Next in Denied runs nothing
 			config.Denied(c, o)
 			return nil
 		}

@@ -1,0 +1,314 @@
+package echo5mw_test
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// perDay is a limiter that allows n requests.
+func perDay(n int64, key func(*echo.Context) (string, error)) *echo5mw.Limiter {
+	return echo5mw.MustNew(perDayConfig(n, key))
+}
+
+func perDayConfig(n int64, key func(*echo.Context) (string, error)) echo5mw.Config {
+	return echo5mw.Config{Rules: []echo5mw.Rule{{Name: "test", Limit: core.TokenBucket(core.PerDay(n), n), Key: key}}}
+}
+
+var everybody = keyfuncs.Constant[*echo.Context]("everybody")
+
+func ok(c *echo.Context) error { return c.String(http.StatusOK, "ok") }
+
+func ask(h http.Handler, method, path string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func want(t *testing.T, h http.Handler, method, path string, status int, fields ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := ask(h, method, path, fields...)
+	if w.Code != status {
+		t.Errorf("%s %s: status %d, want %d; fields %v, content %q", method, path, w.Code, status, w.Header(), w.Body)
+	}
+	return w
+}
+
+var peerNet = &net.IPNet{IP: net.IPv4(192, 0, 2, 0), Mask: net.CIDRMask(24, 32)} // httptest's
+
+func newEcho() *echo.Echo {
+	e := echo.New()
+	e.Logger = slog.New(slog.DiscardHandler)
+	return e
+}
+
+func TestALimiterGoesWhereEchosMiddlewareGoes(t *testing.T) {
+	for name, build := range map[string]func(e *echo.Echo, limit echo.MiddlewareFunc){
+		"Pre": func(e *echo.Echo, limit echo.MiddlewareFunc) { e.Pre(limit); e.GET("/limited", ok) },
+		"Use": func(e *echo.Echo, limit echo.MiddlewareFunc) { e.Use(limit); e.GET("/limited", ok) },
+		"Group": func(e *echo.Echo, limit echo.MiddlewareFunc) {
+			e.GET("/free", ok)
+			e.Group("/limited", limit).GET("", ok)
+		},
+		"route": func(e *echo.Echo, limit echo.MiddlewareFunc) { e.GET("/free", ok); e.GET("/limited", ok, limit) },
+	} {
+		e := newEcho()
+		build(e, perDay(1, everybody).Middleware())
+		want(t, e, "GET", "/limited", 200)
+		want(t, e, "GET", "/limited", 429)
+		switch name {
+		case "Pre", "Use":
+			want(t, e, "GET", "/no/such/page", 429)
+		default:
+			want(t, e, "GET", "/no/such/page", 404)
+			want(t, e, "GET", "/free", 200)
+		}
+	}
+}
+
+func TestBeforeRoutingThereIsOneRoute(t *testing.T) {
+	e := newEcho()
+	e.Pre(perDay(2, echo5mw.RoutePattern).Middleware())
+	e.GET("/a", ok)
+	e.GET("/b", ok)
+	want(t, e, "GET", "/a", 200)
+	want(t, e, "GET", "/b", 200)
+	want(t, e, "GET", "/a", 429)
+}
+
+func TestPagesThatDoNotExistAndMethodsThatAreNotAllowedShareOneKey(t *testing.T) {
+	e := newEcho()
+	e.Use(perDay(3, echo5mw.RoutePattern).Middleware())
+	e.GET("/users/:id", ok)
+	e.GET("/users/:id/posts", ok)
+	want(t, e, "GET", "/random/1", 404)
+	if w := want(t, e, "POST", "/users/1", 405); w.Header().Get("Allow") == "" || w.Header().Get("RateLimit") == "" {
+		t.Errorf("fields %v: want echo's with ours", w.Header())
+	}
+	want(t, e, "GET", "/users/1/none", 404)
+	want(t, e, "GET", "/random/2", 429)
+	want(t, e, "DELETE", "/users/1/posts", 429)
+	want(t, e, "OPTIONS", "/users/1", 429)
+	want(t, e, "GET", "/users/1", 200)
+	want(t, e, "GET", "/users/1/posts", 200)
+}
+
+func TestAGroupCountsItsOwnPagesThatDoNotExist(t *testing.T) {
+	e := newEcho()
+	api := e.Group("/api", perDay(2, echo5mw.RoutePattern).Middleware())
+	api.GET("/items/:id", ok)
+	want(t, e, "GET", "/api/none/1", 404)
+	want(t, e, "GET", "/api/none/2", 404)
+	want(t, e, "GET", "/api/none/3", 429)
+	want(t, e, "GET", "/api/items/1", 200)
+	want(t, e, "GET", "/none", 404)
+}
+
+func TestADenialIsNotGivenToTheErrorHandler(t *testing.T) {
+	e := newEcho()
+	var handled []error
+	e.HTTPErrorHandler = func(c *echo.Context, err error) {
+		handled = append(handled, err)
+		c.String(http.StatusTeapot, "replaced")
+	}
+	var returned []error
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			err := next(c)
+			returned = append(returned, err)
+			return err
+		}
+	})
+	e.Use(perDay(1, everybody).Middleware())
+	e.GET("/", ok)
+	want(t, e, "GET", "/", 200)
+	w := want(t, e, "GET", "/", 429)
+	if len(handled) != 0 || errors.Join(returned...) != nil || !strings.Contains(w.Body.String(), "quota-exceeded") {
+		t.Errorf("handled %v, returned %v, content %s", handled, returned, w.Body)
+	}
+}
+
+func TestADenialMayBeGivenToTheErrorHandler(t *testing.T) {
+	config := perDayConfig(1, everybody)
+	config.Denied = func(c *echo.Context, o core.Outcome) error {
+		return echo.NewHTTPError(http.StatusTooManyRequests, "slow down: "+o.At(0).Rule)
+	}
+	e := newEcho()
+	e.Use(echo5mw.MustNew(config).Middleware())
+	e.GET("/", ok)
+	want(t, e, "GET", "/", 200)
+	w := want(t, e, "GET", "/", 429)
+	if w.Body.String() != `{"message":"slow down: test"}`+"\n" {
+		t.Errorf("content %s", w.Body)
+	}
+	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "Cache-Control"} {
+		if w.Header().Get(name) == "" {
+			t.Errorf("fields %v: want %s", w.Header(), name)
+		}
+	}
+}
+
+func TestADenialIsFinalWhateverOuterMiddlewareReturns(t *testing.T) {
+	e := newEcho()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			next(c)
+			return errors.New("something else")
+		}
+	})
+	e.Use(perDay(1, everybody).Middleware())
+	e.GET("/", ok)
+	want(t, e, "GET", "/", 200)
+	w := want(t, e, "GET", "/", 429)
+	if !strings.HasSuffix(w.Body.String(), "}\n") || strings.Count(w.Body.String(), "{") != 1 {
+		t.Errorf("content %s", w.Body)
+	}
+}
+
+func TestWhatIsCommittedStays(t *testing.T) {
+	e := newEcho()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.String(http.StatusAccepted, "already said. ")
+			return next(c)
+		}
+	})
+	e.Use(perDay(1, everybody).Middleware())
+	called := 0
+	e.GET("/", func(*echo.Context) error { called++; return nil })
+	want(t, e, "GET", "/", 202)
+	w := want(t, e, "GET", "/", 202)
+	if called != 1 || !strings.HasPrefix(w.Body.String(), "already said. ") {
+		t.Errorf("the handler was called %d times, content %s", called, w.Body)
+	}
+}
+
+func TestTheResponseIsHandedOnAsItIs(t *testing.T) {
+	var before, after http.ResponseWriter
+	e := newEcho()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			before = c.Response()
+			return next(c)
+		}
+	})
+	e.Use(perDay(9, everybody).Middleware())
+	e.GET("/", func(c *echo.Context) error {
+		after = c.Response()
+		return nil
+	})
+	want(t, e, "GET", "/", 200)
+	if before != after {
+		t.Errorf("the handler got a %T, want the %T from before the limiter", after, before)
+	}
+}
+
+func TestTheOutcomeIsThatOfTheInnermostLimiterAndOfThisRequest(t *testing.T) {
+	outer, inner := perDayConfig(9, everybody), perDayConfig(5, everybody)
+	outer.OutcomeInContext, inner.OutcomeInContext = true, true
+	outer.SkipPreflight = true
+	e := newEcho()
+	e.Use(echo5mw.MustNew(outer).Middleware())
+	left := func(c *echo.Context) error {
+		o, known := echo5mw.OutcomeFrom(c)
+		if !known {
+			return c.String(200, "unknown")
+		}
+		return c.JSON(200, o.At(0).Remaining)
+	}
+	e.GET("/one", left)
+	e.GET("/two", left, echo5mw.MustNew(inner).Middleware())
+	e.OPTIONS("/one", left)
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/one", "8\n"}, {"GET", "/two", "4\n"}, {"OPTIONS", "/one", "unknown"}, // exempt
+	} {
+		w := want(t, e, c.method, c.path, 200, "Origin: https://example.com", "Access-Control-Request-Method: GET")
+		if w.Body.String() != c.want {
+			t.Errorf("%s %s: %q, want %q", c.method, c.path, w.Body, c.want)
+		}
+	}
+}
+
+func TestEchosClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
+	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Real-IP: 198.51.100.1"}
+
+	e := newEcho()
+	e.Use(perDay(1, echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))).Middleware())
+	e.GET("/", ok)
+	want(t, e, "GET", "/", 200)
+	want(t, e, "GET", "/", 429, forged...)
+
+	e = newEcho()
+	e.Use(perDay(1, keyfuncs.Address(echo5mw.RealIP)).Middleware())
+	e.GET("/", ok)
+	want(t, e, "GET", "/", 200)
+	want(t, e, "GET", "/", 429, forged...) // without an IPExtractor, by the connection
+	want(t, e, "GET", "/", 429, "X-Forwarded-For: 198.51.100.2")
+	e.IPExtractor = echo.ExtractIPFromXFFHeader(echo.TrustIPRange(peerNet))
+	want(t, e, "GET", "/", 200, "X-Forwarded-For: 2001:db8::1")
+	want(t, e, "GET", "/", 429, "X-Forwarded-For: 2001:db8::2") // one /64
+	e.IPExtractor = func(*http.Request) string { return "anything" }
+	want(t, e, "GET", "/", 503)
+}
+
+func TestKeysThatCannotWorkAreNil(t *testing.T) {
+	for name, isNil := range map[string]bool{
+		"PathParam":    echo5mw.PathParam("") == nil,
+		"ContextValue": echo5mw.ContextValue("") == nil,
+		"Lift":         echo5mw.Lift(keyfuncs.Header("")) == nil,
+	} {
+		if !isNil {
+			t.Errorf("%s must be nil, for New to report", name)
+		}
+	}
+}
+
+func TestMistakesAreFoundAtSetUp(t *testing.T) {
+	if _, err := echo5mw.New(echo5mw.Config{Rules: []echo5mw.Rule{{Name: "x", Key: echo5mw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
+		t.Errorf("New: %v", err)
+	}
+	for name, f := range map[string]func(){
+		"MustNew": func() { echo5mw.MustNew(echo5mw.Config{}) },
+		"nil":     func() { (*echo5mw.Limiter)(nil).Middleware() },
+		"zero":    func() { new(echo5mw.Limiter).Middleware() },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
+	limit := perDay(1, everybody)
+	e := newEcho()
+	e.GET("/", func(c *echo.Context) error {
+		o := limit.Decide(c)
+		return c.String(200, o.Verdict().String())
+	})
+	for _, verdict := range []string{"allowed", "denied"} {
+		if w := want(t, e, "GET", "/", 200); w.Body.String() != verdict || w.Header().Get("RateLimit") != "" {
+			t.Errorf("%s, fields %v, want %s", w.Body, w.Header(), verdict)
+		}
+	}
+}

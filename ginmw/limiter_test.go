@@ -1,0 +1,296 @@
+package ginmw_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// perDay is a limiter that allows n requests.
+func perDay(n int64, key func(*gin.Context) (string, error)) *ginmw.Limiter {
+	return ginmw.MustNew(perDayConfig(n, key))
+}
+
+func perDayConfig(n int64, key func(*gin.Context) (string, error)) ginmw.Config {
+	return ginmw.Config{Rules: []ginmw.Rule{{Name: "test", Limit: core.TokenBucket(core.PerDay(n), n), Key: key}}}
+}
+
+var everybody = keyfuncs.Constant[*gin.Context]("everybody")
+
+func ok(c *gin.Context) { c.String(http.StatusOK, "ok") }
+
+func ask(h http.Handler, method, path string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func want(t *testing.T, h http.Handler, method, path string, status int, fields ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := ask(h, method, path, fields...)
+	if w.Code != status {
+		t.Errorf("%s %s: status %d, want %d; fields %v, content %q", method, path, w.Code, status, w.Header(), w.Body)
+	}
+	return w
+}
+
+func TestAfterADenialNoLaterHandlerRuns(t *testing.T) {
+	for name, custom := range map[string]func(*gin.Context, core.Outcome){
+		"default": nil,
+		"aborts":  func(c *gin.Context, _ core.Outcome) { c.AbortWithStatusJSON(429, gin.H{"error": "slow down"}) },
+		"forgets": func(c *gin.Context, _ core.Outcome) { c.JSON(429, gin.H{"error": "slow down"}) },
+		"goes on": func(c *gin.Context, _ core.Outcome) { c.Status(429); c.Next() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := perDayConfig(1, everybody)
+			config.Denied = custom
+			var trace []string
+			note := func(what string) gin.HandlerFunc {
+				return func(*gin.Context) { trace = append(trace, what) }
+			}
+			r := gin.New()
+			r.Use(func(c *gin.Context) {
+				c.Next()
+				trace = append(trace, fmt.Sprint("outer, aborted ", c.IsAborted()))
+			})
+			r.Use(ginmw.MustNew(config).Handler())
+			r.Use(note("later middleware"))
+			r.GET("/", note("first handler"), note("second handler"))
+			for _, c := range []struct {
+				status int
+				want   string
+			}{
+				{200, "later middleware, first handler, second handler, outer, aborted false"},
+				{429, "outer, aborted true"},
+			} {
+				trace = nil
+				want(t, r, "GET", "/", c.status)
+				if got := strings.Join(trace, ", "); got != c.want {
+					t.Errorf("%d: %s, want %s", c.status, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestALimiterGoesWhereGinsHandlersGo(t *testing.T) {
+	for name, build := range map[string]func(r *gin.Engine, limit gin.HandlerFunc){
+		"Use": func(r *gin.Engine, limit gin.HandlerFunc) { r.Use(limit); r.GET("/limited", ok) },
+		"Group": func(r *gin.Engine, limit gin.HandlerFunc) {
+			r.GET("/free", ok)
+			r.Group("/", limit).GET("/limited", ok)
+		},
+		"route": func(r *gin.Engine, limit gin.HandlerFunc) { r.GET("/free", ok); r.GET("/limited", limit, ok) },
+	} {
+		for _, engine := range []func() *gin.Engine{newEngine, defaultEngine} {
+			r := engine()
+			build(r, perDay(1, everybody).Handler())
+			want(t, r, "GET", "/limited", 200)
+			want(t, r, "GET", "/limited", 429)
+			if name != "Use" {
+				want(t, r, "GET", "/free", 200)
+			}
+		}
+	}
+}
+
+func newEngine() *gin.Engine { return gin.New() }
+
+// defaultEngine is gin.Default without what it prints.
+func defaultEngine() *gin.Engine {
+	defer func(w, e io.Writer) { gin.DefaultWriter, gin.DefaultErrorWriter = w, e }(gin.DefaultWriter, gin.DefaultErrorWriter)
+	gin.DefaultWriter, gin.DefaultErrorWriter = io.Discard, io.Discard
+	return gin.Default()
+}
+
+func TestThePagesThatDoNotExistShareOneKey(t *testing.T) {
+	for _, engine := range []func() *gin.Engine{newEngine, defaultEngine} {
+		r := engine()
+		r.Use(perDay(2, ginmw.RoutePattern).Handler())
+		r.GET("/users/:id", ok)
+		w := want(t, r, "GET", "/random/1", 404)
+		if w.Body.String() != "404 page not found" || w.Header().Get("RateLimit") == "" {
+			t.Errorf("%q, fields %v: want gin's own answer with ours", w.Body, w.Header())
+		}
+		want(t, r, "GET", "/random/2", 404)
+		want(t, r, "GET", "/random/3", 429)
+		w = want(t, r, "HEAD", "/random/4", 429)
+		if w.Body.Len() != 0 || w.Header().Get("Content-Length") == "" {
+			t.Errorf("%q, fields %v", w.Body, w.Header())
+		}
+		want(t, r, "POST", "/users/1", 429) // without HandleMethodNotAllowed, a 404
+		want(t, r, "GET", "/users/1", 200)
+	}
+}
+
+func TestMethodsThatAreNotAllowedCountWithThePagesThatDoNotExist(t *testing.T) {
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.Use(perDay(2, ginmw.RoutePattern).Handler())
+	r.GET("/users/:id", ok)
+	w := want(t, r, "POST", "/users/1", 405)
+	if w.Header().Get("Allow") != "GET" || w.Header().Get("RateLimit") == "" {
+		t.Errorf("fields %v", w.Header())
+	}
+	want(t, r, "GET", "/random/1", 404)
+	want(t, r, "POST", "/users/1", 429)
+	want(t, r, "GET", "/users/1", 200)
+}
+
+func TestRedirectsToTheRightPathAreAnsweredBeforeTheLimiter(t *testing.T) {
+	r := gin.New()
+	r.Use(perDay(1, everybody).Handler())
+	r.GET("/users", ok)
+	for range 3 {
+		if w := want(t, r, "GET", "/users/", 301); w.Header().Get("RateLimit") != "" {
+			t.Errorf("fields %v", w.Header())
+		}
+	}
+	want(t, r, "GET", "/users", 200)
+	want(t, r, "GET", "/users", 429)
+}
+
+func TestTheWriterIsHandedOnAsItIs(t *testing.T) {
+	var before, after gin.ResponseWriter
+	r := gin.New()
+	r.Use(func(c *gin.Context) { before = c.Writer })
+	r.Use(perDay(9, everybody).Handler())
+	r.GET("/", func(c *gin.Context) { after = c.Writer })
+	want(t, r, "GET", "/", 200)
+	if before != after {
+		t.Errorf("the handler got a %T, want the %T from before the limiter", after, before)
+	}
+}
+
+func TestTheOutcomeIsThatOfTheLatestLimiterAndOfThisRequest(t *testing.T) {
+	outer, inner := perDayConfig(9, everybody), perDayConfig(5, everybody)
+	outer.OutcomeInContext, inner.OutcomeInContext = true, true
+	outer.SkipPreflight = true
+	r := gin.New()
+	r.Use(ginmw.MustNew(outer).Handler())
+	left := func(c *gin.Context) {
+		o, known := ginmw.OutcomeFrom(c)
+		copied, inCopy := ginmw.OutcomeFrom(c.Copy())
+		if !known {
+			c.String(200, "unknown")
+			return
+		}
+		c.String(200, "%d left, in a copy %v %d", o.At(0).Remaining, inCopy, copied.At(0).Remaining)
+	}
+	r.GET("/one", left)
+	r.GET("/two", ginmw.MustNew(inner).Handler(), left)
+	r.OPTIONS("/one", left)
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/one", "8 left, in a copy true 8"},
+		{"GET", "/two", "4 left, in a copy true 4"},
+		{"OPTIONS", "/one", "unknown"}, // exempt
+	} {
+		w := want(t, r, c.method, c.path, 200, "Origin: https://example.com", "Access-Control-Request-Method: GET")
+		if w.Body.String() != c.want {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, w.Body, c.want)
+		}
+	}
+}
+
+func TestGinsClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
+	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Real-IP: 198.51.100.1"}
+
+	r := gin.New() // which believes everybody
+	r.Use(perDay(1, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))).Handler())
+	r.GET("/", ok)
+	want(t, r, "GET", "/", 200)
+	want(t, r, "GET", "/", 429, forged...)
+
+	r = gin.New()
+	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
+	r.GET("/", ok)
+	want(t, r, "GET", "/", 200)
+	want(t, r, "GET", "/", 200, forged...) // as documented: until trust is set, it is free to change
+	if err := r.SetTrustedProxies(nil); err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, "GET", "/", 429, "X-Forwarded-For: 198.51.100.2")
+}
+
+func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
+	r := gin.New()
+	r.TrustedPlatform = "CF-Connecting-IP" // whose text gin returns as it is
+	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
+	r.GET("/", ok)
+	want(t, r, "GET", "/", 503, "CF-Connecting-IP: anything")
+
+	r = gin.New()
+	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
+	r.GET("/", ok)
+	request := httptest.NewRequest("GET", "/", nil)
+	request.RemoteAddr = "@"
+	local := context.WithValue(request.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app.sock", Net: "unix"})
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, request.WithContext(local))
+	if w.Code != 503 {
+		t.Errorf("a unix socket, whose peers gin calls <nil>: status %d, want 503", w.Code)
+	}
+}
+
+func TestKeysThatCannotWorkAreNil(t *testing.T) {
+	for name, isNil := range map[string]bool{
+		"PathParam":    ginmw.PathParam("") == nil,
+		"ContextValue": ginmw.ContextValue("") == nil,
+		"Lift":         ginmw.Lift(keyfuncs.Header("")) == nil,
+	} {
+		if !isNil {
+			t.Errorf("%s must be nil, for New to report", name)
+		}
+	}
+}
+
+func TestMistakesAreFoundAtSetUp(t *testing.T) {
+	if _, err := ginmw.New(ginmw.Config{Rules: []ginmw.Rule{{Name: "x", Key: ginmw.Lift(keyfuncs.Header(""))}}}); err == nil ||
+		!strings.Contains(err.Error(), `rule "x": key: is nil`) || !strings.Contains(err.Error(), `rule "x": limit: `) {
+		t.Errorf("New: %v", err)
+	}
+	for name, f := range map[string]func(){
+		"MustNew": func() { ginmw.MustNew(ginmw.Config{}) },
+		"nil":     func() { (*ginmw.Limiter)(nil).Handler() },
+		"zero":    func() { new(ginmw.Limiter).Handler() },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
+	limit := perDay(1, everybody)
+	r := gin.New()
+	r.GET("/", func(c *gin.Context) {
+		o := limit.Decide(c)
+		c.String(200, o.Verdict().String())
+	})
+	for _, verdict := range []string{"allowed", "denied"} {
+		if w := want(t, r, "GET", "/", 200); w.Body.String() != verdict || w.Header().Get("RateLimit") != "" {
+			t.Errorf("%s, fields %v, want %s", w.Body, w.Header(), verdict)
+		}
+	}
+}
