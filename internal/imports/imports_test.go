@@ -25,6 +25,10 @@ var mayImport = map[string][]string{
 	"headers":          {"core"},
 	"keyfuncs":         {"core"},
 	"nethttp":          {"core", "headers"},
+	"chimw":            {"core", "headers", "keyfuncs", "nethttp"},
+	"ginmw":            {"core", "headers", "keyfuncs", "nethttp"},
+	"echomw":           {"core", "headers", "keyfuncs", "nethttp"},
+	"echo5mw":          {"core", "headers", "keyfuncs", "nethttp"},
 }
 
 // standardLibraryOnly lists the packages that an application can import without
@@ -114,5 +118,28 @@ func TestImportsFollowTheDesign(t *testing.T) {
 	}
 	if seen != len(mayImport) {
 		t.Errorf("%d packages seen, %d listed", seen, len(mayImport))
+	}
+}
+
+// frameworks are the modules of which an adapter builds its own and no other.
+var frameworks = map[string]string{
+	"chimw":   "github.com/go-chi/chi/v5",
+	"ginmw":   "github.com/gin-gonic/gin",
+	"echomw":  "github.com/labstack/echo/v4",
+	"echo5mw": "github.com/labstack/echo/v5",
+}
+
+func TestAnAdapterBuildsItsOwnFrameworkAlone(t *testing.T) {
+	packages := list(t)
+	for adapter, own := range frameworks {
+		p, ok := packages[module+"/"+adapter]
+		if !ok || !slices.Contains(p.Deps, own) {
+			t.Errorf("%s does not import %s", adapter, own)
+		}
+		for _, other := range frameworks {
+			if other != own && slices.Contains(p.Deps, other) {
+				t.Errorf("%s imports %s, directly or not", adapter, other)
+			}
+		}
 	}
 }

@@ -1,0 +1,30 @@
+package echo5mw_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+func serveNothing(limit core.Limit) http.Handler {
+	e := echo.New()
+	if limit != (core.Limit{}) {
+		e.Use(echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+			Name: "per-client", Limit: limit, Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}}).Middleware())
+	}
+	e.GET("/", func(*echo.Context) error { return nil })
+	return e
+}
+
+func TestTheAdapterCostsAtMostTwoAllocationsMoreThanThatOfNetHTTP(t *testing.T) {
+	parity.Cost(t, serveNothing)
+}
+
+func Benchmark(b *testing.B) { parity.Benchmark(b, serveNothing) }

@@ -1,0 +1,30 @@
+package echomw_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echomw"
+	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+func serveNothing(limit core.Limit) http.Handler {
+	e := echo.New()
+	if limit != (core.Limit{}) {
+		e.Use(echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
+			Name: "per-client", Limit: limit, Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}}).Middleware())
+	}
+	e.GET("/", func(echo.Context) error { return nil })
+	return e
+}
+
+func TestTheAdapterCostsAtMostTwoAllocationsMoreThanThatOfNetHTTP(t *testing.T) {
+	parity.Cost(t, serveNothing)
+}
+
+func Benchmark(b *testing.B) { parity.Benchmark(b, serveNothing) }

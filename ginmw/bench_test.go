@@ -1,0 +1,30 @@
+package ginmw_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+func serveNothing(limit core.Limit) http.Handler {
+	r := gin.New()
+	if limit != (core.Limit{}) {
+		r.Use(ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+			Name: "per-client", Limit: limit, Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}}).Handler())
+	}
+	r.GET("/", func(*gin.Context) {})
+	return r
+}
+
+func TestTheAdapterCostsAtMostTwoAllocationsMoreThanThatOfNetHTTP(t *testing.T) {
+	parity.Cost(t, serveNothing)
+}
+
+func Benchmark(b *testing.B) { parity.Benchmark(b, serveNothing) }

@@ -1,0 +1,85 @@
+package parity
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+)
+
+// What the adapter of net/http allocates for a request, and how much more
+// another may.
+const (
+	allowedAllocs = 2
+	deniedAllocs  = 4
+	moreAllocs    = 2
+)
+
+// Cost checks what a limiter adds to the application that serve builds with the
+// limit, or without one if it is the zero Limit. It answers GET / without
+// content.
+func Cost(t *testing.T, serve func(core.Limit) http.Handler) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	bare := allocs(serve(core.Limit{}))
+	denying := serve(core.SlidingWindow(core.PerDay(1)))
+	request(denying)()
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+		most    float64
+	}{
+		{"allowed", serve(ample), allowedAllocs + moreAllocs},
+		{"denied", denying, deniedAllocs + moreAllocs},
+	} {
+		got := allocs(c.handler) - bare
+		if got > c.most {
+			t.Errorf("%s: %v allocations more than without a limiter (%v), want at most %v", c.name, got, bare, c.most)
+		}
+	}
+}
+
+// Benchmark measures the application without a limiter, and with one that allows
+// and one that denies.
+func Benchmark(b *testing.B, serve func(core.Limit) http.Handler) {
+	denying := serve(core.SlidingWindow(core.PerDay(1)))
+	request(denying)()
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+	}{{"bare", serve(core.Limit{})}, {"allowed", serve(ample)}, {"denied", denying}} {
+		b.Run(c.name, func(b *testing.B) {
+			ask := request(c.handler)
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+		})
+	}
+}
+
+var ample = core.SlidingWindow(core.PerSecond(1_000_000_000))
+
+func allocs(h http.Handler) float64 { return testing.AllocsPerRun(200, request(h)) }
+
+// request returns a function that sends one request.
+func request(h http.Handler) func() {
+	r, err := http.NewRequest("GET", "/", nil)
+	if err != nil {
+		panic(err)
+	}
+	r.RemoteAddr = "198.51.100.7:4711"
+	w := &sink{http.Header{}}
+	return func() {
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}
+}
+
+// sink is a ResponseWriter that costs next to nothing.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(int)             {}
