@@ -1,0 +1,102 @@
+// Echo limits a small API with echo: every client to 60 requests a minute, and
+// some routes further. It answers as the examples for the other frameworks do.
+//
+// For version 4 of echo, import echomw and echo/v4, and drop the * of *echo.Context.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// client is who is counted: the address at the other end of the connection.
+// Behind a proxy, use keyfuncs.MustTrustedProxies or another of its kind.
+var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+// caller is an API key that we have given out, or else the client.
+var caller = keyfuncs.First(
+	echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))),
+	client,
+)
+
+// limiter returns a limiter of one rule.
+func limiter(state core.Backend, rule echo5mw.Rule) *echo5mw.Limiter {
+	return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{rule}, Backend: state})
+}
+
+func main() {
+	state := backend()
+	perClient := limiter(state, echo5mw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: client})
+	login := limiter(state, echo5mw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
+	search := limiter(state, echo5mw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
+	users := limiter(state, echo5mw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(echo5mw.RoutePattern, client)})
+
+	e := echo.New()
+	e.GET("/healthz", func(c *echo.Context) error { // outside the group of the limiter
+		return c.String(http.StatusOK, "ok\n")
+	})
+	api := e.Group("", perClient.Middleware())
+	api.POST("/login", func(c *echo.Context) error {
+		return c.String(http.StatusOK, "Welcome.\n")
+	}, login.Middleware())
+	api.GET("/search", func(c *echo.Context) error {
+		return c.String(http.StatusOK, "Nothing found.\n")
+	}, search.Middleware())
+	api.GET("/users/:id", func(c *echo.Context) error {
+		return c.String(http.StatusOK, fmt.Sprintf("User %s.\n", c.Param("id")))
+	}, users.Middleware())
+	serve(e)
+}
+
+// backend keeps the state of all limiters: in Redis, which all instances share,
+// if REDIS_URL is set, and otherwise in this process. The scopes of the rules,
+// which are their names, keep them apart.
+func backend() core.Backend {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return core.NewMemory(core.MemoryOptions{})
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	options.ContextTimeoutEnabled = true
+	return redisbackend.New(redis.NewClient(options), redisbackend.Options{Prefix: "example"})
+}
+
+// serve answers on $ADDR until the process is interrupted, then lets the
+// requests under way finish.
+func serve(handler http.Handler) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go server.Serve(listener)
+	log.Printf("listening on %v", listener.Addr())
+
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package examples
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var frameworks = []string{"chi", "gin", "echo"}
+
+func TestTheFrameworksAnswerAlike(t *testing.T) {
+	var transcripts []string
+	for _, name := range frameworks {
+		t.Run(name, func(t *testing.T) { transcripts = append(transcripts, visit(t, start(t, name))) })
+	}
+	for i, transcript := range transcripts {
+		if transcript != transcripts[0] {
+			t.Errorf("%s answers differently from %s:\n%s\n%s", frameworks[i], frameworks[0], transcript, transcripts[0])
+		}
+	}
+}
+
+// visit goes through the API of the examples and writes down the answers.
+func visit(t *testing.T, at string) string {
+	t.Helper()
+	var transcript strings.Builder
+	ask := func(status int, method, path string, fields ...string) answer {
+		t.Helper()
+		a := send(t, method, at+path, "", fields...).want(t, status)
+		transcript.WriteString(describe(a))
+		return a
+	}
+	for range 100 { // more than any limit
+		ask(200, "GET", "/healthz").field(t, "RateLimit", "")
+	}
+	a := ask(200, "GET", "/users/1")
+	a.field(t, "RateLimit", `"per-client";r=59;t=59, "users";r=29;t=58`)
+	a.field(t, "RateLimit-Policy", `"per-client";q=60;w=60, "users";q=30;w=60`)
+	if a.body != "User 1.\n" {
+		t.Errorf("body %q", a.body)
+	}
+	ask(200, "GET", "/users/2").field(t, "RateLimit", `"per-client";r=5`)
+	ask(404, "GET", "/no/such/page").field(t, "RateLimit", `"per-client";r=5`)
+	for range 2 {
+		for _, key := range []string{"k1", "k2", "forged"} {
+			a = ask(200, "GET", "/search", "X-API-Key", key)
+			a.field(t, "RateLimit-Policy", `"per-client";q=60;w=60, "search";q=20;w=2`)
+		}
+	}
+	for range 5 {
+		ask(200, "POST", "/login").field(t, "RateLimit-Policy", `"per-client";q=60;w=60, "login";q=5;w=60`)
+	}
+	a = ask(429, "POST", "/login")
+	a.field(t, "Content-Type", "application/problem+json")
+	a.field(t, "Cache-Control", "no-store")
+	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 60 {
+		t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
+	}
+	if !strings.HasSuffix(a.body, `"violated-policies":["login"]}`+"\n") {
+		t.Errorf("body %s", a.body)
+	}
+	ask(200, "GET", "/users/3") // the rest goes on
+
+	last := denied(t, func() answer { return send(t, "GET", at+"/search", "", "X-API-Key", "k1") })
+	if !strings.Contains(last.body, `"violated-policies":["`) {
+		t.Errorf("body %s", last.body)
+	}
+	return transcript.String()
+}
+
+var numbers = regexp.MustCompile(`(;[rt]=|in )[0-9]+`)
+
+// describe returns an answer without what depends on the time or is the
+// framework's own: its page for what does not exist, and how it spells UTF-8.
+func describe(a answer) string {
+	var fields []string
+	for name, values := range a.Header {
+		switch name {
+		case "Date", "Retry-After", "Content-Length":
+			continue
+		case "Content-Type":
+			values = []string{strings.ToLower(values[0])}
+		}
+		fields = append(fields, fmt.Sprintf("%s: %s", name, strings.Join(values, " | ")))
+	}
+	slices.Sort(fields)
+	body := a.body
+	if a.StatusCode == 404 {
+		body = ""
+		fields = slices.DeleteFunc(fields, func(f string) bool { return !strings.HasPrefix(f, "Ratelimit") })
+	}
+	text := fmt.Sprintf("%s %s %d\n%s\n%s\n", a.Request.Method, a.Request.URL.Path, a.StatusCode, strings.Join(fields, "\n"), body)
+	return numbers.ReplaceAllString(text, "${1}N")
+}
