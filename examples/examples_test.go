@@ -28,12 +28,13 @@ func build(t *testing.T, name string) string {
 	return program
 }
 
-// start builds and runs an example and returns its URL. When the test ends the
-// program is told to stop, and must do so cleanly.
-func start(t *testing.T, name string) string {
+// start builds and runs an example, with env beside the test's environment, and
+// returns its URL. When the test ends the program is told to stop, and must do so
+// cleanly.
+func start(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(build(t, name))
-	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0")
+	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL="), env...)
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,19 +7,39 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
 )
 
 var frameworks = []string{"chi", "gin", "echo"}
 
 func TestTheFrameworksAnswerAlike(t *testing.T) {
-	var transcripts []string
+	first := "" // how the first answered
 	for _, name := range frameworks {
-		t.Run(name, func(t *testing.T) { transcripts = append(transcripts, visit(t, start(t, name))) })
+		t.Run(name, func(t *testing.T) {
+			compare(t, &first, visit(t, start(t, name)))
+		})
+		t.Run(name+" on Redis", func(t *testing.T) {
+			server := miniredis.RunT(t)
+			compare(t, &first, visit(t, start(t, name, "REDIS_URL=redis://"+server.Addr())))
+			for _, scope := range []string{"per-client", "login", "search", "users"} {
+				if !slices.ContainsFunc(server.Keys(), func(key string) bool { return strings.Contains(key, ":"+scope+":") }) {
+					t.Errorf("Redis has nothing of %s: %q", scope, server.Keys())
+				}
+			}
+		})
 	}
-	for i, transcript := range transcripts {
-		if transcript != transcripts[0] {
-			t.Errorf("%s answers differently from %s:\n%s\n%s", frameworks[i], frameworks[0], transcript, transcripts[0])
-		}
+}
+
+// compare fails the test if transcript is not *first, or sets that.
+func compare(t *testing.T, first *string, transcript string) {
+	t.Helper()
+	if *first == "" {
+		*first = transcript
+	}
+	if diff := cmp.Diff(*first, transcript); diff != "" {
+		t.Errorf("differs from the first, -first +this:\n%s", diff)
 	}
 }
 

@@ -1,0 +1,132 @@
+package chimw_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// visit sends requests, "GET /path" each, fields after "; ", and prints the
+// answers.
+func visit(handler http.Handler, requests ...string) {
+	for _, request := range requests {
+		line, fields, _ := strings.Cut(request, "; ")
+		method, path, _ := strings.Cut(line, " ")
+		w := ask(handler, method, path, strings.Split(fields, "; ")...)
+		fmt.Println(request, w.Code, strings.TrimSpace(w.Body.String()))
+	}
+}
+
+func hi(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") }
+
+// oncePerDay is a limiter that allows one request a day for each key.
+func oncePerDay(key func(*http.Request) (string, error)) *chimw.Limiter {
+	return chimw.MustNew(chimw.Config{
+		Rules: []chimw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Denied: func(w http.ResponseWriter, _ *http.Request, o core.Outcome) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, o.Verdict())
+		},
+	})
+}
+
+func ExampleNew() {
+	_, err := chimw.New(chimw.Config{
+		Rules: []chimw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: chimw.RoutePattern}},
+	})
+	fmt.Println(err)
+	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	chimw.MustNew(chimw.Config{})
+	// Output: core: no rules: a limiter needs at least one
+}
+
+// Limiters around everything, a sub-router and a route are passed one after the
+// other.
+func ExampleLimiter() {
+	perDay := func(name string, n int64) *chimw.Limiter {
+		return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
+		}}})
+	}
+	r := chi.NewRouter()
+	r.Use(perDay("site", 100).Handler)
+	r.Route("/api", func(r chi.Router) {
+		r.Use(perDay("api", 10).Handler)
+		r.With(perDay("report", 1).Handler).Get("/report", hi)
+	})
+
+	for range 2 {
+		w := ask(r, "GET", "/api/report")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+}
+
+func ExampleOutcomeFrom() {
+	limit := chimw.MustNew(chimw.Config{
+		Rules:            []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		OutcomeInContext: true,
+	})
+	r := chi.NewRouter()
+	r.Use(limit.Handler)
+	r.Get("/", func(w http.ResponseWriter, r *http.Request) {
+		if outcome, ok := chimw.OutcomeFrom(r.Context()); ok {
+			fmt.Fprintf(w, "%d left today", outcome.At(0).Remaining)
+		}
+	})
+	visit(r, "GET /")
+	// Output: GET / 200 4 left today
+}
+
+// In a sub-router, where chi itself knows only "/users/*" so far.
+func ExampleRoutePattern() {
+	r := chi.NewRouter()
+	r.Route("/users", func(r chi.Router) {
+		r.Use(oncePerDay(chimw.RoutePattern).Handler)
+		r.Get("/{id}", hi)
+		r.Get("/{id}/posts", hi)
+	})
+	visit(r, "GET /users/1", "GET /users/2", "GET /users/1/posts")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/2 429 denied
+	// GET /users/1/posts 200 hi
+}
+
+func ExamplePathParam() {
+	r := chi.NewRouter()
+	r.With(oncePerDay(chimw.PathParam("id")).Handler).Get("/users/{id}", hi)
+	visit(r, "GET /users/1", "GET /users/1", "GET /users/2")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/1 429 denied
+	// GET /users/2 200 hi
+}
+
+// By chi's own idea of the address, after telling chi whom to believe.
+func ExampleClientIP() {
+	r := chi.NewRouter()
+	r.Use(middleware.ClientIPFromXFF("192.0.2.0/24"))
+	r.Use(oncePerDay(keyfuncs.Address(chimw.ClientIP)).Handler)
+	r.Get("/", hi)
+	visit(r,
+		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+	)
+	// Output:
+	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
+	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
+}

@@ -1,0 +1,256 @@
+package echo5mw_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// visit sends requests, "GET /path" each, fields after "; ", and prints the
+// answers.
+func visit(handler http.Handler, requests ...string) {
+	for _, request := range requests {
+		line, fields, _ := strings.Cut(request, "; ")
+		method, path, _ := strings.Cut(line, " ")
+		w := ask(handler, method, path, strings.Split(fields, "; ")...)
+		fmt.Println(request, w.Code, strings.TrimSpace(w.Body.String()))
+	}
+}
+
+func hi(c *echo.Context) error { return c.String(http.StatusOK, "hi") }
+
+// oncePerDay is a limiter that allows one request a day for each key.
+func oncePerDay(key func(*echo.Context) (string, error)) *echo5mw.Limiter {
+	return echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Denied: func(c *echo.Context, o core.Outcome) error {
+			return c.String(http.StatusTooManyRequests, o.Verdict().String())
+		},
+	})
+}
+
+func ExampleNew() {
+	_, err := echo5mw.New(echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: echo5mw.RoutePattern}},
+	})
+	fmt.Println(err)
+	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	echo5mw.MustNew(echo5mw.Config{})
+	// Output: core: no rules: a limiter needs at least one
+}
+
+// Limiters around everything, a group and a route are passed one after the other.
+func ExampleLimiter_Middleware() {
+	perDay := func(name string, n int64) echo.MiddlewareFunc {
+		return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}}).Middleware()
+	}
+	e := echo.New()
+	e.Use(perDay("site", 100))
+	api := e.Group("/api", perDay("api", 10))
+	api.GET("/report", hi, perDay("report", 1))
+
+	for range 2 {
+		w := ask(e, "GET", "/api/report")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+}
+
+// Deciding in a handler, which answers by itself.
+func ExampleLimiter_Decide() {
+	limit := oncePerDay(echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)))
+	e := echo.New()
+	e.GET("/", func(c *echo.Context) error {
+		outcome := limit.Decide(c)
+		if outcome.Allowed() {
+			return c.String(http.StatusOK, "with a fresh preview")
+		}
+		return c.String(http.StatusOK, "with yesterday's preview")
+	})
+	visit(e, "GET /", "GET /")
+	// Output:
+	// GET / 200 with a fresh preview
+	// GET / 200 with yesterday's preview
+}
+
+// A denial in the style of an API that answers JSON of its own.
+func ExampleConfig_denied() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: func(c *echo.Context, o core.Outcome) error {
+			status := http.StatusTooManyRequests
+			if o.Verdict() == core.Unavailable {
+				status = http.StatusServiceUnavailable
+			}
+			return c.JSON(status, map[string]string{"error": o.Verdict().String()})
+		},
+	})
+	e := echo.New()
+	e.GET("/", hi, limit.Middleware())
+	visit(e, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 {"error":"denied"}
+}
+
+func ExampleOutcomeFrom() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules:            []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		OutcomeInContext: true,
+	})
+	e := echo.New()
+	e.Use(limit.Middleware())
+	e.GET("/", func(c *echo.Context) error {
+		outcome, _ := echo5mw.OutcomeFrom(c)
+		return c.String(http.StatusOK, fmt.Sprintf("%d left today", outcome.At(0).Remaining))
+	})
+	visit(e, "GET /")
+	// Output: GET / 200 4 left today
+}
+
+// Users by what authentication has set, everybody else by API key or address:
+// echo's own key functions and lifted ones together.
+func ExampleLift() {
+	limit := oncePerDay(keyfuncs.First(
+		echo5mw.ContextValue("user"),
+		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1"))),
+		echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+	))
+	e := echo.New()
+	e.Use(limit.Middleware())
+	e.GET("/", hi)
+	visit(e, "GET /; X-API-Key: k1", "GET /; X-API-Key: k1", "GET /; X-API-Key: made-up", "GET /")
+	// Output:
+	// GET /; X-API-Key: k1 200 hi
+	// GET /; X-API-Key: k1 429 denied
+	// GET /; X-API-Key: made-up 200 hi
+	// GET / 429 denied
+}
+
+// A limit of each plan, found by a function of the request that net/http has.
+func ExampleLift_limitFor() {
+	planOf := func(r *http.Request) (core.Limit, error) {
+		if r.Header.Get("X-API-Key") == "k-pro" { // checked before, one hopes
+			return core.TokenBucket(core.PerDay(100), 100), nil
+		}
+		return core.TokenBucket(core.PerDay(10), 10), nil
+	}
+	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name: "plan", LimitFor: echo5mw.Lift(planOf), Key: echo5mw.Lift(keyfuncs.APIKey("X-API-Key")),
+	}}})
+	e := echo.New()
+	e.Use(limit.Middleware())
+	e.GET("/", hi)
+	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
+	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
+	// Output:
+	// "plan";q=100;w=86400
+	// "plan";q=10;w=86400
+}
+
+func ExampleRoutePattern() {
+	e := echo.New()
+	e.Use(oncePerDay(echo5mw.RoutePattern).Middleware())
+	e.GET("/users/:id", hi)
+	e.GET("/posts/:id", hi)
+	visit(e, "GET /users/1", "GET /users/2", "GET /posts/1")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/2 429 denied
+	// GET /posts/1 200 hi
+}
+
+func ExamplePathParam() {
+	e := echo.New()
+	e.GET("/users/:id", hi, oncePerDay(echo5mw.PathParam("id")).Middleware())
+	visit(e, "GET /users/1", "GET /users/1", "GET /users/2")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/1 429 denied
+	// GET /users/2 200 hi
+}
+
+func ExampleContextValue() {
+	authenticate := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.Set("user", len(c.Request().Header.Get("Authorization"))) // any integer or text
+			return next(c)
+		}
+	}
+	e := echo.New()
+	e.Use(authenticate, oncePerDay(echo5mw.ContextValue("user")).Middleware())
+	e.GET("/", hi)
+	visit(e, "GET /; Authorization: a", "GET /; Authorization: a", "GET /; Authorization: bb")
+	// Output:
+	// GET /; Authorization: a 200 hi
+	// GET /; Authorization: a 429 denied
+	// GET /; Authorization: bb 200 hi
+}
+
+// By echo's own idea of the address, after telling echo whom to believe.
+func ExampleRealIP() {
+	e := echo.New()
+	_, proxies, _ := net.ParseCIDR("192.0.2.0/24")
+	e.IPExtractor = echo.ExtractIPFromXFFHeader(echo.TrustIPRange(proxies))
+	e.Use(oncePerDay(keyfuncs.Address(echo5mw.RealIP)).Middleware())
+	e.GET("/", hi)
+	visit(e,
+		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+	)
+	// Output:
+	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
+	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
+}
+
+// Counting outcomes by rule and verdict, never by key.
+func ExampleConfig_observe() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "per-route", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.RoutePattern}},
+		Observe: func(_ context.Context, c *echo.Context, o core.Outcome) {
+			fmt.Println(c.Path(), o.Verdict())
+		},
+	})
+	e := echo.New()
+	e.GET("/", hi, limit.Middleware())
+	ask(e, "GET", "/")
+	ask(e, "GET", "/")
+	// Output:
+	// / allowed
+	// / denied
+}
+
+// Denials answered by the error handler of the Echo, like other errors.
+func ExampleConfig_errorHandler() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: func(_ *echo.Context, o core.Outcome) error {
+			if o.Verdict() == core.Unavailable {
+				return echo.NewHTTPError(http.StatusServiceUnavailable, "please try again")
+			}
+			return echo.NewHTTPError(http.StatusTooManyRequests, "too many requests")
+		},
+	})
+	e := echo.New()
+	e.GET("/", hi, limit.Middleware())
+	visit(e, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 {"message":"too many requests"}
+}

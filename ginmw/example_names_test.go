@@ -1,0 +1,230 @@
+package ginmw_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// visit sends requests, "GET /path" each, fields after "; ", and prints the
+// answers.
+func visit(handler http.Handler, requests ...string) {
+	for _, request := range requests {
+		line, fields, _ := strings.Cut(request, "; ")
+		method, path, _ := strings.Cut(line, " ")
+		w := ask(handler, method, path, strings.Split(fields, "; ")...)
+		fmt.Println(request, w.Code, strings.TrimSpace(w.Body.String()))
+	}
+}
+
+func hi(c *gin.Context) { c.String(http.StatusOK, "hi") }
+
+// oncePerDay is a limiter that allows one request a day for each key.
+func oncePerDay(key func(*gin.Context) (string, error)) *ginmw.Limiter {
+	return ginmw.MustNew(ginmw.Config{
+		Rules:  []ginmw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Denied: func(c *gin.Context, o core.Outcome) { c.String(http.StatusTooManyRequests, o.Verdict().String()) },
+	})
+}
+
+func ExampleNew() {
+	_, err := ginmw.New(ginmw.Config{
+		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: ginmw.RoutePattern}},
+	})
+	fmt.Println(err)
+	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	ginmw.MustNew(ginmw.Config{})
+	// Output: core: no rules: a limiter needs at least one
+}
+
+// Limiters before everything, a group and a route are passed one after the other.
+func ExampleLimiter_Handler() {
+	perDay := func(name string, n int64) gin.HandlerFunc {
+		return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}}).Handler()
+	}
+	r := gin.New()
+	r.Use(perDay("site", 100))
+	api := r.Group("/api", perDay("api", 10))
+	api.GET("/report", perDay("report", 1), hi)
+
+	for range 2 {
+		w := ask(r, "GET", "/api/report")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
+}
+
+// Deciding in a handler, which answers by itself.
+func ExampleLimiter_Decide() {
+	limit := oncePerDay(ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)))
+	r := gin.New()
+	r.GET("/", func(c *gin.Context) {
+		outcome := limit.Decide(c)
+		if outcome.Allowed() {
+			c.String(http.StatusOK, "with a fresh preview")
+		} else {
+			c.String(http.StatusOK, "with yesterday's preview")
+		}
+	})
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 with a fresh preview
+	// GET / 200 with yesterday's preview
+}
+
+// A denial in the style of an API that answers JSON of its own.
+func ExampleConfig_denied() {
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: func(c *gin.Context, o core.Outcome) {
+			status := http.StatusTooManyRequests
+			if o.Verdict() == core.Unavailable {
+				status = http.StatusServiceUnavailable
+			}
+			c.AbortWithStatusJSON(status, gin.H{"error": o.Verdict().String()})
+		},
+	})
+	r := gin.New()
+	r.GET("/", limit.Handler(), hi)
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 {"error":"denied"}
+}
+
+func ExampleOutcomeFrom() {
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules:            []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		OutcomeInContext: true,
+	})
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/", func(c *gin.Context) {
+		if outcome, ok := ginmw.OutcomeFrom(c); ok {
+			c.String(http.StatusOK, "%d left today", outcome.At(0).Remaining)
+		}
+	})
+	visit(r, "GET /")
+	// Output: GET / 200 4 left today
+}
+
+// Users by what authentication has set, everybody else by API key or address:
+// gin's own key functions and lifted ones together.
+func ExampleLift() {
+	limit := oncePerDay(keyfuncs.First(
+		ginmw.ContextValue("user"),
+		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1"))),
+		ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+	))
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/", hi)
+	visit(r, "GET /; X-API-Key: k1", "GET /; X-API-Key: k1", "GET /; X-API-Key: made-up", "GET /")
+	// Output:
+	// GET /; X-API-Key: k1 200 hi
+	// GET /; X-API-Key: k1 429 denied
+	// GET /; X-API-Key: made-up 200 hi
+	// GET / 429 denied
+}
+
+// A limit of each plan, found by a function of the request that net/http has.
+func ExampleLift_limitFor() {
+	planOf := func(r *http.Request) (core.Limit, error) {
+		if r.Header.Get("X-API-Key") == "k-pro" { // checked before, one hopes
+			return core.TokenBucket(core.PerDay(100), 100), nil
+		}
+		return core.TokenBucket(core.PerDay(10), 10), nil
+	}
+	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name: "plan", LimitFor: ginmw.Lift(planOf), Key: ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
+	}}})
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/", hi)
+	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
+	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
+	// Output:
+	// "plan";q=100;w=86400
+	// "plan";q=10;w=86400
+}
+
+func ExampleRoutePattern() {
+	r := gin.New()
+	r.Use(oncePerDay(ginmw.RoutePattern).Handler())
+	r.GET("/users/:id", hi)
+	r.GET("/posts/:id", hi)
+	visit(r, "GET /users/1", "GET /users/2", "GET /posts/1")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/2 429 denied
+	// GET /posts/1 200 hi
+}
+
+func ExamplePathParam() {
+	r := gin.New()
+	r.GET("/users/:id", oncePerDay(ginmw.PathParam("id")).Handler(), hi)
+	visit(r, "GET /users/1", "GET /users/1", "GET /users/2")
+	// Output:
+	// GET /users/1 200 hi
+	// GET /users/1 429 denied
+	// GET /users/2 200 hi
+}
+
+func ExampleContextValue() {
+	authenticate := func(c *gin.Context) { c.Set("user", len(c.GetHeader("Authorization"))) } // any integer or text
+	r := gin.New()
+	r.Use(authenticate, oncePerDay(ginmw.ContextValue("user")).Handler())
+	r.GET("/", hi)
+	visit(r, "GET /; Authorization: a", "GET /; Authorization: a", "GET /; Authorization: bb")
+	// Output:
+	// GET /; Authorization: a 200 hi
+	// GET /; Authorization: a 429 denied
+	// GET /; Authorization: bb 200 hi
+}
+
+// By gin's own idea of the address, after telling gin whom to believe.
+func ExampleClientIP() {
+	r := gin.New()
+	r.SetTrustedProxies([]string{"192.0.2.0/24"})
+	r.Use(oncePerDay(keyfuncs.Address(ginmw.ClientIP)).Handler())
+	r.GET("/", hi)
+	visit(r,
+		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+	)
+	// Output:
+	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
+	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
+}
+
+// Counting outcomes by rule and verdict, never by key.
+func ExampleConfig_observe() {
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules: []ginmw.Rule{{Name: "per-route", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.RoutePattern}},
+		Observe: func(_ context.Context, c *gin.Context, o core.Outcome) {
+			fmt.Println(c.FullPath(), o.Verdict())
+		},
+	})
+	r := gin.New()
+	r.GET("/", limit.Handler(), hi)
+	ask(r, "GET", "/")
+	ask(r, "GET", "/")
+	// Output:
+	// / allowed
+	// / denied
+}

@@ -1,0 +1,59 @@
+package ginmw_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+// Every client may send 100 requests a day, 2 of them to log in; each user's page
+// may be seen 3 times by each client.
+var (
+	perClient = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: client,
+	}}})
+	logins = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name: "login", Limit: core.TokenBucket(core.PerDay(2), 2), Key: client,
+	}}})
+	pages = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name: "pages", Limit: core.TokenBucket(core.PerDay(3), 3), Key: keyfuncs.Join(ginmw.PathParam("id"), client),
+	}}})
+)
+
+func newRouter() http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(perClient.Handler())
+	r.POST("/login", logins.Handler(), func(c *gin.Context) {
+		c.String(http.StatusOK, "welcome")
+	})
+	users := r.Group("/users/:id", pages.Handler())
+	users.GET("", func(c *gin.Context) {
+		c.String(http.StatusOK, "user %s", c.Param("id"))
+	})
+	return r
+}
+
+func Example() {
+	router := newRouter() // for http.ListenAndServe
+	for _, request := range []string{"POST /login", "POST /login", "POST /login", "GET /users/1"} {
+		var method, path string
+		fmt.Sscan(request, &method, &path)
+		w := httptest.NewRecorder()
+		router.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		fmt.Println(request, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// POST /login 200 "per-client";q=100;w=86400, "login";q=2;w=86400
+	// POST /login 200 "per-client";q=100;w=86400, "login";q=2;w=86400
+	// POST /login 429 "per-client";q=100;w=86400, "login";q=2;w=86400
+	// GET /users/1 200 "per-client";q=100;w=86400, "pages";q=3;w=86400
+}
