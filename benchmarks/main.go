@@ -26,11 +26,12 @@ func groups() []group {
 		{"memory", reportMemory, childMemory},
 		{"flood", reportFlood, childFlood},
 		{"http", reportHTTP, workHTTP},
+		{"frameworks", reportFrameworks, workFrameworks},
 		{"redis", reportRedis, nil},
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http|redis] [rounds]"
+const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")
@@ -93,7 +94,7 @@ func printMachine() {
 	}
 	var versions []string
 	for _, dep := range info.Deps {
-		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis"} {
+		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "go-chi/chi", "gin-gonic/gin", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis"} {
 			if strings.Contains(dep.Path, peer) {
 				versions = append(versions, dep.Path+" "+dep.Version)
 			}

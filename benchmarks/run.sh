@@ -3,9 +3,9 @@
 #
 #   run.sh [group] [rounds]
 #
-# group: decision, memory, flood, http, redis, or all (the default)
-# rounds: how often contestants take their turns in decision, http and redis
-# (default 6). The group redis needs redis-server on the PATH.
+# group: decision, memory, flood, http, frameworks, redis, or all (the default)
+# rounds: how often contestants take their turns in decision, http, frameworks and
+# redis (default 6). The group redis needs redis-server on the PATH.
 #
 # PROCS is the number of processors to use (default 2). See README.md.
 set -eu

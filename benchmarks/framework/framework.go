@@ -1,0 +1,55 @@
+// Package framework sets up the limiters that users of chi, gin and echo pick, as
+// their documentation shows, and weir's adapters: by client address, each with its
+// own header fields and its own denial.
+package framework
+
+import (
+	"net/http"
+
+	"github.com/weir-go/weir/benchmarks/store"
+)
+
+// Contestant is one limiter in one framework.
+type Contestant struct {
+	Framework string
+	Name      string
+	Kind      Kind
+	// Serve returns a server of the framework whose GET /v1/items answers 204,
+	// behind the limiter, its limit set to q.
+	Serve func(q store.Quota) http.Handler
+}
+
+// Kind says what a contestant is compared as.
+type Kind uint8
+
+const (
+	Bare           Kind = iota // the framework without a limiter
+	WithoutHeaders             // only limits
+	WithHeaders                // tells clients their limit, as weir does
+	Weir
+)
+
+// Frameworks returns the names of the frameworks, that of weir's own yardstick
+// first.
+func Frameworks() []string { return []string{"net/http", "chi", "gin", "echo v4", "echo v5"} }
+
+// Contestants returns all of them, each framework bare first and with weir last.
+func Contestants() []Contestant {
+	return []Contestant{
+		{"net/http", "net/http", Bare, serveMux(nil)},
+		{"net/http", "net/http, weir", Weir, serveMux(limitMux)},
+		{"chi", "chi", Bare, serveChi(nil)},
+		{"chi", "chi, httprate", WithHeaders, serveChi(limitHTTPRate)},
+		{"chi", "chi, weir", Weir, serveChi(limitChi)},
+		{"gin", "gin", Bare, serveGin(nil)},
+		{"gin", "gin, ulule", WithHeaders, serveGin(limitUlule)},
+		{"gin", "gin, gin-rate-limit", WithHeaders, serveGin(limitGinRateLimit)},
+		{"gin", "gin, weir", Weir, serveGin(limitGin)},
+		{"echo v4", "echo v4", Bare, serveEcho4(nil)},
+		{"echo v4", "echo v4, its own", WithoutHeaders, serveEcho4(limitEcho4Own)},
+		{"echo v4", "echo v4, weir", Weir, serveEcho4(limitEcho4)},
+		{"echo v5", "echo v5", Bare, serveEcho5(nil)},
+		{"echo v5", "echo v5, its own", WithHeaders, serveEcho5(limitEcho5Own)},
+		{"echo v5", "echo v5, weir", Weir, serveEcho5(limitEcho5)},
+	}
+}
