@@ -2,6 +2,9 @@
 // code. What you import is:
 //
 //   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here.
+//   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
+//     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw]: the same
+//     for chi, gin, echo 4 and echo 5.
 //   - [github.com/weir-go/weir/core]: limits, rules, the limiter, outcomes, the
 //     [github.com/weir-go/weir/core.Backend] contract, and the backend that keeps
 //     state in memory. It knows nothing of HTTP.
@@ -11,8 +14,8 @@
 //   - [github.com/weir-go/weir/core/backendtest]: the conformance suite for
 //     backends, for tests.
 //
-// All but the last import the standard library alone. In their examples and in
-// the README:
+// core, keyfuncs, headers and nethttp import the standard library alone, and each
+// adapter its framework. In their examples and in the README:
 //
 //   - A limit is an algorithm with its rate and burst.
 //   - A rule is a named limit with the functions that find key and cost of a

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -90,8 +91,8 @@ func printFrameworkRatios(all map[string]readings) {
 			yardstick = weir
 			continue
 		}
-		more := max(weir[httpAllowed].allocs-yardstick[httpAllowed].allocs, weir[httpDenied].allocs-yardstick[httpDenied].allocs)
-		allocs := fmt.Sprintf("%.0f %s", more, table.Mark(more < moreAllocsTarget+0.5))
+		more := math.Round(max(weir[httpAllowed].allocs-yardstick[httpAllowed].allocs, weir[httpDenied].allocs-yardstick[httpDenied].allocs)) + 0 // no -0
+		allocs := fmt.Sprintf("%.0f %s", more, table.Mark(more <= moreAllocsTarget))
 		for _, c := range framework.Contestants() {
 			if c.Framework != name || c.Kind != framework.WithHeaders && c.Kind != framework.WithoutHeaders {
 				continue
