@@ -130,3 +130,52 @@ func ExampleClientIP() {
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
 }
+
+// A rule that applies to some requests only, of which some cost more.
+func ExampleRule() {
+	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+		Name:  "writes",
+		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Key:   core.When(func(r *http.Request) bool { return r.Method != "GET" }, keyfuncs.Address(keyfuncs.Peer)),
+		Cost: func(r *http.Request) int64 {
+			if r.URL.Path == "/import" {
+				return 10
+			}
+			return 1
+		},
+	}}})
+	r := chi.NewRouter()
+	r.Use(limit.Handler)
+	r.HandleFunc("/import", hi)
+	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
+		method, path, _ := strings.Cut(request, " ")
+		w := ask(r, method, path)
+		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// GET /import: 200 []
+	// POST /import: 200 ["writes";q=12;w=86400]
+	// POST /import: 429 ["writes";q=12;w=86400]
+}
+
+// A denial in the style of an API that answers JSON of its own.
+func ExampleConfig() {
+	limit := chimw.MustNew(chimw.Config{
+		Rules: []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			status := http.StatusTooManyRequests
+			if o.Verdict() == core.Unavailable {
+				status = http.StatusServiceUnavailable
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, `{"error":%q}`, o.Verdict())
+		},
+	})
+	r := chi.NewRouter()
+	r.With(limit.Handler).Get("/", hi)
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 {"error":"denied"}
+}

@@ -254,3 +254,31 @@ func ExampleConfig_errorHandler() {
 	// GET / 200 hi
 	// GET / 429 {"message":"too many requests"}
 }
+
+// A rule that applies to some requests only, of which some cost more.
+func ExampleRule() {
+	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "writes",
+		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Key:   core.When(func(c *echo.Context) bool { return c.Request().Method != "GET" }, echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))),
+		Cost: func(c *echo.Context) int64 {
+			if c.Request().URL.Path == "/import" {
+				return 10
+			}
+			return 1
+		},
+	}}})
+	e := echo.New()
+	e.Use(limit.Middleware())
+	e.GET("/import", hi)
+	e.POST("/import", hi)
+	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
+		method, path, _ := strings.Cut(request, " ")
+		w := ask(e, method, path)
+		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// GET /import: 200 []
+	// POST /import: 200 ["writes";q=12;w=86400]
+	// POST /import: 429 ["writes";q=12;w=86400]
+}

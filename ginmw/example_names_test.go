@@ -228,3 +228,31 @@ func ExampleConfig_observe() {
 	// / allowed
 	// / denied
 }
+
+// A rule that applies to some requests only, of which some cost more.
+func ExampleRule() {
+	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name:  "writes",
+		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Key:   core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" }, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
+		Cost: func(c *gin.Context) int64 {
+			if c.Request.URL.Path == "/import" {
+				return 10
+			}
+			return 1
+		},
+	}}})
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/import", hi)
+	r.POST("/import", hi)
+	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
+		method, path, _ := strings.Cut(request, " ")
+		w := ask(r, method, path)
+		fmt.Printf("%s: %d [%s]\n", request, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// GET /import: 200 []
+	// POST /import: 200 ["writes";q=12;w=86400]
+	// POST /import: 429 ["writes";q=12;w=86400]
+}

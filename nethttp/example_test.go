@@ -319,3 +319,30 @@ func ExampleNewGate() {
 	// false /a: denied
 	// true
 }
+
+// Handing the outcome on to later handlers, here in the request itself.
+func ExampleGateConfig() {
+	type Context struct {
+		r       *http.Request
+		outcome core.Outcome
+	}
+	gate, err := nethttp.NewGate(nethttp.GateConfig[Context]{
+		Config: core.Config[Context]{Rules: []core.Rule[Context]{{
+			Name:  "per-client",
+			Limit: core.FixedWindow(core.PerDay(5)),
+			Key:   func(c Context) (string, error) { return keyfuncs.Address(keyfuncs.Peer)(c.r) },
+		}}},
+		Attach: func(c Context, o core.Outcome) Context {
+			c.outcome = o
+			return c
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	c, _, _ := gate.Admit(httptest.NewRecorder(), r, Context{r: r})
+	fmt.Println(c.outcome.At(0).Remaining, "left today")
+	// Output: 4 left today
+}
