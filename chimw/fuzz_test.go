@@ -1,0 +1,54 @@
+package chimw_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/weir-go/weir/chimw"
+)
+
+// FuzzARouteHasOneKey sends any path to a router with limiters in every place,
+// and asks of all of them the key that the handler finds when all is routed.
+func FuzzARouteHasOneKey(f *testing.F) {
+	for _, path := range []string{
+		"/", "//", "/users/1", "/users/1/", "/users//", "/users/a%2Fb", "/files/", "/files/a/b/", "/files//a", "/api", "/api/", "/api//",
+		"/api/acme/items/1", "/api/acme/items/1/", "/api/items/items/items", "/api//items/1", "/api/a%2Fb/items/1", "/plain", "/plain/x/",
+		"/api/api/items/api", "/files/users/1", "/x/users/1",
+	} {
+		f.Add(path, false)
+		f.Add(path, true)
+	}
+	f.Fuzz(func(t *testing.T, path string, strip bool) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil || u.Host != "" || u.Path == "" || u.Path[0] != '/' {
+			t.Skip()
+		}
+		rec := &recorder{key: chimw.RoutePattern}
+		routed := ""
+		note := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r)
+				routed = chi.RouteContext(r.Context()).RoutePattern()
+			})
+		}
+		before := []func(http.Handler) http.Handler{note}
+		if strip {
+			before = append(before, middleware.StripSlashes)
+		}
+		w := httptest.NewRecorder()
+		everywhere(perDay(100, rec.find).Handler, before...).ServeHTTP(w, &http.Request{Method: "GET", URL: u, RemoteAddr: "192.0.2.1:1", Header: http.Header{}})
+		for i, key := range rec.keys {
+			if w.Code == http.StatusOK && key != routed {
+				t.Errorf("limiter %d found %q, routed as %q", i, key, routed)
+			}
+			if w.Code != http.StatusOK && key != "" && key != routed {
+				t.Errorf("limiter %d found %q for %d", i, key, w.Code)
+			}
+		}
+	})
+}
