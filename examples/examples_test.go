@@ -123,7 +123,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for _, name := range []string{"layers", "login", "quickstart"} {
+	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, build(t, name))

@@ -19,6 +19,7 @@ import (
 	"github.com/labstack/echo/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
@@ -65,8 +66,9 @@ func main() {
 }
 
 // backend keeps the state of all limiters: in Redis, which all instances share,
-// if REDIS_URL is set, and otherwise in this process. The scopes of the rules,
-// which are their names, keep them apart.
+// if REDIS_URL is set, and otherwise in this process. While Redis is away, each
+// instance limits by itself. The scopes of the rules, which are their names, keep
+// them apart.
 func backend() core.Backend {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -76,8 +78,9 @@ func backend() core.Backend {
 	if err != nil {
 		log.Fatal(err)
 	}
-	options.ContextTimeoutEnabled = true
-	return redisbackend.New(redis.NewClient(options), redisbackend.Options{Prefix: "example"})
+	options.ContextTimeoutEnabled = true // or the breaker needs a goroutine for every decision
+	client := redis.NewClient(options)
+	return breaker.NewStack(redisbackend.New(client, redisbackend.Options{Prefix: "example"}), breaker.Options{})
 }
 
 // serve answers on $ADDR until the process is interrupted, then lets the
@@ -89,9 +92,13 @@ func serve(handler http.Handler) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener)
 	log.Printf("listening on %v", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); err != http.ErrServerClosed {
+			log.Fatal(err)
+		}
+	}()
 
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
