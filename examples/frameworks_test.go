@@ -35,7 +35,7 @@ func countInRedis(t *testing.T, at string, server *miniredis.Miniredis) {
 		return slices.ContainsFunc(server.Keys(), func(key string) bool { return strings.Contains(key, ":"+scope+":") })
 	}
 	routes := [][3]string{{"GET", "/search", "search"}, {"GET", "/users/1", "users"}, {"POST", "/login", "login"}, {"GET", "/none", "per-client"}}
-	for range 1000 {
+	for range 20_000 {
 		for _, route := range routes {
 			a := send(t, route[0], at+route[1], "")
 			switch a.StatusCode {
