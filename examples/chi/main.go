@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/chimw"
@@ -84,8 +85,9 @@ func backend() core.Backend {
 	if err != nil {
 		log.Fatal(err)
 	}
-	options.ContextTimeoutEnabled = true // or the breaker needs a goroutine for every decision
+	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)
+	logging.Disable() // go-redis would log every attempt, the breaker logs changes
 	return breaker.NewStack(redisbackend.New(client, redisbackend.Options{Prefix: "example"}), breaker.Options{})
 }
 

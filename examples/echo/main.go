@@ -18,6 +18,7 @@ import (
 
 	"github.com/labstack/echo/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
@@ -78,8 +79,9 @@ func backend() core.Backend {
 	if err != nil {
 		log.Fatal(err)
 	}
-	options.ContextTimeoutEnabled = true // or the breaker needs a goroutine for every decision
+	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)
+	logging.Disable() // go-redis would log every attempt, the breaker logs changes
 	return breaker.NewStack(redisbackend.New(client, redisbackend.Options{Prefix: "example"}), breaker.Options{})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
@@ -77,8 +78,9 @@ func backend() core.Backend {
 	if err != nil {
 		log.Fatal(err)
 	}
-	options.ContextTimeoutEnabled = true // or the breaker needs a goroutine for every decision
+	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)
+	logging.Disable() // go-redis would log every attempt, the breaker logs changes
 	return breaker.NewStack(redisbackend.New(client, redisbackend.Options{Prefix: "example"}), breaker.Options{})
 }
 

@@ -39,6 +39,10 @@ var standardLibraryOnly = []string{"", "core", "headers", "keyfuncs", "nethttp"}
 // else's: modules, by their path.
 var mayImportOf = map[string][]string{
 	"breaker": {"github.com/sony/gobreaker/v2"},
+	"chimw":   {"github.com/go-chi/chi/v5"},
+	"ginmw":   {"github.com/gin-gonic/gin"},
+	"echomw":  {"github.com/labstack/echo/v4"},
+	"echo5mw": {"github.com/labstack/echo/v5"},
 }
 
 type pkg struct {
@@ -121,25 +125,27 @@ func TestImportsFollowTheDesign(t *testing.T) {
 	}
 }
 
-// frameworks are the modules of which an adapter builds its own and no other.
-var frameworks = map[string]string{
-	"chimw":   "github.com/go-chi/chi/v5",
-	"ginmw":   "github.com/gin-gonic/gin",
-	"echomw":  "github.com/labstack/echo/v4",
-	"echo5mw": "github.com/labstack/echo/v5",
-}
-
-func TestAnAdapterBuildsItsOwnFrameworkAlone(t *testing.T) {
+func TestAPackageImportsItsOwnModulesAlone(t *testing.T) {
 	packages := list(t)
-	for adapter, own := range frameworks {
-		p, ok := packages[module+"/"+adapter]
-		if !ok || !slices.Contains(p.Deps, own) {
-			t.Errorf("%s does not import %s", adapter, own)
-		}
-		for _, other := range frameworks {
-			if other != own && slices.Contains(p.Deps, other) {
-				t.Errorf("%s imports %s, directly or not", adapter, other)
+	of := func(path, from string) bool {
+		return slices.ContainsFunc(mayImportOf[from], func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+	}
+	for from, modules := range mayImportOf {
+		p := packages[module+"/"+from]
+		for _, imported := range p.Imports {
+			if _, ours := inModule(imported); !ours && !packages[imported].Standard && !of(imported, from) {
+				t.Errorf("%s imports %s: it may import %v", from, imported, modules)
 			}
+		}
+		for other := range mayImportOf {
+			for _, dep := range p.Deps {
+				if other != from && of(dep, other) && !of(dep, from) {
+					t.Errorf("%s imports %s, directly or not, which is for %s", from, dep, other)
+				}
+			}
+		}
+		if len(p.Imports) == 0 {
+			t.Errorf("there is no package %s, or it imports nothing", from)
 		}
 	}
 }
