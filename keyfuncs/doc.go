@@ -42,4 +42,10 @@
 //
 // Each function says what it costs a client to have another key. A limit is
 // worth no more than that.
+//
+// # Other types of request
+//
+// [First], [Join], [Known], [Constant], [Value] and [Address] are for any type of
+// request. The other functions are for [http.Request]; the adapters for frameworks
+// that have a type of their own lift them to it.
 package keyfuncs

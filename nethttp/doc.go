@@ -21,6 +21,9 @@
 // all, nor handed on; if it was the server's own deadline that ended it, status
 // 503 keeps the client from taking an empty 200 for success.
 //
+// Packages chimw, ginmw, echomw and echo5mw do the same for chi, gin and echo. They
+// are made of a [Gate].
+//
 // The ResponseWriter is handed on as it is, so flushing, hijacking and protocol
 // upgrades work as without the limiter.
 package nethttp
