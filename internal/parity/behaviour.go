@@ -32,6 +32,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a panic is answered by the recoverer inside", testPanic[R](Inside)},
 		{"an aborted response stays aborted", testAbort[R]},
 		{"a client that leaves the queue is not served and its slot stays spent", testLeaving[R]},
+		{"a server that runs out of time in the queue says so", testDeadline[R]},
 		{"a caller that has left is not served and pays nothing", testLeft[R]},
 		{"concurrent requests get what the limit allows", testConcurrency[R]},
 	} {
@@ -250,6 +251,30 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	var b strings.Builder
 	if limit.Backend.(*ledger).write(&b); b.String() != "= everybody: 1 of 3\n" {
 		t.Errorf("left: %s", b.String())
+	}
+}
+
+// testDeadline has a request wait for a day in a server that gives it no time.
+func testDeadline[R any](t *testing.T, a Adapter[R]) {
+	var called atomic.Int32
+	app := a.Serve(t, App[R]{
+		Site:  everybody[R](core.LeakyQueue(core.PerDay(1), 3)),
+		Extra: map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) })},
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if called.Load() > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		app.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+	late := get(t, server, "/extra")
+	wantStatus(t, late, http.StatusServiceUnavailable)
+	if late.Header.Get("Retry-After") != "1" || late.Header.Get("Cache-Control") != "no-store" || called.Load() != 1 {
+		t.Errorf("fields %v, %d requests served", late.Header, called.Load())
 	}
 }
 
