@@ -141,18 +141,18 @@ func (b *Backend) release(r *request) {
 
 // settle decides all accounts, in one step if they are kept in one place.
 func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settled, error) {
-	client, accounts := b.client, r.accounts
+	client, accounts, instant := b.client, r.accounts, b.instant()
 	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
 		groups, err := groupsOf(accounts, *where)
 		if err != nil {
 			return nil, err
 		}
 		if len(groups) > 1 {
-			return b.takeSpread(ctx, accounts, groups, mode)
+			return b.takeSpread(ctx, accounts, groups, mode, instant)
 		}
 		client = groups[0].client
 	}
-	r.keys, r.args = b.arguments(accounts, mode, r.keys[:0], r.args[:0])
+	r.keys, r.args = b.arguments(accounts, mode, instant, r.keys[:0], r.args[:0])
 	reply, err := takeScript.run(ctx, client, r.keys, r.args...).Int64Slice()
 	if len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		where := bySlot(b.client) // a Cluster behind a client that does not say so
@@ -167,8 +167,8 @@ func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settle
 }
 
 // arguments appends KEYS and ARGV of take.lua.
-func (b *Backend) arguments(accounts []account, mode string, keys []string, args []any) ([]string, []any) {
-	args = append(args, b.instant(), mode, b.slack)
+func (b *Backend) arguments(accounts []account, mode string, instant int64, keys []string, args []any) ([]string, []any) {
+	args = append(args, instant, mode, b.slack)
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
@@ -181,6 +181,7 @@ func (b *Backend) arguments(accounts []account, mode string, keys []string, args
 	return keys, args
 }
 
+// instant is what scripts are given: 0 for the server's own.
 func (b *Backend) instant() int64 {
 	if b.now == nil {
 		return 0
@@ -194,6 +195,7 @@ type settled struct {
 
 	// With [modeShare] only:
 	before  core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
+	alone   time.Duration // RetryAfter of the shadow charges without the enforced ones
 	takenAt int64
 }
 
@@ -206,7 +208,7 @@ func read(reply []int64, accounts []account, mode string, all []settled) ([]sett
 			want += numbers
 		}
 		if mode == modeShare {
-			want += 4
+			want += 5
 		}
 	}
 	if len(reply) != want {
@@ -221,7 +223,7 @@ func read(reply []int64, accounts []account, mode string, all []settled) ([]sett
 		}
 		if mode == modeShare {
 			s.before = core.Decision{Remaining: rest[0], ResetAfter: wait(rest[1]), EffectiveWindow: wait(rest[2])}
-			s.takenAt, rest = rest[3], rest[4:]
+			s.alone, s.takenAt, rest = wait(rest[3]), rest[4], rest[5:]
 		}
 		all = append(all, s)
 	}

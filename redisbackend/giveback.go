@@ -12,8 +12,8 @@ const (
 	// whose own deadline is near.
 	giveBackBudget = time.Second
 
-	// maxGiveBacks is how many requests may have give-backs under way. What is
-	// not given back stays taken: early denials, until it has drained.
+	// maxGiveBacks is how many requests may have give-backs under way. Others
+	// give back before they answer, which slows down whoever sends too many.
 	maxGiveBacks = 64
 )
 
@@ -25,7 +25,7 @@ type giveBack struct {
 }
 
 // giveBackAll gives back, after the answer, what the groups that allowed took.
-func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled) {
+func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled, instant int64) {
 	var pending []giveBack
 	for i := range groups {
 		g := &groups[i]
@@ -43,7 +43,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 			}
 			left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
 			pending = append(pending, giveBack{g.client, a.name, []any{
-				b.instant(), b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
+				instant, b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
 			}})
 		}
 	}
@@ -52,16 +52,21 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 	select {
 	case b.givingBack <- struct{}{}:
+		b.background.Go(func() {
+			defer func() { <-b.givingBack }()
+			runAll(context.WithoutCancel(ctx), pending)
+		})
 	default:
-		return
+		runAll(ctx, pending)
 	}
-	b.background.Go(func() {
-		defer func() { <-b.givingBack }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBudget)
-		defer cancel()
-		for _, p := range pending {
-			// A failure leaves the units taken, and there is nobody left to tell.
-			_ = giveBackScript.run(ctx, p.client, []string{p.key}, p.args...).Err()
-		}
-	})
+}
+
+func runAll(ctx context.Context, pending []giveBack) {
+	ctx, cancel := context.WithTimeout(ctx, giveBackBudget)
+	defer cancel()
+	for _, p := range pending {
+		// A failure leaves the units taken, early denials until they have
+		// drained, and there is nobody left to tell.
+		_ = giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
+	}
 }

@@ -1,5 +1,6 @@
 -- Gives back what was taken from one key by a request that was then denied
--- elsewhere, as far as that can never credit a unit too many.
+-- elsewhere, as far as that can never credit a unit too many: afterwards there is
+-- at least as much in use as if it had never been taken.
 --
 -- KEYS   the key
 -- ARGV   1 the instant in microseconds since the Unix epoch, 0 for the server's
@@ -9,6 +10,9 @@
 --        5 the instant at which they were taken
 --        6 the time until fresh that the taking left, from that instant
 -- reply  1 if something was given back, otherwise 0
+--
+-- The state stays as of its last taking and is not brought forward: only takings
+-- hold a clock that steps back.
 
 start(ARGV[1], ARGV[2])
 local key, limit = KEYS[1], ARGV[3]
@@ -19,56 +23,57 @@ if not t or t.limit ~= limit then
   return 0 -- the state is fresh, or somebody counts by another limit by now
 end
 
--- keep stores s, or nothing if it has become fresh.
-local function keep()
-  if untilFresh(t, s) > 0 then
-    write(key, t, s)
-  else
-    redis.call('DEL', key)
-  end
-  return 1
-end
-
 -- A log loses that one entry; those after it have as many units less before them.
 if t.algorithm == 'g' then
-  local body, found = {}, nil
-  for i = s.first, s.count - 1 do
-    local at, start = taking(s, i)
-    local _, stop = nil, s.total
-    if i + 1 < s.count then
-      _, stop = taking(s, i + 1)
+  local i = search(s.first, s.count - 1, function(i)
+    return taking(s, i) >= takenAt
+  end)
+  local head = ''
+  if i > s.first then
+    head = redis.call('GETRANGE', key, s.header + 32 * s.first, s.header + 32 * i - 1)
+  end
+  local tail = redis.call('GETRANGE', key, s.header + 32 * i, -1)
+  local function entry(j)
+    return tonumber(string.sub(tail, j, j + 15)), tonumber(string.sub(tail, j + 16, j + 31))
+  end
+  local body, found = { head }, false
+  for j = 1, #tail, 32 do
+    local at, begin = entry(j)
+    local stop = s.total
+    if j + 32 < #tail then
+      stop = select(2, entry(j + 32))
     end
-    if found then
-      start = start - units
-    end
-    if not found and at == takenAt and stop - start == units then
-      found = i
+    if not found and at == takenAt and stop - begin == units then
+      found = true
     else
-      body[#body + 1] = format('%016.0f%016.0f', at, start)
-      s.at = at
+      body[#body + 1] = format('%016.0f%016.0f', at, found and begin - units or begin)
+      s.last = at
     end
   end
   if not found then
     return 0
   end
-  if #body == 0 then
+  if not s.last and head ~= '' then
+    s.last = taking(s, i - 1)
+  end
+  local wait = s.last and s.last - now + t.P or 0
+  if wait <= 0 then
     redis.call('DEL', key)
     return 1
   end
-  local ttl = format('%.0f', floor((max(0, s.at - now + t.P) + 999) / 1000) + slack)
+  local ttl = format('%.0f', floor((wait + 999) / 1000) + slack)
   redis.call('SET', key, format('%s %08.0f %016.0f;', limit, 0, s.total - units) .. table.concat(body), 'PX', ttl)
   return 1
 end
 
--- A queue loses them only if nobody queued behind, whose delay counts on them.
-if t.algorithm == 'q' and (s.at ~= takenAt or ceil(s.a, s.b) ~= left) then
-  return 0
-end
-
-s = settle(t, s)
 if t.bucket then
+  -- A queue loses them only if nobody queued behind, whose delay counts on them:
+  -- if it is empty when the taking said that it would be.
+  if t.algorithm == 'q' and s.at - takenAt + ceil(s.a, s.b) ~= left then
+    return 0
+  end
   local us, frac = drain(t, units)
-  us = us - max(0, s.held - takenAt) -- which would have drained without them too
+  us = us - max(0, s.at - takenAt) -- which may have drained without them too
   if us < 0 or us == 0 and frac == 0 then
     return 0
   end
@@ -76,15 +81,20 @@ if t.bucket then
   if s.a < 0 then
     s.a, s.b = 0, 0
   end
-  return keep()
+else
+  local window = takenAt - takenAt % t.P
+  if s.at == window then
+    s.a = max(0, s.a - units)
+  elseif t.algorithm == 's' and s.at - window == t.P then
+    s.b = max(0, s.b - units)
+  else
+    return 0
+  end
 end
 
-local window = takenAt - takenAt % t.P
-if s.at == window then
-  s.a = max(0, s.a - units)
-elseif t.algorithm == 's' and s.at - window == t.P then
-  s.b = max(0, s.b - units)
+if untilFresh(t, s) > 0 then
+  write(key, t, s)
 else
-  return 0
+  redis.call('DEL', key)
 end
-return keep()
+return 1

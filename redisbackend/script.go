@@ -48,3 +48,32 @@ func (s script) run(ctx context.Context, client redis.Scripter, keys []string, a
 	}
 	return reply
 }
+
+// runOnce is run for a script that must not run twice. Clients send a command
+// again if the connection breaks before its reply; one without a Process method
+// is trusted not to.
+func (s script) runOnce(ctx context.Context, client redis.Scripter, key string, args ...any) error {
+	processor, ok := client.(interface {
+		Process(context.Context, redis.Cmder) error
+	})
+	if !ok {
+		return s.run(ctx, client, []string{key}, args...).Err()
+	}
+	process := func(name, text string) error {
+		cmd := once{redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)}
+		cmd.SetFirstKeyPos(3)
+		_ = processor.Process(ctx, cmd) // is also the command's error, once it is there
+		return cmd.Err()
+	}
+	err := process("evalsha", s.digest)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return process("eval", s.source)
+	}
+	return err
+}
+
+// once is a command that is sent at most once.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (once) NoRetry() bool { return true }

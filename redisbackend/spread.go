@@ -70,7 +70,7 @@ func groupsOf(accounts []account, where placement) ([]group, error) {
 
 // takeSpread decides accounts that are kept in several places and returns their
 // decisions.
-func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode string) ([]settled, error) {
+func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode string, instant int64) ([]settled, error) {
 	ask := mode
 	if mode == modeTake {
 		ask = modeShare
@@ -78,9 +78,9 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	var others sync.WaitGroup
 	for i := range groups[1:] {
 		g := &groups[1+i]
-		others.Go(func() { g.ask(ctx, b, ask) })
+		others.Go(func() { g.ask(ctx, b, ask, instant) })
 	}
-	groups[0].ask(ctx, b, ask)
+	groups[0].ask(ctx, b, ask, instant)
 	others.Wait()
 
 	all := make([]settled, len(accounts))
@@ -104,18 +104,18 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	}
 	err := errors.Join(errs...)
 	if mode == modeTake && (err != nil || !allowed) {
-		b.giveBackAll(ctx, groups, all)
+		b.giveBackAll(ctx, groups, all, instant)
 	}
 	if err == nil && !allowed {
 		for i := range all {
-			all[i].untake(&accounts[i], mode)
+			all[i].untake(mode)
 		}
 	}
 	return all, err
 }
 
-func (g *group) ask(ctx context.Context, b *Backend, mode string) {
-	keys, args := b.arguments(g.taken, mode, nil, nil)
+func (g *group) ask(ctx context.Context, b *Backend, mode string, instant int64) {
+	keys, args := b.arguments(g.taken, mode, instant, nil, nil)
 	g.reply, g.err = takeScript.run(ctx, g.client, keys, args...).Int64Slice()
 }
 
@@ -134,17 +134,14 @@ func (g *group) allowed(all []settled) bool {
 
 // untake makes the decisions of an account those of a request that was denied
 // elsewhere: what fits is allowed, and nothing was taken.
-func (s *settled) untake(a *account, mode string) {
+func (s *settled) untake(mode string) {
+	s.enforced.Delay, s.shadow.Delay = 0, 0
 	if mode == modePeek {
-		s.enforced.Delay, s.shadow.Delay = 0, 0
 		return
 	}
-	fits := a.shadow <= s.before.Remaining // without the enforced units, which are given back
-	if a.shadows && fits && !s.shadow.Allowed {
-		s.shadow.Allowed, s.shadow.RetryAfter = true, 0
-	}
+	s.shadow.Allowed, s.shadow.RetryAfter, s.shadow.EffectiveWindow = s.alone == 0, s.alone, s.alone
 	for _, d := range []*core.Decision{&s.enforced, &s.shadow} {
-		d.Remaining, d.ResetAfter, d.Delay = s.before.Remaining, s.before.ResetAfter, 0
+		d.Remaining, d.ResetAfter = s.before.Remaining, s.before.ResetAfter
 		if d.Allowed {
 			d.EffectiveWindow = s.before.EffectiveWindow
 		}

@@ -13,10 +13,11 @@
 --        and, if it has any, five for its shadow charges:
 --          remaining, retry after (0: allowed, -1: never), reset after,
 --          effective window, delay
---        For "share" four more follow the numbers of each key: remaining,
---        reset after and effective window before anything was taken, and the
---        instant at which it was taken, later than the first where a clock that
---        stepped back is held.
+--        For "share" five more follow the numbers of each key: remaining,
+--        reset after and effective window before anything was taken, retry after
+--        of the shadow charges then (0 if it has none), and the instant at which
+--        it was taken, later than the first where a clock that stepped back is
+--        held.
 --        Times are microseconds.
 
 local mode = ARGV[2]
@@ -73,7 +74,10 @@ end
 for i, account in ipairs(accounts) do
   local t, s = account.t, account.s
   local before = describe(t, s, 0, true)
-  local took = 0
+  local took, alone = 0, 0
+  if mode == 'share' and account.shadow then
+    alone = describe(t, s, account.shadow, fits(t, s, account.shadow))[2]
+  end
   local function decide(n)
     local fit = fits(t, s, n)
     local d, delay = nil, 0
@@ -99,7 +103,7 @@ for i, account in ipairs(accounts) do
     decide(account.shadow)
   end
   if mode == 'share' then
-    add(before[1], before[3], before[4], s.held)
+    add(before[1], before[3], before[4], alone, s.held)
   end
   if took > 0 and mode ~= 'peek' then
     write(KEYS[i], t, s)

@@ -1,0 +1,170 @@
+package redisbackend_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// cluster is a Redis Cluster of a test's own.
+type cluster struct {
+	masters, replicas []*clusterNode
+}
+
+type clusterNode struct {
+	*redisServer
+	*redis.Client
+	id  string
+	bus string // the port at which nodes talk to each other
+}
+
+// startCluster starts three masters, which have a third of the slots each, and
+// three replicas, in the order of their masters, and waits until they are one
+// cluster. A node that does not answer for a second is taken for dead.
+func startCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := new(cluster)
+	for i := range 6 {
+		node := startClusterNode(t)
+		if i < 3 {
+			c.masters = append(c.masters, node)
+		} else {
+			c.replicas = append(c.replicas, node)
+		}
+	}
+	ctx := t.Context()
+	for i, master := range c.masters {
+		ok(t, master.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		ok(t, master.ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err())
+	}
+	first := c.masters[0]
+	for _, node := range c.nodes()[1:] {
+		host, port, err := net.SplitHostPort(node.addr)
+		ok(t, err)
+		ok(t, first.Do(ctx, "cluster", "meet", host, port, node.bus).Err())
+	}
+	for _, node := range c.nodes() {
+		until(t, "every node knows the others", func() bool {
+			nodes := node.ClusterNodes(ctx).Val()
+			return strings.Count(nodes, " connected") == 6 && !strings.Contains(nodes, "handshake")
+		})
+	}
+	for i, replica := range c.replicas {
+		ok(t, replica.ClusterReplicate(ctx, c.masters[i].id).Err())
+	}
+	for i, node := range c.nodes() {
+		until(t, "the cluster is in order", func() bool {
+			replication := node.Info(ctx, "replication").Val()
+			link := "state=online"
+			if i >= 3 {
+				link = "master_link_status:up"
+			}
+			return strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") && strings.Contains(replication, link) &&
+				strings.Count(node.ClusterNodes(ctx).Val(), "slave ") == 3
+		})
+	}
+	return c
+}
+
+func startClusterNode(t testing.TB) *clusterNode {
+	t.Helper()
+	_, bus, err := net.SplitHostPort(freeAddr(t))
+	ok(t, err)
+	server := startRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+	node := &clusterNode{redisServer: server, Client: newClient(t, server.addr), bus: bus}
+	node.id, err = node.Do(t.Context(), "cluster", "myid").Text()
+	ok(t, err)
+	return node
+}
+
+func (c *cluster) nodes() []*clusterNode {
+	return append(append([]*clusterNode{}, c.masters...), c.replicas...)
+}
+
+// client returns a client of the cluster, closed with the test.
+func (c *cluster) client(t testing.TB) *redis.ClusterClient {
+	t.Helper()
+	var addrs []string
+	for _, node := range c.nodes() {
+		addrs = append(addrs, node.addr)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// move gives a slot to another master, as an administrator would, while it is
+// in use.
+func (c *cluster) move(ctx context.Context, slot int, from, to *clusterNode) error {
+	if err := to.Do(ctx, "cluster", "setslot", slot, "importing", from.id).Err(); err != nil {
+		return fmt.Errorf("importing: %w", err)
+	}
+	if err := from.Do(ctx, "cluster", "setslot", slot, "migrating", to.id).Err(); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	host, port, err := net.SplitHostPort(to.addr)
+	if err != nil {
+		return err
+	}
+	for {
+		keys, err := from.ClusterGetKeysInSlot(ctx, slot, 10).Result()
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		args := []any{"migrate", host, port, "", 0, 5000, "keys"}
+		for _, key := range keys {
+			args = append(args, key)
+		}
+		if err := from.Do(ctx, args...).Err(); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	}
+	for _, node := range []*clusterNode{to, from} {
+		if err := node.Do(ctx, "cluster", "setslot", slot, "node", to.id).Err(); err != nil {
+			return fmt.Errorf("node: %w", err)
+		}
+	}
+	return nil
+}
+
+// startRing starts three servers and returns a Ring of them, closed with the
+// test.
+func startRing(t testing.TB) (*redis.Ring, []*redisServer) {
+	t.Helper()
+	var servers []*redisServer
+	addrs := make(map[string]string)
+	for i := range 3 {
+		servers = append(servers, startRedis(t))
+		addrs["shard"+strconv.Itoa(i)] = servers[i].addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { ring.Close() })
+	return ring, servers
+}
+
+// until waits until so is true.
+func until(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("a minute later it is not so that %s", what)
+		}
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
