@@ -1,6 +1,11 @@
 package redisbackend
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
 
 // WithClock makes b decide by now instead of the server's clock, by 2255 at the
 // latest, which is 2^53 microseconds. States then live for a day longer, since
@@ -28,3 +33,28 @@ func Name(b *Backend, scope, key string) string { return b.name(scope, key) }
 
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
+
+// Share takes c as the part of a group that one of several servers keeps, and
+// returns what gives it back and reports whether there was anything to give.
+func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giveBack func() (bool, error), err error) {
+	accounts, _, err := b.accountsOf([]core.Charge{c}, nil, nil)
+	if err != nil {
+		return d, nil, err
+	}
+	keys, args := b.arguments(accounts, modeShare, b.instant(), nil, nil)
+	reply, err := takeScript.run(ctx, b.client, keys, args...).Int64Slice()
+	if err != nil {
+		return d, nil, err
+	}
+	all, err := read(reply, accounts, modeShare, nil)
+	if err != nil {
+		return d, nil, err
+	}
+	return all[0].enforced, func() (bool, error) {
+		p, ok := b.giveBack(b.client, &accounts[0], &all[0], b.instant())
+		if !ok {
+			return false, nil
+		}
+		return p.run(ctx).Bool()
+	}, nil
+}

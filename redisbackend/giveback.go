@@ -33,18 +33,9 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 			continue
 		}
 		for j, at := range g.accounts {
-			a, s := &g.taken[j], &all[at]
-			units, left := a.enforced, s.enforced.ResetAfter
-			if a.shadows && s.shadow.Allowed {
-				units, left = sum(units, a.shadow), s.shadow.ResetAfter
+			if p, ok := b.giveBack(g.client, &g.taken[j], &all[at], instant); ok {
+				pending = append(pending, p)
 			}
-			if units == 0 {
-				continue
-			}
-			left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
-			pending = append(pending, giveBack{g.client, a.name, []any{
-				instant, b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
-			}})
 		}
 	}
 	if len(pending) == 0 {
@@ -61,12 +52,29 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 }
 
+// giveBack returns what gives back the taking of an account that s tells of, if
+// anything was taken.
+func (b *Backend) giveBack(client redis.Scripter, a *account, s *settled, instant int64) (p giveBack, ok bool) {
+	units, left := a.enforced, s.enforced.ResetAfter
+	if a.shadows && s.shadow.Allowed {
+		units, left = sum(units, a.shadow), s.shadow.ResetAfter
+	}
+	left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
+	return giveBack{client, a.name, []any{
+		instant, b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
+	}}, units > 0
+}
+
 func runAll(ctx context.Context, pending []giveBack) {
 	ctx, cancel := context.WithTimeout(ctx, giveBackBudget)
 	defer cancel()
 	for _, p := range pending {
 		// A failure leaves the units taken, early denials until they have
 		// drained, and there is nobody left to tell.
-		_ = giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
+		_ = p.run(ctx).Err()
 	}
+}
+
+func (p giveBack) run(ctx context.Context) *redis.Cmd {
+	return giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
 }

@@ -52,24 +52,24 @@ func (s script) run(ctx context.Context, client redis.Scripter, keys []string, a
 // runOnce is run for a script that must not run twice. Clients send a command
 // again if the connection breaks before its reply; one without a Process method
 // is trusted not to.
-func (s script) runOnce(ctx context.Context, client redis.Scripter, key string, args ...any) error {
+func (s script) runOnce(ctx context.Context, client redis.Scripter, key string, args ...any) *redis.Cmd {
 	processor, ok := client.(interface {
 		Process(context.Context, redis.Cmder) error
 	})
 	if !ok {
-		return s.run(ctx, client, []string{key}, args...).Err()
+		return s.run(ctx, client, []string{key}, args...)
 	}
-	process := func(name, text string) error {
-		cmd := once{redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)}
+	process := func(name, text string) *redis.Cmd {
+		cmd := redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)
 		cmd.SetFirstKeyPos(3)
-		_ = processor.Process(ctx, cmd) // is also the command's error, once it is there
-		return cmd.Err()
+		_ = processor.Process(ctx, once{cmd}) // is also the command's error, once it is there
+		return cmd
 	}
-	err := process("evalsha", s.digest)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	reply := process("evalsha", s.digest)
+	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 		return process("eval", s.source)
 	}
-	return err
+	return reply
 }
 
 // once is a command that is sent at most once.
