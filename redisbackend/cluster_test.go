@@ -139,17 +139,15 @@ func (c *cluster) move(ctx context.Context, slot int, from, to *clusterNode) err
 
 // startRing starts three servers and returns a Ring of them, closed with the
 // test.
-func startRing(t testing.TB) (*redis.Ring, []*redisServer) {
+func startRing(t testing.TB) *redis.Ring {
 	t.Helper()
-	var servers []*redisServer
 	addrs := make(map[string]string)
 	for i := range 3 {
-		servers = append(servers, startRedis(t))
-		addrs["shard"+strconv.Itoa(i)] = servers[i].addr
+		addrs["shard"+strconv.Itoa(i)] = startRedis(t).addr
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { ring.Close() })
-	return ring, servers
+	return ring
 }
 
 // until waits until so is true.

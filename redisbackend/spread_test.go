@@ -2,24 +2,35 @@ package redisbackend_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func TestOnAClusterItKeepsTheContract(t *testing.T) {
-	keepsTheContractSpread(t, startCluster(t).client(t))
+func TestOnACluster(t *testing.T) {
+	c := startCluster(t)
+	client := c.client(t)
+	t.Run("it keeps the contract", func(t *testing.T) { keepsTheContractSpread(t, client) })
+	t.Run("groups are decided as by the definitions", func(t *testing.T) { decidesGroupsExactly(t, client) })
+	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, client) })
 }
 
-func TestOnARingItKeepsTheContract(t *testing.T) {
-	ring, _ := startRing(t)
-	keepsTheContractSpread(t, ring)
+func TestOnARing(t *testing.T) {
+	ring := startRing(t)
+	t.Run("it keeps the contract", func(t *testing.T) { keepsTheContractSpread(t, ring) })
+	t.Run("groups are decided as by the definitions", func(t *testing.T) { decidesGroupsExactly(t, ring) })
+	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, ring) })
 }
 
 // keepsTheContractSpread runs the suite on keys that are spread over servers,
@@ -32,7 +43,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	t.Run("spread", func(t *testing.T) {
 		backendtest.Run(t, backendtest.Harness{
 			Open: func(t testing.TB, now func() time.Time) core.Backend {
-				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by"} {
+				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made"} {
 					if strings.Contains(t.Name(), name) {
 						t.Skip("a taking that is given back has held the clock or brought a changed limit into force")
 					}
@@ -67,4 +78,129 @@ func (b *inTurn) Reset(ctx context.Context, scope, key string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Backend.Reset(ctx, scope, key)
+}
+
+// decidesGroupsExactly plays random groups one after another while the clock goes
+// on. Every field of every decision is that of a model.
+func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)}
+	model := backendtest.NewExact(clock)
+	limits := []core.Limit{
+		core.TokenBucket(core.Per(1, 2*time.Millisecond), 5), core.TokenBucket(core.PerSecond(700), 9),
+		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4), core.LeakyQueue(core.PerSecond(300), 6),
+		core.FixedWindow(core.Per(5, 10*time.Millisecond)), core.SlidingWindow(core.Per(4, 25*time.Millisecond)),
+		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	denied := 0
+	for i := range 1500 {
+		var charges []core.Charge
+		for _, j := range random.Perm(len(limits))[:1+random.IntN(4)] {
+			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), limits[j], random.Int64N(4))
+			c.Shadow = random.IntN(6) == 0
+			charges = append(charges, c)
+			if random.IntN(6) == 0 {
+				c.Shadow = !c.Shadow
+				charges = append(charges, c)
+			}
+		}
+		got, want := take(t, b, charges...), take(t, model, charges...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("seed %d, call %d, %v:\nmodel (-), Redis (+):\n%s", seed, i, charges, diff)
+		}
+		for j, d := range want {
+			if !d.Allowed && !charges[j].Shadow {
+				denied++
+				break
+			}
+		}
+		now = now.Add(time.Duration(random.Int64N(1500)) * time.Microsecond)
+	}
+	if denied < 150 {
+		t.Errorf("seed %d: only %d of 1500 groups were denied: the test shows little", seed, denied)
+	}
+}
+
+// staysExactUnderLoad has many callers at once take groups of keys that are
+// kept in several places, some of which never fit.
+func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
+	const keys, callers, most = 14, 64, 70
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
+	rate := core.PerHour(most)
+	limits := []core.Limit{
+		core.TokenBucket(rate, most), core.LeakyBucket(rate, most), core.LeakyQueue(rate, most), core.FixedWindow(rate),
+		core.SlidingWindow(rate), core.SlidingLog(rate), core.TokenBucket(core.Per(7, time.Hour+time.Second), most),
+	}
+	of := func(k int, cost int64) core.Charge {
+		return charge("s", fmt.Sprint("key ", k), limits[k%len(limits)], cost)
+	}
+	full := charge("full", "k", core.FixedWindow(core.PerDay(1)), 1)
+	take(t, b, full)
+
+	// crowd has all callers take groups and returns what was admitted of each key.
+	crowd := func(calls int, more ...core.Charge) (admitted [keys]int64, groups int64) {
+		var taken [keys]atomic.Int64
+		var allowed atomic.Int64
+		var all sync.WaitGroup
+		for i := range callers {
+			random := rand.New(rand.NewPCG(uint64(i), 3))
+			all.Go(func() {
+				for range calls {
+					var charges []core.Charge
+					ks := random.Perm(keys)[:1+random.IntN(4)]
+					for _, k := range ks {
+						charges = append(charges, of(k, 1+random.Int64N(3)))
+					}
+					if random.IntN(4) == 0 {
+						charges = append(charges, full)
+					}
+					charges = append(charges, more...)
+					out := make([]core.Decision, len(charges))
+					if err := b.Take(t.Context(), charges, out); err != nil {
+						t.Error(err)
+						return
+					}
+					if slices.ContainsFunc(out, func(d core.Decision) bool { return !d.Allowed }) {
+						continue
+					}
+					allowed.Add(1)
+					for j, k := range ks {
+						taken[k].Add(charges[j].Cost)
+					}
+				}
+			})
+		}
+		all.Wait()
+		redisbackend.Settle(b)
+		for k := range keys {
+			admitted[k] = taken[k].Load()
+		}
+		return admitted, allowed.Load()
+	}
+	// balances fails unless what is left of every key is what was not admitted. Of
+	// a queue it may be less: behind those who queued nothing is given back.
+	balances := func(admitted [keys]int64) {
+		t.Helper()
+		for k := range keys {
+			left := take(t, b, of(k, 0))[0].Remaining
+			if admitted[k] > most || left > most-admitted[k] || left < most-admitted[k] && of(k, 0).Limit.Algorithm() != core.AlgorithmLeakyQueue {
+				t.Errorf("%v: of %d units %d were admitted and %d are left", of(k, 0).Limit, most, admitted[k], left)
+			}
+		}
+	}
+
+	admitted, groups := crowd(10, full)
+	if groups != 0 {
+		t.Errorf("%d groups with a charge that never fits were admitted", groups)
+	}
+	balances(admitted) // everything is there again
+	admitted, groups = crowd(20)
+	if groups == 0 || groups == callers*20 {
+		t.Errorf("%d of %d groups were admitted: the test shows little", groups, callers*20)
+	}
+	balances(admitted)
 }
