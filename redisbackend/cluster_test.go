@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -95,14 +96,18 @@ func (c *cluster) client(t testing.TB) *redis.ClusterClient {
 	for _, node := range c.nodes() {
 		addrs = append(addrs, node.addr)
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs, ContextTimeoutEnabled: true, DialerRetries: 1,
+		ClusterStateReloadInterval: 200 * time.Millisecond, // dialing a dead master in vain makes it look for no other
+	})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
 
 // move gives a slot to another master, as an administrator would, while it is
-// in use.
-func (c *cluster) move(ctx context.Context, slot int, from, to *clusterNode) error {
+// in use. It calls pause when the slot is half moved: with all keys at the old
+// master, then with each that has gone.
+func (c *cluster) move(ctx context.Context, slot int, from, to *clusterNode, pause func()) error {
 	if err := to.Do(ctx, "cluster", "setslot", slot, "importing", from.id).Err(); err != nil {
 		return fmt.Errorf("importing: %w", err)
 	}
@@ -114,22 +119,19 @@ func (c *cluster) move(ctx context.Context, slot int, from, to *clusterNode) err
 		return err
 	}
 	for {
-		keys, err := from.ClusterGetKeysInSlot(ctx, slot, 10).Result()
+		pause()
+		keys, err := from.ClusterGetKeysInSlot(ctx, slot, 1).Result()
 		if err != nil {
 			return err
 		}
 		if len(keys) == 0 {
 			break
 		}
-		args := []any{"migrate", host, port, "", 0, 5000, "keys"}
-		for _, key := range keys {
-			args = append(args, key)
-		}
-		if err := from.Do(ctx, args...).Err(); err != nil {
+		if err := from.Migrate(ctx, host, port, keys[0], 0, 5*time.Second).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}
-	for _, node := range []*clusterNode{to, from} {
+	for _, node := range append([]*clusterNode{to, from}, c.masters...) {
 		if err := node.Do(ctx, "cluster", "setslot", slot, "node", to.id).Err(); err != nil {
 			return fmt.Errorf("node: %w", err)
 		}
@@ -165,4 +167,23 @@ func ok(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ownerAndAnother returns the master that has a slot, and one that has not.
+func (c *cluster) ownerAndAnother(t testing.TB, slot int) (owner, another *clusterNode) {
+	t.Helper()
+	ranges, err := c.masters[0].ClusterSlots(t.Context()).Result()
+	ok(t, err)
+	for _, r := range ranges {
+		if slot < r.Start || slot > r.End {
+			continue
+		}
+		for i, master := range c.masters {
+			if master.id == r.Nodes[0].ID {
+				return master, c.masters[(i+1)%len(c.masters)]
+			}
+		}
+	}
+	t.Fatalf("no master has slot %d", slot)
+	return nil, nil
 }

@@ -24,6 +24,16 @@ func TestOnACluster(t *testing.T) {
 	t.Run("it keeps the contract", func(t *testing.T) { keepsTheContractSpread(t, client) })
 	t.Run("groups are decided as by the definitions", func(t *testing.T) { decidesGroupsExactly(t, client) })
 	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, client) })
+
+	// What a client does not tell, the server does: CROSSSLOT.
+	pipeliner, err := client.AutoPipeline()
+	ok(t, err)
+	for name, hiding := range map[string]redis.Scripter{"a pipeliner": pipeliner, "a client of unknown type": struct{ redis.Scripter }{client}} {
+		t.Run(name+" that hides a cluster is found out", func(t *testing.T) {
+			decidesGroupsExactly(t, hiding)
+			staysExactUnderLoad(t, hiding)
+		})
+	}
 }
 
 func TestOnARing(t *testing.T) {

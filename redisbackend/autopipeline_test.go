@@ -1,0 +1,78 @@
+package redisbackend_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// pipeliners returns both faces of a client's auto-pipeliner: one that waits for
+// its replies, and one whose replies wait.
+func pipeliners(t *testing.T, client *redis.Client) map[string]redis.Scripter {
+	t.Helper()
+	blocking, err := client.AutoPipeline()
+	ok(t, err)
+	deferred, err := client.AsyncAutoPipeline()
+	ok(t, err)
+	return map[string]redis.Scripter{"blocking": blocking, "deferred": deferred}
+}
+
+func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
+	server := startRedis(t)
+	for name, pipeliner := range pipeliners(t, newClient(t, server.addr)) {
+		t.Run(name, func(t *testing.T) {
+			backendtest.Run(t, backendtest.Harness{
+				Open: func(_ testing.TB, now func() time.Time) core.Backend {
+					return redisbackend.WithClock(redisbackend.New(pipeliner, redisbackend.Options{Prefix: uniquePrefix()}), now)
+				},
+				Decisions: 300,
+			})
+		})
+	}
+}
+
+func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	clients := pipeliners(t, client)
+	clients["plain"] = client
+	for name, client := range clients {
+		t.Run(name, func(t *testing.T) {
+			const callers, calls, most = 32, 40, 100
+			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			c := charge("s", "k", core.LeakyBucket(core.PerDay(1), most), 1) // nothing drains meanwhile
+			var admitted atomic.Int64
+			var all sync.WaitGroup
+			admin := newClient(t, server.addr)
+			for i := range callers {
+				all.Go(func() {
+					for j := range calls {
+						if i == 0 {
+							if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
+								t.Error(err)
+							}
+						}
+						out := make([]core.Decision, 1)
+						if err := b.Take(t.Context(), []core.Charge{c}, out); err != nil {
+							t.Errorf("call %d: %v", j, err)
+							return
+						}
+						if out[0].Allowed {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := admitted.Load(); n != most {
+				t.Errorf("%d were admitted, want %d", n, most)
+			}
+		})
+	}
+}
