@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,14 +91,16 @@ func (c *cluster) nodes() []*clusterNode {
 }
 
 // client returns a client of the cluster, closed with the test.
-func (c *cluster) client(t testing.TB) *redis.ClusterClient {
+func (c *cluster) client(t testing.TB) *redis.ClusterClient { return c.clientBy(t, nil) }
+
+func (c *cluster) clientBy(t testing.TB, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *redis.ClusterClient {
 	t.Helper()
 	var addrs []string
 	for _, node := range c.nodes() {
 		addrs = append(addrs, node.addr)
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addrs, ContextTimeoutEnabled: true, DialerRetries: 1,
+		Addrs: addrs, Dialer: dial, ContextTimeoutEnabled: true, DialerRetries: 1,
 		ClusterStateReloadInterval: 200 * time.Millisecond, // dialing a dead master in vain makes it look for no other
 	})
 	t.Cleanup(func() { client.Close() })
@@ -172,14 +175,13 @@ func ok(t testing.TB, err error) {
 // ownerAndAnother returns the master that has a slot, and one that has not.
 func (c *cluster) ownerAndAnother(t testing.TB, slot int) (owner, another *clusterNode) {
 	t.Helper()
-	ranges, err := c.masters[0].ClusterSlots(t.Context()).Result()
+	shards, err := c.masters[0].ClusterShards(t.Context()).Result()
 	ok(t, err)
-	for _, r := range ranges {
-		if slot < r.Start || slot > r.End {
-			continue
-		}
-		for i, master := range c.masters {
-			if master.id == r.Nodes[0].ID {
+	for i, master := range c.masters {
+		for _, shard := range shards {
+			has := slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return int64(slot) >= r.Start && int64(slot) <= r.End })
+			is := slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.ID == master.id })
+			if has && is {
 				return master, c.masters[(i+1)%len(c.masters)]
 			}
 		}

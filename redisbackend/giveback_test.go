@@ -25,14 +25,14 @@ type shared struct {
 	testing.TB
 	backend *redisbackend.Backend
 	model   *backendtest.Exact
-	client  *redis.Client
+	client  redis.UniversalClient
 	now     time.Time
 	held    time.Time // the latest instant at which a taking was seen that the model did not see
 	key     string
 	limit   core.Limit
 }
 
-func newShared(t testing.TB, client *redis.Client, key string, limit core.Limit) *shared {
+func newShared(t testing.TB, client redis.UniversalClient, key string, limit core.Limit) *shared {
 	s := &shared{TB: t, client: client, key: key, limit: limit, now: time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)}
 	s.backend = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return s.now })
 	s.model = backendtest.NewExact(func() time.Time {
@@ -271,13 +271,13 @@ func TestAClockThatStepsBackIsHeldByWhatWasGivenBack(t *testing.T) {
 
 // The command is sent by a client that repeats what it has no reply to.
 func TestAGiveBackWhoseReplyIsLostIsNotRepeated(t *testing.T) {
-	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return &lossy{Conn: conn, lose: &lose}, err
-	}})
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose)})
 	defer client.Close()
+	givesBackOnce(t, client, &lose)
+}
+
+func givesBackOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool) {
 	for _, limit := range everyAlgorithm {
 		for _, known := range []bool{true, false} {
 			s := newShared(t, client, "k", limit)
@@ -296,6 +296,14 @@ func TestAGiveBackWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 			}
 			s.same("after a give-back without a reply")
 		}
+	}
+}
+
+// loser dials connections that lose a reply when told to.
+func loser(lose *atomic.Bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &lossy{Conn: conn, lose: lose}, err
 	}
 }
 

@@ -25,6 +25,11 @@ func TestOnACluster(t *testing.T) {
 	t.Run("groups are decided as by the definitions", func(t *testing.T) { decidesGroupsExactly(t, client) })
 	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, client) })
 
+	t.Run("a give-back whose reply is lost is not repeated", func(t *testing.T) {
+		var lose atomic.Bool
+		givesBackOnce(t, c.clientBy(t, loser(&lose)), &lose)
+	})
+
 	// What a client does not tell, the server does: CROSSSLOT.
 	pipeliner, err := client.AutoPipeline()
 	ok(t, err)
