@@ -31,7 +31,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 				Open: func(_ testing.TB, now func() time.Time) core.Backend {
 					return redisbackend.WithClock(redisbackend.New(pipeliner, redisbackend.Options{Prefix: uniquePrefix()}), now)
 				},
-				Decisions: 300,
+				Decisions: 100,
 			})
 		})
 	}
