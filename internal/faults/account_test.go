@@ -1,0 +1,151 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// longestWait is what no request may wait, on a machine however slow. The budget
+// is 50 ms; without it the clients' own timeouts add up to 12 s.
+const longestWait = 6 * time.Second
+
+// account is what a load comes to.
+type account struct {
+	sources  [core.SourceNotAsked + 1]int // of decisions during the fault
+	waits    [len(kinds)][]time.Duration  // during the fault
+	admitted int                          // of the key nearest to its bound, or furthest above it
+	bound    int
+}
+
+// settle adds up a load during which the server lost its data so many times, and
+// fails the test if a request failed that must not, waited too long, or was
+// admitted above the bound.
+func (l *load) settle(t testing.TB, lost int) *account {
+	t.Helper()
+	l.end()
+	a := &account{}
+	type count struct {
+		primary  int
+		fallback [len(kinds)]int  // admitted
+		fell     [len(kinds)]bool // back, whether or not anything was admitted
+	}
+	counts := make(map[[2]int]*count)
+	for _, e := range l.events {
+		kind, scope := kinds[e.instance], scopes[e.policy]
+		if e.phase == during {
+			a.sources[e.source]++
+			a.waits[e.instance] = append(a.waits[e.instance], e.wait)
+		}
+		if e.wait > longestWait {
+			t.Errorf("%s, %s: waited %v", kind, scope, e.wait)
+		}
+		if !e.legal() {
+			t.Fatalf("%s, %s: %v by %v", kind, scope, e.verdict, e.source)
+		}
+		c := counts[[2]int{e.key, e.policy}]
+		if c == nil {
+			c = &count{}
+			counts[[2]int{e.key, e.policy}] = c
+		}
+		allowed := 0
+		if e.verdict == core.Allowed {
+			allowed = 1
+		}
+		switch e.source {
+		case core.SourcePrimary:
+			c.primary += allowed
+		case core.SourceFallback:
+			c.fallback[e.instance] += allowed
+			c.fell[e.instance] = true
+		}
+	}
+	for at, c := range counts {
+		if most := units * (1 + lost); c.primary > most {
+			t.Errorf("%s, key %d: Redis admitted %d, want %d at most", scopes[at[1]], at[0], c.primary, most)
+		}
+		admitted, bound := c.primary, units*(1+lost)
+		for i, n := range c.fallback {
+			if n > units {
+				t.Errorf("%s, key %d: the fallback of %s admitted %d, want %d at most", scopes[at[1]], at[0], kinds[i], n, units)
+			}
+			admitted += n
+			if c.fell[i] {
+				bound += units
+			}
+		}
+		if admitted > bound {
+			t.Errorf("%s, key %d: %d admitted, want %d at most", scopes[at[1]], at[0], admitted, bound)
+		}
+		if a.bound == 0 || admitted-bound > a.admitted-a.bound || admitted-bound == a.admitted-a.bound && admitted > a.admitted {
+			a.admitted, a.bound = admitted, bound
+		}
+	}
+	return a
+}
+
+// legal reports whether the policy allows what happened.
+func (e *event) legal() bool {
+	switch e.source {
+	case core.SourcePrimary:
+		return e.verdict == core.Allowed || e.verdict == core.Denied
+	case core.SourceDenialCache:
+		return e.verdict == core.Denied
+	case core.SourceFallback:
+		return policies[e.policy] == core.FallBack && (e.verdict == core.Allowed || e.verdict == core.Denied)
+	case core.SourceOpen:
+		return policies[e.policy] == core.FailOpen && e.verdict == core.Allowed
+	case core.SourceClosed:
+		return policies[e.policy] == core.FailClosed && e.verdict == core.Unavailable
+	}
+	return false
+}
+
+// String is in the form that docs/RELIABILITY.md quotes.
+func (a *account) String() string {
+	var text strings.Builder
+	total := 0
+	for _, n := range a.sources {
+		total += n
+	}
+	fmt.Fprintf(&text, "%d decisions:", total)
+	for source, n := range a.sources {
+		if n > 0 {
+			fmt.Fprintf(&text, " %v %d,", core.Source(source), n)
+		}
+	}
+	text.WriteString(" none failed that must not; waits (median, 99%, longest):")
+	for i, waits := range a.waits {
+		slices.Sort(waits)
+		if n := len(waits); n > 0 {
+			fmt.Fprintf(&text, " %s %s, %s, %s ms;", kinds[i], ms(waits[n/2]), ms(waits[n*99/100]), ms(waits[n-1]))
+		}
+	}
+	fmt.Fprintf(&text, " nearest to its bound: %d admitted of at most %d", a.admitted, a.bound)
+	return text.String()
+}
+
+func ms(d time.Duration) string {
+	return fmt.Sprintf("%.3g", float64(d.Microseconds())/1000)
+}
+
+// brief is an error without what differs from one time to the next.
+func brief(err error) string {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, breaker.ErrOpen), errors.Is(err, breaker.ErrBudget), errors.Is(err, breaker.ErrBusy):
+		text, _, _ := strings.Cut(err.Error(), ": look")
+		text, _, _ = strings.Cut(text, ": the backend")
+		return text
+	case errors.As(err, &network):
+		return network.Op + ": " + network.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+const units = 10 // of limit
+
+// limit gives nothing back while a test runs, and has no window that could end.
+var limit = core.TokenBucket(core.PerDay(1), units)
+
+// The policies, each a rule and a limiter of its own.
+var policies = [...]core.Failure{core.FallBack, core.FailOpen, core.FailClosed}
+
+var scopes = [...]string{"falls back", "fails open", "fails closed"}
+
+// instance is what a process of an application has: limiters in front of the
+// recommended stack, with the budget that is the default.
+type instance struct {
+	kind    string // of client
+	id      int
+	breaker *breaker.Breaker
+	stack   core.Backend
+	limiter [len(policies)]*core.Limiter[string]
+
+	mu      sync.Mutex
+	changes []breaker.Change
+}
+
+// The kinds of clients. Retries are go-redis's own, and so are timeouts: without
+// a budget, "patient" and "pipelined" wait 3 s for a reply, four times.
+var kinds = [...]string{"deadlines", "patient", "pipelined"}
+
+// startFleet returns an instance for every kind of client.
+func startFleet(t testing.TB, addr string, options redis.Options) []*instance {
+	t.Helper()
+	var fleet []*instance
+	for id, kind := range kinds {
+		options := options
+		options.Addr, options.ContextTimeoutEnabled = addr, kind == "deadlines"
+		client := redis.NewClient(&options)
+		t.Cleanup(func() { client.Close() })
+		in := &instance{kind: kind, id: id}
+		var scripter redis.Scripter = client
+		if kind == "pipelined" {
+			pipeliner, err := client.AutoPipeline()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { pipeliner.Close() })
+			scripter = pipeliner
+		}
+		in.breaker = breaker.New(redisbackend.New(scripter, redisbackend.Options{}), breaker.Options{
+			OpenFor:  250 * time.Millisecond, // instead of 1s, for a shorter test
+			OnChange: in.add,
+			Logger:   slog.New(slog.DiscardHandler),
+		})
+		// Denials are believed for an hour, so that a slow machine changes nothing.
+		in.stack = core.NewDenialCache(in.breaker, core.DenialCacheOptions{MaxAge: time.Hour})
+		for i, policy := range policies {
+			in.limiter[i] = core.MustNew(core.Config[string]{
+				Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},
+				Backend: in.stack,
+			})
+		}
+		fleet = append(fleet, in)
+	}
+	return fleet
+}
+
+func self(key string) (string, error) { return key, nil }
+
+func (in *instance) add(change breaker.Change) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.changes = append(in.changes, change)
+}
+
+// reports returns how often the breaker has reported that it opened, and fails
+// the test if it has not said the same of closing.
+func (in *instance) reports(t testing.TB) (opened int) {
+	t.Helper()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i, change := range in.changes {
+		if want := [...]breaker.State{breaker.Open, breaker.Closed}[i%2]; change.State != want {
+			t.Errorf("%s: report %d says %v, want %v", in.kind, i+1, change.State, want)
+		}
+		if change.State == breaker.Open {
+			opened++
+		}
+	}
+	return opened
+}

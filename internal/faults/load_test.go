@@ -1,0 +1,123 @@
+package faults
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+const (
+	// perKey is how many requests each key gets: more than all instances could
+	// admit if all fell back.
+	perKey = 2 * units * (1 + len(kinds))
+
+	workers = 4 // for each instance
+)
+
+// When a request was made.
+const (
+	before int32 = iota
+	during
+	after
+)
+
+// event is what became of a request.
+type event struct {
+	key, instance, policy int
+	phase                 int32
+	verdict               core.Verdict
+	source                core.Source
+	wait                  time.Duration
+}
+
+// load is clients of all instances that go on until they are told to end: one
+// new key after the other, under each policy.
+type load struct {
+	fleet  []*instance
+	phase  atomic.Int32
+	next   atomic.Int64 // request
+	ended  atomic.Bool
+	group  sync.WaitGroup
+	prefix string
+
+	without [len(kinds)]atomic.Int64 // requests during the fault that the backend did not decide
+
+	mu     sync.Mutex
+	events []event
+	errs   map[string]int // during the fault, without those of the breaker
+}
+
+func startLoad(t testing.TB, fleet []*instance) *load {
+	l := &load{fleet: fleet, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int)}
+	for _, in := range fleet {
+		for range workers {
+			l.group.Go(func() { l.work(t, in) })
+		}
+	}
+	t.Cleanup(l.end)
+	return l
+}
+
+var prefixes atomic.Int64
+
+func (l *load) end() {
+	l.ended.Store(true)
+	l.group.Wait()
+}
+
+func (l *load) work(t testing.TB, in *instance) {
+	var events []event
+	errs := make(map[string]int)
+	for !l.ended.Load() {
+		key := int(l.next.Add(1)-1) / perKey
+		name := fmt.Sprint(l.prefix, key)
+		for policy := range policies {
+			e := event{key: key, instance: in.id, policy: policy, phase: l.phase.Load()}
+			start := time.Now()
+			o := in.limiter[policy].Decide(t.Context(), name)
+			e.wait = time.Since(start)
+			e.verdict = o.Verdict()
+			if o.Len() == 1 {
+				e.source = o.At(0).Source
+			}
+			if e.phase == during {
+				if e.source > core.SourceDenialCache {
+					l.without[in.id].Add(1)
+				}
+				if err := o.Err(); err != nil {
+					errs[brief(err)]++
+				}
+			}
+			events = append(events, e)
+		}
+		time.Sleep(time.Millisecond) // a pace that leaves room for the others on this machine
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, events...)
+	for err, n := range errs {
+		l.errs[err] += n
+	}
+}
+
+// await waits until the clients have made n more requests.
+func (l *load) await(t testing.TB, n int) {
+	t.Helper()
+	goal := l.next.Load() + int64(n)
+	eventually(t, fmt.Sprintf("%d more requests", n), func() bool { return l.next.Load() >= goal })
+}
+
+// haveDoneWithout reports whether every instance has had n requests during the
+// fault that the backend did not decide.
+func (l *load) haveDoneWithout(n int64) bool {
+	for i := range l.without {
+		if l.without[i].Load() < n {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// fault is one row of the matrix.
+type fault struct {
+	name   string
+	strike func(l *load)
+	struck func(l *load) bool // nil: every instance has done 100 times without Redis
+	heal   func(l *load)
+	lost   int // times that the server loses its data
+}
+
+// prove has the instances of fleet limit the same clients before, during and
+// after a fault, and fails the test if anything is not as docs/RELIABILITY.md
+// says.
+func prove(t *testing.T, fleet []*instance, f fault) {
+	t.Helper()
+	shareExactly(t, fleet)
+	spend(t, fleet, "spent")
+
+	l := startLoad(t, fleet)
+	l.await(t, 2*perKey)
+	l.phase.Store(during)
+	f.strike(l)
+	if f.struck == nil {
+		f.struck = func(l *load) bool { return l.haveDoneWithout(100) }
+	}
+	eventually(t, "the fault is felt: "+f.name, func() bool { return f.struck(l) })
+	remembers(t, fleet, "spent")
+	f.heal(l)
+	healed := time.Now()
+	l.phase.Store(after)
+	eventually(t, "every breaker is closed: "+f.name, func() bool { return closed(fleet) })
+	recovery := time.Since(healed)
+	l.await(t, 2*perKey)
+
+	a := l.settle(t, f.lost)
+	shareExactly(t, fleet)
+	opened := 0
+	for _, in := range fleet {
+		opened += in.reports(t)
+	}
+	t.Logf("FAULT %s: %v, data lost %d times; breakers opened %d times, all closed %s ms after the fault",
+		f.name, a, f.lost, opened, ms(recovery))
+	for err, n := range l.errs {
+		t.Logf("%6d × %s", n, err)
+	}
+}
+
+func closed(fleet []*instance) bool {
+	for _, in := range fleet {
+		if in.breaker.State() != breaker.Closed {
+			return false
+		}
+	}
+	return true
+}
+
+// spend has every instance see key denied by Redis, under each policy.
+func spend(t *testing.T, fleet []*instance, key string) {
+	t.Helper()
+	for _, in := range fleet {
+		for policy := range policies {
+			eventually(t, "Redis denies a key that is spent", func() bool {
+				o := in.limiter[policy].Decide(t.Context(), key)
+				return o.Verdict() == core.Denied && o.At(0).Source <= core.SourceDenialCache
+			})
+		}
+	}
+}
+
+// remembers fails the test unless the denials of a spent key still hold.
+func remembers(t *testing.T, fleet []*instance, key string) {
+	t.Helper()
+	for _, in := range fleet {
+		for policy := range policies {
+			o := in.limiter[policy].Decide(t.Context(), key)
+			if d := o.At(0); o.Verdict() != core.Denied || d.Source != core.SourceDenialCache || d.RetryAfter <= 0 {
+				t.Errorf("%s, %s: %v by %v, want the denial from before the fault", in.kind, scopes[policy], o.Verdict(), d.Source)
+			}
+		}
+	}
+}
+
+// shareExactly has all instances admit clients of one key at once, under each
+// policy, and fails the test unless it is the limit that they admit. Where the
+// machine is so slow that Redis misses the budget, it tries again with a new
+// key; Redis itself must never admit more.
+func shareExactly(t *testing.T, fleet []*instance) {
+	t.Helper()
+	eventually(t, "all of a key's requests are decided in time", func() bool {
+		key := fmt.Sprint("shared ", prefixes.Add(1))
+		var mu sync.Mutex
+		var admitted [len(policies)]int
+		intime := true
+		var group sync.WaitGroup
+		for _, in := range fleet {
+			for range workers {
+				group.Go(func() {
+					for range 2 * units / workers {
+						for policy := range policies {
+							o := in.limiter[policy].Decide(t.Context(), key)
+							mu.Lock()
+							if o.At(0).Source > core.SourceDenialCache {
+								intime = false
+							} else if o.Allowed() {
+								admitted[policy]++
+							}
+							mu.Unlock()
+						}
+					}
+				})
+			}
+		}
+		group.Wait()
+		for policy, n := range admitted {
+			if n > units || n < units && intime {
+				t.Errorf("%s: %d admitted of a limit of %d", scopes[policy], n, units)
+			}
+		}
+		return intime
+	})
+}

@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// proxy relays connections to a server, and fails as networks do.
+type proxy struct {
+	listener net.Listener
+	target   string
+
+	delay    atomic.Int64 // nanoseconds that each part of a reply is held back
+	cutEvery atomic.Int64 // parts, after which one is cut in half and its connection reset; 0: never
+	silent   atomic.Bool  // nothing arrives on any connection any more
+
+	parts, cuts atomic.Int64
+
+	mu    sync.Mutex
+	links map[*link]struct{} // nil: closed
+	ends  sync.WaitGroup
+}
+
+// link is a connection of a client and the one to the server that belongs to it.
+type link struct {
+	client, server net.Conn
+	halfOpen       atomic.Bool // for good: whatever is sent is lost
+}
+
+func startProxy(t testing.TB, target string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, target: target, links: make(map[*link]struct{})}
+	p.ends.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		l := &link{client: client, server: server}
+		if !p.add(l) {
+			l.reset()
+			return
+		}
+		p.ends.Go(func() { p.relay(l, client, server, 0) })
+		p.ends.Go(func() { p.relay(l, server, client, 1) })
+	}
+}
+
+func (p *proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.links == nil {
+		return false
+	}
+	l.halfOpen.Store(p.silent.Load())
+	p.links[l] = struct{}{}
+	return true
+}
+
+func (p *proxy) close() {
+	p.listener.Close()
+	p.mu.Lock()
+	for l := range p.links {
+		l.reset()
+	}
+	p.links = nil
+	p.mu.Unlock()
+	p.ends.Wait()
+}
+
+// relay passes on what comes from one end: a command, or a reply, at a time.
+// Every other connection that is cut is cut in a command, the others in a reply.
+func (p *proxy) relay(l *link, from, to net.Conn, direction int64) {
+	defer func() {
+		l.reset()
+		p.mu.Lock()
+		delete(p.links, l)
+		p.mu.Unlock()
+	}()
+	part := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(part)
+		if err != nil {
+			return
+		}
+		if l.halfOpen.Load() {
+			continue
+		}
+		if direction == 1 {
+			time.Sleep(time.Duration(p.delay.Load()))
+		}
+		if every := p.cutEvery.Load(); every > 0 && p.cuts.Load()%2 == direction && p.parts.Add(1)%every == 0 {
+			p.cuts.Add(1)
+			to.Write(part[:n/2])
+			return
+		}
+		if _, err := to.Write(part[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// reset ends both connections by RST.
+func (l *link) reset() {
+	for _, conn := range []net.Conn{l.client, l.server} {
+		conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+	}
+}
+
+// fallSilent leaves all connections half-open, and those that are made until
+// speak is called.
+func (p *proxy) fallSilent() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent.Store(true)
+	for l := range p.links {
+		l.halfOpen.Store(true)
+	}
+}
+
+// speak lets new connections work again. Those that are half-open stay so.
+func (p *proxy) speak() { p.silent.Store(false) }

@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is a redis-server of a test's own, which may die and come back.
+type server struct {
+	addr    string
+	dir     string
+	args    []string
+	command *exec.Cmd
+	exited  chan struct{} // closed when command has ended
+}
+
+// startServer starts a redis-server on a free loopback port and ends it with the
+// test. Without redis-server on the PATH the test is skipped, or fails where
+// WEIR_REQUIRE_REDIS is set.
+func startServer(t testing.TB, args ...string) *server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
+			t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
+		}
+		t.Skip("redis-server is not on the PATH: this test needs a real one")
+	}
+	s := &server{dir: t.TempDir(), args: args}
+	t.Cleanup(s.kill)
+	for range 20 {
+		s.addr = freeAddr(t)
+		if s.start(t) == nil {
+			return s
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+// start starts the server anew, on its address and in its directory, and waits
+// until it replies, be it with an error. It fails if the server ends instead.
+func (s *server) start(t testing.TB, more ...string) error {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(s.addr)
+	args := append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--loglevel", "warning",
+	}, s.args...)
+	s.command, s.exited = exec.Command("redis-server", append(args, more...)...), make(chan struct{})
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func(command *exec.Cmd, exited chan struct{}) {
+		command.Wait()
+		close(exited)
+	}(s.command, s.exited)
+	replies := false
+	eventually(t, "redis-server replies", func() bool {
+		replies = s.replies()
+		return replies || s.dead()
+	})
+	if !replies {
+		return errors.New("redis-server has ended")
+	}
+	return nil
+}
+
+// restart is start for a server that has been up on this address.
+func (s *server) restart(t testing.TB, more ...string) {
+	t.Helper()
+	if err := s.start(t, more...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replies reports whether the server says anything to a PING.
+func (s *server) replies() bool {
+	conn, err := net.DialTimeout("tcp", s.addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	fmt.Fprint(conn, "PING\r\n")
+	line, _ := bufio.NewReader(conn).ReadString('\n')
+	return strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-")
+}
+
+func (s *server) dead() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill is kill -9, if the server runs.
+func (s *server) kill() {
+	if s.command != nil {
+		s.command.Process.Kill()
+		<-s.exited
+	}
+}
+
+// operator returns a client for what an operator does to the server.
+func (s *server) operator(t testing.TB) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.addr, ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// must fails the test if the command of an operator failed.
+func must(t testing.TB, command redis.Cmder) {
+	t.Helper()
+	if err := command.Err(); err != nil {
+		t.Fatalf("%s: %v", command.Name(), err)
+	}
+}
+
+// freeAddr returns a free address outside the range from which the system takes
+// the ports of outgoing connections, so that it stays free while a server is
+// down.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// patience is how long to wait for what must happen in the end. Nothing that
+// works comes near it on any machine.
+const patience = 2 * time.Minute
+
+// eventually waits until condition holds.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestScriptsFlushedUnderLoadGoUnnoticed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	operator := s.operator(t)
+	const times = 100
+	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
+		name: fmt.Sprintf("SCRIPT FLUSH, %d times", times),
+		strike: func(l *load) {
+			for range times {
+				must(t, operator.ScriptFlush(t.Context()))
+				l.await(t, 5)
+			}
+		},
+		struck: func(l *load) bool { return true },
+		heal: func(l *load) {
+			l.end()
+			for err := range l.errs {
+				if strings.Contains(err, "NOSCRIPT") {
+					t.Errorf("the loss of a script was noticed: %s", err)
+				}
+			}
+		},
+	})
+}
+
+func TestAFlushedServerStartsAfreshAndNoMore(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	operator := s.operator(t)
+	const times = 5
+	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
+		name: fmt.Sprintf("FLUSHALL, %d times", times),
+		strike: func(l *load) {
+			for range times {
+				must(t, operator.FlushAll(t.Context()))
+				l.await(t, perKey/2)
+			}
+		},
+		struck: func(l *load) bool { return true },
+		heal:   func(l *load) {},
+		lost:   times,
+	})
+}
+
+// The server keeps what it has, refuses what would be new, and evicts nothing.
+func TestAFullServerIsSurvived(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "--maxmemory-policy", "noeviction")
+	operator := s.operator(t)
+	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
+		name: "maxmemory reached, noeviction",
+		strike: func(*load) {
+			must(t, operator.Set(t.Context(), "ballast", strings.Repeat("b", 16<<20), 0))
+			must(t, operator.ConfigSet(t.Context(), "maxmemory", "12mb"))
+		},
+		heal: func(*load) { must(t, operator.Del(t.Context(), "ballast")) },
+	})
+}
+
+// As after a failover that left an application with the old master.
+func TestAServerThatBecomesAReplicaIsSurvived(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	operator := s.operator(t)
+	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
+		name:   "READONLY",
+		strike: func(*load) { must(t, operator.ReplicaOf(t.Context(), "127.0.0.1", "1")) },
+		heal:   func(*load) { must(t, operator.ReplicaOf(t.Context(), "NO", "ONE")) },
+	})
+}
+
+// The server saves all, ends, and takes its time to load that again.
+func TestAServerThatIsLoadingIsSurvived(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024")
+	operator := s.operator(t)
+	const keys = 20_000
+	for i := range keys {
+		must(t, operator.Set(t.Context(), fmt.Sprint("ballast ", i), strings.Repeat("b", 1<<10), 0))
+	}
+	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
+		name: "LOADING",
+		strike: func(*load) {
+			operator.ShutdownSave(t.Context()) // its reply is the end of the connection
+			<-s.exited
+			s.restart(t, "--key-load-delay", "2000") // microseconds: 40 s in all
+		},
+		struck: func(l *load) bool { return l.haveDoneWithout(100) },
+		heal:   func(*load) { must(t, operator.ConfigSet(t.Context(), "key-load-delay", "0")) },
+	})
+}
+
+// The password is changed on the server, and connections made with the old one
+// are ended, until it is changed back.
+func TestAWrongPasswordIsSurvived(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "--requirepass", "old")
+	operator := redis.NewClient(&redis.Options{Addr: s.addr, Password: "old", PoolSize: 1})
+	defer operator.Close()
+	prove(t, startFleet(t, s.addr, redis.Options{Password: "old"}), fault{
+		name: "wrong password",
+		strike: func(*load) {
+			must(t, operator.ConfigSet(t.Context(), "requirepass", "new"))
+			must(t, operator.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes"))
+		},
+		heal: func(*load) { must(t, operator.ConfigSet(t.Context(), "requirepass", "old")) },
+	})
+}
