@@ -23,7 +23,7 @@ var policies = [...]core.Failure{core.FallBack, core.FailOpen, core.FailClosed}
 var scopes = [...]string{"falls back", "fails open", "fails closed"}
 
 // instance is what a process of an application has: limiters in front of the
-// recommended stack, with the budget that is the default.
+// recommended stack.
 type instance struct {
 	kind    string // of client
 	id      int
@@ -39,8 +39,16 @@ type instance struct {
 // a budget, "patient" and "pipelined" wait 3 s for a reply, four times.
 var kinds = [...]string{"deadlines", "patient", "pipelined"}
 
-// startFleet returns an instance for every kind of client.
+// startFleet returns an instance for every kind of client, with the budget that
+// is the default.
 func startFleet(t testing.TB, addr string, options redis.Options) []*instance {
+	t.Helper()
+	return startFleetWithin(t, 0, addr, options)
+}
+
+// startFleetWithin is startFleet with a budget of its own, for tests in which
+// Redis is well and a slow machine must not look like a slow Redis.
+func startFleetWithin(t testing.TB, budget time.Duration, addr string, options redis.Options) []*instance {
 	t.Helper()
 	var fleet []*instance
 	for id, kind := range kinds {
@@ -59,6 +67,7 @@ func startFleet(t testing.TB, addr string, options redis.Options) []*instance {
 			scripter = pipeliner
 		}
 		in.breaker = breaker.New(redisbackend.New(scripter, redisbackend.Options{}), breaker.Options{
+			Budget:   budget,
 			OpenFor:  250 * time.Millisecond, // instead of 1s, for a shorter test
 			OnChange: in.add,
 			Logger:   slog.New(slog.DiscardHandler),

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ type fault struct {
 
 // prove has the instances of fleet limit the same clients before, during and
 // after a fault, and fails the test if anything is not as docs/RELIABILITY.md
-// says.
-func prove(t *testing.T, fleet []*instance, f fault) {
+// says. It returns the load of that time, for more.
+func prove(t *testing.T, fleet []*instance, f fault) *load {
 	t.Helper()
 	shareExactly(t, fleet)
 	spend(t, fleet, "spent")
@@ -39,8 +40,18 @@ func prove(t *testing.T, fleet []*instance, f fault) {
 	f.heal(l)
 	healed := time.Now()
 	l.phase.Store(after)
-	eventually(t, "every breaker is closed: "+f.name, func() bool { return closed(fleet) })
-	recovery := time.Since(healed)
+	var recovery [len(kinds)]time.Duration
+	eventually(t, "every breaker is closed: "+f.name, func() bool {
+		all := true
+		for i, in := range fleet {
+			if in.breaker.State() != breaker.Closed {
+				all = false
+			} else if recovery[i] == 0 {
+				recovery[i] = time.Since(healed)
+			}
+		}
+		return all
+	})
 	l.await(t, 2*perKey)
 
 	a := l.settle(t, f.lost)
@@ -49,20 +60,21 @@ func prove(t *testing.T, fleet []*instance, f fault) {
 	for _, in := range fleet {
 		opened += in.reports(t)
 	}
-	t.Logf("FAULT %s: %v, data lost %d times; breakers opened %d times, all closed %s ms after the fault",
-		f.name, a, f.lost, opened, ms(recovery))
+	t.Logf("FAULT %s: %v, data lost %d times; breakers opened %d times, closed again after (ms): %s",
+		f.name, a, f.lost, opened, each(recovery))
 	for err, n := range l.errs {
 		t.Logf("%6d × %s", n, err)
 	}
+	return l
 }
 
-func closed(fleet []*instance) bool {
-	for _, in := range fleet {
-		if in.breaker.State() != breaker.Closed {
-			return false
-		}
+// each names the durations of all kinds of clients.
+func each(durations [len(kinds)]time.Duration) string {
+	var parts []string
+	for i, d := range durations {
+		parts = append(parts, kinds[i]+" "+ms(d))
 	}
-	return true
+	return strings.Join(parts, ", ")
 }
 
 // spend has every instance see key denied by Redis, under each policy.
