@@ -23,6 +23,7 @@ type account struct {
 	waits    [len(kinds)][]time.Duration  // during the fault
 	admitted int                          // of the key of which most was
 	bound    int                          // of that key
+	late     time.Duration                // that the machine was, at most
 }
 
 // settle adds up a load during which the server lost its data so many times, and
@@ -31,7 +32,7 @@ type account struct {
 func (l *load) settle(t testing.TB, lost int) *account {
 	t.Helper()
 	l.end()
-	a := &account{}
+	a := &account{late: l.late}
 	type count struct {
 		primary  int
 		fallback [len(kinds)]int  // admitted
@@ -128,6 +129,7 @@ func (a *account) String() string {
 			fmt.Fprintf(&text, " %s %s, %s, %s ms;", kinds[i], ms(waits[n/2]), ms(waits[n*99/100]), ms(waits[n-1]))
 		}
 	}
+	fmt.Fprintf(&text, " the machine late by up to %s ms;", ms(a.late))
 	fmt.Fprintf(&text, " most admitted of one key: %d of at most %d", a.admitted, a.bound)
 	return text.String()
 }

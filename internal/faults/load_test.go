@@ -48,7 +48,8 @@ type load struct {
 
 	mu     sync.Mutex
 	events []event
-	errs   map[string]int // during the fault, without those of the breaker
+	errs   map[string]int // during the fault
+	late   time.Duration  // that the machine woke a sleeper too late, at most
 }
 
 func startLoad(t testing.TB, fleet []*instance) *load {
@@ -70,7 +71,9 @@ func (l *load) end() {
 }
 
 func (l *load) work(t testing.TB, in *instance) {
+	const pace = time.Millisecond // leaves room for the others on this machine
 	var events []event
+	var late time.Duration
 	errs := make(map[string]int)
 	for !l.ended.Load() {
 		key := int(l.next.Add(1)-1) / perKey
@@ -94,11 +97,15 @@ func (l *load) work(t testing.TB, in *instance) {
 			}
 			events = append(events, e)
 		}
-		time.Sleep(time.Millisecond) // a pace that leaves room for the others on this machine
+		start := time.Now()
+		time.Sleep(pace)
+		if l.phase.Load() == during {
+			late = max(late, time.Since(start)-pace)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events = append(l.events, events...)
+	l.events, l.late = append(l.events, events...), max(l.late, late)
 	for err, n := range errs {
 		l.errs[err] += n
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 )
 
@@ -29,8 +30,10 @@ func TestAServerThatIsStoppedForThreeSecondsIsSurvived(t *testing.T) {
 			s.stop(t)
 			since = time.Now()
 		},
-		struck: func(l *load) bool { return l.haveDoneWithout(100) && time.Since(since) >= 3*time.Second },
-		heal:   func(*load) { s.resume(t) },
+		struck: func(l *load) bool {
+			return l.haveDoneWithout(100) && all(l.fleet, breaker.Open) && time.Since(since) >= 3*time.Second
+		},
+		heal: func(*load) { s.resume(t) },
 	})
 }
 
@@ -38,7 +41,7 @@ func TestAServerThatIsStoppedForThreeSecondsIsSurvived(t *testing.T) {
 func TestInstancesThatFallBackAdmitTheirShare(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	fleet := startFleet(t, s.addr, redis.Options{})
+	fleet := startFleet(t, s.addr, redis.Options{DialerRetries: 1})
 	shareExactly(t, fleet)
 	s.kill()
 	admitted := 0

@@ -15,7 +15,7 @@ import (
 type fault struct {
 	name   string
 	strike func(l *load)
-	struck func(l *load) bool // nil: every instance has done 100 times without Redis
+	struck func(l *load) bool // nil: every instance has done 100 times without Redis, and asks it no more
 	heal   func(l *load)
 	lost   int // times that the server loses its data
 }
@@ -33,7 +33,7 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	l.phase.Store(during)
 	f.strike(l)
 	if f.struck == nil {
-		f.struck = func(l *load) bool { return l.haveDoneWithout(100) }
+		f.struck = func(l *load) bool { return l.haveDoneWithout(100) && all(fleet, breaker.Open) }
 	}
 	eventually(t, "the fault is felt: "+f.name, func() bool { return f.struck(l) })
 	remembers(t, fleet, "spent")
@@ -42,15 +42,12 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	l.phase.Store(after)
 	var recovery [len(kinds)]time.Duration
 	eventually(t, "every breaker is closed: "+f.name, func() bool {
-		all := true
 		for i, in := range fleet {
-			if in.breaker.State() != breaker.Closed {
-				all = false
-			} else if recovery[i] == 0 {
+			if recovery[i] == 0 && in.breaker.State() == breaker.Closed {
 				recovery[i] = time.Since(healed)
 			}
 		}
-		return all
+		return all(fleet, breaker.Closed)
 	})
 	l.await(t, 2*perKey)
 
@@ -66,6 +63,16 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 		t.Logf("%6d × %s", n, err)
 	}
 	return l
+}
+
+// all reports whether every breaker is in one state.
+func all(fleet []*instance, state breaker.State) bool {
+	for _, in := range fleet {
+		if in.breaker.State() != state {
+			return false
+		}
+	}
+	return true
 }
 
 // each names the durations of all kinds of clients.
