@@ -145,7 +145,7 @@ func freeAddr(t testing.TB) string {
 
 // patience is how long to wait for what must happen in the end. Nothing that
 // works comes near it on any machine.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // eventually waits until condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
