@@ -105,14 +105,44 @@ func TestAServerThatBecomesAReplicaIsSurvived(t *testing.T) {
 	})
 }
 
+// A denial writes nothing, so that it needs no server that does.
+func TestAServerThatRefusesWritesStillDenies(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(*redis.Client) redis.Cmder{
+		"maxmemory": func(c *redis.Client) redis.Cmder { return c.ConfigSet(t.Context(), "maxmemory", "1") },
+		"READONLY":  func(c *redis.Client) redis.Cmder { return c.ReplicaOf(t.Context(), "127.0.0.1", "1") },
+	} {
+		s := startServer(t)
+		fleet := startFleetWithin(t, patience, s.addr, redis.Options{})
+		spend(t, fleet[:1], "spent")
+		must(t, refuse(s.operator(t)))
+		for _, in := range fleet[1:] {
+			o := in.limiter[0].Decide(t.Context(), "spent")
+			if source := o.At(0).Source; o.Verdict() != core.Denied || source != core.SourcePrimary {
+				t.Errorf("%s, %s: a spent key: %v by %v", name, in.kind, o.Verdict(), source)
+			}
+			o = in.limiter[0].Decide(t.Context(), "new")
+			if source := o.At(0).Source; o.Verdict() != core.Allowed || source != core.SourceFallback {
+				t.Errorf("%s, %s: a new key: %v by %v", name, in.kind, o.Verdict(), source)
+			}
+		}
+	}
+}
+
 // The server saves all, ends, and takes its time to load that again.
 func TestAServerThatIsLoadingIsSurvived(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024")
 	operator := s.operator(t)
 	const keys = 20_000
-	for i := range keys {
-		must(t, operator.Set(t.Context(), fmt.Sprint("ballast ", i), strings.Repeat("b", 1<<10), 0))
+	_, err := operator.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range keys {
+			p.Set(t.Context(), fmt.Sprint("ballast ", i), strings.Repeat("b", 1<<10), 0)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	prove(t, startFleet(t, s.addr, redis.Options{}), fault{
 		name: "LOADING",
