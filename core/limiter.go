@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unique"
@@ -19,7 +20,7 @@ type Config[R any] struct {
 	Backend Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
-	// nil: a new [NewMemory] with its defaults, made at the first failure.
+	// nil: a new [NewMemory] with its defaults.
 	Fallback Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each
@@ -73,9 +74,14 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	if l.backend == nil {
 		l.backend = defaultMemory()
 	}
-	l.fallback = sync.OnceValue(defaultMemory)
-	if config.Fallback != nil {
+	switch _, local := l.backend.(*Memory); {
+	case config.Fallback != nil:
 		l.fallback = func() Backend { return config.Fallback }
+	case local: // which hardly ever fails
+		l.fallback = sync.OnceValue(defaultMemory)
+	case slices.ContainsFunc(config.Rules, func(rule Rule[R]) bool { return rule.OnFailure == FallBack }):
+		memory := defaultMemory() // now, so that the first failure does not have to wait for it
+		l.fallback = func() Backend { return memory }
 	}
 	for i, rule := range config.Rules {
 		scope := rule.Scope

@@ -78,8 +78,6 @@ func startFleetWithin(t testing.TB, budget time.Duration, addr string, options r
 			in.limiter[i] = core.MustNew(core.Config[string]{
 				Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},
 				Backend: in.stack,
-				// Made at the first failure, it would keep that request waiting.
-				Fallback: core.NewMemory(core.MemoryOptions{}),
 			})
 		}
 		fleet = append(fleet, in)
