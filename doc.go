@@ -11,6 +11,10 @@
 //   - [github.com/weir-go/weir/keyfuncs]: whom to count. Client addresses by what
 //     stands in front of your server, API keys, users, routes, and combinations.
 //   - [github.com/weir-go/weir/headers]: response header fields, current and old.
+//   - [github.com/weir-go/weir/redisbackend]: the same limits in Redis, shared by
+//     many servers.
+//   - [github.com/weir-go/weir/breaker]: what keeps a slow or dead backend from
+//     slowing the requests: a time budget and a circuit breaker.
 //   - [github.com/weir-go/weir/core/backendtest]: the conformance suite for
 //     backends, for tests.
 //

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,7 @@ func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
 
 func TestGoroutinesAreBounded(t *testing.T) {
 	inWard(t, false, breaker.Options{MaxCalls: 16}, func(w ward) {
-		before := runtime.NumGoroutine()
+		before := callsUnderWay()
 		w.inner.fallsIll(w.inner.hangs(w.T))
 		var busy, overran atomic.Int64
 		start := time.Now()
@@ -162,18 +163,25 @@ func TestGoroutinesAreBounded(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
-		if more := runtime.NumGoroutine() - before; more > 16 {
-			w.Errorf("%d goroutines are left behind, want 16 at most", more)
+		if more := callsUnderWay() - before; more != 16 {
+			w.Errorf("%d goroutines are left behind, want 16 after so many probes", more)
 		}
 		if most := w.inner.most.Load(); most != 16 {
-			w.Errorf("%d calls at once, want all 16 after so many probes", most)
+			w.Errorf("%d calls at once, want 16", most)
 		}
 	})
 }
 
+// callsUnderWay returns how many goroutines of calls there are.
+func callsUnderWay() int {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Count(stacks, []byte("breaker.(*call).work("))
+}
+
 func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
 	inWard(t, false, breaker.Options{MaxCalls: 1}, func(w ward) {
-		for range 3 { // one caller alone is never refused
+		for range 10_000 { // one caller alone is never refused
 			w.gets(nil)
 		}
 		w.inner.fallsIll(w.inner.stalls(90 * time.Millisecond))

@@ -33,8 +33,8 @@ func TestEveryChangeIsReportedOnceToManyCallers(t *testing.T) {
 		wellAfter := time.AfterFunc(3300*time.Millisecond, w.inner.isWell)
 		defer wellAfter.Stop()
 		start := time.Now()
-		w.crowd(64, func(i int) {
-			for time.Since(start) < 10*time.Second {
+		w.crowd(32, func(i int) {
+			for time.Since(start) < 6*time.Second {
 				w.take(w.Context())
 				time.Sleep(10 * time.Millisecond)
 			}

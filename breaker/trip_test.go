@@ -46,7 +46,7 @@ func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
 		time.Sleep(200*time.Millisecond - 1)
 		w.gets(errSick)
 		w.is(breaker.Closed)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.gets(errSick)
 		w.is(breaker.Open)
 	})
@@ -72,6 +72,11 @@ func TestASuccessEndsTheRow(t *testing.T) {
 			w.inner.isWell()
 			w.gets(nil)
 			time.Sleep(time.Minute)
+		}
+		w.is(breaker.Closed)
+		w.inner.fallsIll(refuses)
+		for range 10 { // a new row, which has not lasted
+			w.gets(errSick)
 		}
 		w.is(breaker.Closed)
 	})
@@ -132,6 +137,12 @@ func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
 		w.is(breaker.Closed)
 		every(2, time.Second, 100) // half, but fewer than 20 in ten seconds
 		w.is(breaker.Closed)
+		time.Sleep(time.Minute)
+		every(2, 100*time.Millisecond, 18)
+		every(2, 100*time.Millisecond, 1)
+		w.is(breaker.Closed)
+		every(2, 0, 1) // the twentieth, the first among them
+		w.is(breaker.Open)
 	})
 }
 
@@ -238,6 +249,30 @@ func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
 			w.crowd(100, func(int) { w.take(w.Context()) })
 		}
 		w.is(breaker.Closed)
+		w.inner.fallsIll(w.inner.stalls(60 * time.Millisecond))
+		w.gets(breaker.ErrBudget)
+		time.Sleep(20 * time.Millisecond) // and it has returned
+		w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+		w.crowd(100, func(int) { w.take(w.Context()) })
+		time.Sleep(time.Minute)
+		for range 8 {
+			w.inner.fallsIll(refuses)
+			w.gets(errSick) // eight in a row
+		}
+		time.Sleep(time.Minute)
+		ctx, leave := context.WithCancel(w.Context())
+		w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+		go w.take(ctx)
+		synctest.Wait()
+		for range 100 {
+			w.gets(breaker.ErrBusy)
+		}
+		leave()
+		w.is(breaker.Closed)
+		time.Sleep(time.Minute)
+		w.inner.isWell()
+		w.gets(nil)
+
 		w.inner.fallsIll(w.inner.hangs(w.T))
 		w.gets(breaker.ErrBudget)
 		for range 8 {
@@ -318,6 +353,24 @@ func TestAllProbesHaveToSucceed(t *testing.T) {
 		w.gets(nil)
 		w.is(breaker.Open)
 		w.gets(nil)
+		w.is(breaker.Closed)
+		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+	})
+}
+
+func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		w.opens()
+		w.inner.isWell()
+		time.Sleep(1100 * time.Millisecond)
+		for range 30 {
+			w.gets(nil)
+		}
+		w.inner.fallsIll(refuses)
+		for range 20 {
+			w.gets(errSick)
+		}
 		w.is(breaker.Closed)
 		w.reports.expect(w.T, breaker.Open, breaker.Closed)
 	})
