@@ -149,7 +149,7 @@ func ExampleBreaker_State() {
 }
 
 func ExampleBreaker_Take() {
-	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	b := breaker.New(prompt{core.NewMemory(core.MemoryOptions{})}, breaker.Options{})
 	charges := []core.Charge{{Scope: "exports", Key: "ann", Limit: core.FixedWindow(core.PerDay(10)), Cost: 3}}
 	decisions := make([]core.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {

@@ -72,7 +72,7 @@ func (b *inner) stalls(d time.Duration) func(context.Context) error {
 	end := time.Now().Add(d)
 	return func(ctx context.Context) error {
 		if !time.Now().Before(end) {
-			return nil // without a timer: a select on one that is due crashes the race detector in a bubble (golang/go#78156)
+			return nil // without a timer: a select on one that is due has crashed the race detector in a bubble (Go 1.26.8; compare golang/go#78156)
 		}
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()
