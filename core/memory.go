@@ -165,12 +165,12 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	if e.hash != hash {
 		e = sh.findLocked(hash)
 	}
-	if e != nil && e.class == k.id && n <= k.max {
-		switch k.onePass {
-		case bucketInOnePass:
+	if e != nil && e.class == k.id && n <= k.max && e.at-now <= maxLag {
+		switch {
+		case k.bucket:
 			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
 			return true
-		case windowInOnePass:
+		case k.algorithm != AlgorithmSlidingLog:
 			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
 			return true
 		}

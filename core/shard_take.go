@@ -22,9 +22,10 @@ func (sh *shard) takeLocked(e *entry, hash uint64, k *class, n, now int64, d *De
 }
 
 // takeFromBucketLocked is takeLocked in one pass, for a bucket stored in s under
-// t's own limit and n ≤ max, whose waits are at most maxWait. It changes s only
-// if units are taken, and unlocks sh before it works out the rest of d. Most
-// decisions are this one: keeping its numbers in registers takes a third off them.
+// t's own limit and n ≤ max, behind a clock that stepped back by maxLag at most.
+// It changes s only if units are taken, and unlocks sh before it works out the
+// rest of d. Most decisions are this one: keeping its numbers in registers takes
+// a third off them.
 func (sh *shard) takeFromBucketLocked(t *terms, s *state, n, now int64, d *Decision) {
 	held := max(now, s.at)
 	us, frac := s.a-(held-s.at), int64(s.b)

@@ -7,7 +7,6 @@ type terms struct {
 	limit     Limit
 	algorithm Algorithm
 	bucket    bool
-	onePass   onePass
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 
@@ -17,15 +16,6 @@ type terms struct {
 	whole, part int64
 	full        span // buckets only: what max units take to drain
 }
-
-// onePass says which function of shard_take.go may decide a charge.
-type onePass uint8
-
-const (
-	notInOnePass onePass = iota // a log, or a bucket whose waits a Duration might not hold
-	bucketInOnePass
-	windowInOnePass
-)
 
 // span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q,
 // where q belongs to the limit in hand.
@@ -42,14 +32,8 @@ func termsOf(l Limit) terms {
 	g := gcd(l.rate.Units, t.period)
 	t.p, t.q = t.period/g, l.rate.Units/g
 	t.whole, t.part = t.p/t.q, t.p%t.q
-	switch {
-	case t.bucket:
+	if t.bucket {
 		t.full = t.drain(t.max)
-		if t.full.ceil() <= maxWait-maxInstant { // seven years
-			t.onePass = bucketInOnePass
-		}
-	case t.algorithm != AlgorithmSlidingLog:
-		t.onePass = windowInOnePass
 	}
 	return t
 }
@@ -96,6 +80,10 @@ func (t *terms) spread(n int64) int64 { return t.drain(n).ceil() }
 
 // maxWait is the longest wait that a Duration holds, in microseconds: 292 years.
 const maxWait = int64(Never / time.Microsecond)
+
+// maxLag is how far a clock may have stepped back for every wait to be at most
+// maxWait still: 192 years.
+const maxLag = maxWait - maxBucketFill
 
 // wait converts whole microseconds, at most maxWait.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
