@@ -6,97 +6,105 @@
 --
 -- What is right here is what take.lua says: it is the same arithmetic, unrolled
 -- for buckets with Q = 1 ("b", queues "q") and for windows ("f" fixed, "s"
--- sliding).
+-- sliding). It is one loop without functions, tables are made in their size, and
+-- %d is used where 31 bits suffice on every server, because a third of a script's
+-- time goes into such things.
 
-local instant = ARGV[1] + 0
+local instant, seconds, micros = ARGV[1] + 0, nil, nil
 if instant == 0 then
   local time = redis.call('TIME')
-  instant = time[1] * 1000000 + time[2]
+  seconds, micros = time[1], time[2] + 0
+  instant = seconds * 1000000 + micros
+else
+  micros = instant % 1000000
+  seconds = (instant - micros) / 1000000
 end
 
 if ARGV[2] == 'take' then
-  local call, floor, find, match, format = redis.call, math.floor, string.find, string.match, string.format
+  local call, floor, match, format = redis.call, math.floor, string.match, string.format
+  local reply = { instant, 0, 0, 0, 0, 0 }
+  local state, ttl, states, ttls
+  if KEYS[2] then
+    states, ttls = {}, {}
+  end
 
-  -- plain returns what key i comes to: its state, the milliseconds that it is
-  -- to live, and four of the numbers of a decision; nothing if it is not plain.
-  local function plain(i)
+  for i = 1, #KEYS do
     local arg = 5 * i - 1
     local limit, kind = ARGV[arg], ARGV[arg + 2]
     if kind == '' then
-      return
+      reply = nil
+      break
     end
     local n, most, P = ARGV[arg + 1] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4] + 0
-    local at, a, b = 0, 0, 0
-    local state = call('GET', KEYS[i])
-    if state then
-      if find(state, limit, 1, true) ~= 1 then
-        return
-      end
-      at, a, b = match(state, '^ (%d+) (%d+) (%d+)$', #limit + 1)
-      if not at then
-        return
-      end
-      at, a, b = at + 0, a + 0, b + 0
-      if at > instant then
-        return
+    local at, a, b = 0, 0, '0' -- or the digits of them
+    local old = call('GET', KEYS[i])
+    if old then
+      at, a, b = match(old, '^' .. limit .. ' (%d+) (%d+) (%d+)$')
+      if not at or at + 0 > instant then
+        reply = nil
+        break
       end
     end
+
+    local left, reset, window, delay
     if kind == 'b' or kind == 'q' then
       a = a - (instant - at)
       if a < 0 then
         a = 0
       end
-      local full = a + n * P
-      local room = most * P - full
+      reset = a + n * P
+      local room = most * P - reset
       if room < 0 then
-        return
+        reply = nil
+        break
       end
-      local left = floor(room / P)
-      return format('%s %.0f %.0f 0', limit, instant, full), floor((full + 999) / 1000) + ARGV[3],
-        left, full, left > 0 and left * P or P - room, kind == 'q' and a or 0
-    end
-    local begin = instant - instant % P
-    if at ~= begin then
-      b = (kind == 's' and begin - at == P) and a or 0
-      a = 0
-    end
-    a = a + n
-    local rest = begin - instant + P
-    local weight = rest * b
-    local left = most - floor(weight / P) - a
-    local spread = left * P
-    if left < 0 or left == 0 and kind == 's' or weight >= 9007199254740992 or spread >= 9007199254740992 then
-      return
-    end
-    if kind == 'f' then
-      return format('%s %.0f %.0f 0', limit, begin, a), floor((rest + 999) / 1000) + ARGV[3], left, rest, rest, 0
-    end
-    rest = rest + P
-    return format('%s %.0f %.0f %.0f', limit, begin, a, b), floor((rest + 999) / 1000) + ARGV[3], left, rest, floor((spread + most - 1) / most), 0
-  end
-
-  local state, ttl, left, reset, window, delay = plain(1)
-  if state then
-    local reply, states, ttls = { instant, left, 0, reset, window, delay }, nil, nil
-    if #KEYS > 1 then
-      states, ttls = {}, {}
-      for i = 2, #KEYS do
-        local r = 5 * i - 3
-        states[i], ttls[i], reply[r], reply[r + 2], reply[r + 3], reply[r + 4] = plain(i)
-        if not states[i] then
+      left = floor(room / P)
+      window = left > 0 and left * P or P - room
+      delay = kind == 'q' and a or 0
+      state = format(reset < 2147483648 and '%s %s%06d %d 0' or '%s %s%06d %.0f 0', limit, seconds, micros, reset)
+    else
+      reset = P - instant % P
+      local begin = instant + reset - P
+      if at + 0 ~= begin then
+        b = kind == 's' and begin - at == P and a or '0'
+        at, a = format('%.0f', begin), 0
+      end
+      a, delay = a + n, 0
+      left, window = most - a, reset
+      if kind == 's' then
+        local weight = reset * b
+        left = left - floor(weight / P)
+        local spread = left * P
+        if left == 0 or weight >= 9007199254740992 or spread >= 9007199254740992 then
           reply = nil
           break
         end
-        reply[r + 1] = 0
+        reset, window = reset + P, floor((spread + most - 1) / most)
       end
-    end
-    if reply then
-      call('SET', KEYS[1], state, 'PX', ttl)
-      for i = 2, #KEYS do
-        call('SET', KEYS[i], states[i], 'PX', ttls[i])
+      if left < 0 then
+        reply = nil
+        break
       end
-      return reply
+      state = format('%s %s %d %s', limit, at, a, b)
     end
+
+    ttl = floor((reset + 999) / 1000) + ARGV[3]
+    ttl = ttl < 2147483648 and format('%d', ttl) or ttl
+    if states then
+      states[i], ttls[i] = state, ttl
+    end
+    local r = 5 * i - 3
+    reply[r], reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = left, 0, reset, window, delay
+  end
+
+  if reply and not states then
+    call('SET', KEYS[1], state, 'PX', ttl)
+    return reply
+  elseif reply then
+    for i = 1, #KEYS do
+      call('SET', KEYS[i], states[i], 'PX', ttls[i])
+    end
+    return reply
   end
 end
 
