@@ -106,10 +106,21 @@ func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	asked := false
+	asked, exiting := false, false
+	defer func() {
+		if exiting {
+			_ = recover() // what follows is the rest of the exit
+		}
+	}()
 	b.circuit.Execute(func() (struct{}, error) {
-		asked = true
+		asked, exiting = true, true
+		defer func() {
+			if exiting { // by runtime.Goexit, after which the circuit would wait for a result
+				panic(errExited)
+			}
+		}()
 		err = b.ask(ctx, v, charges, out)
+		exiting = false
 		if err != nil && !b.blames(ctx, v, charges, err) {
 			return struct{}{}, errUncounted
 		}

@@ -136,6 +136,39 @@ func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
+// The circuit lets so many probes through and then waits for their results.
+func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
+	inWard(t, true, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(refuses)
+		w.opens()
+		w.inner.fallsIll(func(context.Context) error { runtime.Goexit(); return nil })
+		for range 3 {
+			time.Sleep(time.Minute)
+			exited := true
+			w.asked(1, func() {
+				w.crowd(1, func(int) {
+					defer func() {
+						if v := recover(); v != nil {
+							w.Errorf("panic: %v", v)
+						}
+					}()
+					w.take(w.Context())
+					exited = false
+				})
+			})
+			if !exited {
+				w.Error("the caller was not ended")
+			}
+		}
+		w.inner.isWell()
+		time.Sleep(time.Minute)
+		for range 3 {
+			w.gets(nil)
+		}
+		w.is(breaker.Closed)
+	})
+}
+
 func TestGoroutinesAreBounded(t *testing.T) {
 	inWard(t, false, breaker.Options{MaxCalls: 16}, func(w ward) {
 		before := callsUnderWay()

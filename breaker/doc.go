@@ -35,17 +35,20 @@
 //
 // Both take time on purpose. One slow command holds up every call that is under
 // way, so that many fail together; that is one failure, and no reason to count
-// apart from all other instances.
+// apart from all other instances, unless it lasts for more than five budgets.
 //
 // While it is open every decision fails at once with [ErrOpen], except that after
 // a while, 1s unless set, and then again and again, a few are let through as
 // probes, 3 unless set. If all of them succeed the breaker closes. If one fails
-// it is open for another while.
+// it is open for another while. A probe is a decision of a caller, who waits for it
+// as long as the budget lasts: without decisions there are no probes.
 //
 // A failure is an error of the backend, a panic in it, or a budget overrun.
 // These are neither failures nor successes:
 //
-//   - a call whose caller's context ended before there was an answer;
+//   - a call whose caller's context ended before there was an answer. Where every
+//     caller's time is shorter than the budget, a dead backend therefore costs each
+//     all of its time: make the budget shorter;
 //   - an error about charges that are wrong for any backend: a negative cost, an
 //     invalid limit, one key charged by two limits, decisions that do not match
 //     the charges in number. The breaker looks at the charges to know, once there

@@ -12,8 +12,9 @@ var (
 	// ErrOpen: the backend was not asked, since it has kept failing.
 	ErrOpen = errors.New("breaker: open: the backend has kept failing and is given time to recover: the report that it is degraded says why")
 
-	// ErrBudget: there was no answer within the time budget.
-	ErrBudget = errors.New("breaker: no answer within the time budget: look for slow commands on the backend and for losses on the way to it, or raise Options.Budget")
+	// ErrBudget: there was no answer within the time budget. A client that dials
+	// a dead server again and again ends like this too.
+	ErrBudget = errors.New("breaker: no answer within the time budget: see whether the backend can be reached at all, look for slow commands on it and for losses on the way to it, or raise Options.Budget")
 
 	// ErrBusy: the backend was not asked, since as many calls as may be are
 	// under way.

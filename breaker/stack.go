@@ -7,6 +7,9 @@ import "github.com/weir-go/weir/core"
 // where [New] does. It is short for
 //
 //	core.NewDenialCache(breaker.New(inner, options), core.DenialCacheOptions{})
+//
+// which is what to write where a health check asks the breaker for its
+// [Breaker.State].
 func NewStack(inner core.Backend, options Options) *core.DenialCache {
 	return core.NewDenialCache(New(inner, options), core.DenialCacheOptions{})
 }

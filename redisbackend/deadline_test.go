@@ -21,6 +21,12 @@ func TestAClientWithContextTimeoutsHonoursDeadlines(t *testing.T) {
 	defer cluster.Close()
 	ring := redis.NewRing(&redis.RingOptions{ContextTimeoutEnabled: true})
 	defer ring.Close()
+	awaits := func(o redis.Options) *redis.Client {
+		o.ContextTimeoutEnabled = true
+		client := redis.NewClient(&o)
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
 	pipeliner, err := with.AutoPipeline()
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +41,15 @@ func TestAClientWithContextTimeoutsHonoursDeadlines(t *testing.T) {
 		"Cluster":        {cluster, false},
 		"Ring":           {ring, false},
 		"auto-pipeliner": {pipeliner, false},
+		"with OnConnect": {awaits(redis.Options{
+			OnConnect: func(context.Context, *redis.Conn) error { return nil },
+		}), false},
+		"with CredentialsProvider": {awaits(redis.Options{
+			CredentialsProvider: func() (string, string) { return "", "" },
+		}), false},
+		"with CredentialsProviderContext": {awaits(redis.Options{
+			CredentialsProviderContext: func(context.Context) (string, string, error) { return "", "", nil },
+		}), false},
 	} {
 		if got := redisbackend.New(c.client, redisbackend.Options{}).HonoursDeadline(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
