@@ -183,3 +183,19 @@ func TestRedisThatIsNotThereIsSaidOnce(t *testing.T) {
 	startRedisServer(t, addr)
 	p.until(t, "recovered")
 }
+
+// The listener accepts connections, by its backlog, and never says a word.
+func TestRedisThatSaysNothingHoldsNothingUp(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	p := startRedisProgram(t, build(t, "redis"), "redis://"+silent.Addr().String())
+	if got := p.get(t); got != http.StatusOK {
+		t.Errorf("the first request got %d", got)
+	}
+	if p.logged("without Redis") != 1 {
+		t.Errorf("it does not say so:\n%s", strings.Join(p.log, "\n"))
+	}
+}

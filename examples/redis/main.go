@@ -24,6 +24,8 @@ import (
 )
 
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
 	if err != nil {
 		log.Fatalf("REDIS_URL: %v", err)
@@ -43,22 +45,21 @@ func main() {
 		Backend: breaker.NewStack(backend, breaker.Options{}),
 	})
 	logging.Disable() // go-redis would log every attempt
-	if err := backend.Check(context.Background()); err != nil {
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	if err := backend.Check(soon); err != nil {
 		log.Printf("limiting without Redis until it is there: %v", err)
 	}
+	cancel()
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Hello, here is your answer.")
 	})
-	serve(limit.Handler(mux))
+	serve(ctx, limit.Handler(mux))
 }
 
-// serve answers on $ADDR until the process is interrupted, then lets the
-// requests under way finish.
-func serve(handler http.Handler) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// serve answers on $ADDR until ctx ends, then lets the requests under way finish.
+func serve(ctx context.Context, handler http.Handler) {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
 		log.Fatal(err)
