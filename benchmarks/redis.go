@@ -20,8 +20,9 @@ var redisGoroutines = []int{1, 16, 128}
 
 const (
 	redisKeys    = 100_000
-	redisReading = 400 * time.Millisecond
-	redisWarmUp  = 50 * time.Millisecond
+	redisTurns   = 4 // per round
+	redisReading = 120 * time.Millisecond
+	redisWarmUp  = 20 * time.Millisecond
 )
 
 // reportRedis prints how many decisions a second each contestant makes through
@@ -45,8 +46,8 @@ func reportRedis(rounds int) error {
 	}
 	perSecond := make(map[string][][]float64)
 	sequence := workload.Uniform(redisKeys)
-	for round := range rounds {
-		progress("redis: round %d of %d", round+1, rounds)
+	for round := range rounds * redisTurns {
+		progress("redis: turn %d of %d", round+1, rounds*redisTurns)
 		for column, goroutines := range redisGoroutines {
 			for i := range contestants {
 				at := (i + round) % len(contestants)
@@ -159,15 +160,23 @@ func printRedis(contestants []remote.Contestant, perSecond map[string][][]float6
 		for _, against := range c.Against {
 			row := []string{c.Name}
 			for column := range redisGoroutines {
-				// Round by round, since what a shared machine does in one round does not concern another.
+				// Turn by turn, since what a shared machine does in one turn does not concern another.
 				var shares []float64
 				for i, rate := range perSecond[c.Name][column] {
 					shares = append(shares, rate/perSecond[against.With][column][i])
 				}
 				share := measure.Median(shares)
-				row = append(row, fmt.Sprintf("%.2f %s", share, table.Mark(share >= against.Target)))
+				cell := fmt.Sprintf("%.2f", share)
+				if against.Target > 0 {
+					cell += " " + table.Mark(share >= against.Target)
+				}
+				row = append(row, cell)
 			}
-			t.Add(append(row, fmt.Sprintf("*≥ %.2f*", against.Target), against.With)...)
+			target := ""
+			if against.Target > 0 {
+				target = fmt.Sprintf("*≥ %.2f*", against.Target)
+			}
+			t.Add(append(row, target, against.With)...)
 		}
 	}
 	t.Print(os.Stdout)

@@ -23,7 +23,7 @@ type Contestant struct {
 }
 
 // Comparison is with a contestant of which a share of the decisions per second
-// is to be reached.
+// is to be reached, 0 if that only explains the others.
 type Comparison struct {
 	With   string
 	Target float64
@@ -36,6 +36,7 @@ const (
 )
 
 const (
+	floor    = "(floor: TIME, GET, SET)"
 	bare     = "bare GCRA script"
 	bareAuto = "bare GCRA script, auto-pipeliner"
 	rate     = "redis_rate"
@@ -45,6 +46,7 @@ const (
 // Contestants returns all of them, peers first.
 func Contestants() []Contestant {
 	return []Contestant{
+		{floor, openLeast, []Comparison{{bare, 0}, {rate, 0}, {fixed, 0}}},
 		{bare, openBare, nil},
 		{rate, openRedisRate, nil},
 		{fixed, openUlule, nil},
