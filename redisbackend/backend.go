@@ -30,7 +30,6 @@ type Backend struct {
 	client redis.Scripter
 	prefix string
 	now    func() time.Time // nil: the server's clock
-	slack  any              // milliseconds that a state outlives its use
 	limits limits
 
 	requests sync.Pool // of *request
@@ -39,10 +38,6 @@ type Backend struct {
 	givingBack chan struct{}             // a place for each give-back under way
 	background sync.WaitGroup            // give-backs
 }
-
-// slack covers what the clock that expires keys, in milliseconds, may be ahead
-// of the one that scripts read.
-const slack = time.Second
 
 // New returns a backend on client, which may be a [redis.Client], with or
 // without Sentinel, a [redis.ClusterClient], a [redis.Ring] or a
@@ -59,7 +54,7 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, prefix: prefix, slack: slack.Milliseconds(), givingBack: make(chan struct{}, maxGiveBacks)}
+	b := &Backend{client: client, prefix: prefix, givingBack: make(chan struct{}, maxGiveBacks)}
 	b.requests.New = func() any { return new(request) }
 	if where := placementOf(client); where != nil && options.HashTag == "" {
 		b.placement.Store(&where)
@@ -168,15 +163,18 @@ func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settle
 
 // arguments appends KEYS and ARGV of take.lua.
 func (b *Backend) arguments(accounts []account, mode string, instant int64, keys []string, args []any) ([]string, []any) {
-	args = append(args, instant, mode, b.slack)
+	args = append(args, mode)
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
-		kind := a.limit.kind
+		p := a.limit.p
 		if a.shadows || a.enforced == 0 || a.enforced > a.charge.Limit.Burst() {
-			kind = ""
+			p = ""
 		}
-		args = append(args, a.limit.text, a.units(), kind, a.limit.most, a.limit.p)
+		args = append(args, a.limit.text, a.units(), a.limit.most, p)
+	}
+	if instant != 0 {
+		args = append(args, instant)
 	}
 	return keys, args
 }

@@ -8,8 +8,7 @@ import (
 )
 
 // WithClock makes b decide by now instead of the server's clock, by 2255 at the
-// latest, which is 2^53 microseconds. States then live for a day longer, since
-// that clock may stand still meanwhile.
+// latest, which is 2^53 microseconds.
 func WithClock(b *Backend, now func() time.Time) *Backend {
 	latest := time.UnixMicro(1<<53 - 1)
 	b.now = func() time.Time {
@@ -18,7 +17,6 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 		}
 		return latest
 	}
-	b.slack = (24 * time.Hour).Milliseconds()
 	return b
 }
 
@@ -51,7 +49,7 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		return d, nil, err
 	}
 	return all[0].enforced, func() (bool, error) {
-		p, ok := b.giveBack(b.client, &accounts[0], &all[0], b.instant())
+		p, ok := giveBackFor(b.client, &accounts[0], &all[0], b.instant())
 		if !ok {
 			return false, nil
 		}

@@ -33,7 +33,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 			continue
 		}
 		for j, at := range g.accounts {
-			if p, ok := b.giveBack(g.client, &g.taken[j], &all[at], instant); ok {
+			if p, ok := giveBackFor(g.client, &g.taken[j], &all[at], instant); ok {
 				pending = append(pending, p)
 			}
 		}
@@ -52,17 +52,19 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 }
 
-// giveBack returns what gives back the taking of an account that s tells of, if
+// giveBackFor returns what gives back the taking of an account that s tells of, if
 // anything was taken.
-func (b *Backend) giveBack(client redis.Scripter, a *account, s *settled, instant int64) (p giveBack, ok bool) {
+func giveBackFor(client redis.Scripter, a *account, s *settled, instant int64) (p giveBack, ok bool) {
 	units, left := a.enforced, s.enforced.ResetAfter
 	if a.shadows && s.shadow.Allowed {
 		units, left = sum(units, a.shadow), s.shadow.ResetAfter
 	}
 	left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
-	return giveBack{client, a.name, []any{
-		instant, b.slack, a.limit.text, units, s.takenAt, left.Microseconds(),
-	}}, units > 0
+	args := []any{a.limit.text, units, s.takenAt, left.Microseconds()}
+	if instant != 0 {
+		args = append(args, instant)
+	}
+	return giveBack{client, a.name, args}, units > 0
 }
 
 func runAll(ctx context.Context, pending []giveBack) {

@@ -3,20 +3,24 @@
 -- at least as much in use as if it had never been taken.
 --
 -- KEYS   the key
--- ARGV   1 the instant in microseconds since the Unix epoch, 0 for the server's
---        2 milliseconds that a state outlives its use
---        3 the limit, as in a state
---        4 the units taken
---        5 the instant at which they were taken
---        6 the time until fresh that the taking left, from that instant
+-- ARGV   1 the limit, as in a state
+--        2 the units taken
+--        3 the instant at which they were taken, in microseconds since the Unix epoch
+--        4 the time until fresh that the taking left, from that instant
+--        5 the instant, if not the server's
 -- reply  1 if something was given back, otherwise 0
 --
 -- The state stays as of its last taking and is not brought forward: only takings
 -- hold a clock that steps back.
 
-start(ARGV[1], ARGV[2])
-local key, limit = KEYS[1], ARGV[3]
-local units, takenAt, left = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local key, limit = KEYS[1], ARGV[1]
+local units, takenAt, left = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if ARGV[5] then
+  now, slack = tonumber(ARGV[5]), 86400000
+else
+  local time = redis.call('TIME')
+  now, slack = time[1] * 1000000 + time[2], 1000
+end
 
 local t, s = read(key)
 if not t or t.limit ~= limit then

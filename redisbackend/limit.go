@@ -24,9 +24,8 @@ const version = '1'
 type encoded struct {
 	limit core.Limit
 	text  any // version and algorithm, the most units ever held, P and Q
-	kind  any // which arithmetic of plain.lua will do
 	most  any
-	p     any // a unit comes with every p/q microseconds, in lowest terms for buckets
+	p     any // P, or "" if plain.lua has no arithmetic for it
 }
 
 // limits keeps the encoded forms of limits in use.
@@ -54,24 +53,23 @@ func placeOf(l core.Limit) uint8 {
 func encode(l core.Limit) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
-	kind := ""
+	plain := l.Algorithm() != core.AlgorithmSlidingLog
 	switch l.Algorithm() {
 	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
 		g := gcd(p, q)
 		p, q = p/g, q/g
-		if q == 1 {
-			kind = "b"
-			if l.Algorithm() == core.AlgorithmLeakyQueue {
-				kind = "q"
-			}
-		}
-	case core.AlgorithmFixedWindow:
-		kind = "f"
-	case core.AlgorithmSlidingWindow:
-		kind = "s"
+		plain = q == 1
 	}
-	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)
-	return &encoded{limit: l, text: text, kind: kind, most: l.Burst(), p: p}
+	e := &encoded{
+		limit: l,
+		text:  fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q),
+		most:  l.Burst(),
+		p:     "",
+	}
+	if plain {
+		e.p = p
+	}
+	return e
 }
 
 func gcd(a, b int64) int64 {

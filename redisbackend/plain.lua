@@ -5,23 +5,24 @@
 -- the rest, at twice the price.
 --
 -- What is right here is what take.lua says: it is the same arithmetic, unrolled
--- for buckets with Q = 1 ("b", queues "q") and for windows ("f" fixed, "s"
--- sliding). It is one loop without functions, tables are made in their size, and
--- %d is used where 31 bits suffice on every server, because a third of a script's
--- time goes into such things.
+-- for buckets with Q = 1 and for windows. It is one loop without functions, tables
+-- are made in their size, and %d is used where 31 bits suffice on every server,
+-- because a third of a script's time goes into such things.
 
-local instant, seconds, micros = ARGV[1] + 0, nil, nil
-if instant == 0 then
-  local time = redis.call('TIME')
-  seconds, micros = time[1], time[2] + 0
-  instant = seconds * 1000000 + micros
-else
+local mode, given = ARGV[1], ARGV[4 * #KEYS + 2]
+local instant, seconds, micros, outlives
+if given then
+  instant, outlives = given + 0, 86400000
   micros = instant % 1000000
   seconds = (instant - micros) / 1000000
+else
+  local time = redis.call('TIME')
+  seconds, micros, outlives = time[1], time[2] + 0, 1000
+  instant = seconds * 1000000 + micros
 end
 
-if ARGV[2] == 'take' then
-  local call, floor, match, format = redis.call, math.floor, string.match, string.format
+if mode == 'take' then
+  local call, floor, match, format, sub = redis.call, math.floor, string.match, string.format, string.sub
   local reply = { instant, 0, 0, 0, 0, 0 }
   local state, ttl, states, ttls
   if KEYS[2] then
@@ -29,13 +30,14 @@ if ARGV[2] == 'take' then
   end
 
   for i = 1, #KEYS do
-    local arg = 5 * i - 1
-    local limit, kind = ARGV[arg], ARGV[arg + 2]
-    if kind == '' then
+    local arg = 4 * i - 2
+    local limit, P = ARGV[arg], ARGV[arg + 3]
+    if P == '' then
       reply = nil
       break
     end
-    local n, most, P = ARGV[arg + 1] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4] + 0
+    local algorithm, n, most = sub(limit, 2, 2), ARGV[arg + 1] + 0, ARGV[arg + 2] + 0
+    P = P + 0
     local at, a, b = 0, 0, '0' -- or the digits of them
     local old = call('GET', KEYS[i])
     if old then
@@ -47,7 +49,7 @@ if ARGV[2] == 'take' then
     end
 
     local left, reset, window, delay
-    if kind == 'b' or kind == 'q' then
+    if algorithm ~= 'f' and algorithm ~= 's' then
       a = a - (instant - at)
       if a < 0 then
         a = 0
@@ -60,18 +62,18 @@ if ARGV[2] == 'take' then
       end
       left = floor(room / P)
       window = left > 0 and left * P or P - room
-      delay = kind == 'q' and a or 0
+      delay = algorithm == 'q' and a or 0
       state = format(reset < 2147483648 and '%s %s%06d %d 0' or '%s %s%06d %.0f 0', limit, seconds, micros, reset)
     else
       reset = P - instant % P
       local begin = instant + reset - P
       if at + 0 ~= begin then
-        b = kind == 's' and begin - at == P and a or '0'
+        b = algorithm == 's' and begin - at == P and a or '0'
         at, a = format('%.0f', begin), 0
       end
       a, delay = a + n, 0
       left, window = most - a, reset
-      if kind == 's' then
+      if algorithm == 's' then
         local weight = reset * b
         left = left - floor(weight / P)
         local spread = left * P
@@ -88,7 +90,7 @@ if ARGV[2] == 'take' then
       state = format('%s %s %d %s', limit, at, a, b)
     end
 
-    ttl = floor((reset + 999) / 1000) + ARGV[3]
+    ttl = floor((reset + 999) / 1000) + outlives
     ttl = ttl < 2147483648 and format('%d', ttl) or ttl
     if states then
       states[i], ttls[i] = state, ttl

@@ -25,17 +25,10 @@
 
 local floor, min, max, format, match = math.floor, math.min, math.max, string.format, string.match
 
-local now, slack -- set by the script that follows
-
--- start sets the instant, 0 for the server's own, and the milliseconds that a
--- state outlives its use.
-local function start(instant, milliseconds)
-  now, slack = tonumber(instant), tonumber(milliseconds)
-  if now == 0 then
-    local time = redis.call('TIME')
-    now = time[1] * 1000000 + time[2]
-  end
-end
+-- Set by the script that follows: the instant, and the milliseconds that a state
+-- outlives its use, since the clock that expires keys, in milliseconds, may be
+-- ahead. An instant that is given, by tests, may stand still for longer.
+local now, slack
 
 -- muldiv returns the quotient and remainder of a*m/d, a <= d < 2^45, m < 2^30.
 local function muldiv(a, m, d)

@@ -1,14 +1,14 @@
 -- Decides charges on any number of keys at one instant and takes all or none.
 --
 -- KEYS   the keys, each once
--- ARGV   1 the instant in microseconds since the Unix epoch; 0: the server's
---        2 "take", "peek", or "share": take, and tell what there was before
---        3 milliseconds that a state outlives its use
---        and for each key, from 4 on:
+-- ARGV   "take", "peek", or "share": take, and tell what there was before
+--        for each key:
 --          its limit    as in a state, see state.lua
 --          units of its enforced charges, and if it has shadow charges, " "
 --          and the units of those
---          which arithmetic of plain.lua will do, "" if none; most; P
+--          most
+--          P, or "" if it is nothing for plain.lua
+--        the instant in microseconds since the Unix epoch, if not the server's
 -- reply  the instant, and for each key five numbers for its enforced charges
 --        and, if it has any, five for its shadow charges:
 --          remaining, retry after (0: allowed, -1: never), reset after,
@@ -20,12 +20,11 @@
 --        held.
 --        Times are microseconds.
 
-local mode = ARGV[2]
-start(instant, ARGV[3])
+now, slack = instant, outlives
 
 -- account returns the terms of a key's charges and its state under them.
 local function account(i)
-  local t = terms(ARGV[5 * i - 1])
+  local t = terms(ARGV[4 * i - 2])
   local from, s = read(KEYS[i])
   if from == nil then
     return t, fresh(t, now)
@@ -58,7 +57,7 @@ for i = 1, #KEYS do
   if not t then
     return redis.error_reply('WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys')
   end
-  local n, shadow = match(ARGV[5 * i], '^(%d+) ?(%d*)$')
+  local n, shadow = match(ARGV[4 * i - 1], '^(%d+) ?(%d*)$')
   n = tonumber(n)
   accounts[i] = { t = t, s = s, n = n, shadow = tonumber(shadow) }
   allowed = allowed and fits(t, s, n)
