@@ -80,16 +80,21 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 	return nil
 }
 
-// The modes of take.lua.
+// mode is what take.lua is to do.
+type mode uint8
+
 const (
-	modeTake  = "take"
-	modePeek  = "peek"
-	modeShare = "share"
+	modeTake mode = iota
+	modePeek
+	modeShare // take, and tell what there was before
 )
+
+// modes are the arguments that say so.
+var modes = [...]any{modeTake: "take", modePeek: "peek", modeShare: "share"}
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
-func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.Decision, mode string) error {
+func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.Decision, mode mode) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -135,7 +140,7 @@ func (b *Backend) release(r *request) {
 }
 
 // settle decides all accounts, in one step if they are kept in one place.
-func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settled, error) {
+func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled, error) {
 	client, accounts, instant := b.client, r.accounts, b.instant()
 	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
 		groups, err := groupsOf(accounts, *where)
@@ -162,8 +167,8 @@ func (b *Backend) settle(ctx context.Context, r *request, mode string) ([]settle
 }
 
 // arguments appends KEYS and ARGV of take.lua.
-func (b *Backend) arguments(accounts []account, mode string, instant int64, keys []string, args []any) ([]string, []any) {
-	args = append(args, mode)
+func (b *Backend) arguments(accounts []account, mode mode, instant int64, keys []string, args []any) ([]string, []any) {
+	args = append(args, modes[mode])
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
@@ -198,7 +203,7 @@ type settled struct {
 }
 
 // read appends what a reply of take.lua says of each account.
-func read(reply []int64, accounts []account, mode string, all []settled) ([]settled, error) {
+func read(reply []int64, accounts []account, mode mode, all []settled) ([]settled, error) {
 	want := 1
 	for i := range accounts {
 		want += numbers

@@ -70,7 +70,7 @@ func groupsOf(accounts []account, where placement) ([]group, error) {
 
 // takeSpread decides accounts that are kept in several places and returns their
 // decisions.
-func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode string, instant int64) ([]settled, error) {
+func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, error) {
 	ask := mode
 	if mode == modeTake {
 		ask = modeShare
@@ -114,7 +114,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	return all, err
 }
 
-func (g *group) ask(ctx context.Context, b *Backend, mode string, instant int64) {
+func (g *group) ask(ctx context.Context, b *Backend, mode mode, instant int64) {
 	keys, args := b.arguments(g.taken, mode, instant, nil, nil)
 	g.reply, g.err = takeScript.run(ctx, g.client, keys, args...).Int64Slice()
 }
@@ -134,7 +134,7 @@ func (g *group) allowed(all []settled) bool {
 
 // untake makes the decisions of an account those of a request that was denied
 // elsewhere: what fits is allowed, and nothing was taken.
-func (s *settled) untake(mode string) {
+func (s *settled) untake(mode mode) {
 	s.enforced.Delay, s.shadow.Delay = 0, 0
 	if mode == modePeek {
 		return
