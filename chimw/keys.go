@@ -25,12 +25,9 @@ func RoutePattern(r *http.Request) (string, error) {
 	if rctx == nil {
 		return "", nil
 	}
-	if pattern := rctx.RoutePattern(); isWhole(pattern) {
-		return pattern, nil
-	}
-	ahead := lookUp(rctx, r)
-	defer ahead.release()
-	return ahead.pattern, nil
+	route := lookUp(rctx, r)
+	defer release(route, rctx)
+	return route.RoutePattern(), nil
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
@@ -50,12 +47,9 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		if rctx == nil {
 			return nil
 		}
-		if value := rctx.URLParam(name); value != "" || isWhole(rctx.RoutePattern()) {
-			return value
-		}
-		ahead := lookUp(rctx, r)
-		defer ahead.release()
-		return ahead.URLParam(name)
+		route := lookUp(rctx, r)
+		defer release(route, rctx)
+		return route.URLParam(name)
 	})
 }
 
