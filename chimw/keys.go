@@ -18,6 +18,14 @@ import (
 // and outside chi, so that all 404s and 405s share one, and [keyfuncs.Join] keeps
 // its other parts. It never fails.
 //
+// The key is the same wherever the limiter is, if middleware that rewrites paths
+// or methods, such as chi's StripSlashes, is outside every limiter, and if
+// routers are mounted as they are. In one that is wrapped, as in
+// Mount("/sub", middleware.NoCache(sub)), the key of all that is looked up is
+// "/sub/*": write With(middleware.NoCache).Mount("/sub", sub). The path at which
+// a router is mounted is a pattern of its own, "/sub", even where nothing answers
+// there.
+//
 // To have another key costs a client nothing, but it can only choose among the
 // patterns you registered.
 func RoutePattern(r *http.Request) (string, error) {

@@ -147,6 +147,75 @@ func TestMiddlewareOfASubRouterMayRewriteThePathBeforeTheLimiter(t *testing.T) {
 	}
 }
 
+func TestALimiterDoesNotSeeAPathThatIsRewrittenInsideIt(t *testing.T) {
+	found(t, func(limit func(http.Handler) http.Handler) *chi.Mux {
+		r := chi.NewRouter()
+		r.Use(limit)
+		r.Route("/sub", func(r chi.Router) {
+			r.Use(limit, middleware.StripSlashes)
+			r.Get("/items/{id}", ok)
+		})
+		return r
+	}, chimw.RoutePattern, "GET /sub/items/1/", "")
+}
+
+func TestThePathOfAMountIsAPatternWhetherAnsweredOrNot(t *testing.T) {
+	build := func(limit func(http.Handler) http.Handler) *chi.Mux {
+		r := chi.NewRouter()
+		r.Use(limit)
+		r.Route("/with", func(r chi.Router) {
+			r.Use(limit)
+			r.Get("/", ok)
+		})
+		r.Route("/without", func(r chi.Router) {
+			r.Use(limit)
+			r.Get("/items", ok)
+		})
+		return r
+	}
+	for _, c := range []struct{ request, want string }{
+		{"GET /with", "/with"},
+		{"GET /with/", "/with"},
+		{"POST /with", "/with"},
+		{"GET /without", "/without"},
+		{"GET /without/", "/without"},
+		{"POST /without/items", ""},
+		{"GET /without/none", ""},
+	} {
+		found(t, build, chimw.RoutePattern, c.request, c.want)
+	}
+}
+
+func TestAMountedRouterMustNotBeWrapped(t *testing.T) {
+	limited := map[string]func(limit func(http.Handler) http.Handler) *chi.Mux{}
+	for name, mount := range map[string]func(r, sub *chi.Mux){
+		"wrapped": func(r, sub *chi.Mux) { r.Mount("/sub", middleware.NoCache(sub)) },
+		"With":    func(r, sub *chi.Mux) { r.With(middleware.NoCache).Mount("/sub", sub) },
+	} {
+		limited[name+", Use"] = func(limit func(http.Handler) http.Handler) *chi.Mux {
+			r, sub := chi.NewRouter(), chi.NewRouter()
+			r.Use(limit)
+			sub.Use(limit)
+			sub.Get("/items/{id}", ok)
+			mount(r, sub)
+			return r
+		}
+		limited[name+", route"] = func(limit func(http.Handler) http.Handler) *chi.Mux {
+			r, sub := chi.NewRouter(), chi.NewRouter()
+			sub.With(limit).Get("/items/{id}", ok)
+			mount(r, sub)
+			return r
+		}
+	}
+	found(t, limited["wrapped, Use"], chimw.RoutePattern, "GET /sub/items/1", "/sub/*")
+	found(t, limited["wrapped, Use"], chimw.PathParam("id"), "GET /sub/items/1", core.ErrAbsent.Error())
+	found(t, limited["wrapped, route"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}") // as chi knows it there
+	found(t, limited["wrapped, route"], chimw.PathParam("id"), "GET /sub/items/1", "1")
+	found(t, limited["With, Use"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}")
+	found(t, limited["With, Use"], chimw.PathParam("id"), "GET /sub/items/1", "1")
+	found(t, limited["With, route"], chimw.RoutePattern, "GET /sub/items/1", "/sub/items/{id}")
+}
+
 func TestARouteIsFoundThroughPatternsOfEveryForm(t *testing.T) {
 	build := func(limit func(http.Handler) http.Handler) *chi.Mux {
 		r := chi.NewRouter()
