@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -39,10 +41,13 @@ func RoutePattern(r *http.Request) (string, error) {
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/{id}". Where it is not known yet, in middleware given to Use, the route
-// is looked up ahead. Without it, or if it is empty, the key is core.ErrAbsent. A
-// value of more than 64 bytes is represented as [keyfuncs.Header] says. If name
-// is empty the result is nil.
+// "/users/{id}", or "*". Where it is not known yet, in middleware given to Use,
+// the route is looked up ahead, as [RoutePattern] says. Without it, or if it is
+// empty, the key is core.ErrAbsent. A value of more than 64 bytes is represented
+// as [keyfuncs.Header] says. If name is empty the result is nil.
+//
+// The value is unescaped, so that /users/alice and /users/%61lice have one key,
+// although chi.URLParam finds "%61lice" in the second: unescape it there too.
 //
 // To have another key costs a client nothing, and there may be no end of them:
 // it limits what is done to one thing, not what one client does.
@@ -57,8 +62,24 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		}
 		route := lookUp(rctx, r)
 		defer release(route, rctx)
-		return route.URLParam(name)
+		if name == "*" && isWhole(route) {
+			return nil // what is found is that of a mount, which chi empties as it goes on
+		}
+		return unescaped(rctx, r, route.URLParam(name))
 	})
+}
+
+// unescaped returns a parameter's value without the escapes that it has where chi
+// routed by URL.RawPath: wherever there is one, unless middleware has given chi
+// URL.Path without the slash at its end.
+func unescaped(rctx *chi.Context, r *http.Request, value string) string {
+	if r.URL.RawPath == "" || routedPath(rctx, r) == strings.TrimSuffix(r.URL.Path, "/") {
+		return value
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value // the pattern divides an escape
 }
 
 // ClientIP finds the address that [middleware.GetClientIPAddr] returns, for those

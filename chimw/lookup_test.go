@@ -320,6 +320,65 @@ func TestAParameterIsFoundWhereverTheLimiterIs(t *testing.T) {
 	}
 }
 
+func TestAParameterIsThatOfTheWholeRoute(t *testing.T) {
+	build := func(limit func(http.Handler) http.Handler) *chi.Mux {
+		r := chi.NewRouter()
+		r.Use(limit)
+		r.Route("/{id}", func(r chi.Router) {
+			r.Use(limit)
+			r.With(limit).Get("/", ok)
+			r.With(limit).Get("/items/{id}", ok)
+			r.With(limit).Get("/files/*", ok)
+		})
+		return r
+	}
+	found(t, build, chimw.PathParam("id"), "GET /1", "1")
+	found(t, build, chimw.PathParam("id"), "GET /1/items/2", "2")
+	found(t, build, chimw.PathParam("*"), "GET /1/files/a/b", "a/b")
+	found(t, build, chimw.PathParam("*"), "GET /1/items/2", core.ErrAbsent.Error()) // not that of the mount
+}
+
+func TestAParameterHasOneKeyHoweverItIsEncoded(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before        []func(http.Handler) http.Handler
+		param         string
+		request, want string
+	}{
+		{"plain", nil, "id", "GET /users/alice", "alice"},
+		{"one letter", nil, "id", "GET /users/%61lice", "alice"},
+		{"capital hex", nil, "id", "GET /users/a%6Cice", "alice"},
+		{"small hex", nil, "id", "GET /users/a%6cice", "alice"},
+		{"as Go writes it", nil, "id", "GET /users/a%20b", "a b"},
+		{"not as Go writes it", nil, "id", "GET /users/%61%20b", "a b"},
+		{"slash", nil, "id", "GET /users/a%2Fb", "a/b"},
+		{"plus", nil, "id", "GET /users/%61+b", "a+b"},
+		{"percent, as Go writes it", nil, "id", "GET /users/a%2561", "a%61"},
+		{"percent, not as Go writes it", nil, "id", "GET /users/%61%2561", "a%61"},
+		{"percent that is no escape", nil, "id", "GET /users/100%25", "100%"},
+		{"sub-router", nil, "id", "GET /api/acme/items/%61", "a"},
+		{"mount of a parameter", nil, "tenant", "GET /api/%61cme/items/1", "acme"},
+		{"wildcard", nil, "*", "GET /files/%61/b%2Fc", "a/b/c"},
+		{"half an escape", nil, "first", "GET /halves/%61", "%"},
+		{"CleanPath", chi.Middlewares{middleware.CleanPath}, "id", "GET //users//%61", "a"},
+		{"CleanPath, sub-router", chi.Middlewares{middleware.CleanPath}, "id", "GET //api/acme//items/%61%2561/", "a%61"},
+		{"CleanPath, as Go writes it", chi.Middlewares{middleware.CleanPath}, "id", "GET //users//a%2561", "a%61"},
+		{"CleanPath, wildcard", chi.Middlewares{middleware.CleanPath}, "*", "GET /files/%61//b", "a/b"},
+		{"CleanPath, decoy", chi.Middlewares{middleware.CleanPath}, "id", "GET /users/%2561/../%61", "a"},
+		{"StripSlashes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61", "a"},
+		{"StripSlashes, which unescapes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61%2561/", "a%61"},
+		{"StripSlashes, sub-router", chi.Middlewares{middleware.StripSlashes}, "id", "GET /api/%61/items/a%2561/", "a%61"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found(t, func(limit func(http.Handler) http.Handler) *chi.Mux {
+				r := everywhere(limit, c.before...)
+				r.With(limit).Get("/halves/{first}6{second}", ok)
+				return r
+			}, chimw.PathParam(c.param), c.request, c.want)
+		})
+	}
+}
+
 func TestLookingAheadLeavesTheRequestAsItWas(t *testing.T) {
 	r := chi.NewRouter()
 	r.Use(perDay(9, keyfuncs.Join(chimw.RoutePattern, chimw.PathParam("id"))).Handler)
