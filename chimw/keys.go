@@ -17,16 +17,16 @@ import (
 // request, such as "/users/{id}", without the method and with the patterns of all
 // routers it passes. Where only a part of it is known yet, in middleware given
 // to Use, the route is looked up ahead. The key is "" where no pattern matches
-// and outside chi, so that all 404s and 405s share one, and [keyfuncs.Join] keeps
-// its other parts. It never fails.
+// and outside chi, so that 404s and 405s share one, and [keyfuncs.Join] keeps its
+// other parts. It never fails.
 //
 // The key is the same wherever the limiter is, if middleware that rewrites paths
 // or methods, such as chi's StripSlashes, is outside every limiter, and if
 // routers are mounted as they are. In one that is wrapped, as in
 // Mount("/sub", middleware.NoCache(sub)), the key of all that is looked up is
 // "/sub/*": write With(middleware.NoCache).Mount("/sub", sub). The path at which
-// a router is mounted is a pattern of its own, "/sub", even where nothing answers
-// there.
+// a router is mounted is a pattern of its own: 404s and 405s there have the key
+// "/sub".
 //
 // To have another key costs a client nothing, but it can only choose among the
 // patterns you registered.
