@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -15,8 +17,16 @@ import (
 // request, such as "/users/{id}", without the method and with the patterns of all
 // routers it passes. Where only a part of it is known yet, in middleware given
 // to Use, the route is looked up ahead. The key is "" where no pattern matches
-// and outside chi, so that all 404s and 405s share one, and [keyfuncs.Join] keeps
-// its other parts. It never fails.
+// and outside chi, so that 404s and 405s share one, and [keyfuncs.Join] keeps its
+// other parts. It never fails.
+//
+// The key is the same wherever the limiter is, if middleware that rewrites paths
+// or methods, such as chi's StripSlashes, is outside every limiter, and if
+// routers are mounted as they are. In one that is wrapped, as in
+// Mount("/sub", middleware.NoCache(sub)), the key of all that is looked up is
+// "/sub/*": write With(middleware.NoCache).Mount("/sub", sub). The path at which
+// a router is mounted is a pattern of its own: 404s and 405s there have the key
+// "/sub".
 //
 // To have another key costs a client nothing, but it can only choose among the
 // patterns you registered.
@@ -25,19 +35,19 @@ func RoutePattern(r *http.Request) (string, error) {
 	if rctx == nil {
 		return "", nil
 	}
-	if pattern := rctx.RoutePattern(); isWhole(pattern) {
-		return pattern, nil
-	}
-	ahead := lookUp(rctx, r)
-	defer ahead.release()
-	return ahead.pattern, nil
+	route := lookUp(rctx, r)
+	defer release(route, rctx)
+	return route.RoutePattern(), nil
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/{id}". Where it is not known yet, in middleware given to Use, the route
-// is looked up ahead. Without it, or if it is empty, the key is core.ErrAbsent. A
-// value of more than 64 bytes is represented as [keyfuncs.Header] says. If name
-// is empty the result is nil.
+// "/users/{id}", or "*". Where it is not known yet, in middleware given to Use,
+// the route is looked up ahead, as [RoutePattern] says. Without it, or if it is
+// empty, the key is core.ErrAbsent. A value of more than 64 bytes is represented
+// as [keyfuncs.Header] says. If name is empty the result is nil.
+//
+// The value is unescaped, so that /users/alice and /users/%61lice have one key,
+// although chi.URLParam finds "%61lice" in the second: unescape it there too.
 //
 // To have another key costs a client nothing, and there may be no end of them:
 // it limits what is done to one thing, not what one client does.
@@ -50,13 +60,26 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		if rctx == nil {
 			return nil
 		}
-		if value := rctx.URLParam(name); value != "" || isWhole(rctx.RoutePattern()) {
-			return value
+		route := lookUp(rctx, r)
+		defer release(route, rctx)
+		if name == "*" && isWhole(route) {
+			return nil // what is found is that of a mount, which chi empties as it goes on
 		}
-		ahead := lookUp(rctx, r)
-		defer ahead.release()
-		return ahead.URLParam(name)
+		return unescaped(rctx, r, route.URLParam(name))
 	})
+}
+
+// unescaped returns a parameter's value without the escapes that it has where chi
+// routed by URL.RawPath: wherever there is one, unless middleware has given chi
+// URL.Path without the slash at its end.
+func unescaped(rctx *chi.Context, r *http.Request, value string) string {
+	if r.URL.RawPath == "" || routedPath(rctx, r) == strings.TrimSuffix(r.URL.Path, "/") {
+		return value
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value // the pattern divides an escape
 }
 
 // ClientIP finds the address that [middleware.GetClientIPAddr] returns, for those

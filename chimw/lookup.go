@@ -1,75 +1,108 @@
 package chimw
 
 import (
+	"bytes"
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
 )
 
-// lookup is what was found out about the route of a request that chi has not
-// yet routed to the end.
-type lookup struct {
-	chi.Context // for the parameters
-	pattern     string
-}
+var contexts = sync.Pool{New: func() any { return chi.NewRouteContext() }}
 
-var lookups = sync.Pool{New: func() any { return new(lookup) }}
+var slash = []byte("/")
 
-// lookUp finds the route of r, whose context is rctx, from the outermost router
-// on. Release it afterwards.
-func lookUp(rctx *chi.Context, r *http.Request) *lookup {
-	ahead := lookups.Get().(*lookup)
+// lookUp returns the context of r's route to its end: rctx, r's own, where chi
+// knows all of it, otherwise another, with what is found from the outermost
+// router on. That one has no patterns if none matches. Release it afterwards.
+func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
+	if isWhole(rctx) || rctx.Routes == nil {
+		return rctx
+	}
+	ahead := contexts.Get().(*chi.Context)
 	ahead.Reset()
-	ahead.pattern = ""
-	if rctx.Routes != nil {
-		method := rctx.RouteMethod
-		if method == "" {
-			method = r.Method
-		}
-		ahead.pattern = whole(rctx.Routes.Find(&ahead.Context, method, routedPath(rctx, r)))
+	ahead.URLParams.Keys = append(ahead.URLParams.Keys, rctx.URLParams.Keys...)
+	ahead.URLParams.Values = append(ahead.URLParams.Values, rctx.URLParams.Values...)
+	found := rctx.Routes.Find(ahead, cmp.Or(rctx.RouteMethod, r.Method), routedPath(rctx, r))
+
+	passed := min(len(ahead.RoutePatterns), len(rctx.RoutePatterns))
+	if !slices.Equal(ahead.RoutePatterns[:passed], rctx.RoutePatterns[:passed]) {
+		release(ahead, rctx)
+		return rctx // better a part of the pattern than that of another route
+	}
+	if found == "" {
+		ahead.RoutePatterns = ahead.RoutePatterns[:0]
 	}
 	return ahead
 }
 
-func (l *lookup) release() { lookups.Put(l) }
-
-// isWhole reports whether pattern, as known by now, is all of the request's: one
-// that ends in a wildcard may be where a router is mounted.
-func isWhole(pattern string) bool { return pattern != "" && !strings.HasSuffix(pattern, "*") }
-
-// whole brings what Find returns into the form of chi.Context.RoutePattern.
-func whole(pattern string) string {
-	for strings.Contains(pattern, "/*/") {
-		pattern = strings.ReplaceAll(pattern, "/*/", "/")
+// release gives back what lookUp returned for rctx.
+func release(route, rctx *chi.Context) {
+	if route != rctx {
+		contexts.Put(route)
 	}
-	if pattern == "/" {
-		return pattern
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(pattern, "//"), "/")
 }
 
-// routedPath returns the path by which the outermost router routes r. chi keeps
-// what is left to route in rctx.RoutePath, which middleware may have shortened
-// at its end, as chi's StripSlashes does.
+// isWhole reports whether the patterns that rctx knows by now are all of the
+// request's: a wildcard at the end may be where a router is mounted.
+func isWhole(rctx *chi.Context) bool {
+	n := len(rctx.RoutePatterns)
+	return n > 0 && !strings.HasSuffix(rctx.RoutePatterns[n-1], "*")
+}
+
+// routedPath returns the path by which the outermost router routes r. Middleware
+// may have given chi another than that of the URL, and a router that is mounted
+// knows only what is left of it: what came before is in the patterns passed and
+// their parameters.
 func routedPath(rctx *chi.Context, r *http.Request) string {
-	path := r.URL.RawPath
-	if path == "" {
-		path = r.URL.Path
+	if len(rctx.RoutePatterns) == 0 {
+		return cmp.Or(rctx.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 	}
-	if path == "" {
-		path = "/"
+	path, params := make([]byte, 0, 64), rctx.URLParams
+	for _, pattern := range rctx.RoutePatterns {
+		before, wild := strings.CutSuffix(pattern, "*")
+		path = fill(path, before, &params)
+		if !wild {
+			return string(path)
+		}
+		if rest := take(&params, "*"); rest != "" { // chi empties it where it enters a mounted router
+			return string(append(path, rest...))
+		}
+		path = bytes.TrimSuffix(path, slash)
 	}
-	rest := rctx.RoutePath
-	switch {
-	case len(rctx.RoutePatterns) == 0 && rest != "":
-		return rest
-	case rest == "" || rest == "/" || strings.HasSuffix(path, rest):
-		return path
-	}
-	if i := strings.LastIndex(path, rest); i >= 0 {
-		return path[:i+len(rest)]
+	return string(append(path, cmp.Or(rctx.RoutePath, "/")...))
+}
+
+// fill appends pattern to path, with the values of its parameters in their place.
+func fill(path []byte, pattern string, params *chi.RouteParams) []byte {
+	depth := 0 // of braces, which a regular expression may have too
+	for i := range len(pattern) {
+		switch c := pattern[i]; {
+		case c == '{':
+			if depth++; depth == 1 {
+				name := pattern[i+1:]
+				path = append(path, take(params, name[:strings.IndexAny(name, ":}")])...)
+			}
+		case c == '}':
+			depth--
+		case depth == 0:
+			path = append(path, c)
+		}
 	}
 	return path
+}
+
+// take removes the first parameter of a name, and those before it, and returns
+// its value.
+func take(params *chi.RouteParams, name string) string {
+	i := slices.Index(params.Keys, name)
+	if i < 0 {
+		return ""
+	}
+	value := params.Values[i]
+	params.Keys, params.Values = params.Keys[i+1:], params.Values[i+1:]
+	return value
 }
