@@ -301,6 +301,36 @@ func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
 	}
 }
 
+func TestAParameterHasOneKeyHoweverItIsEscaped(t *testing.T) {
+	e := newEcho()
+	key := ""
+	e.GET("/users/:id/:page", func(c echo.Context) (err error) {
+		key, err = keyfuncs.Join(echomw.PathParam("id"), echomw.PathParam("page"))(c)
+		return err
+	})
+	join := func(parts ...string) string {
+		key, _ := keyfuncs.Join(keyfuncs.Constant[int](parts[0]), keyfuncs.Constant[int](parts[1]))(0)
+		return key
+	}
+	for path, want := range map[string]string{
+		"/users/alice/%41":         join("alice", "A"),
+		"/users/%61lice/A":         join("alice", "A"),
+		"/users/%2541-/1":          join("%41-", "1"), // sent without URL.RawPath
+		"/users/%2541%2D/1":        join("%41-", "1"), // and with it
+		"/users/a%2Fb/%41":         join("a/b", "A"),
+		"/users/%41/%2541%252D%2D": join("A", "%41%2D-"),
+	} {
+		if ask(e, "GET", path); key != want {
+			t.Errorf("%s: key %q, want %q", path, key, want)
+		}
+	}
+	r := httptest.NewRequest("GET", "/users/1/1", nil)
+	r.URL.RawPath = "/users/%zz/%" // as no server reads it
+	if e.ServeHTTP(httptest.NewRecorder(), r); key != join("%zz", "%") {
+		t.Errorf("invalid escapes: key %q", key)
+	}
+}
+
 func TestEchosClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Real-IP: 198.51.100.1"}
 
