@@ -41,6 +41,6 @@ func replaceContent(h http.Header) {
 	h["Cache-Control"] = []string{"no-store"}
 }
 
-// ofTheContent are fields that an outer handler may have set for the content
-// that a denial replaces.
-var ofTheContent = [...]string{"Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}
+// ofTheContent are fields that an outer handler may have set for the answer that
+// a denial replaces; gin sets Allow before any handler runs.
+var ofTheContent = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}
