@@ -42,6 +42,9 @@ func RoutePattern(c echo.Context) (string, error) {
 // more than 64 bytes is represented as [keyfuncs.Header] says. If name is empty the
 // result is nil.
 //
+// To echo, a parameter after which no route goes on is the rest of the path, with
+// its slashes: "/users/a/" then has another key, and c.Param is "a/".
+//
 // To have another key costs a client nothing, and there may be no end of them:
 // it limits what is done to one thing, not what one client does.
 func PathParam(name string) func(echo.Context) (string, error) {
