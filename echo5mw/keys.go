@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/labstack/echo/v5"
 
@@ -36,9 +38,13 @@ func RoutePattern(c *echo.Context) (string, error) {
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id". Without it, or if it is empty, the key is core.ErrAbsent. A value
-// of more than 64 bytes is represented as [keyfuncs.Header] says. If name is
-// empty the result is nil.
+// "/users/:id", unescaped, also where c.Param is not: "/users/%61" has the key of
+// "/users/a". Without it, or if it is empty, the key is core.ErrAbsent. A value of
+// more than 64 bytes is represented as [keyfuncs.Header] says. If name is empty the
+// result is nil.
+//
+// To echo, a parameter after which no route goes on is the rest of the path, with
+// its slashes: "/users/a/" then has another key, and c.Param is "a/".
 //
 // To have another key costs a client nothing, and there may be no end of them:
 // it limits what is done to one thing, not what one client does.
@@ -46,7 +52,27 @@ func PathParam(name string) func(*echo.Context) (string, error) {
 	if name == "" {
 		return nil
 	}
-	return keyfuncs.Value(func(c *echo.Context) any { return c.Param(name) })
+	return keyfuncs.Value(func(c *echo.Context) any { return pathParam(c, name) })
+}
+
+// pathParam unescapes what c.Param returns if that is escaped: if echo routed by
+// URL.RawPath, which it does where there is one, unless [echo.RouterConfig] says
+// otherwise, and left the values as they were, unless it says otherwise. Then, and
+// only then, do the route and its values make URL.RawPath.
+func pathParam(c *echo.Context, name string) string {
+	value, raw := c.Param(name), c.Request().URL.RawPath
+	if raw == "" || !strings.Contains(value, "%") {
+		return value
+	}
+	var values []any
+	for _, v := range c.PathValues() {
+		values = append(values, v.Value)
+	}
+	unescaped, err := url.PathUnescape(value)
+	if err != nil || c.RouteInfo().Reverse(values...) != raw {
+		return value
+	}
+	return unescaped
 }
 
 // ContextValue returns the key function of a value that earlier middleware left

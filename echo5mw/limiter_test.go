@@ -181,20 +181,30 @@ func TestADenialIsFinalWhateverOuterMiddlewareReturns(t *testing.T) {
 }
 
 func TestWhatIsCommittedStays(t *testing.T) {
-	e := newEcho()
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			c.String(http.StatusAccepted, "already said. ")
-			return next(c)
+	config := perDayConfig(1, everybody)
+	config.Denied = func(*echo.Context, core.Outcome) error {
+		t.Error("Denied was called, with nothing left to answer")
+		return nil
+	}
+	for name, limit := range map[string]*echo5mw.Limiter{"the limiter's answer": perDay(1, everybody), "an answer of your own": echo5mw.MustNew(config)} {
+		e := newEcho()
+		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				c.String(http.StatusAccepted, "already said.")
+				return next(c)
+			}
+		})
+		e.Use(limit.Middleware())
+		called := 0
+		e.GET("/", func(*echo.Context) error { called++; return nil })
+		for range 2 {
+			if w := want(t, e, "GET", "/", 202); w.Body.String() != "already said." {
+				t.Errorf("%s: content %s", name, w.Body)
+			}
 		}
-	})
-	e.Use(perDay(1, everybody).Middleware())
-	called := 0
-	e.GET("/", func(*echo.Context) error { called++; return nil })
-	want(t, e, "GET", "/", 202)
-	w := want(t, e, "GET", "/", 202)
-	if called != 1 || !strings.HasPrefix(w.Body.String(), "already said. ") {
-		t.Errorf("the handler was called %d times, content %s", called, w.Body)
+		if called != 1 {
+			t.Errorf("%s: the handler was called %d times, want 1", name, called)
+		}
 	}
 }
 
@@ -240,6 +250,107 @@ func TestTheOutcomeIsThatOfTheInnermostLimiterAndOfThisRequest(t *testing.T) {
 		w := want(t, e, c.method, c.path, 200, "Origin: https://example.com", "Access-Control-Request-Method: GET")
 		if w.Body.String() != c.want {
 			t.Errorf("%s %s: %q, want %q", c.method, c.path, w.Body, c.want)
+		}
+	}
+}
+
+func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
+	outer, inner := perDayConfig(9, everybody), perDayConfig(1, everybody)
+	outer.OutcomeInContext, inner.OutcomeInContext = true, true
+	verdict := func(c *echo.Context) string {
+		o, _ := echo5mw.OutcomeFrom(c)
+		return o.Verdict().String()
+	}
+	byHandler := inner
+	byHandler.Denied = func(c *echo.Context, _ core.Outcome) error {
+		return echo.NewHTTPError(http.StatusTooManyRequests, "Denied sees "+verdict(c))
+	}
+	e := newEcho()
+	logged := ""
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			err := next(c)
+			logged = verdict(c)
+			return err
+		}
+	})
+	e.Use(echo5mw.MustNew(outer).Middleware())
+	handled := ""
+	otherwise := e.HTTPErrorHandler
+	e.HTTPErrorHandler = func(c *echo.Context, err error) {
+		handled = verdict(c)
+		otherwise(c, err)
+	}
+	e.GET("/one", ok, echo5mw.MustNew(inner).Middleware())
+	e.GET("/two", ok, echo5mw.MustNew(byHandler).Middleware())
+	for _, c := range []struct {
+		path          string
+		status        int
+		logged, error string
+	}{
+		{"/one", 200, "allowed", ""}, {"/one", 429, "denied", ""},
+		{"/two", 200, "allowed", ""}, {"/two", 429, "denied", "denied"},
+	} {
+		handled = ""
+		w := want(t, e, "GET", c.path, c.status)
+		if logged != c.logged || handled != c.error {
+			t.Errorf("%s: %d was logged as %q and handled as %q, want %q and %q", c.path, w.Code, logged, handled, c.logged, c.error)
+		}
+		if c.error != "" && !strings.Contains(w.Body.String(), "Denied sees denied") {
+			t.Errorf("content %s", w.Body)
+		}
+	}
+}
+
+func TestAParameterHasOneKeyHoweverItIsEscaped(t *testing.T) {
+	e := newEcho()
+	key := ""
+	e.GET("/users/:id/:page", func(c *echo.Context) (err error) {
+		key, err = keyfuncs.Join(echo5mw.PathParam("id"), echo5mw.PathParam("page"))(c)
+		return err
+	})
+	join := func(parts ...string) string {
+		key, _ := keyfuncs.Join(keyfuncs.Constant[int](parts[0]), keyfuncs.Constant[int](parts[1]))(0)
+		return key
+	}
+	for path, want := range map[string]string{
+		"/users/alice/%41":         join("alice", "A"),
+		"/users/%61lice/A":         join("alice", "A"),
+		"/users/%2541-/1":          join("%41-", "1"), // sent without URL.RawPath
+		"/users/%2541%2D/1":        join("%41-", "1"), // and with it
+		"/users/a%2Fb/%41":         join("a/b", "A"),
+		"/users/%41/%2541%252D%2D": join("A", "%41%2D-"),
+	} {
+		if ask(e, "GET", path); key != want {
+			t.Errorf("%s: key %q, want %q", path, key, want)
+		}
+	}
+	r := httptest.NewRequest("GET", "/users/1/1", nil)
+	r.URL.RawPath = "/users/%zz/%" // as no server reads it
+	if e.ServeHTTP(httptest.NewRecorder(), r); key != join("%zz", "%") {
+		t.Errorf("invalid escapes: key %q", key)
+	}
+}
+
+func TestAParameterIsNotUnescapedTwice(t *testing.T) {
+	for name, config := range map[string]echo.RouterConfig{
+		"UnescapePathParamValues":   {UnescapePathParamValues: true},
+		"UseEscapedPathForMatching": {UseEscapedPathForMatching: true}, // which, despite its name, matches URL.Path
+	} {
+		e := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(config)})
+		key := ""
+		e.GET("/users/:id/:page", func(c *echo.Context) (err error) {
+			key, err = echo5mw.PathParam("id")(c)
+			return err
+		})
+		for path, want := range map[string]string{
+			"/users/alice/%41":     "alice",
+			"/users/%61lice/A":     "alice",
+			"/users/%2541%2D/%41-": "%41-",
+		} {
+			if ask(e, "GET", path); key != want {
+				t.Errorf("%s: %s: key %q, want %q", name, path, key, want)
+			}
 		}
 	}
 }

@@ -57,6 +57,10 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 			parity.NotFound(c.Response())
 			return
 		}
+		if err == echo.ErrMethodNotAllowed {
+			parity.NotAllowed(c.Response())
+			return
+		}
 		otherwise(c, err)
 	}
 	if app.Recover == parity.Outside {

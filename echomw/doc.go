@@ -25,7 +25,8 @@
 //
 // Middleware given to Use runs after routing and knows the route; given to Pre it
 // runs before, and does not. A response that earlier middleware has committed can
-// be given no header fields any more, nor a status.
+// be given no header fields any more, nor an answer: a denial then ends the
+// request as it is.
 //
 // The response of the context is handed on as it is, so streaming, hijacking and
 // protocol upgrades work as without the limiter.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -36,9 +37,13 @@ func RoutePattern(c echo.Context) (string, error) {
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id". Without it, or if it is empty, the key is core.ErrAbsent. A value
-// of more than 64 bytes is represented as [keyfuncs.Header] says. If name is
-// empty the result is nil.
+// "/users/:id", unescaped, also where c.Param is not: "/users/%61" has the key of
+// "/users/a". Without it, or if it is empty, the key is core.ErrAbsent. A value of
+// more than 64 bytes is represented as [keyfuncs.Header] says. If name is empty the
+// result is nil.
+//
+// To echo, a parameter after which no route goes on is the rest of the path, with
+// its slashes: "/users/a/" then has another key, and c.Param is "a/".
 //
 // To have another key costs a client nothing, and there may be no end of them:
 // it limits what is done to one thing, not what one client does.
@@ -46,7 +51,20 @@ func PathParam(name string) func(echo.Context) (string, error) {
 	if name == "" {
 		return nil
 	}
-	return keyfuncs.Value(func(c echo.Context) any { return c.Param(name) })
+	return keyfuncs.Value(func(c echo.Context) any { return pathParam(c, name) })
+}
+
+// pathParam unescapes what c.Param returns if echo routed by URL.RawPath, which
+// it does where there is one. URL.Path is unescaped already.
+func pathParam(c echo.Context, name string) string {
+	value := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return value
+	}
+	if unescaped, err := url.PathUnescape(value); err == nil {
+		return unescaped
+	}
+	return value
 }
 
 // ContextValue returns the key function of a value that earlier middleware left

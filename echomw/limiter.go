@@ -46,7 +46,10 @@ type Config struct {
 	// header fields are already set, Cache-Control: no-store among them. It may
 	// write the answer and return nil, or return an error, such as
 	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it
-	// does neither, status 200 is sent.
+	// does neither, status 200 is sent. It is not called once the response is
+	// committed, since nothing can be answered any more.
+	// A request that the server's own deadline ended is answered without it, with
+	// a bare 503.
 	// nil: a problem document or plain text, whichever the client prefers.
 	Denied func(echo.Context, core.Outcome) error
 
@@ -56,8 +59,9 @@ type Config struct {
 	// the CORS middleware outside the limiter.
 	SkipPreflight bool
 
-	// OutcomeInContext makes the outcome available to later handlers by
-	// [OutcomeFrom].
+	// OutcomeInContext makes the outcome, allowed or not, available by
+	// [OutcomeFrom]: to later handlers, to Denied, to outer middleware after
+	// next, and to the error handler of the Echo.
 	OutcomeInContext bool
 }
 
@@ -78,6 +82,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		Committed:     func(c echo.Context) bool { return c.Response().Committed },
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c echo.Context, o core.Outcome) error { return config.Denied(c, o) }
@@ -132,7 +137,7 @@ func withOutcome(c echo.Context, o core.Outcome) echo.Context {
 }
 
 // OutcomeFrom returns the outcome of the request whose context c is, and whether
-// there is one: that of the innermost limiter that has
+// there is one: that of the innermost limiter it has come to that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(c echo.Context) (core.Outcome, bool) {
 	o, ok := c.Get(outcomeKey).(core.Outcome)

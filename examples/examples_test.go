@@ -135,6 +135,19 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 	}
 }
 
+func TestAProgramDoesNotLogThePasswordOfRedis(t *testing.T) {
+	for _, name := range []string{"chi", "echo", "gin", "redis"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, build(t, name))
+		cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL=redis://:hunter2@host:port")
+		out, err := cmd.CombinedOutput()
+		if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "REDIS_URL") || strings.Contains(string(out), "hunter2") {
+			t.Errorf("%s: %v, said %q, want it to fail and name REDIS_URL", name, err, out)
+		}
+	}
+}
+
 func TestQuickstart(t *testing.T) {
 	at := start(t, "quickstart")
 	first := send(t, "GET", at+"/", "").want(t, 200)

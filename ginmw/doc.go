@@ -22,7 +22,9 @@
 //
 // gin answers some requests before any handler: redirects to the path with or
 // without a trailing slash cost nothing. A handler sees 404s and 405s only if it
-// was given to Use of the engine.
+// was given to Use of the engine. What earlier handlers have written stays: it can
+// be given no header fields any more, nor an answer, and a denial then only stops
+// the chain.
 //
 // The writer of the context is handed on as it is, so streaming, hijacking and protocol upgrades
 // work as without the limiter. c.Copy has the outcome as well.

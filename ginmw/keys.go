@@ -30,8 +30,10 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*gin.Context) (T, error)
 func RoutePattern(c *gin.Context) (string, error) { return c.FullPath(), nil }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id". Without it, or if it is empty, the key is core.ErrAbsent. A value
-// of more than 64 bytes is represented as [keyfuncs.Header] says. If name is
+// "/users/:id", as c.Param returns it: unescaped, so that one thing has one key,
+// unless you tell the engine to UseRawPath or UseEscapedPath without
+// UnescapePathValues. Without it, or if it is empty, the key is core.ErrAbsent. A
+// value of more than 64 bytes is represented as [keyfuncs.Header] says. If name is
 // empty the result is nil.
 //
 // To have another key costs a client nothing, and there may be no end of them:

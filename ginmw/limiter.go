@@ -45,7 +45,10 @@ type Config struct {
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
 	// header fields are already set, Cache-Control: no-store among them. It has
 	// to write the status: without, gin sends 200, or the 404 or 405 that it
-	// was about to send. The chain is aborted already.
+	// was about to send. The chain is aborted already. It is not called once
+	// earlier handlers have written, since nothing can be answered any more.
+	// A request that the server's own deadline ended is answered without it, with
+	// a bare 503.
 	// nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*gin.Context, core.Outcome)
 
@@ -55,8 +58,9 @@ type Config struct {
 	// the CORS middleware before the limiter.
 	SkipPreflight bool
 
-	// OutcomeInContext makes the outcome available to later handlers by
-	// [OutcomeFrom].
+	// OutcomeInContext makes the outcome, allowed or not, available by
+	// [OutcomeFrom]: to later handlers, to Denied, and to earlier ones after
+	// c.Next.
 	OutcomeInContext bool
 }
 
@@ -77,6 +81,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
@@ -131,8 +136,8 @@ func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
 }
 
 // OutcomeFrom returns the outcome of the request whose context c is, and whether
-// there is one: that of the latest limiter that has [Config].OutcomeInContext
-// set.
+// there is one: that of the latest limiter it has come to that has
+// [Config].OutcomeInContext set.
 func OutcomeFrom(c *gin.Context) (core.Outcome, bool) {
 	v, _ := c.Get(outcomeKey{})
 	o, ok := v.(core.Outcome)

@@ -208,6 +208,55 @@ func TestTheOutcomeIsThatOfTheLatestLimiterAndOfThisRequest(t *testing.T) {
 	}
 }
 
+func TestADenialsOutcomeReplacesThatOfAnOuterLimiter(t *testing.T) {
+	outer, inner := perDayConfig(9, everybody), perDayConfig(1, everybody)
+	outer.OutcomeInContext, inner.OutcomeInContext = true, true
+	verdict := func(c *gin.Context) string {
+		o, _ := ginmw.OutcomeFrom(c)
+		return o.Verdict().String()
+	}
+	byHandler := inner
+	byHandler.Denied = func(c *gin.Context, _ core.Outcome) { c.String(http.StatusTooManyRequests, "Denied sees "+verdict(c)) }
+	r := gin.New()
+	logged := ""
+	r.Use(func(c *gin.Context) {
+		c.Next()
+		logged = verdict(c)
+	})
+	r.Use(ginmw.MustNew(outer).Handler())
+	r.GET("/one", ginmw.MustNew(inner).Handler(), ok)
+	r.GET("/two", ginmw.MustNew(byHandler).Handler(), ok)
+	for _, path := range []string{"/one", "/two"} {
+		if want(t, r, "GET", path, 200); logged != "allowed" {
+			t.Errorf("%s: 200 was logged as %q", path, logged)
+		}
+		w := want(t, r, "GET", path, 429)
+		if logged != "denied" || path == "/two" && w.Body.String() != "Denied sees denied" {
+			t.Errorf("%s: 429 was logged as %q, content %s", path, logged, w.Body)
+		}
+	}
+}
+
+func TestWhatIsCommittedStays(t *testing.T) {
+	config := perDayConfig(1, everybody)
+	config.Denied = func(*gin.Context, core.Outcome) { t.Error("Denied was called, with nothing left to answer") }
+	for name, limit := range map[string]*ginmw.Limiter{"the limiter's answer": perDay(1, everybody), "an answer of your own": ginmw.MustNew(config)} {
+		r := gin.New()
+		r.Use(func(c *gin.Context) { c.String(http.StatusAccepted, "already said.") })
+		r.Use(limit.Handler())
+		called := 0
+		r.GET("/", func(*gin.Context) { called++ })
+		for range 2 {
+			if w := want(t, r, "GET", "/", 202); w.Body.String() != "already said." {
+				t.Errorf("%s: content %s", name, w.Body)
+			}
+		}
+		if called != 1 {
+			t.Errorf("%s: the handler was called %d times, want 1", name, called)
+		}
+	}
+}
+
 func TestGinsClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Real-IP: 198.51.100.1"}
 

@@ -65,6 +65,11 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		r.Use(gin.RecoveryWithWriter(io.Discard))
 	}
 	r.NoRoute(func(c *gin.Context) { parity.NotFound(c.Writer) })
+	r.HandleMethodNotAllowed = true
+	r.NoMethod(func(c *gin.Context) {
+		parity.NotAllowed(c.Writer)
+		c.Writer.WriteHeaderNow() // or gin adds a text of its own
+	})
 	r.GET("/hello", hello)
 	r.OPTIONS("/hello", hello)
 	r.GET("/left", func(c *gin.Context) {

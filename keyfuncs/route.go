@@ -8,7 +8,9 @@ import "net/http"
 // and [Join] keeps its other parts. It never fails.
 //
 // It is for limiters inside the mux, around a handler; outside use
-// [MuxPattern].
+// [MuxPattern]. Under chi, gin or echo use the RoutePattern of the adapter: those
+// routers need not set the field that this one reads, and then all routes share
+// one key.
 //
 // To have another key costs a client nothing, but it can only choose among the
 // patterns you registered.

@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// awaitTurn waits for delay and reports whether the request may go on. If its
-// context ends first its slot stays spent: those behind it were told when they
-// may start, so another request could only start beside one of them.
-func awaitTurn(w http.ResponseWriter, ctx context.Context, delay time.Duration) bool {
+// awaitTurn waits for delay, or until ctx ends, and then returns its error. The
+// slot stays spent: those behind were told when they may start, so another
+// request could only start beside one of them.
+func awaitTurn(ctx context.Context, delay time.Duration) error {
 	turn := time.NewTimer(delay)
 	defer turn.Stop()
 	select {
 	case <-turn.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		abandon(w, ctx.Err())
-		return false
+		return ctx.Err()
 	}
 }
 
-// abandon ends a request whose context ended with err. A client that left gets
-// nothing. When it was the server that ran out of time the client still listens,
-// and must not take an empty 200 for an answer.
-func abandon(w http.ResponseWriter, err error) {
+// answerAbandoned answers a request whose context ended with err. A client that
+// left gets nothing. When it was the server that ran out of time the client still
+// listens, and must not take an empty 200 for an answer.
+func answerAbandoned(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		replaceContent(w.Header())
 		w.Header()["Retry-After"] = []string{"1"}
@@ -42,6 +41,6 @@ func replaceContent(h http.Header) {
 	h["Cache-Control"] = []string{"no-store"}
 }
 
-// ofTheContent are fields that an outer handler may have set for the content
-// that a denial replaces.
-var ofTheContent = [...]string{"Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}
+// ofTheContent are fields that an outer handler may have set for the answer that
+// a denial replaces; gin sets Allow before any handler runs.
+var ofTheContent = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}

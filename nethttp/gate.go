@@ -17,7 +17,8 @@ type GateConfig[R any] struct {
 	Headers headers.Options
 
 	// Denied answers a request that is denied or could not be decided, in the
-	// way of the framework. The header fields are set when it is called. What it
+	// way of the framework; the server's own deadline is answered without it, as
+	// [Config] says. The header fields are set when it is called. What it
 	// returns, Admit returns. nil: a problem document or plain text, as [Config]
 	// says.
 	Denied func(http.ResponseWriter, R, core.Outcome) error
@@ -25,9 +26,14 @@ type GateConfig[R any] struct {
 	// SkipPreflight exempts CORS preflight requests, as [Config] says.
 	SkipPreflight bool
 
-	// Attach puts the outcome of a request that goes on where later handlers
+	// Attach puts the outcome, allowed or not, where other handlers and Denied
 	// find it, and returns the request that they are to have. nil: nowhere.
 	Attach func(R, core.Outcome) R
+
+	// Committed reports whether the response has begun, so that it is too late
+	// for an answer: a request that may not go on then ends without one, and
+	// Denied is not called. nil: never, since net/http does not say.
+	Committed func(R) bool
 }
 
 // Gate is a limiter for the requests of a framework built upon net/http, of type
@@ -40,6 +46,7 @@ type Gate[R any] struct {
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	attach        func(R, core.Outcome) R
+	committed     func(R) bool
 }
 
 // NewGate returns a gate, or an error that reports every mistake in config.
@@ -59,6 +66,7 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
+		committed:     config.Committed,
 	}, nil
 }
 
@@ -71,32 +79,46 @@ func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
 // Admit decides request, sets the header fields, and reports whether the request
 // may go on, after waiting for its turn if it has to. The next handler is then
 // to have what Admit returns: request itself, unless Attach made another of it.
-// Otherwise Admit has answered, except where nobody listens any more, and the
-// error is what Denied returned. w and r are what net/http has of the request.
+// Otherwise Admit has answered, except where nobody listens any more or another
+// answer has begun, and the error is what Denied returned. w and r are what
+// net/http has of the request.
 func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, bool, error) {
 	if g.skipPreflight && isPreflight(r) {
 		return request, true, nil
 	}
 	o := g.engine.Decide(r.Context(), request)
+	if g.attach != nil {
+		request = g.attach(request, o)
+	}
 	if o.Verdict() == core.Abandoned {
-		abandon(w, o.Err())
+		g.abandon(w, request, o.Err())
 		return request, false, nil
 	}
 	g.fields.Write(w.Header(), &o)
 	if !o.Allowed() {
 		return request, false, g.deny(w, r, request, &o)
 	}
-	if delay := o.Delay(); delay > 0 && !awaitTurn(w, r.Context(), delay) {
-		return request, false, nil
-	}
-	if g.attach != nil {
-		request = g.attach(request, o)
+	if delay := o.Delay(); delay > 0 {
+		if err := awaitTurn(r.Context(), delay); err != nil {
+			g.abandon(w, request, err)
+			return request, false, nil
+		}
 	}
 	return request, true, nil
 }
 
+// abandon ends a request whose context ended with err.
+func (g *Gate[R]) abandon(w http.ResponseWriter, request R, err error) {
+	if g.committed == nil || !g.committed(request) {
+		answerAbandoned(w, err)
+	}
+}
+
 // deny answers a request that was not allowed.
 func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome) error {
+	if g.committed != nil && g.committed(request) {
+		return nil
+	}
 	replaceContent(w.Header())
 	if g.denied != nil {
 		return g.denied(w, request, *o)

@@ -42,6 +42,8 @@ type Config struct {
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
 	// header fields are already set, Cache-Control: no-store among them. It has
 	// to write the status: without, net/http sends 200.
+	// A request that the server's own deadline ended is answered without it, with
+	// a bare 503.
 	// nil: a problem document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
 
@@ -51,8 +53,10 @@ type Config struct {
 	// the CORS middleware outside the limiter.
 	SkipPreflight bool
 
-	// OutcomeInContext makes the outcome available to later handlers by
-	// [OutcomeFrom]. It costs a shallow copy of the request.
+	// OutcomeInContext makes the outcome available to later handlers, and to
+	// Denied, by [OutcomeFrom]. It costs a shallow copy of the request, and what
+	// a mux inside then writes into the copy, Pattern and the values of
+	// PathValue, handlers outside the limiter do not see.
 	OutcomeInContext bool
 }
 

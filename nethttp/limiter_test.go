@@ -144,7 +144,7 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 	limiter := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(1)))).Handler(&hello{})
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
-			"ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0", "Content-Encoding": "br",
+			"Allow": "GET", "ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0", "Content-Encoding": "br",
 			"Content-Length": "5", "Cache-Control": "public, max-age=3600", "X-Request-Id": "1",
 		} {
 			w.Header().Set(name, value)
@@ -154,7 +154,7 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 	get(outer)
 	w := get(outer)
 	wantStatus(t, w, http.StatusTooManyRequests)
-	for _, name := range []string{"ETag", "Last-Modified", "Expires", "Content-Encoding", "Content-Length"} {
+	for _, name := range []string{"Allow", "ETag", "Last-Modified", "Expires", "Content-Encoding", "Content-Length"} {
 		wantField(t, w, name, "")
 	}
 	wantField(t, w, "Cache-Control", "no-store")

@@ -66,6 +66,7 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 	})
 	mux.Handle("GET /users/{id}", route(user))
 	mux.Handle("POST /login", route(hello))
+	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { parity.NotAllowed(w) })
 	mux.Handle("GET /api/items/{id}", group(user))
 	mux.Handle("GET /api/both/{id}", group(route(user)))
 	for path, handler := range app.Extra {

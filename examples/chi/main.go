@@ -1,5 +1,7 @@
 // Chi limits a small API with chi: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// some routes further. A test compares its answers with those of the examples for
+// the other frameworks: status, content and header fields, also for pages that do
+// not exist, methods that no route takes and paths with escapes.
 package main
 
 import (
@@ -35,6 +37,9 @@ var caller = keyfuncs.First(
 	client,
 )
 
+// limited is false of health checks, which must always be answered.
+func limited(r *http.Request) bool { return r.URL.Path != "/healthz" }
+
 // limiter returns a limiter of one rule.
 func limiter(state core.Backend, rule chimw.Rule) *chimw.Limiter {
 	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{rule}, Backend: state})
@@ -42,28 +47,25 @@ func limiter(state core.Backend, rule chimw.Rule) *chimw.Limiter {
 
 func main() {
 	state := backend()
-	perClient := limiter(state, chimw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: client})
+	perClient := limiter(state, chimw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
 	login := limiter(state, chimw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(state, chimw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
 	users := limiter(state, chimw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(chimw.RoutePattern, client)})
 
-	api := chi.NewRouter()
-	api.Use(perClient.Handler)
-	api.With(login.Handler).Post("/login", func(w http.ResponseWriter, r *http.Request) {
+	r := chi.NewRouter()
+	r.Use(perClient.Handler) // pages that do not exist count as well
+	health := func(w http.ResponseWriter, _ *http.Request) { text(w, "ok\n") }
+	r.Get("/healthz", health)
+	r.Head("/healthz", health)
+	r.With(login.Handler).Post("/login", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, "Welcome.\n")
 	})
-	api.With(search.Handler).Get("/search", func(w http.ResponseWriter, r *http.Request) {
+	r.With(search.Handler).Get("/search", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, "Nothing found.\n")
 	})
-	api.With(users.Handler).Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) {
+	r.With(users.Handler).Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) {
 		text(w, fmt.Sprintf("User %s.\n", chi.URLParam(r, "id")))
 	})
-
-	r := chi.NewRouter()
-	r.Get("/healthz", func(w http.ResponseWriter, r *http.Request) { // outside the limiters
-		text(w, "ok\n")
-	})
-	r.Mount("/", api)
 	serve(r)
 }
 
@@ -82,8 +84,8 @@ func backend() core.Backend {
 		return core.NewMemory(core.MemoryOptions{})
 	}
 	options, err := redis.ParseURL(url)
-	if err != nil {
-		log.Fatal(err)
+	if err != nil { // err has the URL, password included
+		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
 	}
 	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)

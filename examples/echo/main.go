@@ -1,7 +1,10 @@
 // Echo limits a small API with echo: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// some routes further. A test compares its answers with those of the examples for
+// the other frameworks: status, content and header fields, also for pages that do
+// not exist, methods that no route takes and paths with escapes.
 //
-// For version 4 of echo, import echomw and echo/v4, and drop the * of *echo.Context.
+// For version 4 of echo, import echomw and echo/v4, drop the * of *echo.Context, and
+// begin with echo.New, whose router takes no configuration.
 package main
 
 import (
@@ -13,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +41,9 @@ var caller = keyfuncs.First(
 	client,
 )
 
+// limited is false of health checks, which must always be answered.
+func limited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
+
 // limiter returns a limiter of one rule.
 func limiter(state core.Backend, rule echo5mw.Rule) *echo5mw.Limiter {
 	return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{rule}, Backend: state})
@@ -44,26 +51,50 @@ func limiter(state core.Backend, rule echo5mw.Rule) *echo5mw.Limiter {
 
 func main() {
 	state := backend()
-	perClient := limiter(state, echo5mw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: client})
+	perClient := limiter(state, echo5mw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
 	login := limiter(state, echo5mw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(state, echo5mw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
 	users := limiter(state, echo5mw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(echo5mw.RoutePattern, client)})
 
-	e := echo.New()
-	e.GET("/healthz", func(c *echo.Context) error { // outside the group of the limiter
-		return c.String(http.StatusOK, "ok\n")
+	e := newEcho()
+	e.Use(perClient.Middleware()) // pages that do not exist count as well
+	e.Match([]string{"GET", "HEAD"}, "/healthz", func(c *echo.Context) error {
+		return text(c, "ok\n")
 	})
-	api := e.Group("", perClient.Middleware())
-	api.POST("/login", func(c *echo.Context) error {
-		return c.String(http.StatusOK, "Welcome.\n")
+	e.POST("/login", func(c *echo.Context) error {
+		return text(c, "Welcome.\n")
 	}, login.Middleware())
-	api.GET("/search", func(c *echo.Context) error {
-		return c.String(http.StatusOK, "Nothing found.\n")
+	e.GET("/search", func(c *echo.Context) error {
+		return text(c, "Nothing found.\n")
 	}, search.Middleware())
-	api.GET("/users/:id", func(c *echo.Context) error {
-		return c.String(http.StatusOK, fmt.Sprintf("User %s.\n", c.Param("id")))
+	e.GET("/users/:id", func(c *echo.Context) error {
+		return text(c, fmt.Sprintf("User %s.\n", c.Param("id")))
 	}, users.Middleware())
+	e.RouteNotFound("/users/:id/*", notFound) // or echo takes "1/" for an id
 	serve(e)
+}
+
+// text is c.String without the capitals of charset=UTF-8.
+func text(c *echo.Context, s string) error {
+	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(s))
+}
+
+// newEcho returns an Echo that answers what is no route as net/http and chi do,
+// instead of by JSON, and by 204 for OPTIONS.
+func newEcho() *echo.Echo {
+	return echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{
+		NotFoundHandler:         notFound,
+		MethodNotAllowedHandler: notAllowed,
+		OptionsMethodHandler:    notAllowed,
+	})})
+}
+
+var notFound = echo.WrapHandler(http.NotFoundHandler())
+
+func notAllowed(c *echo.Context) error {
+	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string)
+	c.Response().Header().Set("Allow", strings.TrimPrefix(allow, "OPTIONS, "))
+	return c.NoContent(http.StatusMethodNotAllowed)
 }
 
 // backend keeps the state of all limiters: in Redis, which all instances share,
@@ -76,8 +107,8 @@ func backend() core.Backend {
 		return core.NewMemory(core.MemoryOptions{})
 	}
 	options, err := redis.ParseURL(url)
-	if err != nil {
-		log.Fatal(err)
+	if err != nil { // err has the URL, password included
+		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
 	}
 	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)

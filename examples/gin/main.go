@@ -1,5 +1,7 @@
 // Gin limits a small API with gin: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// some routes further. A test compares its answers with those of the examples for
+// the other frameworks: status, content and header fields, also for pages that do
+// not exist, methods that no route takes and paths with escapes.
 package main
 
 import (
@@ -34,6 +36,9 @@ var caller = keyfuncs.First(
 	client,
 )
 
+// limited is false of health checks, which must always be answered.
+func limited(c *gin.Context) bool { return c.Request.URL.Path != "/healthz" }
+
 // limiter returns a limiter of one rule.
 func limiter(state core.Backend, rule ginmw.Rule) *ginmw.Limiter {
 	return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{rule}, Backend: state})
@@ -41,18 +46,18 @@ func limiter(state core.Backend, rule ginmw.Rule) *ginmw.Limiter {
 
 func main() {
 	state := backend()
-	perClient := limiter(state, ginmw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: client})
+	perClient := limiter(state, ginmw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
 	login := limiter(state, ginmw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(state, ginmw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
 	users := limiter(state, ginmw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(ginmw.RoutePattern, client)})
 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.Use(gin.Recovery())
-	r.GET("/healthz", func(c *gin.Context) { // before the limiter is used, hence outside it
+	likeTheOthers(r)
+	r.Use(gin.Recovery(), perClient.Handler()) // pages that do not exist count as well
+	r.Match([]string{"GET", "HEAD"}, "/healthz", func(c *gin.Context) {
 		c.String(http.StatusOK, "ok\n")
 	})
-	r.Use(perClient.Handler())
 	r.POST("/login", login.Handler(), func(c *gin.Context) {
 		c.String(http.StatusOK, "Welcome.\n")
 	})
@@ -65,6 +70,17 @@ func main() {
 	serve(r)
 }
 
+// likeTheOthers has gin answer what is no route as net/http and chi do, instead of
+// by redirects, which no handler sees, and by 404 for another method; and leave
+// parts of the path escaped as they came.
+func likeTheOthers(r *gin.Engine) {
+	r.RedirectTrailingSlash = false
+	r.HandleMethodNotAllowed = true
+	r.NoRoute(gin.WrapF(http.NotFound))
+	r.NoMethod(func(c *gin.Context) { c.AbortWithStatus(http.StatusMethodNotAllowed) })
+	r.UseRawPath, r.UnescapePathValues = true, false
+}
+
 // backend keeps the state of all limiters: in Redis, which all instances share,
 // if REDIS_URL is set, and otherwise in this process. While Redis is away, each
 // instance limits by itself. The scopes of the rules, which are their names, keep
@@ -75,8 +91,8 @@ func backend() core.Backend {
 		return core.NewMemory(core.MemoryOptions{})
 	}
 	options, err := redis.ParseURL(url)
-	if err != nil {
-		log.Fatal(err)
+	if err != nil { // err has the URL, password included
+		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
 	}
 	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)

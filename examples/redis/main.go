@@ -27,8 +27,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
-	if err != nil {
-		log.Fatalf("REDIS_URL: %v", err)
+	if err != nil { // err has the URL, password included
+		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
 	}
 	options.ContextTimeoutEnabled = true // a decision ends when its time budget does
 	client := redis.NewClient(options)

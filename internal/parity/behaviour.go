@@ -219,6 +219,14 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 3))
 	decided := make(chan core.Outcome, 2)
 	limit.Observe = func(_ context.Context, _ R, o core.Outcome) { decided <- o }
+	observed := func() (o core.Outcome) {
+		select {
+		case o = <-decided:
+		case <-time.After(30 * time.Second): // only if it never comes
+			t.Error("the limiter did not call Observe")
+		}
+		return o
+	}
 	var called atomic.Int32
 	ended := make(chan struct{}, 2)
 	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
@@ -231,11 +239,11 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	defer server.Close()
 
 	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
-	<-decided
+	observed()
 	<-ended
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
-		if o := <-decided; o.Delay() != 24*time.Hour {
+		if o := observed(); o.Delay() != 24*time.Hour {
 			t.Errorf("delay %v", o.Delay())
 		}
 		leave()

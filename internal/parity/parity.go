@@ -45,6 +45,7 @@ type Config[R any] struct {
 //	GET /left                     Left, of the outcome in the context
 //	GET /users/{id}               User; behind Route
 //	POST /login                   Hello; behind Route, the same limiter
+//	other methods of /login       NotAllowed
 //	GET /api/items/{id}           User; in a group or sub-router behind Group
 //	GET /api/both/{id}            User; in that group, behind Route
 //	GET of each path in Extra     its handler
@@ -81,6 +82,12 @@ func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 
 // NotFound answers a request for which there is no route.
 func NotFound(w http.ResponseWriter) { answer(w, http.StatusNotFound, "no such page") }
+
+// NotAllowed answers a request whose method the route, /login, does not take.
+func NotAllowed(w http.ResponseWriter) {
+	w.Header().Set("Allow", "POST")
+	w.WriteHeader(http.StatusMethodNotAllowed)
+}
 
 // Sorry is a denial of the application's own.
 func Sorry(w http.ResponseWriter, o core.Outcome) {

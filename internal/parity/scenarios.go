@@ -70,6 +70,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"a client without an identity":                        {Site: perMinute("per-client", 1)},
 		"a client without an identity, failing open":          {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen })},
 		"the backend fails: fall back":                        fails(core.FallBack),
+		"the backend fails: fall back to a share":             {Site: with(perMinute("per-client", 5), func(c *Config[R]) { c.Backend, c.Instances = down{}, 2 })},
 		"the backend fails: open":                             fails(core.FailOpen),
 		"the backend fails: closed":                           fails(core.FailClosed),
 		"a preflight is exempt":                               {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.SkipPreflight, c.OutcomeInContext = true, true })},
@@ -91,6 +92,8 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"each client on each route":                            {Site: one("route", core.FixedWindow(core.PerMinute(1)), keyfuncs.Join(a.RoutePattern, a.Lift(client)))},
 		"routes of a group are told apart before it":           {Group: one("route", core.FixedWindow(core.PerMinute(1)), a.RoutePattern)},
 		"a parameter of the path":                              {Route: one("user", core.FixedWindow(core.PerMinute(1)), a.PathParam("id"))},
+		"a parameter of the path, however it is escaped":       {Route: one("user", core.FixedWindow(core.PerMinute(1)), a.PathParam("id"))},
+		"what no route takes is counted":                       {Site: perMinute("per-client", 4)},
 		"a user, else an API key, else an address":             {Site: one("caller", core.FixedWindow(core.PerMinute(1)), keyfuncs.First(a.ContextValue("user"), a.Lift(apiKey), a.Lift(client)))},
 		"a header that may be left out":                        {Site: one("tenant", core.FixedWindow(core.PerMinute(1)), a.Lift(tenant))},
 		"limits by plan": {Site: with(perMinute("plan", 1), func(c *Config[R]) {

@@ -18,6 +18,7 @@ import (
 var imports = map[string]string{
 	"atomic":       "sync/atomic",
 	"context":      "context",
+	"errors":       "errors",
 	"expvar":       "expvar",
 	"flag":         "flag",
 	"fmt":          "fmt",
