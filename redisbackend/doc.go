@@ -18,8 +18,8 @@
 //	prefix ":" length of scope ":" scope ":" key
 //
 // such as weir:10:per-client:198.51.100.7, which expires one second after it has
-// become fresh. Keys longer than 128 bytes are replaced by "#" and the SHA-256
-// of the key in hexadecimal:
+// become fresh. Keys longer than 128 bytes, or with a brace, are replaced by "#"
+// and the SHA-256 of the key in hexadecimal:
 //
 //	prefix ":" length of scope ":" scope "#" digest
 //

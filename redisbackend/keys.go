@@ -4,11 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
 
 // maxKeyLength is how long a key may be that is part of a name in Redis as it
 // is. Longer ones are digested: what a client sends must not cost more.
 const maxKeyLength = 128
+
+// fitsName reports whether key may be part of a name as it is. One with braces
+// could choose a slot of a Cluster for itself, and many such aim at one server.
+func fitsName(key string) bool {
+	return len(key) <= maxKeyLength && !strings.ContainsAny(key, "{}")
+}
 
 // appendName appends the name under which Redis keeps the state of key under
 // scope. The length of scope comes first, so that no two pairs share a name.
@@ -17,7 +24,7 @@ func (b *Backend) appendName(to []byte, scope, key string) []byte {
 	to = strconv.AppendInt(to, int64(len(scope)), 10)
 	to = append(to, ':')
 	to = append(to, scope...)
-	if len(key) > maxKeyLength {
+	if !fitsName(key) {
 		digest := sha256.Sum256([]byte(key))
 		to = append(to, '#')
 		return hex.AppendEncode(to, digest[:])

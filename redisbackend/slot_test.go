@@ -40,3 +40,19 @@ func TestSlotsAreThoseOfAServer(t *testing.T) {
 		}
 	}
 }
+
+// Who could choose the slot of a state could aim all load at one server.
+func TestKeysDoNotChooseTheirSlot(t *testing.T) {
+	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	for _, c := range []struct{ scope, key string }{
+		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"},
+	} {
+		slots := make(map[uint16]bool)
+		for i := range 100 {
+			slots[redisbackend.SlotOf(redisbackend.Name(b, c.scope, fmt.Sprintf(c.key, i)))] = true
+		}
+		if len(slots) < 90 {
+			t.Errorf("scope %q: 100 keys such as %q have %d slots", c.scope, c.key, len(slots))
+		}
+	}
+}
