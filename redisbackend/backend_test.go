@@ -189,7 +189,7 @@ func TestNamesNeverCollide(t *testing.T) {
 	names := make(map[string]string)
 	for _, pair := range [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"", "1:a:b"}, {"a", ""}, {"", "a"}, {"", ""}, {"1:a", ":b"}, {"1", "a::b"},
-		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"}, {"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"},
+		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"}, {"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
 	} {
 		name := redisbackend.Name(b, pair[0], pair[1])
 		if other, ok := names[name]; ok {

@@ -19,12 +19,13 @@
 //	prefix ":" length of scope ":" scope ":" key
 //
 // such as weir:10:per-client:198.51.100.7, which expires one second after it has
-// become fresh. Keys longer than 128 bytes, or with a brace, are replaced by "#"
-// and the SHA-256 of the key in hexadecimal:
+// become fresh. Keys longer than 128 bytes are replaced by "#" and the SHA-256
+// of the key in hexadecimal:
 //
 //	prefix ":" length of scope ":" scope "#" digest
 //
-// With a hash tag, "{" tag "}:" follows the prefix. docs/REDIS.md describes the
+// With a hash tag, "{" tag "}:" follows the prefix; and "{}:", which makes no hash
+// tag of them, where scope or key have a "{". docs/REDIS.md describes the
 // strings; a version stands first in each, and a version that is not known is
 // an error and is left alone.
 package redisbackend

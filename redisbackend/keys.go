@@ -11,20 +11,21 @@ import (
 // is. Longer ones are digested: what a client sends must not cost more.
 const maxKeyLength = 128
 
-// fitsName reports whether key may be part of a name as it is. One with braces
-// could choose a slot of a Cluster for itself, and many such aim at one server.
-func fitsName(key string) bool {
-	return len(key) <= maxKeyLength && !strings.ContainsAny(key, "{}")
-}
-
 // appendName appends the name under which Redis keeps the state of key under
 // scope. The length of scope comes first, so that no two pairs share a name.
+//
+// Braces of scope or key are no hash tag: an empty one in front of them has all of
+// the name hashed. Otherwise a client could choose the slot of its states, and aim
+// all its load at one server; and so would all keys of "GET /items/{id}".
 func (b *Backend) appendName(to []byte, scope, key string) []byte {
 	to = append(to, b.prefix...)
+	if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
+		to = append(to, "{}:"...)
+	}
 	to = strconv.AppendInt(to, int64(len(scope)), 10)
 	to = append(to, ':')
 	to = append(to, scope...)
-	if !fitsName(key) {
+	if len(key) > maxKeyLength {
 		digest := sha256.Sum256([]byte(key))
 		to = append(to, '#')
 		return hex.AppendEncode(to, digest[:])
