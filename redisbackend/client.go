@@ -53,10 +53,10 @@ func mistakes(client redis.Scripter, options Options) error {
 		}
 	}
 	if strings.ContainsAny(options.Prefix, "{}") {
-		errs = append(errs, fmt.Errorf("Prefix must not contain braces (got %q): a hash tag goes into HashTag", options.Prefix))
+		errs = append(errs, fmt.Errorf("the prefix must not contain braces (got %q): a hash tag goes into HashTag", options.Prefix))
 	}
 	if strings.ContainsAny(options.HashTag, "{}") {
-		errs = append(errs, fmt.Errorf("HashTag must not contain braces (got %q): they are put around it", options.HashTag))
+		errs = append(errs, fmt.Errorf("the hash tag must not contain braces (got %q): they are put around it", options.HashTag))
 	}
 	return errors.Join(errs...)
 }
