@@ -40,16 +40,16 @@ type (
 // mistakes returns what is wrong with the arguments of [New].
 func mistakes(client redis.Scripter, options Options) error {
 	var errs []error
-	switch c := client.(type) {
+	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		errs = append(errs, errors.New("the client is nil"))
+	}
+	switch client.(type) {
 	case redis.Pipeliner:
 		errs = append(errs, errors.New("a pipeline sends nothing until it is told to: pass the client, or its AutoPipeline"))
 	case single, cluster, ring, *redis.AutoPipeliner, nil:
-		if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-			errs = append(errs, errors.New("the client is nil"))
-		}
 	default:
 		if options.HashTag == "" {
-			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", c))
+			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", client))
 		}
 	}
 	if strings.ContainsAny(options.Prefix, "{}") {

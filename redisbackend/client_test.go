@@ -30,6 +30,7 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 		"no client":                  {nil, tagged, "nil"},
 		"a Ring's auto-pipeliner":    {none, tagged, "nil"},
 		"a client that is nil":       {(*redis.Client)(nil), tagged, "nil"},
+		"a wrapper that is nil":      {(*hidden)(nil), tagged, "nil"},
 		"a pipeline":                 {client.Pipeline(), tagged, "pass the client"},
 		"a transaction":              {client.TxPipeline(), tagged, "pass the client"},
 		"a hidden Ring":              {hidden{ring}, redisbackend.Options{}, "HashTag"},
