@@ -14,13 +14,13 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// Prefix is what the names of all keys in Redis start with. Two
-	// applications on one Redis need two. "": "weir".
+	// Prefix is what the names of all keys in Redis start with, without braces.
+	// Two applications on one Redis need two. "": "weir".
 	Prefix string
 
 	// HashTag, if set, keeps all states in one slot of a Redis Cluster, or one
 	// shard of a Ring, so that the rules of a request are decided in one step
-	// there too. All load then falls on one server.
+	// there too. All load then falls on one server. It is given without braces.
 	HashTag string
 }
 
@@ -41,10 +41,16 @@ type Backend struct {
 
 // New returns a backend on client, which may be a [redis.Client], with or
 // without Sentinel, a [redis.ClusterClient], a [redis.Ring] or a
-// [redis.AutoPipeliner]. It does no I/O. It panics if client is nil.
+// [redis.AutoPipeliner], or a type that embeds one of the first three. It does
+// no I/O.
+//
+// Any other type, such as a wrapper that hides what it wraps, needs a HashTag: it
+// may spread keys over servers, and a Ring does so without a word, at a multiple
+// of every limit. New panics if there is none, if client is nil or a
+// [redis.Pipeliner], or if an option contains braces.
 func New(client redis.Scripter, options Options) *Backend {
-	if client == nil {
-		panic("redisbackend: New: the client is nil")
+	if err := mistakes(client, options); err != nil {
+		panic("redisbackend: New: " + err.Error())
 	}
 	prefix := options.Prefix
 	if prefix == "" {
@@ -155,9 +161,11 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 	r.keys, r.args = b.arguments(accounts, mode, instant, r.keys[:0], r.args[:0])
 	reply, err := takeScript.run(ctx, client, r.keys, r.args...).Int64Slice()
 	if len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		where := bySlot(b.client) // a Cluster behind a client that does not say so
-		b.placement.Store(&where)
-		return b.settle(ctx, r, mode)
+		if hiding, ok := b.client.(processor); ok { // a Cluster behind a client that does not say so
+			where := bySlot(hiding)
+			b.placement.Store(&where)
+			return b.settle(ctx, r, mode)
+		}
 	}
 	if err != nil {
 		return nil, err

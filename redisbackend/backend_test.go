@@ -166,14 +166,15 @@ func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
 		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
 		name := redisbackend.Name(b, "s", "k")
 		for range 2 {
+			before := time.Now()
 			d := take(t, b, charge("s", "k", limit, 3))[0]
 			ttl, err := client.PTTL(t.Context(), name).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
-			elapsed := time.Since(time.UnixMicro(d.At)) // the server runs on this machine's clock
-			if ttl < d.ResetAfter-elapsed || ttl > d.ResetAfter+time.Second+2*time.Millisecond {
-				t.Errorf("%v: expires in %v, fresh in %v", limit, ttl, d.ResetAfter)
+			want := d.ResetAfter + time.Second
+			if elapsed := time.Since(before); ttl < want-elapsed-time.Millisecond || ttl > want+2*time.Millisecond {
+				t.Errorf("%v: %v after the taking was sent it expires in %v, fresh in %v", limit, elapsed, ttl, d.ResetAfter)
 			}
 			if err := client.Persist(t.Context(), name).Err(); err != nil { // the next taking heals that
 				t.Fatal(err)
@@ -188,7 +189,7 @@ func TestNamesNeverCollide(t *testing.T) {
 	names := make(map[string]string)
 	for _, pair := range [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"", "1:a:b"}, {"a", ""}, {"", "a"}, {"", ""}, {"1:a", ":b"}, {"1", "a::b"},
-		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"},
+		{"s", long}, {"s", long[1:]}, {"s", "#" + long[2:]}, {"s#", long}, {"s", "#"}, {"s", "\x00"}, {"s", "{a}"}, {"s", "a}"}, {"s", "{a"}, {"s{", "a}"}, {"s{a", "}"}, {"{}", "a"}, {"", "{}:a"}, {"", "{"}, {"{", ""},
 	} {
 		name := redisbackend.Name(b, pair[0], pair[1])
 		if other, ok := names[name]; ok {
@@ -239,6 +240,53 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 			}
 			if got := client.Get(t.Context(), name).Val(); got != state {
 				t.Errorf("%v: %q became %q", limit, state, got)
+			}
+		}
+	}
+}
+
+func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
+	const tooMuch = "9007199254740992" // 2^53
+	server := startRedis(t)
+	client := newClient(t, server.addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	name := redisbackend.Name(b, "s", "k")
+	for limit, states := range map[core.Limit][]string{
+		core.TokenBucket(core.PerMinute(100), 10): {
+			"1t 10 600000 1 99999999999999999999 5 0",
+			"1t 10 600000 1 5 99999999999999999999 0",
+			"1t 10 600000 1 " + tooMuch + " 5 0",
+			"1t 99999999999999999999 600000 1 5 5 0",
+			"1t 10 99999999999999999999 1 5 5 0",
+			"1t 10 600000 99999999999999999999 5 5 0",
+			"1t 10 0 1 5 5 0",
+			"1t 10 600000 0 5 5 0",
+		},
+		core.SlidingWindow(core.PerMinute(10)): {
+			"1s 10 60000000 10 9000000000000000 99999999999999999999 0",
+			"1s 10 60000000 10 9000000000000000 0 99999999999999999999",
+			"1f 10 0 10 60000000 0 5",
+		},
+		core.SlidingLog(core.PerMinute(10)): {
+			"1g 10 60000000 10 00000000 0000000000000003;",
+			"1g 10 60000000 10 00000000 0000000000000003;1767268800500000",
+			"1g 10 60000000 10 00000000 0000000000000003;17672688005000000000000000000000176726",
+			"1g 10 60000000 10 00000001 0000000000000003;17672688005000000000000000000000",
+			"1g 10 60000000 10 00000000 0000000000000003;" + tooMuch + "0000000000000000",
+			"1g 10 60000000 10 00000000 0000000000000003;not at all digits, but so long...",
+			"1g 10 60000000 10 00000000 99999999999999999999;17672688005000000000000000000000",
+		},
+	} {
+		for _, state := range states {
+			ok(t, client.Set(t.Context(), name, state, time.Hour).Err())
+			for _, limit := range []core.Limit{limit, core.LeakyBucket(core.PerHour(7), 3)} { // counted on, and converted
+				err := b.Take(t.Context(), []core.Charge{charge("s", "k", limit, 1)}, make([]core.Decision, 1))
+				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
+					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
+				}
+				if got := client.Get(t.Context(), name).Val(); got != state {
+					t.Errorf("%v: %q became %q", limit, state, got)
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,10 +15,14 @@ import (
 var ErrEvicts = errors.New("the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction")
 
 // Check returns nil if every server of the client is reachable, takes writes,
-// runs the scripts, is Redis 6.2 or later or Valkey, and evicts nothing;
-// otherwise an error that reports all that is wrong. Call it when a program
-// starts, or from a readiness probe: a limiter works without, and survives what
-// Check complains about as its rules say.
+// runs the scripts, is Redis 6.2 or later or Valkey, and evicts nothing, and if a
+// Cluster serves all its slots; otherwise an error that reports all that is
+// wrong. Call it when a program starts, or from a readiness probe: a limiter
+// works without, and survives what Check complains about as its rules say.
+//
+// The servers are the masters of a Cluster and the shards of a Ring, as many as
+// its RingOptions.Addrs has. Of a client that does not say what it is of, such as
+// an auto-pipeliner, it is one.
 func (b *Backend) Check(ctx context.Context) error {
 	err := b.checkAll(ctx)
 	if err != nil {
@@ -28,28 +33,75 @@ func (b *Backend) Check(ctx context.Context) error {
 
 func (b *Backend) checkAll(ctx context.Context) error {
 	switch client := b.client.(type) {
-	case *redis.ClusterClient:
-		return client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			return of(master, checkReachable(ctx, master))
+	case cluster:
+		return each(ctx, client.ForEachMaster, func(ctx context.Context, master *redis.Client) error {
+			return b.checkMaster(ctx, client, master)
 		})
-	case *redis.Ring:
-		return client.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
-			return of(shard, b.check(ctx, shard))
+	case ring:
+		err := each(ctx, client.ForEachShard, func(ctx context.Context, shard *redis.Client) error {
+			return check(ctx, shard, b.prefix+"check")
 		})
+		if up, all := client.Len(), len(client.Options().Addrs); up < all { // the others are not asked
+			err = errors.Join(err, fmt.Errorf("%d of %d shards are up", up, all))
+		}
+		return err
 	}
-	return b.check(ctx, b.client)
+	return check(ctx, b.client, b.prefix+"check")
 }
 
-func of(server *redis.Client, err error) error {
+// each returns what is wrong with any server of a client.
+func each(ctx context.Context, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
+	var mu sync.Mutex
+	var errs []error
+	err := forEach(ctx, func(ctx context.Context, server *redis.Client) error {
+		if err := check(ctx, server); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, fmt.Errorf("%s: %w", server.Options().Addr, err))
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// checkMaster asks a master of a Cluster what it knows of the Cluster, and the
+// Cluster to run a script on a key that this master keeps.
+func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
+	info, err := master.ClusterInfo(ctx).Result()
 	if err != nil {
-		return fmt.Errorf("%s: %w", server.Options().Addr, err)
+		return err
 	}
-	return nil
+	var errs []error
+	if state := field(info, "cluster_state"); state != "ok" {
+		errs = append(errs, fmt.Errorf("cluster_state is %q", state))
+	}
+	if served := field(info, "cluster_slots_ok"); served != fmt.Sprint(slots) {
+		errs = append(errs, fmt.Errorf("%s of %d slots are served", served, slots))
+	}
+	key, err := b.keyAt(ctx, client, master)
+	if err == nil {
+		err = check(ctx, client, key)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// keyAt returns a key that a master keeps.
+func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
+	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
+	for i := range 16 * slots {
+		key := fmt.Sprint(prefix, "check:", i)
+		if keeper, err := client.MasterForKey(ctx, key); err != nil {
+			return "", err
+		} else if keeper == master {
+			return key, nil
+		}
+	}
+	return "", errors.New("keeps no slot")
 }
 
 // check asks the server that keeps the key it writes.
-func (b *Backend) check(ctx context.Context, client redis.Scripter) error {
-	reply, err := checkScript.run(ctx, client, []string{b.prefix + "check"}).StringSlice()
+func check(ctx context.Context, client redis.Scripter, key string) error {
+	reply, err := checkScript.run(ctx, client, []string{key}).StringSlice()
 	if err != nil {
 		return err
 	}
@@ -57,20 +109,6 @@ func (b *Backend) check(ctx context.Context, client redis.Scripter) error {
 		return fmt.Errorf("the server replied with %d sections instead of 2", len(reply))
 	}
 	return judge(reply[0], reply[1])
-}
-
-// checkReachable asks one master of a Cluster, which need not keep the key that
-// a script would write.
-func checkReachable(ctx context.Context, master *redis.Client) error {
-	server, err := master.Info(ctx, "server").Result()
-	if err != nil {
-		return err
-	}
-	memory, err := master.Info(ctx, "memory").Result()
-	if err != nil {
-		return err
-	}
-	return judge(server, memory)
 }
 
 // judge reports what is wrong with a server that says of itself what it does in

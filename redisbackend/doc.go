@@ -1,6 +1,7 @@
 // Package redisbackend keeps the state of weir's limits in Redis, so that any
 // number of processes share them exactly. It runs on Redis 6.2 or later and on
-// Valkey, alone, with Sentinel, as a Cluster, or behind a [redis.Ring].
+// Valkey (which its tests have not run on), alone, with Sentinel, as a Cluster,
+// or behind a [redis.Ring].
 //
 // A decision is one script and one round trip, however many rules a request
 // has. The server's clock decides, so that the clocks of the processes do not
@@ -23,7 +24,8 @@
 //
 //	prefix ":" length of scope ":" scope "#" digest
 //
-// With a hash tag, "{" tag "}:" follows the prefix. docs/REDIS.md describes the
+// With a hash tag, "{" tag "}:" follows the prefix; and "{}:", which makes no hash
+// tag of them, where scope or key have a "{". docs/REDIS.md describes the
 // strings; a version stands first in each, and a version that is not known is
 // an error and is left alone.
 package redisbackend

@@ -49,7 +49,7 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		return d, nil, err
 	}
 	return all[0].enforced, func() (bool, error) {
-		p, ok := giveBackFor(b.client, &accounts[0], &all[0], b.instant())
+		p, ok := giveBackFor(b.client.(processor), &accounts[0], &all[0], b.instant())
 		if !ok {
 			return false, nil
 		}

@@ -158,6 +158,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 		load := startLoad(t.Context(), b, 60, several)
 		load.more(t, 500)
 		c.masters[2].kill()
+		killed := time.Now()
 		until(t, "its replica has taken over", func() bool {
 			return strings.HasPrefix(c.replicas[2].Info(t.Context(), "replication").Val(), "# Replication\r\nrole:master") &&
 				strings.Contains(c.masters[0].ClusterInfo(t.Context()).Val(), "cluster_state:ok")
@@ -170,6 +171,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 			}
 			return true
 		})
+		t.Logf("all keys decided again after %v", time.Since(killed).Round(100*time.Millisecond))
 		load.more(t, 300)
 		load.end()
 		redisbackend.Settle(b)

@@ -19,7 +19,7 @@ const (
 
 // giveBack is what one taking is given back by.
 type giveBack struct {
-	client redis.Scripter
+	client processor
 	key    string
 	args   []any
 }
@@ -54,7 +54,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 
 // giveBackFor returns what gives back the taking of an account that s tells of, if
 // anything was taken.
-func giveBackFor(client redis.Scripter, a *account, s *settled, instant int64) (p giveBack, ok bool) {
+func giveBackFor(client processor, a *account, s *settled, instant int64) (p giveBack, ok bool) {
 	units, left := a.enforced, s.enforced.ResetAfter
 	if a.shadows && s.shadow.Allowed {
 		units, left = sum(units, a.shadow), s.shadow.ResetAfter

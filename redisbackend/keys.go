@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
 
 // maxKeyLength is how long a key may be that is part of a name in Redis as it
@@ -12,8 +13,15 @@ const maxKeyLength = 128
 
 // appendName appends the name under which Redis keeps the state of key under
 // scope. The length of scope comes first, so that no two pairs share a name.
+//
+// Braces of scope or key are no hash tag: an empty one in front of them has all of
+// the name hashed. Otherwise a client could choose the slot of its states, and aim
+// all its load at one server; and so would all keys of "GET /items/{id}".
 func (b *Backend) appendName(to []byte, scope, key string) []byte {
 	to = append(to, b.prefix...)
+	if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
+		to = append(to, "{}:"...)
+	}
 	to = strconv.AppendInt(to, int64(len(scope)), 10)
 	to = append(to, ':')
 	to = append(to, scope...)

@@ -49,20 +49,13 @@ func (s script) run(ctx context.Context, client redis.Scripter, keys []string, a
 	return reply
 }
 
-// runOnce is run for a script that must not run twice. Clients send a command
-// again if the connection breaks before its reply; one without a Process method
-// is trusted not to.
-func (s script) runOnce(ctx context.Context, client redis.Scripter, key string, args ...any) *redis.Cmd {
-	processor, ok := client.(interface {
-		Process(context.Context, redis.Cmder) error
-	})
-	if !ok {
-		return s.run(ctx, client, []string{key}, args...)
-	}
+// runOnce is run for a script that must not run twice, though clients send a
+// command again if the connection breaks before its reply.
+func (s script) runOnce(ctx context.Context, client processor, key string, args ...any) *redis.Cmd {
 	process := func(name, text string) *redis.Cmd {
 		cmd := redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)
 		cmd.SetFirstKeyPos(3)
-		_ = processor.Process(ctx, once{cmd}) // is also the command's error, once it is there
+		_ = client.Process(ctx, once{cmd}) // is also the command's error, once it is there
 		return cmd
 	}
 	reply := process("evalsha", s.digest)

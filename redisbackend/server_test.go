@@ -26,6 +26,19 @@ type redisServer struct {
 // WEIR_REQUIRE_REDIS is set.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
+	addr := freeAddr(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startServer(t, addr, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning",
+	}, args...)...)
+}
+
+// startServer starts redis-server with arguments that make it listen on addr.
+func startServer(t testing.TB, addr string, args ...string) *redisServer {
+	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
@@ -33,35 +46,20 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 		}
 		t.Skip("redis-server is not on the PATH: this test needs a real one")
 	}
-	s := &redisServer{addr: freeAddr(t)}
-	s.start(t, path, args...)
-	return s
-}
-
-func (s *redisServer) start(t testing.TB, path string, args ...string) {
-	t.Helper()
-	_, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.command = exec.Command(path, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning",
-	}, args...)...)
+	s := &redisServer{addr: addr, command: exec.Command(path, args...)}
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
-	deadline := time.Now().Add(time.Minute)
-	for {
-		conn, err := net.Dial("tcp", s.addr)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
-			return
+			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("redis-server does not listen on %s: %v", s.addr, err)
+			t.Fatalf("redis-server does not listen on %s: %v", addr, err)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -40,3 +40,22 @@ func TestSlotsAreThoseOfAServer(t *testing.T) {
 		}
 	}
 }
+
+// Who could choose the slot of a state could aim all load at one server.
+func TestKeysDoNotChooseTheirSlot(t *testing.T) {
+	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
+	for _, c := range []struct{ scope, key string }{
+		{"per-client", "{x}%d"}, {"per-client", "%d{x}"}, {"odd{scope", "}%d"}, {"odd{scope", "x}%d"}, {"GET /items/{id}", "%d"},
+	} {
+		slots := make(map[uint16]bool)
+		for i := range 100 {
+			slots[redisbackend.SlotOf(redisbackend.Name(b, c.scope, fmt.Sprintf(c.key, i)))] = true
+		}
+		if len(slots) < 90 {
+			t.Errorf("scope %q: 100 keys such as %q have %d slots", c.scope, c.key, len(slots))
+		}
+	}
+	if got, want := redisbackend.Name(b, "by-route", "GET /items/{id}"), "weir:{}:8:by-route:GET /items/{id}"; got != want {
+		t.Errorf("got %q, want the documented %q", got, want)
+	}
+}

@@ -18,7 +18,7 @@ import (
 // group is the accounts that one step can decide.
 type group struct {
 	place    any // what their names have in common
-	client   redis.Scripter
+	client   processor
 	accounts []int
 	taken    []account // a copy of the accounts
 	reply    []int64
@@ -26,15 +26,15 @@ type group struct {
 }
 
 // placement says where a name is kept: a comparable value, and the client to ask.
-type placement func(name string) (place any, client redis.Scripter, err error)
+type placement func(name string) (place any, client processor, err error)
 
 // placementOf returns how client spreads names, nil if one step decides all.
 func placementOf(client redis.Scripter) placement {
 	switch client := client.(type) {
-	case *redis.ClusterClient:
+	case cluster:
 		return bySlot(client)
-	case *redis.Ring:
-		return func(name string) (any, redis.Scripter, error) {
+	case ring:
+		return func(name string) (any, processor, error) {
 			shard, err := client.GetShardClientForKey(name)
 			return shard, shard, err
 		}
@@ -42,8 +42,8 @@ func placementOf(client redis.Scripter) placement {
 	return nil
 }
 
-func bySlot(client redis.Scripter) placement {
-	return func(name string) (any, redis.Scripter, error) { return slotOf(name), client, nil }
+func bySlot(client processor) placement {
+	return func(name string) (any, processor, error) { return slotOf(name), client, nil }
 }
 
 // groupsOf groups accounts by where they are kept.

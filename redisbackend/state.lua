@@ -285,6 +285,12 @@ local function describe(t, s, n, allowed)
   return { left, 0, reset, ceil(drain(t, left)), 0 }
 end
 
+-- sound reports whether what was read can be counted on: it is exact, and
+-- nothing will be divided by zero.
+local function sound(t, ...)
+  return min(t.P, t.Q) > 0 and max(t.most, t.P, t.Q, ...) < 9007199254740992
+end
+
 -- read returns the limit under which a key's state was written and the state,
 -- nil if there is none, false if it cannot be read.
 local function read(key)
@@ -294,17 +300,29 @@ local function read(key)
   end
   local limit, at, a, b = match(text, '^(1[tlqfs] %d+ %d+ %d+) (%d+) (%d+) (%d+)$')
   if limit then
-    return terms(limit), { at = tonumber(at), a = tonumber(a), b = tonumber(b), sum = 0, taken = 0 }
+    local t = terms(limit)
+    local s = { at = tonumber(at), a = tonumber(a), b = tonumber(b), sum = 0, taken = 0 }
+    if not sound(t, s.at, s.a, s.b) then
+      return false
+    end
+    return t, s
   end
   local first, total, header
   limit, first, total, header = match(text, '^(1g %d+ %d+ %d+) (%d+) (%d+);()')
   if not limit then
     return false
   end
+  local t = terms(limit)
   local s = { key = key, first = tonumber(first), total = tonumber(total), header = header - 1, a = 0, b = 0, taken = 0 }
   s.count = (redis.call('STRLEN', key) - s.header) / 32
+  if s.count ~= floor(s.count) or s.first >= s.count then
+    return false
+  end
   s.at = taking(s, s.count - 1)
-  return terms(limit), s
+  if not s.at or not sound(t, s.at, s.total) then
+    return false
+  end
+  return t, s
 end
 
 -- write stores s as the state of a key under the limit of t.

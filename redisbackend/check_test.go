@@ -1,0 +1,115 @@
+package redisbackend_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
+	c := startCluster(t)
+	client := c.client(t)
+	ctx := t.Context()
+	b := redisbackend.New(client, redisbackend.Options{})
+	tagged := redisbackend.New(client, redisbackend.Options{HashTag: "limits"})
+	for name, b := range map[string]*redisbackend.Backend{"plain": b, "tagged": tagged} {
+		if err := b.Check(ctx); err != nil {
+			t.Errorf("%s: a cluster as it should be: %v", name, err)
+		}
+	}
+	// finds fails unless the error of Check has want and names the masters.
+	finds := func(t *testing.T, want string, masters ...*clusterNode) {
+		t.Helper()
+		for name, b := range map[string]*redisbackend.Backend{"plain": b, "tagged": tagged} {
+			err := b.Check(ctx)
+			if err == nil {
+				t.Errorf("%s: no error", name)
+				continue
+			}
+			for _, master := range masters {
+				if !strings.Contains(err.Error(), master.addr) || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: got %v, want %q of %s", name, err, want, master.addr)
+				}
+			}
+		}
+	}
+
+	t.Run("scripts are forbidden", func(t *testing.T) {
+		for _, master := range c.masters[:2] {
+			ok(t, master.ACLSetUser(ctx, "default", "-evalsha", "-eval").Err())
+			defer master.ACLSetUser(ctx, "default", "+evalsha", "+eval")
+		}
+		finds(t, "NOPERM", c.masters[:2]...)
+	})
+	t.Run("writes are refused", func(t *testing.T) {
+		ok(t, c.masters[1].ConfigSet(ctx, "min-replicas-to-write", "2").Err())
+		defer c.masters[1].ConfigSet(ctx, "min-replicas-to-write", "0")
+		finds(t, "NOREPLICAS", c.masters[1])
+	})
+	t.Run("servers evict", func(t *testing.T) {
+		for _, master := range c.masters {
+			ok(t, master.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
+			defer master.ConfigSet(ctx, "maxmemory-policy", "noeviction")
+		}
+		finds(t, redisbackend.ErrEvicts.Error(), c.masters...)
+		if err := b.Check(ctx); !errors.Is(err, redisbackend.ErrEvicts) {
+			t.Errorf("got %v, want ErrEvicts", err)
+		}
+	})
+	ok(t, b.Check(ctx)) // all is well again
+
+	t.Run("a slot is nobody's", func(t *testing.T) {
+		// all waits until every node says so, which forgets the slot again if it
+		// has been told of it by one that had not yet forgotten.
+		all := func(says string) {
+			t.Helper()
+			until(t, "all say "+says, func() bool {
+				so := true
+				for _, node := range c.nodes() {
+					_ = node.Do(ctx, "cluster", "delslots", 100).Err()
+					info := node.ClusterInfo(ctx).Val()
+					so = so && strings.Contains(info, says) && strings.Contains(info, "cluster_slots_ok:16383")
+				}
+				return so
+			})
+		}
+		all("cluster_state:fail")
+		finds(t, `cluster_state is "fail"`, c.masters...)
+		for _, node := range c.nodes() {
+			ok(t, node.ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
+		}
+		all("cluster_state:ok")
+		finds(t, "16383 of 16384", c.masters...)
+	})
+}
+
+func TestCheckFindsWhatIsWrongWithARing(t *testing.T) {
+	servers := []*redisServer{startRedis(t), startRedis(t), startRedis(t)}
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs:              map[string]string{"a": servers[0].addr, "b": servers[1].addr, "c": servers[2].addr},
+		HeartbeatFrequency: 10 * time.Millisecond, DialerRetries: 1,
+	})
+	defer ring.Close()
+	b := redisbackend.New(ring, redisbackend.Options{})
+	if err := b.Check(t.Context()); err != nil {
+		t.Errorf("a Ring as it should be: %v", err)
+	}
+	for _, server := range servers[1:] {
+		ok(t, newClient(t, server.addr).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	}
+	err := b.Check(t.Context())
+	if !errors.Is(err, redisbackend.ErrEvicts) || !strings.Contains(err.Error(), servers[1].addr) || !strings.Contains(err.Error(), servers[2].addr) {
+		t.Errorf("got %v, want what is wrong with two shards", err)
+	}
+	for down, server := range servers {
+		server.kill()
+		until(t, "the Ring has noticed", func() bool { return ring.Len() == 2-down })
+		if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "of 3 shards are up") {
+			t.Errorf("%d shards are down: got %v", down+1, err)
+		}
+	}
+}

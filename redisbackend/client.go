@@ -1,0 +1,62 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// processor is a client, or part of one, whose commands can be sent at most once.
+type processor interface {
+	redis.Scripter
+	Process(context.Context, redis.Cmder) error
+}
+
+// The kinds of clients, by which it is known how they spread keys, though they be
+// embedded in another type.
+type (
+	single interface { // redis.Client
+		processor
+		Options() *redis.Options
+	}
+	cluster interface { // redis.ClusterClient
+		processor
+		ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error
+		MasterForKey(context.Context, string) (*redis.Client, error)
+	}
+	ring interface { // redis.Ring
+		processor
+		ForEachShard(context.Context, func(context.Context, *redis.Client) error) error
+		GetShardClientForKey(string) (*redis.Client, error)
+		Len() int
+		Options() *redis.RingOptions
+	}
+)
+
+// mistakes returns what is wrong with the arguments of [New].
+func mistakes(client redis.Scripter, options Options) error {
+	var errs []error
+	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		errs = append(errs, errors.New("the client is nil"))
+	}
+	switch client.(type) {
+	case redis.Pipeliner:
+		errs = append(errs, errors.New("a pipeline sends nothing until it is told to: pass the client, or its AutoPipeline"))
+	case single, cluster, ring, *redis.AutoPipeliner, nil:
+	default:
+		if options.HashTag == "" {
+			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", client))
+		}
+	}
+	if strings.ContainsAny(options.Prefix, "{}") {
+		errs = append(errs, fmt.Errorf("the prefix must not contain braces (got %q): a hash tag goes into HashTag", options.Prefix))
+	}
+	if strings.ContainsAny(options.HashTag, "{}") {
+		errs = append(errs, fmt.Errorf("the hash tag must not contain braces (got %q): they are put around it", options.HashTag))
+	}
+	return errors.Join(errs...)
+}

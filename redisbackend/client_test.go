@@ -1,0 +1,77 @@
+package redisbackend_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// hidden is a client that says nothing of how it spreads keys.
+type hidden struct{ redis.Scripter }
+
+func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
+	client := newClient(t, "127.0.0.1:1")
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer ring.Close()
+	none, err := ring.AutoPipeline()
+	if err == nil {
+		t.Error("a Ring has an auto-pipeliner by now: say so in docs/REDIS.md")
+	}
+	tagged := redisbackend.Options{HashTag: "t"}
+	for what, c := range map[string]struct {
+		client  redis.Scripter
+		options redisbackend.Options
+		want    string
+	}{
+		"no client":                  {nil, tagged, "nil"},
+		"a Ring's auto-pipeliner":    {none, tagged, "nil"},
+		"a client that is nil":       {(*redis.Client)(nil), tagged, "nil"},
+		"a wrapper that is nil":      {(*hidden)(nil), tagged, "nil"},
+		"a pipeline":                 {client.Pipeline(), tagged, "pass the client"},
+		"a transaction":              {client.TxPipeline(), tagged, "pass the client"},
+		"a hidden Ring":              {hidden{ring}, redisbackend.Options{}, "HashTag"},
+		"a hidden client":            {hidden{client}, redisbackend.Options{}, "HashTag"},
+		"an empty tag in the prefix": {ring, redisbackend.Options{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
+		"half a tag in the prefix":   {client, redisbackend.Options{Prefix: "a{b"}, `"a{b"`},
+		"a tag that ends early":      {ring, redisbackend.Options{HashTag: "}"}, `"}"`},
+		"a tag in braces":            {client, redisbackend.Options{HashTag: "{t}"}, `"{t}"`},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "redisbackend: New: ") || !strings.Contains(got, c.want) {
+					t.Errorf("%s: got %q, want a panic with %q", what, got, c.want)
+				}
+			}()
+			redisbackend.New(c.client, c.options)
+		}()
+	}
+}
+
+// A Ring sends a script to the shard of its first key, whatever the others are.
+func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
+	ring := startRing(t)
+	type embedding struct{ *redis.Ring }
+	for what, b := range map[string]*redisbackend.Backend{
+		"as it is":           redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()}),
+		"embedded":           redisbackend.New(embedding{ring}, redisbackend.Options{Prefix: uniquePrefix()}),
+		"with a tag":         redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}),
+		"hidden, with a tag": redisbackend.New(hidden{ring}, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}),
+	} {
+		const most = 10
+		limit := core.LeakyBucket(core.PerDay(1), most)
+		admitted := 0
+		for i := range 60 {
+			if take(t, b, charge("a", fmt.Sprint("other ", i), limit, 1), charge("hot", "k", limit, 1))[1].Allowed {
+				admitted++
+			}
+		}
+		redisbackend.Settle(b)
+		if admitted != most {
+			t.Errorf("%s: %d of %d were admitted", what, admitted, most)
+		}
+	}
+}
