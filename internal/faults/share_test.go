@@ -137,7 +137,8 @@ func child(addr string) int {
 
 // The clocks of two processes are an hour apart. Only their memory can be told
 // so, since nothing else that they use asks a clock of theirs what time it is:
-// they send no instant, which means the server's. On its own clock each counts apart: the bucket that one has emptied is full again an hour later.
+// they send no instant, which means the server's. On its own clock each counts
+// apart: the bucket that one has emptied is full again an hour later.
 func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
