@@ -91,6 +91,7 @@ func NewMemory(options MemoryOptions) *Memory {
 	budget := new(atomic.Int64)
 	budget.Store(int64(max((maxLogEntries+logSegment-1)/logSegment, count) * logSegment))
 	m.table, m.size = make([]placeBucket, count*size), uint64(size)
+	inHugePages(m.table)
 	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {
 		m.table[i][0].hash = unused // has the system hand the page over now, not in a decision
 	}
