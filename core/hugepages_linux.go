@@ -1,7 +1,6 @@
 package core
 
 import (
-	"os"
 	"syscall"
 	"unsafe"
 )
@@ -10,7 +9,7 @@ import (
 // processor finds many more without a walk through memory than of small ones. It
 // makes no difference but speed, and may well be refused.
 func inHugePages(table []placeBucket) {
-	if pages := wholePages(table, uintptr(os.Getpagesize())); len(pages) > 0 {
+	if pages := wholePages(table, uintptr(syscall.Getpagesize())); len(pages) > 0 {
 		_ = syscall.Madvise(pages, syscall.MADV_HUGEPAGE)
 	}
 }
