@@ -176,15 +176,13 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 
 // arguments appends KEYS and ARGV of take.lua.
 func (b *Backend) arguments(accounts []account, mode mode, instant int64, keys []string, args []any) ([]string, []any) {
-	args = append(args, modes[mode])
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
-		p := a.limit.p
-		if a.shadows || a.enforced == 0 || a.enforced > a.charge.Limit.Burst() {
-			p = ""
-		}
-		args = append(args, a.limit.text, a.units(), a.limit.most, p)
+		args = append(args, a.limit.text, a.units())
+	}
+	if mode != modeTake || instant != 0 {
+		args = append(args, modes[mode])
 	}
 	if instant != 0 {
 		args = append(args, instant)

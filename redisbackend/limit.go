@@ -20,12 +20,10 @@ var algorithms = [...]byte{
 
 const version = '1'
 
-// encoded is a limit as take.lua reads it, in the form of its arguments.
+// encoded is a limit and the form in which scripts read it.
 type encoded struct {
 	limit core.Limit
 	text  any // version and algorithm, the most units ever held, P and Q
-	most  any
-	p     any // P, or "" if plain.lua has no arithmetic for it
 }
 
 // limits keeps the encoded forms of limits in use.
@@ -53,23 +51,12 @@ func placeOf(l core.Limit) uint8 {
 func encode(l core.Limit) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
-	plain := l.Algorithm() != core.AlgorithmSlidingLog
 	switch l.Algorithm() {
 	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
 		g := gcd(p, q)
 		p, q = p/g, q/g
-		plain = q == 1
 	}
-	e := &encoded{
-		limit: l,
-		text:  fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q),
-		most:  l.Burst(),
-		p:     "",
-	}
-	if plain {
-		e.p = p
-	}
-	return e
+	return &encoded{l, fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)}
 }
 
 func gcd(a, b int64) int64 {

@@ -1,13 +1,12 @@
 -- Decides charges on any number of keys at one instant and takes all or none.
 --
 -- KEYS   the keys, each once
--- ARGV   "take", "peek", or "share": take, and tell what there was before
---        for each key:
+-- ARGV   for each key:
 --          its limit    as in a state, see state.lua
 --          units of its enforced charges, and if it has shadow charges, " "
 --          and the units of those
---          most
---          P, or "" if it is nothing for plain.lua
+--        "take", as if there were none, "peek", or "share": take, and tell what
+--        there was before
 --        the instant in microseconds since the Unix epoch, if not the server's
 -- reply  the instant, and for each key five numbers for its enforced charges
 --        and, if it has any, five for its shadow charges:
@@ -24,7 +23,7 @@ now, slack = instant, outlives
 
 -- account returns the terms of a key's charges and its state under them.
 local function account(i)
-  local t = terms(ARGV[4 * i - 2])
+  local t = terms(ARGV[2 * i - 1])
   local from, s = read(KEYS[i])
   if from == nil then
     return t, fresh(t, now)
@@ -57,7 +56,7 @@ for i = 1, #KEYS do
   if not t then
     return redis.error_reply('WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys')
   end
-  local n, shadow = match(ARGV[4 * i - 1], '^(%d+) ?(%d*)$')
+  local n, shadow = match(ARGV[2 * i], '^(%d+) ?(%d*)$')
   n = tonumber(n)
   accounts[i] = { t = t, s = s, n = n, shadow = tonumber(shadow) }
   allowed = allowed and fits(t, s, n)
