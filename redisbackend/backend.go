@@ -212,9 +212,10 @@ type settled struct {
 func read(reply []int64, accounts []account, mode mode, all []settled) ([]settled, error) {
 	want := 1
 	for i := range accounts {
-		want += numbers
-		if accounts[i].shadows {
-			want += numbers
+		a := &accounts[i]
+		want += a.numbers()
+		if a.shadows {
+			want += a.numbers()
 		}
 		if mode == modeShare {
 			want += 5
@@ -225,10 +226,10 @@ func read(reply []int64, accounts []account, mode mode, all []settled) ([]settle
 	}
 	now, rest := reply[0], reply[1:]
 	for i := range accounts {
-		var s settled
-		s.enforced, rest = decision(now, rest), rest[numbers:]
-		if accounts[i].shadows {
-			s.shadow, rest = decision(now, rest), rest[numbers:]
+		a, s := &accounts[i], settled{}
+		s.enforced, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
+		if a.shadows {
+			s.shadow, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		}
 		if mode == modeShare {
 			s.before = core.Decision{Remaining: rest[0], ResetAfter: wait(rest[1]), EffectiveWindow: wait(rest[2])}
@@ -239,21 +240,37 @@ func read(reply []int64, accounts []account, mode mode, all []settled) ([]settle
 	return all, nil
 }
 
-// numbers is how many numbers make a decision.
-const numbers = 5
-
-func decision(now int64, part []int64) core.Decision {
-	return core.Decision{
-		Allowed:         part[1] == 0,
-		Remaining:       part[0],
-		RetryAfter:      wait(part[1]),
-		ResetAfter:      wait(part[2]),
-		EffectiveWindow: wait(part[3]),
-		Delay:           wait(part[4]),
-		At:              now,
+// numbers is how many numbers make a decision on a.
+func (a *account) numbers() int {
+	if a.limit.limit.Algorithm() == core.AlgorithmLeakyQueue {
+		return 4
 	}
+	return 3
 }
 
+// never is the wait of a decision that take.lua says will never be another.
+const never = 1<<53 - 1
+
+// decision reads remaining, reset after, and effective window or minus retry
+// after; and the delay of a queue.
+func decision(now int64, part []int64) core.Decision {
+	d := core.Decision{Allowed: part[2] >= 0, Remaining: part[0], ResetAfter: wait(part[1]), At: now}
+	switch {
+	case d.Allowed:
+		d.EffectiveWindow = wait(part[2])
+	case part[2] == -never:
+		d.RetryAfter, d.EffectiveWindow = core.Never, core.Never
+	default:
+		d.RetryAfter = wait(-part[2])
+		d.EffectiveWindow = d.RetryAfter
+	}
+	if len(part) > 3 {
+		d.Delay = wait(part[3])
+	}
+	return d
+}
+
+// wait converts microseconds; less than none is never.
 func wait(us int64) time.Duration {
 	if us < 0 {
 		return core.Never

@@ -24,7 +24,7 @@ end
 
 if not mode or mode == 'take' then
   local call, floor, match, format = redis.call, math.floor, string.match, string.format
-  local reply = { instant, 0, 0, 0, 0, 0 }
+  local reply, length = { instant, 0, 0, 0 }, 1
   local state, ttl, states, ttls
   if KEYS[2] then
     states, ttls = {}, {}
@@ -49,7 +49,7 @@ if not mode or mode == 'take' then
       end
     end
 
-    local left, reset, spread, delay
+    local left, reset, spread
     if not window then
       a = a - (instant - at)
       if a < 0 then
@@ -63,7 +63,6 @@ if not mode or mode == 'take' then
       end
       left = floor(room / P)
       spread = left > 0 and left * P or P - room
-      delay = algorithm == 'q' and a or 0
       state = format(reset < 2147483648 and '%s %s%06d %d 0' or '%s %s%06d %.0f 0', limit, seconds, micros, reset)
     else
       reset = P - instant % P
@@ -72,7 +71,7 @@ if not mode or mode == 'take' then
         b = algorithm == 's' and begin - at == P and a or '0'
         at, a = format('%.0f', begin), 0
       end
-      a, delay = a + n, 0
+      a = a + n
       left, spread = most - a, reset
       if algorithm == 's' then
         local weight = reset * b
@@ -96,8 +95,12 @@ if not mode or mode == 'take' then
     if states then
       states[i], ttls[i] = state, ttl
     end
-    local r = 5 * i - 3
-    reply[r], reply[r + 1], reply[r + 2], reply[r + 3], reply[r + 4] = left, 0, reset, spread, delay
+    reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, spread
+    length = length + 3
+    if algorithm == 'q' then
+      length = length + 1
+      reply[length] = a
+    end
   end
 
   if reply and not states then

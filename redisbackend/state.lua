@@ -276,13 +276,13 @@ local function describe(t, s, n, allowed)
     if n <= t.most then
       wait = lag + untilFits(t, s, n)
     end
-    return { left, wait, reset, wait, 0 }
+    return { left, wait, reset, wait }
   elseif t.algorithm == 'f' then
-    return { left, 0, reset, lag + (s.at - s.held + t.P), 0 }
+    return { left, 0, reset, lag + (s.at - s.held + t.P) }
   elseif left == 0 then
-    return { left, 0, reset, lag + untilFits(t, s, 1), 0 }
+    return { left, 0, reset, lag + untilFits(t, s, 1) }
   end
-  return { left, 0, reset, ceil(drain(t, left)), 0 }
+  return { left, 0, reset, ceil(drain(t, left)) }
 end
 
 -- sound reports whether what was read can be counted on: it is exact, and

@@ -8,10 +8,13 @@
 --        "take", as if there were none, "peek", or "share": take, and tell what
 --        there was before
 --        the instant in microseconds since the Unix epoch, if not the server's
--- reply  the instant, and for each key five numbers for its enforced charges
---        and, if it has any, five for its shadow charges:
---          remaining, retry after (0: allowed, -1: never), reset after,
---          effective window, delay
+-- reply  the instant, and for each key these numbers for its enforced charges and,
+--        if it has any, for its shadow charges:
+--          remaining
+--          reset after
+--          effective window if allowed, otherwise minus retry after, which is the
+--          effective window too; -9007199254740991 is never
+--          delay, of queues only
 --        For "share" five more follow the numbers of each key: remaining,
 --        reset after and effective window before anything was taken, retry after
 --        of the shadow charges then (0 if it has none), and the instant at which
@@ -69,6 +72,19 @@ local function add(...)
   end
 end
 
+local function addDecision(t, d, delay)
+  local left, wait, reset, window = unpack(d)
+  if wait > 0 then
+    window = -wait
+  elseif wait < 0 then
+    window = -9007199254740991
+  end
+  add(left, reset, window)
+  if t.algorithm == 'q' then
+    add(delay)
+  end
+end
+
 for i, account in ipairs(accounts) do
   local t, s = account.t, account.s
   local before = describe(t, s, 0, true)
@@ -87,14 +103,13 @@ for i, account in ipairs(accounts) do
       took = took + n
     end
     d = describe(t, s, n, fit)
-    d[5] = delay
     if mode == 'peek' or not allowed then
       d[1], d[3] = before[1], before[3]
       if fit then
         d[4] = before[4]
       end
     end
-    add(unpack(d))
+    addDecision(t, d, delay)
   end
   decide(account.n)
   if account.shadow then
