@@ -32,7 +32,6 @@ func opened(t testing.TB) *breaker.Breaker {
 		if b.Take(context.Background(), charge("k"), make([]core.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")
 		}
-		time.Sleep(time.Microsecond)
 	}
 	return b
 }

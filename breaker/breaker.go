@@ -110,6 +110,7 @@ func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out
 	defer func() {
 		if exiting {
 			_ = recover() // what follows is the rest of the exit
+			err = errExited
 		}
 	}()
 	b.circuit.Execute(func() (struct{}, error) {

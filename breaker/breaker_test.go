@@ -169,6 +169,20 @@ func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
 	})
 }
 
+// panicking is a context that is broken.
+type panicking struct{ context.Context }
+
+func (panicking) Deadline() (time.Time, bool) { panic("boom") }
+
+func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
+	inWard(t, true, breaker.Options{}, func(w ward) {
+		if err := w.take(panicking{w.Context()}); err == nil {
+			w.Error("no error, though nothing was decided")
+		}
+		w.gets(nil)
+	})
+}
+
 func TestGoroutinesAreBounded(t *testing.T) {
 	inWard(t, false, breaker.Options{MaxCalls: 16}, func(w ward) {
 		before := callsUnderWay()

@@ -2,13 +2,13 @@
 -- almost all are: it has enforced charges only, they fit, its state was written
 -- under the same limit, the clock has not stepped back, and no product needs
 -- more than 53 bits. Otherwise it has changed nothing and leaves the decision to
--- the rest, at twice the price.
+-- the rest, at two and a half times the price.
 --
 -- What is right here is what take.lua says: it is the same arithmetic, unrolled
 -- for buckets with Q = 1 and for windows. It is one loop without functions, tables
 -- are made in their size, %d is used where 31 bits suffice on every server, and
 -- what a limit says is taken apart here, since Redis spends more on an argument:
--- a third of a script's time goes into such things.
+-- together that takes a sixth off.
 
 local mode, given = ARGV[2 * #KEYS + 1], ARGV[2 * #KEYS + 2]
 local instant, seconds, micros, outlives
