@@ -11,13 +11,6 @@ func (t *terms) settleBucket(s *settled) {
 	s.at = s.held
 }
 
-// holdTo lowers the level of a bucket to most.
-func (s *state) holdTo(most span) {
-	if s.a > most.us || s.a == most.us && int64(s.b) > most.frac {
-		s.a, s.b = most.us, uint32(most.frac)
-	}
-}
-
 func (t *terms) bucketFits(s *settled, n int64) bool {
 	d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
 	return d.us < t.full.us || d.us == t.full.us && d.frac <= t.full.frac
@@ -40,5 +33,5 @@ func (t *terms) queued(s *settled, now int64) time.Duration {
 	if t.algorithm != AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
 		return 0
 	}
-	return anyWait(s.held - now + span{s.a, int64(s.b)}.ceil())
+	return wait(s.held - now + span{s.a, int64(s.b)}.ceil())
 }

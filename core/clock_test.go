@@ -77,7 +77,7 @@ func TestAStepIsBelievedOnlyIfItIsSeenTwice(t *testing.T) {
 	}
 }
 
-func TestAWallClockThatIsSetBackIsHeldByWhatWasTaken(t *testing.T) {
+func TestAWallClockThatIsSetBackIsHeldForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(MemoryOptions{})
 		out := make([]Decision, 1)
@@ -88,13 +88,18 @@ func TestAWallClockThatIsSetBackIsHeldByWhatWasTaken(t *testing.T) {
 			}
 			return out[0]
 		}
-		m.clock.step(-time.Hour) // an hour fast, and about to be set right
-		if d := take(); !d.Allowed || d.At != time.Now().Add(time.Hour).UnixMicro() {
-			t.Fatalf("an hour fast: %+v", d)
+		m.clock.step(-time.Second) // a second fast, and about to be set right
+		if d := take(); !d.Allowed || d.At != time.Now().Add(time.Second).UnixMicro() {
+			t.Fatalf("a second fast: %+v", d)
 		}
 		time.Sleep(resyncEvery)
-		if d := take(); d.Allowed || d.At != time.Now().UnixMicro() || d.RetryAfter != time.Hour+time.Minute-resyncEvery {
-			t.Errorf("set right: %+v, want a denial for the hour and the minute", d)
+		if d := take(); d.Allowed || d.At != time.Now().UnixMicro() || d.RetryAfter != time.Minute+time.Second-resyncEvery {
+			t.Errorf("set right: %+v, want a denial for the second and the minute", d)
+		}
+		m.clock.step(time.Hour) // what it notes now is an hour ago
+		time.Sleep(resyncEvery)
+		if d := take(); d.Allowed || d.RetryAfter > time.Minute+time.Second {
+			t.Errorf("an hour back: %+v, want a denial for a minute", d)
 		}
 	})
 }

@@ -22,6 +22,8 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 			raised = k.larger(f.state, raised)
 		case f.class.freshAt(&f.state) > now:
 			kept = append(kept, f)
+		default:
+			sh.clearedAt = max(sh.clearedAt, now)
 		}
 	}
 	clear(sh.floors[len(kept):])
@@ -107,6 +109,28 @@ func (t *terms) flatten(s *settled) state {
 		return state{at: s.held, b: packLog(s.log.taken, s.log.taken)}
 	}
 	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
+}
+
+// rebaseFloorsLocked brings back the floors that are too far ahead of a clock that
+// has stepped back to now. A floor does not know at which instants the keys that
+// it stands for are rebased or held. So it becomes as large as any of them can be:
+// all units in use, at the latest instant that is held.
+func (sh *shard) rebaseFloorsLocked(now int64) {
+	for i := range sh.floors {
+		f := &sh.floors[i]
+		k := f.class
+		if f.state.at-now <= k.hold {
+			continue
+		}
+		full := settled{state: state{class: k.id}}
+		k.fresh(&full, now+k.hold)
+		k.take(&full, k.max)
+		f.state = k.flatten(&full)
+		f.state.class = k.id
+		if k.algorithm == AlgorithmSlidingWindow {
+			f.state.b = uint32(k.max)
+		}
+	}
 }
 
 // settleFloor makes s what a floor of from's limit comes to at now under t's:

@@ -153,7 +153,8 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 }
 
 // takeOne is takeAll for a single charge, of n ≥ 0 units on a key of class k. It
-// returns false, having decided nothing, if k is retired.
+// returns false, having decided nothing, if k is retired or the clock seems to
+// have stepped back.
 func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	hash := m.classes.hash(k.mix, key)
 	now := m.clock.now()
@@ -166,7 +167,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	if e.hash != hash {
 		e = sh.findLocked(hash)
 	}
-	if e != nil && e.class == k.id && n <= k.max && e.at-now <= maxLag {
+	if e != nil && e.class == k.id && n <= k.max && e.at-now <= k.hold {
 		switch {
 		case k.bucket:
 			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
@@ -175,6 +176,10 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
 			return true
 		}
+	}
+	if sh.aheadLocked(e, now) != 0 {
+		sh.mu.Unlock()
+		return false
 	}
 	sh.takeLocked(e, hash, k, n, now, d)
 	sh.mu.Unlock()

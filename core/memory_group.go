@@ -14,15 +14,24 @@ type group struct {
 	pending []pending // one for each charge
 
 	now     int64
+	looks   int  // at the clock
+	stepped bool // the clock has stepped back, seen by two looks
 	allowed bool // every enforced charge fits
-	taking  bool // and the charges that fit are to be taken
+	peeking bool // nothing is to change
+	taking  bool // the charges that fit are to be taken
 }
+
+// maxLooks is how often a group looks at the clock before it believes those who
+// were later and go on by their instant.
+const maxLooks = 4
 
 // pending is one charge of a group.
 type pending struct {
 	class *class
 	hash  uint64
 	lead  int // index of the first charge on the same key; its own index if it is that
+	entry *entry
+	ahead int64 // what aheadLocked said at the last look at the clock
 	sum   [2]int64
 	fits  [2]bool
 	state settled // lead only: what the charges leave behind
@@ -51,22 +60,62 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 	}
 	g := m.groups.Get().(*group)
 	defer m.release(g)
-	g.charges, g.out, g.taking = charges, out, taking
+	g.charges, g.out, g.peeking = charges, out, !taking
 	g.pending = slices.Grow(g.pending[:0], len(charges))[:len(charges)]
+	if err := m.identify(g); err != nil {
+		return err
+	}
 	for {
-		if err := m.identify(g); err != nil {
-			return err
-		}
 		g.now = m.clock.now()
 		m.lock(g)
-		if g.retired() {
+		switch {
+		case g.retired():
 			m.unlock(g)
+			if err := m.identify(g); err != nil {
+				return err
+			}
+		case m.lateLocked(g):
+			m.unlock(g)
+		default:
+			m.decideLocked(g)
+			m.unlock(g)
+			return nil
+		}
+	}
+}
+
+// lateLocked finds the entries of the group and reports whether it has to look at
+// the clock again, because a shard has acted on a later instant. Either the group
+// was held up between the clock and the lock, and others have meanwhile forgotten
+// what is fresh by now: a second look catches up with them. Or the clock has
+// stepped back: a second look then finds the same as the first. A group that is
+// held up every time goes on by the latest instant of the others.
+func (m *Memory) lateLocked(g *group) bool {
+	latest, same := int64(0), true
+	for i := range g.pending {
+		p := &g.pending[i]
+		if p.lead != i {
 			continue
 		}
-		m.decideLocked(g)
-		m.unlock(g)
-		return nil
+		sh := m.shardOf(p.hash)
+		p.entry = sh.findLocked(p.hash)
+		ahead := sh.aheadLocked(p.entry, g.now)
+		latest, same = max(latest, ahead), same && ahead == p.ahead
+		p.ahead = ahead
 	}
+	if latest == 0 {
+		return false
+	}
+	g.looks++
+	switch {
+	case same:
+		g.stepped = true
+		return false
+	case g.looks == maxLooks:
+		g.now = latest
+		return false
+	}
+	return true
 }
 
 // release gives g back without what belongs to its callers and keys.
@@ -144,12 +193,11 @@ func (m *Memory) decideLocked(g *group) {
 		if p.lead != i {
 			continue
 		}
-		sh := m.shardOf(p.hash)
-		sh.settleLocked(&p.state, sh.findLocked(p.hash), p.class, g.now)
+		m.settleLocked(g, p)
 		p.fits[enforced] = p.class.fits(&p.state, p.sum[enforced])
 		g.allowed = g.allowed && p.fits[enforced]
 	}
-	g.taking = g.taking && g.allowed
+	g.taking = g.allowed && !g.peeking
 	for i := range g.pending {
 		if p := &g.pending[i]; p.lead == i {
 			g.settleAccountLocked(p, &m.shardOf(p.hash).nodes)
@@ -165,6 +213,23 @@ func (m *Memory) decideLocked(g *group) {
 			sh.storeLocked(sh.findLocked(p.hash), p.hash, p.class, &p.state, g.now)
 		}
 	}
+}
+
+// settleLocked fills in the state of p. A key that is too far ahead of a clock that
+// has stepped back is rebased, whatever the decision: otherwise what it has in
+// use would count as taken now for as long as it is denied.
+func (m *Memory) settleLocked(g *group, p *pending) {
+	sh, e := m.shardOf(p.hash), p.entry
+	if g.stepped && p.ahead != 0 {
+		if e != nil && g.peeking {
+			rebased := *e
+			rebased.state = sh.classes.get(e.class).rebased(e.state, g.now)
+			e = &rebased
+		} else {
+			sh.rebaseLocked(e, g.now)
+		}
+	}
+	sh.settleLocked(&p.state, e, p.class, g.now)
 }
 
 // takenBy reports whether the charges of p took anything.

@@ -57,7 +57,7 @@ func (m *Memory) retireClasses() error {
 				if e := &sh.buckets[b][p]; e.empty() {
 					continue
 				} else if sh.spentLocked(e, now) {
-					sh.clearLocked(e)
+					sh.clearSpentLocked(e, now)
 				} else {
 					inUse[e.class] = true
 				}

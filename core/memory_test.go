@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -75,19 +74,15 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	})
 }
 
-// The clock steps from 2250 back to 1975 while a bucket has a century to drain,
-// which makes waits longer than a Duration holds: 292 years.
-func TestAWaitOfMoreCenturiesThanADurationHoldsIsTheLongestThatItHolds(t *testing.T) {
-	const (
-		year    = 365 * 24 * time.Hour
-		longest = math.MaxInt64 / time.Microsecond * time.Microsecond
-	)
+// The clock steps from 2250 back to 1975. Held, these keys would wait for 275 years.
+func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
+	const year = 365 * 24 * time.Hour
 	early, late := time.Date(1975, time.January, 1, 0, 0, 0, 0, time.UTC), time.Date(2250, time.January, 1, 0, 0, 0, 0, time.UTC)
 	for _, limit := range []core.Limit{
 		core.TokenBucket(core.Per(1, year), 100),
 		core.LeakyBucket(core.Per(1, year), 100),
 		core.LeakyQueue(core.Per(1, year), 100),
-		core.TokenBucket(core.Per(3, year), 20), // seven years at most
+		core.TokenBucket(core.Per(3, year), 20),
 		core.FixedWindow(core.Per(1, year)),
 		core.SlidingWindow(core.Per(1, year)),
 		core.SlidingLog(core.Per(1, year)),
@@ -97,38 +92,64 @@ func TestAWaitOfMoreCenturiesThanADurationHoldsIsTheLongestThatItHolds(t *testin
 		allowed(t, m, "k", limit, limit.Burst())
 		before := take(t, m, "s", "k", limit, 1)
 		now = early
-		step := late.Unix() - early.Unix() // 275 years; as a Duration it is at hand only in seconds
-		want := func(d time.Duration) time.Duration {
-			if seconds := int64(d/time.Second) + step; seconds < int64(longest/time.Second) {
-				return d + time.Duration(step)*time.Second
-			}
-			return longest
+		d := take(t, m, "s", "k", limit, 1)
+		if d.Allowed || d.RetryAfter > year+time.Microsecond || d.ResetAfter > before.ResetAfter+year {
+			t.Errorf("%v: %+v, want a wait of at most a year\nbefore the step: %+v", limit, d, before)
 		}
-		alone := take(t, m, "s", "k", limit, 1)
-		group := make([]core.Decision, 2)
-		charges := []core.Charge{{Scope: "s", Key: "other", Limit: limit}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}
-		if err := m.Take(t.Context(), charges, group); err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range []core.Decision{alone, group[1]} {
-			if d.Allowed || d.RetryAfter != want(before.RetryAfter) || d.ResetAfter != want(before.ResetAfter) || d.EffectiveWindow != d.RetryAfter {
-				t.Errorf("%v: %+v\nbefore the step: %+v", limit, d, before)
-			}
-			if d.RetryAfter == core.Never || d.ResetAfter < d.RetryAfter || d.ResetAfter > longest {
-				t.Errorf("%v: retry after %v, reset after %v: want both below Never and in this order", limit, d.RetryAfter, d.ResetAfter)
-			}
-		}
+		now = now.Add(d.RetryAfter - time.Microsecond)
+		denied(t, m, "k", limit, 1)
+		now = now.Add(time.Microsecond)
+		allowed(t, m, "k", limit, 1)
 	}
 }
 
-func TestTheDelayOfAQueueHasAnEndToo(t *testing.T) {
-	now := time.Date(2250, time.January, 1, 0, 0, 0, 0, time.UTC)
+// A caller whose every look at the clock is overtaken goes on by the instant of
+// those who were later, and is counted there.
+func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T) {
+	for _, limit := range []core.Limit{core.TokenBucket(core.PerSecond(1), 5), core.FixedWindow(core.PerSecond(5)), core.SlidingLog(core.PerSecond(5))} {
+		now, overtaking, inside := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), 0, false
+		var m *core.Memory
+		m = core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
+			read := now
+			if overtaking > 0 && !inside {
+				inside = true
+				defer func() { inside = false }()
+				overtaking--
+				now = now.Add(time.Minute)
+				for i := range 40 { // all places are taken by others, and what was there is cleared
+					take(t, m, "others", fmt.Sprint(overtaking, i), core.FixedWindow(core.Per(1, time.Second)), 1)
+				}
+			}
+			return read
+		}})
+		allowed(t, m, "k", limit, 5)
+		overtaking = 50
+		allowed(t, m, "k", limit, 5)
+		if overtaking == 0 {
+			t.Fatalf("%v: the caller never gave up", limit)
+		}
+		overtaking = 0
+		denied(t, m, "k", limit, 1)
+	}
+}
+
+// Bursts of 100 and 10 at 100 a second, in turn under one key, once admitted
+// 91,000 in ten seconds.
+func TestBurstsInTurnAdmitWhatTheLargerDoes(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	limit := core.LeakyQueue(core.Per(1, 365*24*time.Hour), 100)
-	allowed(t, m, "k", limit, 90)
-	now = now.AddDate(-275, 0, 0)
-	if d := take(t, m, "s", "k", limit, 1); !d.Allowed || d.Delay != math.MaxInt64/1000*1000 {
-		t.Errorf("%+v, want the longest delay that a Duration holds", d)
+	large, small := core.TokenBucket(core.PerSecond(100), 100), core.TokenBucket(core.PerSecond(100), 10)
+	admitted := int64(0)
+	for range 1000 {
+		for _, limit := range []core.Limit{large, small} {
+			n := take(t, m, "s", "k", limit, 0).Remaining
+			allowed(t, m, "k", limit, n)
+			admitted += n
+		}
+		now = now.Add(10 * time.Millisecond)
+	}
+	if want := int64(100 + 999); admitted != want {
+		t.Errorf("%d were admitted in ten seconds, want %d", admitted, want)
 	}
 }
 

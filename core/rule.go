@@ -20,8 +20,12 @@ type Rule[R any] struct {
 	// Limit is what each key is held to. Required unless LimitFor is set.
 	Limit Limit
 
-	// LimitFor finds the limit of a request, for per-plan limits. A [Memory]
-	// tells up to 65,535 limits with live keys apart. nil: Limit.
+	// LimitFor finds the limit of a request, for per-plan limits. It must depend
+	// on the key alone: what a key has used drains by the limit of its last
+	// request, so limits that alternate under one key admit together what the
+	// most generous of them does. Where the limit varies by method or route,
+	// make those a part of the key. A [Memory] tells up to 65,535 limits with
+	// live keys apart. nil: Limit.
 	LimitFor func(R) (Limit, error)
 
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].

@@ -42,7 +42,13 @@ type shard struct {
 	full    bool          // the last search for a place found none
 	floors  []floor
 	nodes   logNodes
-	_       [16]byte // 128 in all: no two locks in one pair of cache lines
+
+	// clearedAt is the latest instant at which anything was forgotten because it
+	// was fresh. A caller that read the clock before then, and finds nothing,
+	// may have been late for it.
+	clearedAt int64
+
+	_ [8]byte // 128 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -81,6 +87,41 @@ func (sh *shard) findLocked(hash uint64) *entry {
 		}
 	}
 	return nil
+}
+
+// aheadLocked returns an instant, too far after now, that the shard has acted on
+// and that a charge on e depends on; 0 if there is none. e is nil for a key that
+// has no entry.
+func (sh *shard) aheadLocked(e *entry, now int64) int64 {
+	if e != nil {
+		if e.at-now > sh.classes.get(e.class).hold {
+			return e.at
+		}
+		return 0
+	}
+	latest := int64(0)
+	if sh.clearedAt > now {
+		latest = sh.clearedAt
+	}
+	for i := range sh.floors {
+		if f := &sh.floors[i]; f.state.at-now > f.class.hold {
+			latest = max(latest, f.state.at)
+		}
+	}
+	return latest
+}
+
+// rebaseLocked brings back the state of e, or the floors if e is nil, to a clock
+// that has stepped back to now.
+func (sh *shard) rebaseLocked(e *entry, now int64) {
+	if e == nil {
+		sh.rebaseFloorsLocked(now)
+		return
+	}
+	if k := sh.classes.get(e.class); e.at-now > k.hold {
+		sh.releaseLocked(&e.state, 0)
+		e.state = k.rebased(e.state, now)
+	}
 }
 
 // settleLocked makes s what a key has used at now under the limit of k: by the
@@ -131,6 +172,12 @@ func (sh *shard) clearLocked(e *entry) {
 	*e = entry{hash: vacated}
 }
 
+// clearSpentLocked empties a place whose state is fresh at now.
+func (sh *shard) clearSpentLocked(e *entry, now int64) {
+	sh.clearLocked(e)
+	sh.clearedAt = max(sh.clearedAt, now)
+}
+
 // spentLocked reports whether e holds nothing that counts: a place to use.
 func (sh *shard) spentLocked(e *entry, now int64) bool {
 	return e.empty() || sh.classes.get(e.class).freshAt(&e.state) <= now
@@ -155,8 +202,13 @@ func (sh *shard) claimLocked(hash uint64, now int64) *entry {
 func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
 	places := &sh.buckets[bucket]
 	for i := range places {
-		if e := &places[i]; sh.spentLocked(e, now) {
+		e := &places[i]
+		if e.empty() {
 			sh.clearLocked(e)
+			return e
+		}
+		if sh.spentLocked(e, now) {
+			sh.clearSpentLocked(e, now)
 			return e
 		}
 	}

@@ -35,7 +35,8 @@ type former struct {
 }
 
 // settle makes s what old, which t's limit wrote, comes to at the instant now.
-// A clock that stepped back is held at old.at.
+// A clock that stepped back is held at old.at, however far: the caller rebases a
+// state that is too far ahead.
 func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	s.state = *old
 	s.held = max(now, old.at)
@@ -50,6 +51,24 @@ func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	}
 }
 
+// rebased returns old, which t's limit wrote at an instant more than t.hold after
+// now, as it stands once the clock has stepped back to now. No time is credited:
+// a bucket keeps the level of its last taking, and the units that a window or log
+// held then count as taken now.
+func (t *terms) rebased(old state, now int64) state {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		old.a, old.b = min(old.a+int64(old.b), t.max), 0
+		old.at = now - now%t.period
+		return old
+	case AlgorithmSlidingLog:
+		sum := old.logSum()
+		old.a, old.b = 0, packLog(sum, sum)
+	}
+	old.at = now
+	return old
+}
+
 // fresh makes s the state, at the instant now, of a key that has used nothing.
 func (t *terms) fresh(s *settled, now int64) {
 	*s = settled{state: state{at: now}, held: now}
@@ -62,16 +81,13 @@ func (t *terms) fresh(s *settled, now int64) {
 func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
 
 // settleFrom is settle for a state that was written under the limit of from.
-// What the two limits count alike carries over. Otherwise the units in use now
-// count as taken now: until something is taken, and that is written back, this
-// is so at every later instant too.
+// What the two limits count alike carries over, even if it is more than t's
+// maximum: a change of limit never lowers what is in use. Otherwise the units in
+// use now count as taken now: until something is taken, and that is written back,
+// this is so at every later instant too.
 func (t *terms) settleFrom(from *terms, s *settled, old *state, now int64, nodes *logNodes) {
 	if t.carries(from) {
-		carried := *old
-		if t.bucket {
-			carried.holdTo(t.full)
-		}
-		t.settle(s, &carried, now, nodes)
+		t.settle(s, old, now, nodes)
 		return
 	}
 	from.settle(s, old, now, nodes)
@@ -202,18 +218,18 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now
-	d.ResetAfter = anyWait(t.untilFresh(s, now, nodes))
+	d.ResetAfter = wait(t.untilFresh(s, now, nodes))
 	switch {
 	case !allowed && n > t.max:
 		d.RetryAfter = Never
 		d.EffectiveWindow = Never
 	case !allowed:
-		d.RetryAfter = anyWait(lag + t.untilFits(s, n, nodes))
+		d.RetryAfter = wait(lag + t.untilFits(s, n, nodes))
 		d.EffectiveWindow = d.RetryAfter
 	case t.algorithm == AlgorithmFixedWindow:
 		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
 	case remaining == 0:
-		d.EffectiveWindow = anyWait(lag + t.untilFits(s, 1, nodes))
+		d.EffectiveWindow = wait(lag + t.untilFits(s, 1, nodes))
 	default:
 		d.EffectiveWindow = wait(t.spread(remaining))
 	}

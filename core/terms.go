@@ -9,6 +9,7 @@ type terms struct {
 	bucket    bool
 	max       int64 // the most units ever held
 	period    int64 // microseconds
+	hold      int64 // the longest step back of a clock that is held, microseconds
 
 	// One unit comes with every p/q microseconds, in lowest terms, which is
 	// whole + part/q.
@@ -16,6 +17,11 @@ type terms struct {
 	whole, part int64
 	full        span // buckets only: what max units take to drain
 }
+
+// longestHeldStep is how far a clock may step back, in microseconds, and still be
+// held at the last taking: a second, and for windows and logs their period. After
+// a longer step a key is rebased.
+const longestHeldStep = 1_000_000
 
 // span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q,
 // where q belongs to the limit in hand.
@@ -28,6 +34,10 @@ func termsOf(l Limit) terms {
 		bucket:    l.algorithm.isBucket(),
 		max:       l.burst,
 		period:    l.rate.Period.Microseconds(),
+	}
+	t.hold = longestHeldStep
+	if !t.bucket {
+		t.hold = max(longestHeldStep, t.period)
 	}
 	g := gcd(l.rate.Units, t.period)
 	t.p, t.q = t.period/g, l.rate.Units/g
@@ -78,17 +88,6 @@ func (s span) ceil() int64 {
 // spread returns ⌈n·p/q⌉: the time over which n units are to be spread.
 func (t *terms) spread(n int64) int64 { return t.drain(n).ceil() }
 
-// maxWait is the longest wait that a Duration holds, in microseconds: 292 years.
-const maxWait = int64(Never / time.Microsecond)
-
-// maxLag is how far a clock may have stepped back for every wait to be at most
-// maxWait still: 192 years.
-const maxLag = maxWait - maxBucketFill
-
-// wait converts whole microseconds, at most maxWait.
+// wait converts whole microseconds. No wait is longer than two bursts of 100 years
+// and a step that is held, which a Duration holds.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
-
-// anyWait is wait for any number of them. Only a bucket that takes decades to
-// drain, behind a clock that stepped back by centuries, has a wait to hold to
-// maxWait, which is still less than Never.
-func anyWait(us int64) time.Duration { return wait(min(us, maxWait)) }

@@ -122,6 +122,9 @@ end
 
 -- settle brings a stored state forward to now; a clock that stepped back is held.
 local function settle(t, s)
+  if s.rebased then
+    return s
+  end
   s.held = max(now, s.at)
   if t.bucket then
     s.a = s.a - (s.held - s.at)
@@ -206,6 +209,29 @@ local function take(t, s, n)
   else
     s.a = s.a + n
   end
+end
+
+-- hold returns the longest step back of a clock that is held, in microseconds.
+local function hold(t)
+  return t.bucket and 1000000 or max(1000000, t.P)
+end
+
+-- rebased returns a stored state that is more than hold(t) after now, as it stands
+-- once the clock has stepped back to now. No time is credited: a bucket keeps the
+-- level of its last taking, and the units that a window or log held then count as
+-- taken now.
+local function rebased(t, s)
+  local back = fresh(t, now)
+  if t.bucket then
+    back.a, back.b = s.a, s.b
+  elseif t.algorithm == 'g' then
+    local _, start = taking(s, s.first)
+    take(t, back, s.total - start)
+  else
+    take(t, back, min(s.a + s.b, t.most))
+  end
+  back.rebased = true
+  return back
 end
 
 -- fadesTo returns the first time into a window at which c units of the one

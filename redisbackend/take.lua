@@ -33,14 +33,17 @@ local function account(i)
   elseif not from then
     return nil
   end
+  if s.at - now > hold(from) then
+    s = rebased(from, s)
+    if mode ~= 'peek' then -- denied or not: otherwise it would not drain while it is denied
+      write(KEYS[i], from, s)
+    end
+  end
   local same = t.algorithm == from.algorithm and t.P == from.P
   if t.bucket then
     same = same and t.Q == from.Q
   end
   if same then
-    if t.bucket and (s.a > t.full or s.a == t.full and s.b > t.fullFrac) then
-      s.a, s.b = t.full, t.fullFrac
-    end
     s.appendable = t.most == from.most
     return t, settle(t, s)
   end

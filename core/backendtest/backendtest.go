@@ -12,8 +12,9 @@ import (
 // Harness opens the backends that Run tests. Open is required.
 type Harness struct {
 	// Open returns an empty backend whose clock is now, and arranges with
-	// t.Cleanup whatever has to be closed. The backend asks now once for every
-	// Take or Peek. It must not drop state before now says that it is fresh: a
+	// t.Cleanup whatever has to be closed. The backend asks now for every Take or
+	// Peek, while it holds no lock: a case may call the backend from within now,
+	// so that the answer is late. It must not drop state before now says that it is fresh: a
 	// store that expires keys by a clock of its own has to let them live longer
 	// under test, since now stands still for as long as a case pleases.
 	Open func(t testing.TB, now func() time.Time) core.Backend
@@ -84,7 +85,7 @@ func cases() []testCase {
 	}
 	for _, some := range [][]testCase{
 		denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
-		expiryCases, concurrencyCases, historyCases, randomCases, smallCases,
+		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
 	} {
 		all = append(all, some...)
 	}

@@ -98,6 +98,9 @@ func (c *crush) step() bool {
 	}
 	now := c.clock.micros()
 	c.ledger.dropFresh(now) // the store may have dropped it, too
+	for a, u := range c.ledger {
+		c.ledger[a] = u.rebased(now) // what was displaced, all at once: a store may do the same
+	}
 	got := c.take(charges...)
 	c.calls++
 	for i, charge := range charges {

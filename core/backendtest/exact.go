@@ -31,18 +31,35 @@ func NewExact(now func() time.Time) *Exact {
 
 // Take implements [core.Backend].
 func (e *Exact) Take(_ context.Context, charges []core.Charge, out []core.Decision) error {
-	e.mu.Lock()
+	now := e.lock(charges)
 	defer e.mu.Unlock()
-	changes, err := e.ledger.take(e.now().UnixMicro(), charges, out)
+	changes, err := e.ledger.take(now, charges, out)
 	maps.Copy(e.ledger, changes)
 	return err
 }
 
 // Peek implements [core.Peeker].
 func (e *Exact) Peek(_ context.Context, charges []core.Charge, out []core.Decision) error {
-	e.mu.Lock()
+	now := e.lock(charges)
 	defer e.mu.Unlock()
-	return e.ledger.peek(e.now().UnixMicro(), charges, out)
+	return e.ledger.peek(now, charges, out)
+}
+
+// lock looks at the clock, and then locks: as it must if now may call the backend.
+// It believes that the clock has stepped back if a second look finds the same as
+// the first: otherwise the caller was late.
+func (e *Exact) lock(charges []core.Charge) (now int64) {
+	seen := int64(0)
+	for {
+		now = e.now().UnixMicro()
+		e.mu.Lock()
+		ahead := e.ledger.ahead(now, charges)
+		if ahead == seen {
+			return now
+		}
+		seen = ahead
+		e.mu.Unlock()
+	}
 }
 
 // Reset implements [core.Resetter].

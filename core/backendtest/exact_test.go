@@ -34,14 +34,21 @@ func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
 }
 
 // forgetful reads the clock before it has the lock, so that calls arrive late,
-// forgets whatever is fresh whenever it is called, and cannot count.
-type forgetful struct{ exact *Exact }
+// forgets whatever is fresh whenever it is called, and cannot count. A call that
+// finds that something was forgotten after it looked at the clock looks once more.
+type forgetful struct {
+	exact    *Exact
+	forgotAt int64
+}
 
 func (f *forgetful) Take(_ context.Context, charges []core.Charge, out []core.Decision) error {
-	now := f.exact.now().UnixMicro()
-	runtime.Gosched()
-	f.exact.mu.Lock()
+	now := f.lock()
+	if now < f.forgotAt {
+		f.exact.mu.Unlock()
+		now = f.lock()
+	}
 	defer f.exact.mu.Unlock()
+	before := len(f.exact.ledger)
 	for _, c := range charges {
 		if a := (account{c.Scope, c.Key}); f.exact.ledger[a].isFresh(now) {
 			delete(f.exact.ledger, a)
@@ -50,9 +57,20 @@ func (f *forgetful) Take(_ context.Context, charges []core.Charge, out []core.De
 	if len(f.exact.ledger) < 32 { // looking at all of many takes too long
 		f.exact.ledger.dropFresh(now)
 	}
+	if len(f.exact.ledger) < before {
+		f.forgotAt = max(f.forgotAt, now)
+	}
 	changes, err := f.exact.ledger.take(now, charges, out)
 	maps.Copy(f.exact.ledger, changes)
 	return err
+}
+
+// lock looks at the clock, and then locks.
+func (f *forgetful) lock() (now int64) {
+	now = f.exact.now().UnixMicro()
+	runtime.Gosched()
+	f.exact.mu.Lock()
+	return now
 }
 
 func (f *forgetful) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {

@@ -17,7 +17,8 @@ type account struct{ scope, key string }
 type ledger map[account]usage
 
 // take sets out to the decisions on charges when the clock says now, and
-// returns the accounts that change. It changes nothing itself.
+// returns the accounts that change, those it rebases included. It changes nothing
+// itself.
 //
 // Charges that are enforced and name one account are one charge of their summed
 // cost, and are decided before any shadow; so are the shadows of one account,
@@ -27,20 +28,22 @@ func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (led
 		return nil, err
 	}
 	enforced, shadows := sums(charges)
+	changes := l.rebased(now, charges)
+	find := func(a account) usage {
+		if u, changed := changes[a]; changed {
+			return u
+		}
+		return l[a]
+	}
 	fits := true
 	for a, c := range enforced {
-		d, _ := decide(l[a], c, now, false)
+		d, _ := decide(find(a), c, now, false)
 		fits = fits && d.Allowed
 	}
-	changes := ledger{}
 	decisions := [2]map[account]core.Decision{{}, {}}
 	for i, round := range []map[account]core.Charge{enforced, shadows} {
 		for a, c := range round {
-			found, changed := changes[a]
-			if !changed {
-				found = l[a]
-			}
-			d, after := decide(found, c, now, fits)
+			d, after := decide(find(a), c, now, fits)
 			decisions[i][a] = d
 			if fits && d.Allowed && c.Cost > 0 {
 				changes[a] = after
@@ -57,6 +60,31 @@ func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (led
 	return changes, nil
 }
 
+// rebased returns the accounts of charges that are too far ahead of the clock, as
+// they are rebased. A taking that is denied, or takes nothing, rebases them too.
+func (l ledger) rebased(now int64, charges []core.Charge) ledger {
+	changes := ledger{}
+	for _, c := range charges {
+		a := account{c.Scope, c.Key}
+		if u, ok := l[a]; ok && u.rebased(now).at != u.at {
+			changes[a] = u.rebased(now)
+		}
+	}
+	return changes
+}
+
+// ahead is the latest instant of the accounts of charges that would be rebased, 0 if
+// none would.
+func (l ledger) ahead(now int64, charges []core.Charge) int64 {
+	latest := int64(0)
+	for _, c := range charges {
+		if u, ok := l[account{c.Scope, c.Key}]; ok && u.rebased(now).at != u.at {
+			latest = max(latest, u.at)
+		}
+	}
+	return latest
+}
+
 // peek sets out to what take would: the same answers, and the numbers that
 // stand while nothing is taken.
 func (l ledger) peek(now int64, charges []core.Charge, out []core.Decision) error {
@@ -65,7 +93,7 @@ func (l ledger) peek(now int64, charges []core.Charge, out []core.Decision) erro
 	}
 	for i, c := range charges {
 		c.Cost = 0
-		d, _ := decide(l[account{c.Scope, c.Key}], c, now, false)
+		d, _ := decide(l[account{c.Scope, c.Key}].rebased(now), c, now, false)
 		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
 		if out[i].Allowed {
 			out[i].EffectiveWindow = d.EffectiveWindow

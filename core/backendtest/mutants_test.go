@@ -264,7 +264,7 @@ var mutants = []mutant{
 		if c.Cost == 0 && d.Remaining == 0 {
 			d.Allowed = false
 		}
-	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst holds the level to it"),
+	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst leaves the level as it is"),
 	asking("the key is joined with its scope", func(_ *broken, c *core.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
 		"scope and key are never joined so that two pairs collide"),
 	asking("the key is joined with its scope after escaping", func(_ *broken, c *core.Charge) {
@@ -292,7 +292,7 @@ var mutants = []mutant{
 			c.Limit = first
 		}
 		b.limits[a] = c.Limit
-	}, "a smaller burst holds the level to it", "a larger burst leaves the level as it is", "another rate counts the units in use as taken now",
+	}, "a smaller burst leaves the level as it is", "a larger burst leaves the level as it is", "another rate counts the units in use as taken now",
 		"a mistake in a charge is an error and takes nothing", "a bucket turns into a log and back",
 		"a limit changes while the clock is held", "one charge at a time is decided as by the definitions while limits change"),
 	{
@@ -353,10 +353,112 @@ var mutants = []mutant{
 		},
 		caughtBy: []string{
 			"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window holds its clock at the start of the window",
-			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking", "a clock that steps back by years is held",
+			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking",
 			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
 			"a store short of places never allows too much while the clock steps back",
 		},
+	},
+	{
+		name: "a clock that steps back is held for as long as it takes",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			now := b.now().UnixMicro()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, c := range charges {
+				if u, ok := b.ledger[account{c.Scope, c.Key}]; ok && u.at-now > hold(u.limit) {
+					now = u.at
+				}
+			}
+			changes, err := b.ledger.take(now, charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{
+			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts what it held as taken now",
+			"a log that finds its clock far back counts what it held as taken now", "a limit changes while the clock is far back",
+		},
+	},
+	{
+		name: "a denial leaves a state where it is that is far ahead of the clock",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			now := b.now().UnixMicro()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			changes, err := b.ledger.take(now, charges, out)
+			for i, c := range charges {
+				if !out[i].Allowed {
+					delete(changes, account{c.Scope, c.Key})
+				}
+			}
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{"a bucket that finds its clock more than a second back starts again from its last level", "a log that finds its clock far back counts what it held as taken now"},
+	},
+	{
+		name: "a smaller burst lowers the level",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, _ int64) {
+				for _, c := range charges {
+					a := account{c.Scope, c.Key}
+					if u, ok := l[a]; ok && isBucket(c.Limit) && sameCounting(u.limit, c.Limit) {
+						if most := new(big.Rat).SetInt64(c.Limit.Burst()); u.level.Cmp(most) > 0 {
+							u.level = most
+							l[a] = u
+						}
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away", "a change of limit leaves in use what is in use"},
+	},
+	{
+		name: "a changed limit counts at most half of what is in use",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					a := account{c.Scope, c.Key}
+					if u, ok := l[a]; ok && u.limit != c.Limit && !sameCounting(u.limit, c.Limit) && !u.isFresh(now) {
+						x := max(now, u.at)
+						l[a] = fresh(c.Limit, x).plus(x, u.inUseBy(c.Limit, x)/2)
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"limits that alternate give nothing away", "a change of limit leaves in use what is in use"},
+	},
+	{
+		name: "what is fresh is forgotten while others are late",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			now := b.now().UnixMicro()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.ledger.dropFresh(now)
+			changes, err := b.ledger.take(now, charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{"a caller that is held up gets no second budget when others reuse the place of its key"},
+	},
+	{
+		name: "a late caller finds what there was when it looked at the clock",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			now := b.now().UnixMicro()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, c := range charges {
+				a := account{c.Scope, c.Key}
+				if u := b.ledger[a]; u.at > now {
+					delete(b.ledger, a)
+				}
+			}
+			changes, err := b.ledger.take(now, charges, out)
+			maps.Copy(b.ledger, changes)
+			return err
+		},
+		caughtBy: []string{"a fixed window never admits more than its units to late callers of a store short of places"},
 	},
 	{
 		name: "a late caller is not held",

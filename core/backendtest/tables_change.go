@@ -8,14 +8,15 @@ import "github.com/weir-go/weir/core"
 // taking, it is so at every later instant too, which is what waits are until.
 var changeTables = []table{
 	{
-		name: "a smaller burst holds the level to it",
-		why:  "a bucket whose burst shrinks under the same rate keeps its level, held to the new maximum, and its RetryAfter works (DESIGN 5, changing a limit; lesson: old keys keep the old limit)",
+		name: "a smaller burst leaves the level as it is",
+		why:  "a bucket whose burst shrinks under the same rate keeps its level, and what is above the new maximum drains before anything fits: a change never gives units away (DESIGN 5, changing a limit; lesson: old keys keep the old limit)",
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 5, allowed(0, 500*ms, 100*ms)}}},
 			{core.TokenBucket(core.PerSecond(10), 3), []step{
-				{0, 0, allowed(0, 300*ms, 100*ms)},
-				{0, 1, denied(0, 100*ms, 300*ms)},
-				{100 * ms, 1, allowed(0, 300*ms, 100*ms)},
+				{0, 0, allowed(0, 500*ms, 300*ms)},
+				{0, 1, denied(0, 300*ms, 500*ms)},
+				{300*ms - 1*us, 1, denied(0, 1*us, 200*ms+1*us)},
+				{1 * us, 1, allowed(0, 300*ms, 100*ms)},
 			}},
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 0, allowed(2, 300*ms, 200*ms)}}},
 		},

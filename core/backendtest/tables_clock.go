@@ -52,8 +52,8 @@ var clockTables = []table{
 			{-10 * sec, 0, allowed(1, 65*sec, 65*sec)}, // the window starts in 5s
 			{0, 1, allowed(0, 65*sec, 65*sec)},
 			{0, 1, denied(0, 65*sec, 65*sec)},
-			{-1 * hour, 1, denied(0, 1*hour+65*sec, 1*hour+65*sec)},
-			{1*hour + 65*sec - 1*us, 1, denied(0, 1*us, 1*us)},
+			{-55 * sec, 1, denied(0, 120*sec, 120*sec)}, // a whole minute before the window
+			{120*sec - 1*us, 1, denied(0, 1*us, 1*us)},
 			{1 * us, 1, allowed(2, 60*sec, 60*sec)},
 		}}},
 	},
@@ -86,13 +86,69 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name: "a clock that steps back by years is held",
-		why:  "no step is too large, and none ever allows more (DESIGN 5)",
-		phases: []phase{{core.TokenBucket(core.PerDay(1), 1), []step{
-			{0, 1, allowed(0, 1*day, 1*day)},
-			{-20 * 366 * day, 1, denied(0, 7321*day, 7321*day)},
-			{20 * 366 * day, 1, denied(0, 1*day, 1*day)},
-			{1 * day, 1, allowed(0, 1*day, 1*day)},
+		name: "a bucket that finds its clock more than a second back starts again from its last level",
+		why:  "an hour's step locks nobody out for an hour, and credits no time: the level is that of the last taking, and drains from the denial on that found it (DESIGN 5, a clock that steps back)",
+		phases: []phase{{core.TokenBucket(core.PerSecond(10), 5), []step{
+			{0, 5, allowed(0, 500*ms, 100*ms)},
+			{-1 * sec, 1, denied(0, 1100*ms, 1500*ms)}, // held
+			{-1 * us, 1, denied(0, 100*ms, 500*ms)},    // not any more
+			{100*ms - 1*us, 1, denied(0, 1*us, 400*ms+1*us)},
+			{1 * us, 1, allowed(0, 500*ms, 100*ms)},
+			{-20 * 366 * day, 0, allowed(0, 500*ms, 100*ms)}, // a look that takes nothing starts it again, too
+			{100 * ms, 1, allowed(0, 500*ms, 100*ms)},
 		}}},
+	},
+	{
+		name:  "a window that finds its clock far back counts what it held as taken now",
+		why:   "behind the start of its window by more than its period, or a second if that is more, a window moves what it held to the window of now (DESIGN 5, a clock that steps back)",
+		start: newYear.Add(70 * sec),
+		phases: []phase{
+			{core.FixedWindow(core.PerMinute(3)), []step{
+				{0, 3, allowed(0, 50*sec, 50*sec)},
+				{-1*hour - 20*sec, 1, denied(0, 10*sec, 10*sec)}, // 50s into a minute of the hour before
+				{10*sec - 1*us, 1, denied(0, 1*us, 1*us)},
+				{1 * us, 1, allowed(2, 60*sec, 60*sec)},
+			}},
+			{core.SlidingWindow(core.PerMinute(10)), []step{
+				{90 * sec, 8, allowed(2, 90*sec, 12*sec)},      // 30s into a minute
+				{60 * sec, 6, allowed(0, 90*sec, 1*us)},        // 8·30/60 + 6
+				{-1 * day, 0, allowed(0, 90*sec, 30*sec+1*us)}, // 10 of the 14: as many as it ever allowed at once
+				{0, 1, denied(0, 30*sec+1*us, 90*sec)},
+				{30*sec + 1*us, 1, allowed(0, 120*sec-1*us, 6*sec)},
+			}},
+		},
+	},
+	{
+		name: "a log that finds its clock far back counts what it held as taken now",
+		why:  "behind its last taking by more than its period a log remembers one taking, made now, which leaves after a period (DESIGN 5, a clock that steps back)",
+		phases: []phase{
+			{core.SlidingLog(core.Per(3, 10*sec)), []step{
+				{0, 1, allowed(2, 10*sec, 6_666_667*us)},
+				{4 * sec, 2, allowed(0, 10*sec, 6*sec)},
+				{-10*sec - 1*us, 1, denied(0, 10*sec, 10*sec)},
+				{10*sec - 1*us, 1, denied(0, 1*us, 1*us)},
+				{1 * us, 2, allowed(1, 10*sec, 3_333_334*us)},
+			}},
+			{core.SlidingLog(core.Per(5, 10*sec)), []step{
+				{1 * sec, 1, allowed(2, 10*sec, 4*sec)},
+				{-1 * hour, 3, denied(2, 10*sec, 10*sec)}, // rebased under the new limit
+				{1 * sec, 2, allowed(0, 10*sec, 9*sec)},
+			}},
+			{core.SlidingLog(core.PerSecond(5)), []step{ // a second is held, as its period
+				{20 * sec, 5, allowed(0, 1*sec, 1*sec)},
+				{-1 * sec, 1, denied(0, 2*sec, 2*sec)},
+				{-1 * us, 1, denied(0, 1*sec, 1*sec)},
+			}},
+		},
+	},
+	{
+		name: "a limit changes while the clock is far back",
+		why:  "the state is rebased under the limit that wrote it, and then found by the other (DESIGN 5)",
+		phases: []phase{
+			{core.TokenBucket(core.PerSecond(10), 50), []step{{0, 40, allowed(10, 4*sec, 1*sec)}}},
+			{core.TokenBucket(core.PerSecond(10), 5), []step{{-1 * hour, 1, denied(0, 3600*ms, 4*sec)}}},
+			{core.FixedWindow(core.PerMinute(60)), []step{{1 * sec, 0, allowed(30, 3*sec, 59*sec)}}}, // 30 are left
+			{core.TokenBucket(core.PerSecond(10), 50), []step{{0, 20, allowed(0, 5*sec, 100*ms)}}},
+		},
 	},
 }

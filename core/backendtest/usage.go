@@ -196,15 +196,36 @@ func (u usage) foundBy(l core.Limit, now int64) (usage, int64) {
 	found := u
 	if sameCounting(u.limit, l) {
 		found.limit = l
-		if most := new(big.Rat).SetInt64(l.Burst()); isBucket(l) && u.level.Cmp(most) > 0 {
-			found.level = most
-		}
 	}
 	x := max(now, u.at)
 	if u.limit == (core.Limit{}) || found.freshBy(l, x) == x {
 		return fresh(l, now), now
 	}
 	return found, x
+}
+
+// rebased is u when the clock says now. A clock that is behind u.at is held there,
+// unless it has stepped back by more than hold: then no time has passed since the
+// last taking that anybody could tell, so that a bucket keeps its level as of then,
+// and what a window or log held counts as taken now (DESIGN 5, a clock that steps
+// back).
+func (u usage) rebased(now int64) usage {
+	if u.limit == (core.Limit{}) || u.at-now <= hold(u.limit) {
+		return u
+	}
+	if isBucket(u.limit) {
+		u.at = now
+		return u
+	}
+	return fresh(u.limit, now).plus(now, min(u.inUse(u.at), u.limit.Burst()))
+}
+
+// hold is the longest step back of a clock, in microseconds, that is held.
+func hold(l core.Limit) int64 {
+	if isBucket(l) {
+		return sec.Microseconds()
+	}
+	return max(sec.Microseconds(), micros(l))
 }
 
 // sameCounting reports whether usage under a carries over to b as it is.

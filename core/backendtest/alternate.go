@@ -1,0 +1,147 @@
+package backendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// alternateCases charge one key under limits that alternate, as a rule does whose
+// LimitFor depends on more than the key. What is in use then drains by the limit
+// of the last taking, so that no limit is held to alone. All of them together are
+// held to a bound (DESIGN 5, "Changing a limit under live state").
+var alternateCases = []testCase{
+	{
+		name: "limits that alternate give nothing away",
+		why:  "of every pair of limits, in any stretch of time, a key is admitted at most the larger burst, what drains at the faster rate, and for each turn of a fixed window its units, of a sliding one a unit for rounding (DESIGN 5, changing a limit; lesson: bursts of 100 and 10 at 100/s in turn, 91,000 in 10 s where 1,100 are due)",
+		run: func(t testing.TB, h Harness) {
+			random := rand.New(rand.NewPCG(h.seed(t), 4))
+			for i, a := range alternating {
+				for j, b := range alternating[i:] {
+					w := h.world(t)
+					w.clock.advance(duration(random.Int64N(day.Microseconds())))
+					for _, greedy := range []bool{true, false} {
+						pair := [2]core.Limit{a, b}
+						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy, max(40, h.Decisions/250))
+						if excess := all.excess(pair); excess != "" {
+							t.Error(about(a, "in turn with %s: %s", showLimit(b), excess))
+						}
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "a change of limit leaves in use what is in use",
+		why:  "right after a change, a key that has used all of a limit has nothing left of one with the same maximum or a smaller one, and of a larger one the difference; changed back, it has nothing left (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			for _, a := range everyAlgorithm(core.PerHour(90)) {
+				for _, most := range []int64{1, 30, 90, 100} {
+					sameRate := []core.Limit{core.TokenBucket(core.PerHour(90), most), core.LeakyBucket(core.PerHour(90), most), core.LeakyQueue(core.PerHour(90), most)}
+					for _, b := range append(everyAlgorithm(core.PerHour(most)), sameRate...) {
+						w := h.world(t)
+						charge := func(l core.Limit, cost int64) core.Decision {
+							return w.take(core.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+						}
+						charge(a, 90)
+						if d := charge(b, 1); d.Allowed != (most > 90) || d.Remaining != max(0, most-91) {
+							t.Error(about(a, "all taken, then 1 of %s: %s", showLimit(b), showDecision(d)))
+						}
+						if d := charge(a, 1); d.Allowed || d.Remaining != 0 {
+							t.Error(about(a, "all taken, then %s, then 1 more: %s", showLimit(b), showDecision(d)))
+						}
+					}
+				}
+			}
+		},
+	},
+}
+
+var alternating = []core.Limit{
+	core.TokenBucket(core.PerSecond(100), 100),
+	core.TokenBucket(core.PerSecond(100), 10),
+	core.LeakyBucket(core.Per(7, 3*sec), 20),
+	core.LeakyQueue(core.PerMinute(30), 4),
+	core.FixedWindow(core.Per(30, 2*sec)),
+	core.FixedWindow(core.PerDay(5)),
+	core.SlidingWindow(core.PerMinute(100)),
+	core.SlidingWindow(core.Per(12, 5*sec)),
+	core.SlidingWindow(core.PerDay(5)),
+	core.SlidingLog(core.Per(20, 5*sec)),
+	core.SlidingLog(core.PerMinute(6)),
+}
+
+// admission is what a key was admitted at an instant.
+type admission struct{ at, units int64 }
+
+type admissions []admission
+
+// alternate makes so many calls under one limit of the pair or the other. A greedy
+// caller takes whatever remains.
+func (w world) alternate(random *rand.Rand, key string, pair [2]core.Limit, greedy bool, calls int) admissions {
+	w.Helper()
+	var all admissions
+	for range calls {
+		c := core.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
+		if greedy {
+			c.Cost = max(1, w.look(c).Remaining)
+		} else {
+			c.Cost = upTo(random, c.Limit.Burst())
+		}
+		d := w.take(c)[0]
+		if d.Allowed {
+			all = append(all, admission{w.clock.micros(), c.Cost})
+		}
+		switch random.IntN(5) {
+		case 0:
+		case 1:
+			w.clock.advance(d.RetryAfter % (2 * day))
+		case 2:
+			w.clock.advance(duration(upTo(random, micros(c.Limit))))
+		case 3: // to the next turn of a window, or just before it
+			now, p := w.clock.micros(), micros(pair[random.IntN(2)])
+			w.clock.advance(duration(p - now%p - random.Int64N(2)))
+		case 4:
+			w.clock.advance(time.Duration(random.IntN(20)) * ms)
+		}
+	}
+	return all
+}
+
+// excess says in which stretch of time a key was admitted too much.
+func (all admissions) excess(pair [2]core.Limit) string {
+	if len(all) == 0 {
+		return "nothing was admitted"
+	}
+	for i := range all {
+		units := int64(0)
+		for j := i; j < len(all); j++ {
+			units += all[j].units
+			if most := bound(pair, all[i].at, all[j].at); units > most {
+				return fmt.Sprintf("%d were admitted in %v, want at most %d", units, duration(all[j].at-all[i].at), most)
+			}
+		}
+	}
+	return ""
+}
+
+// bound is the most that limits in turn admit from one instant to another.
+func bound(pair [2]core.Limit, from, to int64) int64 {
+	burst, drained, turned := int64(0), int64(0), int64(0)
+	for _, l := range pair {
+		burst = max(burst, l.Burst())
+		turns := (windowStart(to, l) - windowStart(from, l)) / micros(l)
+		switch l.Algorithm() {
+		case core.AlgorithmFixedWindow:
+			turned += turns * l.Rate().Units
+			continue
+		case core.AlgorithmSlidingWindow:
+			turned += turns
+		}
+		drained = max(drained, ceil(ratio(l.Rate().Units, micros(l), to-from)))
+	}
+	return burst + drained + turned
+}
