@@ -71,6 +71,9 @@ if t.algorithm == 'g' then
 end
 
 if t.bucket then
+  if s.at < takenAt then
+    return 0 -- the clock has stepped back since, and nobody can tell how much has drained
+  end
   -- A queue loses them only if nobody queued behind, whose delay counts on them:
   -- if it is empty when the taking said that it would be.
   if t.algorithm == 'q' and s.at - takenAt + ceil(s.a, s.b) ~= left then
