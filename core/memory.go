@@ -167,7 +167,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	if e.hash != hash {
 		e = sh.findLocked(hash)
 	}
-	if e != nil && e.class == k.id && n <= k.max && e.at-now <= k.hold {
+	if e != nil && e.class == k.id && n <= k.max && e.at-now <= k.patience {
 		switch {
 		case k.bucket:
 			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)

@@ -223,7 +223,7 @@ func (m *Memory) settleLocked(g *group, p *pending) {
 	if g.stepped && p.ahead != 0 {
 		if e != nil && g.peeking {
 			rebased := *e
-			rebased.state = sh.classes.get(e.class).rebased(e.state, g.now)
+			rebased.state, _ = sh.classes.get(e.class).rebased(e.state, g.now)
 			e = &rebased
 		} else {
 			sh.rebaseLocked(e, g.now)

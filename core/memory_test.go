@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,44 @@ func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T)
 		}
 		overtaking = 0
 		denied(t, m, "k", limit, 1)
+	}
+}
+
+// Callers that are late for a window are told an instant of the one that they are
+// counted in, so that counting by At finds no window with too many.
+func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
+	for _, limit := range []core.Limit{core.FixedWindow(core.Per(20, 8*time.Millisecond)), core.SlidingWindow(core.Per(20, 8*time.Millisecond))} {
+		const windows = 40
+		var clock atomic.Int64
+		clock.Store(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+		start := clock.Load()
+		m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time {
+			now := clock.Load()
+			runtime.Gosched()
+			return time.UnixMicro(now)
+		}})
+		var admitted [windows + 1]atomic.Int64
+		var callers sync.WaitGroup
+		for range 64 {
+			callers.Go(func() {
+				out := make([]core.Decision, 1)
+				for range 160 * windows / 64 {
+					if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+						t.Error(err)
+					}
+					if out[0].Allowed {
+						admitted[(out[0].At-start)/8000].Add(1)
+					}
+					clock.Add(50)
+				}
+			})
+		}
+		callers.Wait()
+		for w := range admitted {
+			if n := admitted[w].Load(); n > 20 {
+				t.Errorf("%v: %d in window %d", limit, n, w)
+			}
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (sh *shard) findLocked(hash uint64) *entry {
 // has no entry.
 func (sh *shard) aheadLocked(e *entry, now int64) int64 {
 	if e != nil {
-		if e.at-now > sh.classes.get(e.class).hold {
+		if e.at-now > sh.classes.get(e.class).patience {
 			return e.at
 		}
 		return 0
@@ -118,9 +118,9 @@ func (sh *shard) rebaseLocked(e *entry, now int64) {
 		sh.rebaseFloorsLocked(now)
 		return
 	}
-	if k := sh.classes.get(e.class); e.at-now > k.hold {
+	if rebased, ok := sh.classes.get(e.class).rebased(e.state, now); ok {
 		sh.releaseLocked(&e.state, 0)
-		e.state = k.rebased(e.state, now)
+		e.state = rebased
 	}
 }
 

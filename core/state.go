@@ -51,22 +51,25 @@ func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	}
 }
 
-// rebased returns old, which t's limit wrote at an instant more than t.hold after
-// now, as it stands once the clock has stepped back to now. No time is credited:
-// a bucket keeps the level of its last taking, and the units that a window or log
-// held then count as taken now.
-func (t *terms) rebased(old state, now int64) state {
+// rebased returns old, which t's limit wrote, as it stands once the clock has
+// stepped back to now, and whether it is rebased: it is if it is ahead of now by
+// more than t.hold. No time is credited: a bucket keeps the level of its last
+// taking, and the units that a window or log held then count as taken now.
+func (t *terms) rebased(old state, now int64) (state, bool) {
+	if old.at-now <= t.hold {
+		return old, false
+	}
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
 		old.a, old.b = min(old.a+int64(old.b), t.max), 0
 		old.at = now - now%t.period
-		return old
+		return old, true
 	case AlgorithmSlidingLog:
 		sum := old.logSum()
 		old.a, old.b = 0, packLog(sum, sum)
 	}
 	old.at = now
-	return old
+	return old, true
 }
 
 // fresh makes s the state, at the instant now, of a key that has used nothing.

@@ -10,6 +10,7 @@ type terms struct {
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 	hold      int64 // the longest step back of a clock that is held, microseconds
+	patience  int64 // how far ahead a state may be without a second look at the clock
 
 	// One unit comes with every p/q microseconds, in lowest terms, which is
 	// whole + part/q.
@@ -38,6 +39,10 @@ func termsOf(l Limit) terms {
 	t.hold = longestHeldStep
 	if !t.bucket {
 		t.hold = max(longestHeldStep, t.period)
+	}
+	t.patience = t.hold
+	if t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmSlidingWindow {
+		t.patience = 0 // so that the At of a decision lies in the window that its units count in
 	}
 	g := gcd(l.rate.Units, t.period)
 	t.p, t.q = t.period/g, l.rate.Units/g
