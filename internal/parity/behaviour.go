@@ -35,6 +35,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a server that runs out of time in the queue says so", testDeadline[R]},
 		{"a caller that has left is not served and pays nothing", testLeft[R]},
 		{"concurrent requests get what the limit allows", testConcurrency[R]},
+		{"an address that was written over the peer's is nobody's", testOverwritten[R]},
 	} {
 		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
 	}
@@ -334,5 +335,28 @@ func testConcurrency[R any](t *testing.T, a Adapter[R]) {
 	}
 	if allowed.Load() != 50 || denied.Load() != 110 {
 		t.Errorf("%d allowed, %d denied of 160, want 50", allowed.Load(), denied.Load())
+	}
+}
+
+// testOverwritten has middleware outside do as chi's RealIP does.
+func testOverwritten[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.FixedWindow(core.PerDay(3)))
+	limit.Rules[0].Key = a.Lift(keyfuncs.Address(keyfuncs.Peer))
+	handler := a.Serve(t, App[R]{Site: limit})
+	for _, c := range []struct {
+		remote string
+		want   int
+	}{
+		{"198.51.100.1", http.StatusServiceUnavailable},
+		{"198.51.100.2", http.StatusServiceUnavailable},
+		{"2001:db8::1", http.StatusServiceUnavailable},
+		{"198.51.100.1:80", http.StatusOK},
+		{"[2001:db8::1]:80", http.StatusOK},
+	} {
+		r := httptest.NewRequest("GET", "/hello", nil)
+		r.RemoteAddr = c.remote
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		wantStatus(t, w.Result(), c.want)
 	}
 }
