@@ -43,7 +43,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It may
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It may
 	// write the answer and return nil, or return an error, such as
 	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it
 	// does neither, status 200 is sent. It is not called once the response is

@@ -43,7 +43,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It has
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It has
 	// to write the status: without, gin sends 200, or the 404 or 405 that it
 	// was about to send. The chain is aborted already. It is not called once
 	// earlier handlers have written, since nothing can be answered any more.

@@ -43,6 +43,7 @@ type GateConfig[R any] struct {
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
 	fields        *headers.Writer
+	names         bool // rules, in the answers to denied requests
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	attach        func(R, core.Outcome) R
@@ -63,6 +64,7 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 	return &Gate[R]{
 		engine:        engine,
 		fields:        fields,
+		names:         config.Headers.Show != headers.Never,
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
@@ -126,7 +128,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if prefersText(r.Header["Accept"]) {
 		writeText(w, r, o)
 	} else {
-		writeProblem(w, r, o)
+		writeProblem(w, r, o, g.names)
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It has
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It has
 	// to write the status: without, net/http sends 200.
 	// A request that the server's own deadline ended is answered without it, with
 	// a bare 503.
