@@ -60,6 +60,13 @@ type Config struct {
 	// the CORS middleware before the limiter.
 	SkipPreflight bool
 
+	// MaxWaiting is how many requests may wait for their turn at once, where a
+	// limit is a leaky queue. Each holds a goroutine and its connection. One more
+	// is answered as if it could not be decided, with 503 and Retry-After: its
+	// outcome becomes [core.Unavailable] and has the error [nethttp.ErrQueueFull].
+	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
+
 	// OutcomeInContext makes the outcome, allowed or not, available by
 	// [OutcomeFrom]: to later handlers, to Denied, and to earlier ones after
 	// c.Next.
@@ -83,6 +90,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		MaxWaiting:    config.MaxWaiting,
 		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
 	}
 	if config.Denied != nil {

@@ -55,6 +55,13 @@ type Config struct {
 	// the CORS middleware outside the limiter.
 	SkipPreflight bool
 
+	// MaxWaiting is how many requests may wait for their turn at once, where a
+	// limit is a leaky queue. Each holds a goroutine and its connection. One more
+	// is answered as if it could not be decided, with 503 and Retry-After: its
+	// outcome becomes [core.Unavailable] and has the error [ErrQueueFull].
+	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
+
 	// OutcomeInContext makes the outcome available to later handlers, and to
 	// Denied, by [OutcomeFrom]. It costs a shallow copy of the request, and what
 	// a mux inside then writes into the copy, Pattern and the values of
@@ -80,6 +87,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		MaxWaiting:    config.MaxWaiting,
 	}
 	if config.Denied != nil {
 		gate.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {

@@ -32,6 +32,8 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a panic is answered by the recoverer inside", testPanic[R](Inside)},
 		{"an aborted response stays aborted", testAbort[R]},
 		{"a client that leaves the queue is not served and its slot stays spent", testLeaving[R]},
+		{"a queue that is full answers 503", testFullQueue[R](false)},
+		{"a queue that is full answers in the application's way", testFullQueue[R](true)},
 		{"a server that runs out of time in the queue says so", testDeadline[R]},
 		{"a caller that has left is not served and pays nothing", testLeft[R]},
 		{"concurrent requests get what the limit allows", testConcurrency[R]},
@@ -260,6 +262,55 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	var b strings.Builder
 	if limit.Backend.(*ledger).write(&b); b.String() != "= everybody: 1 of 3\n" {
 		t.Errorf("left: %s", b.String())
+	}
+}
+
+// testFullQueue has two requests ask for one place, of which one gets it.
+func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
+	return func(t *testing.T, a Adapter[R]) {
+		limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+		limit.MaxWaiting, limit.Sorry = 1, sorry
+		var called atomic.Int32
+		server := serve(t, a, limit, func(http.ResponseWriter, *http.Request) { called.Add(1) })
+		wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+
+		type answer struct {
+			*http.Response
+			body string
+		}
+		answers := make(chan *answer, 2)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range 2 {
+			go func() {
+				r, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/extra", nil)
+				response, err := server.Client().Do(r)
+				if err != nil {
+					answers <- nil
+					return
+				}
+				defer response.Body.Close()
+				body, _ := io.ReadAll(response.Body)
+				answers <- &answer{response, string(body)}
+			}()
+		}
+		refused := <-answers
+		leave()
+		if waiting := <-answers; refused == nil || waiting != nil || called.Load() != 1 {
+			t.Fatalf("answers %v and %v, %d served: want one answer, and one request in the queue until it leaves", refused, waiting, called.Load())
+		}
+		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right now: retry in 1 second."
+		if sorry {
+			want, body = http.StatusTooManyRequests, "sorry, unavailable by everybody" // as Sorry has it
+		}
+		wantStatus(t, refused.Response, want)
+		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
+			t.Errorf("fields %v, content %q", h, refused.body)
+		}
+		var left strings.Builder
+		if limit.Backend.(*ledger).write(&left); left.String() != "= everybody: 6 of 9\n" {
+			t.Errorf("left: %s, want the slots spent", &left)
+		}
 	}
 }
 
