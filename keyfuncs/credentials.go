@@ -57,14 +57,25 @@ func BearerToken(r *http.Request) (string, error) {
 
 // isToken68 reports whether s is a token68 (RFC 9110, section 11.2).
 func isToken68(s string) bool {
-	s = strings.TrimRight(s, "=")
+	for s != "" && s[len(s)-1] == '=' {
+		s = s[:len(s)-1]
+	}
 	for i := range len(s) {
-		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '.' && c != '_' && c != '~' && c != '+' && c != '/' {
+		if !inToken68[s[i]] {
 			return false
 		}
 	}
 	return s != ""
 }
+
+// inToken68 are the characters of a token68 but "=". Tokens are long: to look
+// them up takes a third of the time of comparing.
+var inToken68 = func() (in [256]bool) {
+	for c := range in {
+		in[c] = isAlphanumeric(byte(c)) || strings.IndexByte("-._~+/", byte(c)) >= 0
+	}
+	return in
+}()
 
 // BasicAuthUser is the key function of the user name in an Authorization header
 // of scheme Basic (RFC 7617); the password takes no part. It returns
