@@ -71,15 +71,27 @@ func PathParam(name string) func(*http.Request) (string, error) {
 
 // unescaped returns a parameter's value without the escapes that it has where chi
 // routed by URL.RawPath: wherever there is one, unless middleware has given chi
-// URL.Path without the slash at its end.
+// URL.Path.
 func unescaped(rctx *chi.Context, r *http.Request, value string) string {
-	if r.URL.RawPath == "" || routedPath(rctx, r) == strings.TrimSuffix(r.URL.Path, "/") {
+	if r.URL.RawPath == "" || isPartOf(r.URL.Path, routedPath(rctx, r)) {
 		return value
 	}
 	if plain, err := url.PathUnescape(value); err == nil {
 		return plain
 	}
 	return value // the pattern divides an escape
+}
+
+// isPartOf reports whether routed is path without the slash at its end, as
+// [middleware.StripSlashes] leaves it, without the format, as
+// [middleware.URLFormat] does, or both.
+func isPartOf(path, routed string) bool {
+	rest, ok := strings.CutPrefix(path, routed)
+	if rest = strings.TrimSuffix(rest, "/"); !ok || rest == "" {
+		return ok
+	}
+	format, ok := strings.CutPrefix(strings.TrimPrefix(rest, "/"), ".")
+	return ok && !strings.ContainsAny(format, "./")
 }
 
 // ClientIP finds the address that [middleware.GetClientIPAddr] returns, for those

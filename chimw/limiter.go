@@ -13,7 +13,7 @@ type Rule = nethttp.Rule
 
 // Config is what a [Limiter] is made of. Its fields are those of
 // [nethttp.Config]: Rules, Backend, Fallback, Instances, Observe, Headers,
-// Denied, SkipPreflight, OutcomeInContext.
+// Denied, SkipPreflight, MaxWaiting, OutcomeInContext.
 type Config = nethttp.Config
 
 // Limiter limits the requests of chi routers: it is [nethttp.Limiter], whose

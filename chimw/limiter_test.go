@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -128,6 +129,29 @@ func TestChisClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	r.Use(perDay(1, keyfuncs.Address(chimw.ClientIP)).Handler)
 	r.Get("/", ok)
 	want(t, r, "GET", "/", 503, forged...)
+}
+
+// The limiter of README's section "Moving over", where chi's RealIP was in front
+// of httprate and has not been removed.
+func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
+	limit := chimw.MustNew(chimw.Config{
+		Rules: []chimw.Rule{{
+			Name:  "per-client",
+			Limit: core.SlidingWindow(core.PerMinute(100)),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+		Headers: headers.Options{Formats: []headers.Format{headers.GitHub}},
+	})
+	r := chi.NewRouter()
+	r.Use(middleware.RealIP)
+	r.Use(limit.Handler)
+	r.Get("/", ok)
+	for _, header := range []string{"X-Real-IP", "X-Forwarded-For", "True-Client-IP"} {
+		for _, address := range []string{"198.51.100.1", "2001:db8::1"} {
+			want(t, r, "GET", "/", 503, header+": "+address)
+		}
+	}
+	want(t, r, "GET", "/", 200)
 }
 
 func TestMistakesAreFoundAtSetUp(t *testing.T) {

@@ -62,8 +62,11 @@ func routedPath(rctx *chi.Context, r *http.Request) string {
 		return cmp.Or(rctx.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 	}
 	path, params := make([]byte, 0, 64), rctx.URLParams
+	start := 0 // of what the last pattern adds
 	for _, pattern := range rctx.RoutePatterns {
 		before, wild := strings.CutSuffix(pattern, "*")
+		path = bytes.TrimSuffix(path, slash)
+		start = len(path)
 		path = fill(path, before, &params)
 		if !wild {
 			return string(path)
@@ -71,9 +74,11 @@ func routedPath(rctx *chi.Context, r *http.Request) string {
 		if rest := take(&params, "*"); rest != "" { // chi empties it where it enters a mounted router
 			return string(append(path, rest...))
 		}
-		path = bytes.TrimSuffix(path, slash)
 	}
-	return string(append(path, cmp.Or(rctx.RoutePath, "/")...))
+	if !bytes.HasSuffix(path, slash) || r.PathValue("*") == "" && rctx.RoutePath == string(path[start:]) {
+		return string(path) // a wildcard that matched nothing: RoutePath is the path that it was part of
+	}
+	return string(append(bytes.TrimSuffix(path, slash), cmp.Or(rctx.RoutePath, "/")...))
 }
 
 // fill appends pattern to path, with the values of its parameters in their place.

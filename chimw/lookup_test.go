@@ -49,6 +49,15 @@ func everywhere(limit func(http.Handler) http.Handler, before ...func(http.Handl
 		})
 	})
 	r.Mount("/plain", http.HandlerFunc(ok))
+	sub := chi.NewRouter()
+	sub.Use(limit)
+	sub.With(limit).Get("/files/*", ok)
+	sub.With(limit).Get("/page-*", ok)
+	sub.Route("/{dir}/deep", func(r chi.Router) {
+		r.Use(limit)
+		r.With(limit).Get("/files/*", ok)
+	})
+	r.Mount("/sub", sub)
 	return r
 }
 
@@ -338,6 +347,65 @@ func TestAParameterIsThatOfTheWholeRoute(t *testing.T) {
 	found(t, build, chimw.PathParam("*"), "GET /1/items/2", core.ErrAbsent.Error()) // not that of the mount
 }
 
+func TestACatchAllHasOneKeyWhereverTheLimiterIs(t *testing.T) {
+	absent := core.ErrAbsent.Error()
+	for _, c := range []struct{ request, pattern, rest string }{
+		{"GET /files/", "/files/*", absent},
+		{"GET /files/a", "/files/*", "a"},
+		{"GET /sub/files/", "/sub/files/*", absent},
+		{"GET /sub/files/a", "/sub/files/*", "a"},
+		{"GET /sub/files/files/", "/sub/files/*", "files/"},
+		{"GET /sub/page-", "/sub/page-*", absent},
+		{"GET /sub/page-1", "/sub/page-*", "1"},
+		{"GET /all", "/all", absent},
+		{"GET /all/", "/all", absent},
+		{"GET /all/a", "/all/*", "a"},
+		{"GET /sub/x/deep/files/", "/sub/{dir}/deep/files/*", absent},
+		{"GET /sub/x/deep/files/files/", "/sub/{dir}/deep/files/*", "files/"},
+		{"GET /sub/files/deep/", "/sub/files/*", "deep/"},
+	} {
+		for name, before := range map[string]chi.Middlewares{
+			"":          nil,
+			"URLFormat": {middleware.URLFormat},
+			"path given by middleware": {func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					chi.RouteContext(r.Context()).RoutePath = r.URL.Path
+					next.ServeHTTP(w, r)
+				})
+			}},
+		} {
+			t.Run(c.request+" "+name, func(t *testing.T) {
+				build := func(limit func(http.Handler) http.Handler) *chi.Mux {
+					r := everywhere(limit, before...)
+					r.Route("/all", func(r chi.Router) {
+						r.Use(limit)
+						r.With(limit).Get("/*", ok)
+					})
+					return r
+				}
+				found(t, build, chimw.RoutePattern, c.request, c.pattern)
+				found(t, build, chimw.PathParam("*"), c.request, c.rest)
+			})
+		}
+	}
+	build := func(limit func(http.Handler) http.Handler) *chi.Mux {
+		r := chi.NewRouter()
+		r.Use(limit)
+		r.With(limit).Get("/page-*", ok)
+		r.Mount("/x/files", func() http.Handler { // a router, entered by the path that a catch-all would be left with
+			sub := chi.NewRouter()
+			sub.Use(limit)
+			sub.With(limit).Get("/files/*", ok)
+			return sub
+		}())
+		return r
+	}
+	found(t, build, chimw.PathParam("*"), "GET /page-", absent)
+	found(t, build, chimw.PathParam("*"), "GET /x/files/files/", absent)
+	found(t, build, chimw.PathParam("*"), "GET /x/files/files/files/", "files/")
+	found(t, build, chimw.RoutePattern, "GET /x/files/files/", "/x/files/files/*")
+}
+
 func TestAParameterHasOneKeyHoweverItIsEncoded(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -367,6 +435,15 @@ func TestAParameterHasOneKeyHoweverItIsEncoded(t *testing.T) {
 		{"CleanPath, decoy", chi.Middlewares{middleware.CleanPath}, "id", "GET /users/%2561/../%61", "a"},
 		{"StripSlashes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61", "a"},
 		{"StripSlashes, which unescapes", chi.Middlewares{middleware.StripSlashes}, "id", "GET /users/%61%2561/", "a%61"},
+		{"URLFormat, which unescapes", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561.json", "a%61"},
+		{"URLFormat, as Go writes it", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/a%2561.json", "a%61"},
+		{"URLFormat, empty format", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561.", "a%61"},
+		{"URLFormat, no format", chi.Middlewares{middleware.URLFormat}, "id", "GET /users/%61%2561", "a%61"},
+		{"URLFormat, sub-router", chi.Middlewares{middleware.URLFormat}, "id", "GET /api/%61/items/%61%2561.json", "a%61"},
+		{"URLFormat after StripSlashes", chi.Middlewares{middleware.StripSlashes, middleware.URLFormat}, "id", "GET /users/%61%2561.json/", "a%61"},
+		{"StripSlashes after URLFormat", chi.Middlewares{middleware.URLFormat, middleware.StripSlashes}, "id", "GET /users/%61%2561/.json", "a%61"},
+		{"URLFormat after CleanPath", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id", "GET //users/%61%2561.json", "a%61"},
+		{"URLFormat after CleanPath, decoy", chi.Middlewares{middleware.CleanPath, middleware.URLFormat}, "id", "GET /users/%2561.x/../%61.json", "a"},
 		{"StripSlashes, sub-router", chi.Middlewares{middleware.StripSlashes}, "id", "GET /api/%61/items/a%2561/", "a%61"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		}
 		config := chimw.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }

@@ -87,7 +87,9 @@ func LeakyBucket(rate Rate, capacity int64) Limit {
 
 // LeakyQueue drains at rate and holds at most capacity units, and tells every
 // allowed request how long to wait for its turn ([Decision.Delay]), so that
-// requests start evenly spaced instead of in bursts.
+// requests start evenly spaced instead of in bursts. Capacity bounds what waits
+// under one key; who lets requests wait bounds them all. A slot is spent when it
+// is decided, also if its client leaves before its turn.
 func LeakyQueue(rate Rate, capacity int64) Limit {
 	return Limit{AlgorithmLeakyQueue, rate, capacity}
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"time"
 	"unique"
 )
@@ -80,6 +81,14 @@ func (o *Outcome) Allowed() bool { return o.verdict == Allowed }
 // have an error, when a fallback or an open rule stood in for a failed backend.
 // It is for the operator: do not show its text to clients.
 func (o *Outcome) Err() error { return o.err }
+
+// Fail makes o Unavailable because of err, which Err then returns with what it
+// returned before. It is for those who cannot do what o says, such as let the
+// request wait for its turn. What was taken stays taken, and the decisions stay as
+// they are.
+func (o *Outcome) Fail(err error) {
+	o.verdict, o.err = Unavailable, errors.Join(o.err, err)
+}
 
 // Len returns the number of rules that applied to the request.
 func (o *Outcome) Len() int { return int(o.n) }

@@ -93,15 +93,24 @@ func ContextValue(name string) func(*echo.Context) (string, error) {
 //
 //	Key: keyfuncs.Address(echo5mw.RealIP)
 //
-// It fails if echo finds no address.
+// It fails if echo finds no address, or one in RemoteAddr that [keyfuncs.Peer]
+// refuses, since middleware has put it there. An IPExtractor that only starts from
+// RemoteAddr, as that of X-Forwarded-For does, believes what it finds there: let
+// nothing overwrite it.
 //
 // To have another costs a client what the IPExtractor says. Without one, echo v5
 // goes by the connection; [echo.ExtractIPFromXFFHeader] and
 // [echo.ExtractIPFromRealIPHeader] believe every private address by default.
 func RealIP(c *echo.Context) (netip.Addr, error) {
-	addr, err := netip.ParseAddr(c.RealIP())
+	text := c.RealIP()
+	addr, err := netip.ParseAddr(text)
 	if err != nil { // err has the text, which may be a client's
 		return netip.Addr{}, errNoRealIP
+	}
+	if strings.Contains(c.Request().RemoteAddr, text) {
+		if _, err := keyfuncs.Peer(c.Request()); err != nil {
+			return netip.Addr{}, err
+		}
 	}
 	return addr, nil
 }

@@ -377,6 +377,23 @@ func TestEchosClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	want(t, e, "GET", "/", 503)
 }
 
+func TestAnAddressThatWasWrittenOverThePeersIsRefused(t *testing.T) {
+	e := newEcho()
+	e.IPExtractor = echo.ExtractIPDirect()
+	e.Use(perDay(1, keyfuncs.Address(echo5mw.RealIP)).Middleware())
+	e.GET("/", ok)
+	overwritten := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as gorilla's ProxyHeaders does
+		r.RemoteAddr = r.Header.Get("X-Real-IP")
+		e.ServeHTTP(w, r)
+	})
+	want(t, overwritten, "GET", "/", 503, "X-Real-IP: 198.51.100.1")
+	want(t, overwritten, "GET", "/", 503, "X-Real-IP: 2001:db8::1")
+	want(t, e, "GET", "/", 200)
+	want(t, e, "GET", "/", 429)
+	e.IPExtractor = func(r *http.Request) string { return r.Header.Get("CF-Connecting-IP") } // which looks at no peer
+	want(t, overwritten, "GET", "/", 200, "X-Real-IP: 198.51.100.1", "CF-Connecting-IP: 198.51.100.2")
+}
+
 func TestKeysThatCannotWorkAreNil(t *testing.T) {
 	for name, isNil := range map[string]bool{
 		"PathParam":    echo5mw.PathParam("") == nil,

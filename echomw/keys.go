@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -85,15 +86,24 @@ func ContextValue(name string) func(echo.Context) (string, error) {
 //
 //	Key: keyfuncs.Address(echomw.RealIP)
 //
-// It fails if echo finds no address.
+// It fails if echo finds no address, or one in RemoteAddr that [keyfuncs.Peer]
+// refuses, since middleware has put it there. An IPExtractor that only starts from
+// RemoteAddr, as that of X-Forwarded-For does, believes what it finds there: let
+// nothing overwrite it.
 //
 // To have another costs a client nothing until you set IPExtractor: without,
 // echo v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, of
 // everybody. The sources of package keyfuncs, lifted, believe nobody by default.
 func RealIP(c echo.Context) (netip.Addr, error) {
-	addr, err := netip.ParseAddr(c.RealIP())
+	text := c.RealIP()
+	addr, err := netip.ParseAddr(text)
 	if err != nil { // err has the text, which may be a client's
 		return netip.Addr{}, errNoRealIP
+	}
+	if strings.Contains(c.Request().RemoteAddr, text) {
+		if _, err := keyfuncs.Peer(c.Request()); err != nil {
+			return netip.Addr{}, err
+		}
 	}
 	return addr, nil
 }

@@ -43,7 +43,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It may
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It may
 	// write the answer and return nil, or return an error, such as
 	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it
 	// does neither, status 200 is sent. It is not called once the response is
@@ -58,6 +60,13 @@ type Config struct {
 	// broken page. A plain OPTIONS request is still counted. Better is to put
 	// the CORS middleware outside the limiter.
 	SkipPreflight bool
+
+	// MaxWaiting is how many requests may wait for their turn at once, where a
+	// limit is a leaky queue. Each holds a goroutine and its connection. One more
+	// is answered as if it could not be decided, with 503 and Retry-After: its
+	// outcome becomes [core.Unavailable] and has the error [nethttp.ErrQueueFull].
+	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
 
 	// OutcomeInContext makes the outcome, allowed or not, available by
 	// [OutcomeFrom]: to later handlers, to Denied, to outer middleware after
@@ -82,6 +91,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		MaxWaiting:    config.MaxWaiting,
 		Committed:     func(c echo.Context) bool { return c.Response().Committed },
 	}
 	if config.Denied != nil {

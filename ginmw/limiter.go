@@ -43,7 +43,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It has
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It has
 	// to write the status: without, gin sends 200, or the 404 or 405 that it
 	// was about to send. The chain is aborted already. It is not called once
 	// earlier handlers have written, since nothing can be answered any more.
@@ -57,6 +59,13 @@ type Config struct {
 	// broken page. A plain OPTIONS request is still counted. Better is to put
 	// the CORS middleware before the limiter.
 	SkipPreflight bool
+
+	// MaxWaiting is how many requests may wait for their turn at once, where a
+	// limit is a leaky queue. Each holds a goroutine and its connection. One more
+	// is answered as if it could not be decided, with 503 and Retry-After: its
+	// outcome becomes [core.Unavailable] and has the error [nethttp.ErrQueueFull].
+	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
 
 	// OutcomeInContext makes the outcome, allowed or not, available by
 	// [OutcomeFrom]: to later handlers, to Denied, and to earlier ones after
@@ -81,6 +90,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		MaxWaiting:    config.MaxWaiting,
 		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
 	}
 	if config.Denied != nil {

@@ -287,6 +287,12 @@ func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
 	r = gin.New()
 	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
 	r.GET("/", ok)
+	overwritten := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { // as gorilla's ProxyHeaders does
+		request.RemoteAddr = "198.51.100.1"
+		r.ServeHTTP(w, request)
+	})
+	want(t, overwritten, "GET", "/", 503)
+
 	request := httptest.NewRequest("GET", "/", nil)
 	request.RemoteAddr = "@"
 	local := context.WithValue(request.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app.sock", Net: "unix"})

@@ -24,7 +24,7 @@
 // 1, and left out if no wait helps. It is never less than t of those rules.
 //
 // A decision that rests on no count, because its rule failed open or was not
-// asked, appears nowhere.
+// asked, appears nowhere. With [OnDenial], neither does one that allowed.
 //
 // # Stacked limiters
 //

@@ -55,7 +55,7 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !d.Source.Counted() {
+		if !w.shows(&d) {
 			continue
 		}
 		t := w.terms(&d)
@@ -72,7 +72,7 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o
 // held to t, in a list where no quota appears twice.
 func (w *Writer) covered(o *core.Outcome, i int, t terms) bool {
 	for j := range o.Len() {
-		if d := o.At(j); j != i && d.Source.Counted() && w.terms(&d).covers(t, j < i) {
+		if d := o.At(j); j != i && w.shows(&d) && w.terms(&d).covers(t, j < i) {
 			return true
 		}
 	}
@@ -112,15 +112,15 @@ func appendIntegerMember(text []byte, t terms) []byte {
 	return strconv.AppendInt(text, t.window, 10)
 }
 
-// allFixed reports whether every rule of the limiter was counted by a fixed
-// limit.
+// allFixed reports whether every rule of the limiter is shown, and was counted by
+// a fixed limit.
 func (w *Writer) allFixed(o *core.Outcome) bool {
 	if o.Len() != len(w.policies) {
 		return false
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !d.Source.Counted() || !w.policy(&d).fixed(&d) {
+		if !w.shows(&d) || !w.policy(&d).fixed(&d) {
 			return false
 		}
 	}

@@ -67,15 +67,17 @@ var conflicts = [...]struct {
 }
 
 // Show says on which answers a [Writer] puts the fields of its formats.
-// Retry-After is on every answer that is not allowed, whatever Show is.
+// Retry-After, the longest wait of the rules that denied, is on every answer that
+// is not allowed, whatever Show is. What an outer limiter has written stays.
 type Show uint8
 
 const (
-	// Always puts them on every answer, allowed or denied.
+	// Always puts them on every answer, allowed or denied, with all rules.
 	Always Show = iota
-	// OnDenial puts them on denials only, as for a login route that need not
-	// publish its budget.
+	// OnDenial puts them on denials only, with the rules that denied and no
+	// other, as for a login route that need not publish its budgets.
 	OnDenial
-	// Never puts them nowhere.
+	// Never puts them nowhere. An answer of package nethttp's then names no rule
+	// in its body either.
 	Never
 )

@@ -57,7 +57,7 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 	allFixed := o.Len() == len(w.policies)
 	for i := range o.Len() {
 		d := o.At(i)
-		if !d.Source.Counted() {
+		if !w.shows(&d) {
 			allFixed = false
 			continue
 		}
@@ -129,7 +129,7 @@ func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !d.Source.Counted() {
+		if !w.shows(&d) {
 			continue
 		}
 		text = separate(text, start)

@@ -65,6 +65,16 @@ func counted(o *core.Outcome) (ds []core.RuleDecision) {
 	return ds
 }
 
+// shown returns the decisions that fields may speak of.
+func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
+	for _, d := range counted(o) {
+		if s.options.Show == headers.Always || s.options.Show == headers.OnDenial && !d.Allowed {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
 // tell adds what o says to what an outer limiter said.
 func (s *oracle) tell(o *core.Outcome) {
 	s.retry = 0
@@ -73,10 +83,7 @@ func (s *oracle) tell(o *core.Outcome) {
 			s.retry = max(1, ceil(seconds(d)))
 		}
 	}
-	if s.options.Show == headers.Never || s.options.Show == headers.OnDenial && o.Allowed() {
-		return
-	}
-	ds := counted(o)
+	ds := s.shown(o)
 	if len(ds) == 0 {
 		return
 	}

@@ -56,6 +56,12 @@ func New(options Options, policies []Policy) (*Writer, error) {
 
 func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 
+// shows reports whether d is one that the fields may speak of. A denial by one
+// rule must not publish what [OnDenial] keeps to itself of the others.
+func (w *Writer) shows(d *core.RuleDecision) bool {
+	return d.Source.Counted() && (w.show != OnDenial || !d.Allowed)
+}
+
 // Write sets in h what o tells the client. Call it once, before anything of the
 // response is sent, and before the next handler so that a limiter further in
 // finds the fields and adds its own.

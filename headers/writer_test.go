@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,67 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 	never := headers.Options{Show: headers.Never}
 	want(t, written(t, never, policies, ok))
 	want(t, written(t, never, policies, no), retry)
+}
+
+// A log-in denied for the address must not tell how many tries a user has left.
+func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
+	user, address, route := headers.Policy{Name: "user", Limit: core.FixedWindow(core.PerHour(3))}, perMinute, perHour
+	policies := []headers.Policy{user, address, route}
+	spent := denied(0, 30*time.Second, time.Minute)
+	for name, formats := range map[string][]headers.Format{
+		"IETF":           {headers.IETF},
+		"IETF and more":  {headers.IETF, headers.Draft6, headers.GitHub},
+		"Draft7":         {headers.Draft7},
+		"Draft6":         {headers.Draft6},
+		"GitHub":         {headers.GitHub},
+		"DeltaSeconds":   {headers.DeltaSeconds},
+		"Discord":        {headers.Discord},
+		"Discord and so": {headers.Draft7, headers.Draft6, headers.Discord},
+	} {
+		for _, fixed := range []bool{true, false} { // limits known in advance, and found per request
+			t.Run(fmt.Sprint(name, fixed), func(t *testing.T) {
+				known := slices.Clone(policies)
+				if !fixed {
+					for i := range known {
+						known[i].Limit = core.Limit{}
+					}
+				}
+				options := headers.Options{Formats: formats, Show: headers.OnDenial}
+				w := writer(t, options, known...)
+				alone := written(t, options, []headers.Policy{address}, decided(t, []headers.Policy{address}, spent))
+				for _, tries := range []int64{0, 1, 2} {
+					h := http.Header{}
+					w.Write(h, decided(t, policies, allowed(tries, time.Hour, time.Hour), spent, allowed(999, time.Hour, time.Hour)))
+					if diff := cmp.Diff(alone, h); diff != "" {
+						t.Errorf("%d tries left: the fields are not those of the address alone:\n%s", tries, diff)
+					}
+				}
+			})
+		}
+	}
+	o := decided(t, policies, denied(0, time.Hour, time.Hour), spent, allowed(999, time.Hour, time.Hour))
+	want(t, written(t, headers.Options{Show: headers.OnDenial}, policies, o),
+		`RateLimit-Policy: "user";q=3;w=3600, "default";q=100;w=60`,
+		`RateLimit: "user";r=0;t=3600, "default";r=0;t=30`,
+		"Retry-After: 3600")
+}
+
+func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T) {
+	outer, inner := []headers.Policy{perHour}, []headers.Policy{perMinute}
+	for _, formats := range everyFormat {
+		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Never} {
+			for _, innerShow := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+				h := http.Header{}
+				writer(t, headers.Options{Formats: formats, Show: outerShow}, outer...).Write(h, decided(t, outer, allowed(999, time.Hour, time.Hour)))
+				o := decided(t, inner, denied(0, 30*time.Second, time.Minute))
+				options := headers.Options{Formats: formats, Show: innerShow}
+				writer(t, options, inner...).Write(h, o)
+				if diff := cmp.Diff(written(t, options, inner, o), h); diff != "" {
+					t.Errorf("%v, %d in %d: not the inner limiter's fields alone:\n%s", formats, innerShow, outerShow, diff)
+				}
+			}
+		}
+	}
 }
 
 func TestWhatIsNotShownDoesNotRaiseRetryAfter(t *testing.T) {

@@ -35,6 +35,12 @@ func APIKey(header string) func(*http.Request) (string, error) {
 // section 2.1). It returns core.ErrAbsent if there is none, and an error if
 // there are several Authorization lines.
 //
+// A token is a token68 (RFC 9110, section 11.2): letters, digits, "-._~+/", and
+// "=" at its end. Anything else, such as two tokens or a token with a parameter
+// behind it, is no token, and counts with the requests that have none: its key
+// would vary with what comes beside the token. A token is compared byte by byte,
+// "=" included.
+//
 // To have another key costs a client nothing as long as nobody has checked the
 // token. Where tokens are renewed, each is another key of the same user; behind
 // authentication count users instead, by [FromContext].
@@ -43,8 +49,33 @@ func BearerToken(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !isToken68(token) {
+		return "", core.ErrAbsent
+	}
 	return Digest(token), nil
 }
+
+// isToken68 reports whether s is a token68 (RFC 9110, section 11.2).
+func isToken68(s string) bool {
+	for s != "" && s[len(s)-1] == '=' {
+		s = s[:len(s)-1]
+	}
+	for i := range len(s) {
+		if !inToken68[s[i]] {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// inToken68 are the characters of a token68 but "=". Tokens are long: to look
+// them up takes a third of the time of comparing.
+var inToken68 = func() (in [256]bool) {
+	for c := range in {
+		in[c] = isAlphanumeric(byte(c)) || strings.IndexByte("-._~+/", byte(c)) >= 0
+	}
+	return in
+}()
 
 // BasicAuthUser is the key function of the user name in an Authorization header
 // of scheme Basic (RFC 7617); the password takes no part. It returns

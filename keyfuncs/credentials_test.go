@@ -188,6 +188,56 @@ func TestTheCookieIsTheOneThatTheHandlerSees(t *testing.T) {
 	wantAbsent(t, key, request(""))
 }
 
+// wantSameCookie fails if key, of the cookie name, is not that of r.Cookie.
+func wantSameCookie(t *testing.T, key key, r *http.Request, name string) {
+	t.Helper()
+	if cookie, err := r.Cookie(name); err == nil && cookie.Value != "" {
+		wantKey(t, key, r, keyfuncs.Digest(cookie.Value))
+	} else {
+		wantAbsent(t, key, r)
+	}
+}
+
+func TestAsManyCookiesAreReadAsTheHandlerReads(t *testing.T) {
+	key := keyfuncs.Cookie("sid")
+	for _, setting := range []string{"", "httpcookiemaxnum=50", "httpcookiemaxnum=100", "httpcookiemaxnum=4000", "httpcookiemaxnum=0"} {
+		t.Run(setting, func(t *testing.T) {
+			if setting != "" {
+				t.Setenv("GODEBUG", setting)
+			}
+			for _, n := range []int{1, 49, 50, 51, 52, 99, 100, 101, 2999, 3000, 3001, 4000, 4001, 10_000} {
+				inFront := request("")
+				inFront.Header["Cookie"] = []string{"sid=a" + strings.Repeat(";x=y", n-1)}
+				wantSameCookie(t, key, inFront, "sid")
+				behind := request("")
+				behind.Header["Cookie"] = []string{strings.Repeat(";", n-1) + "sid=a"}
+				wantSameCookie(t, key, behind, "sid")
+				lines := request("")
+				lines.Header["Cookie"] = append(slices.Repeat([]string{"x=y"}, n-1), "sid=a")
+				wantSameCookie(t, key, lines, "sid")
+			}
+		})
+	}
+}
+
+// A token with something beside it would have another key for each something.
+func TestABearerTokenIsAToken68(t *testing.T) {
+	for _, token := range []string{"k", "0", "mF_9.B5f-4.1JqM", "a+b/c~d", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "Zm9vYg==", "k="} {
+		wantKey(t, keyfuncs.BearerToken, request("", "Authorization: Bearer "+token), keyfuncs.Digest(token))
+	}
+	for _, token := range []string{
+		"", "=", "==", "=k", "k=k", "k k", "k  k", "k\tk", "k,", "k, k", "k,k", "k;", "k; realm=x", `"k"`, "k\x00", "k\x7f", "k\u00e4", "k\xff", "k:p", "k@x", "k\\",
+	} {
+		r := request("")
+		r.Header["Authorization"] = []string{"Bearer " + token}
+		wantAbsent(t, keyfuncs.BearerToken, r)
+	}
+	first := keyfuncs.First(keyfuncs.BearerToken, keyfuncs.Address(keyfuncs.Peer))
+	for _, beside := range []string{"1", "2"} {
+		wantKey(t, first, request("203.0.113.7:1", "Authorization: Bearer k "+beside), "1:203.0.113.7")
+	}
+}
+
 type userKey struct{}
 
 func user(ctx context.Context) (string, bool) {

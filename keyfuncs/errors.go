@@ -16,6 +16,7 @@ var ErrUnidentified = errors.New("keyfuncs: cannot tell who sent the request")
 // Made once, so that failing allocates nothing.
 var (
 	errPeer        = unidentified("the peer has no IP address")
+	errOverwritten = unidentified("RemoteAddr has no port, so it is not the peer's: middleware such as chi's RealIP or gorilla's ProxyHeaders wrote into it what a header says; remove that and use TrustedProxies or SingleHeader")
 	errAddress     = unidentified("the address is missing, unspecified or invalid")
 	errMissing     = unidentified("the forwarding header is missing")
 	errHop         = unidentified("a hop of the forwarding header is not an IP address")

@@ -1,9 +1,17 @@
 package keyfuncs_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/weir-go/weir/keyfuncs"
@@ -12,16 +20,20 @@ import (
 func TestThePeerIsTheAddressOfTheConnection(t *testing.T) {
 	for _, c := range []hopCase{
 		{name: "IPv4", remote: "203.0.113.7:4711", want: "203.0.113.7"},
-		{name: "IPv4 without port", remote: "203.0.113.7", want: "203.0.113.7"},
 		{name: "IPv6", remote: "[2001:db8::1]:4711", want: "2001:db8::1"},
-		{name: "IPv6 without port", remote: "2001:db8::1", want: "2001:db8::1"},
-		{name: "IPv6 in brackets without port", remote: "[2001:db8::1]", want: "2001:db8::1"},
+		{name: "IPv6 of the machine", remote: "[::1]:80", want: "::1"},
+		{name: "of httptest", remote: httptest.NewRequest("GET", "/", nil).RemoteAddr, want: "192.0.2.1"},
 		{name: "zone", remote: "[fe80::1%eth0]:4711", want: "fe80::1"},
 		{name: "IPv4 mapped into IPv6", remote: "[::ffff:203.0.113.7]:4711", want: "203.0.113.7"},
 		{name: "IPv4 mapped, in hexadecimal", remote: "[::ffff:cb00:7107]:4711", want: "203.0.113.7"},
 		{name: "IPv4 mapped, with zone", remote: "[::ffff:203.0.113.7%eth0]:4711", want: "203.0.113.7"},
 		{name: "headers are not read", remote: "203.0.113.7:1", lines: []string{"198.51.100.1"}, want: "203.0.113.7"},
 
+		{name: "IPv4 without port", remote: "203.0.113.7"},
+		{name: "IPv6 without port", remote: "2001:db8::1"},
+		{name: "IPv6 in brackets without port", remote: "[2001:db8::1]"},
+		{name: "zone without port", remote: "fe80::1%eth0"},
+		{name: "a list without port", remote: "203.0.113.7, 198.51.100.1"},
 		{name: "nothing", remote: ""},
 		{name: "unix socket", remote: "@"},
 		{name: "unix socket with a name", remote: "/run/app.sock"},
@@ -50,16 +62,81 @@ func TestThePeerIsTheAddressOfTheConnection(t *testing.T) {
 	}
 }
 
+// looksAtThePeer are sources that trust 10.0.0.0/8, or the peer itself.
+var looksAtThePeer = map[string]keyfuncs.AddrSource{
+	"Peer":           keyfuncs.Peer,
+	"TrustedProxies": keyfuncs.MustTrustedProxies("10.0.0.0/8"),
+	"Forwarded":      keyfuncs.MustForwarded("10.0.0.0/8"),
+	"SingleHeader":   keyfuncs.MustSingleHeader("X-Real-IP", "10.0.0.0/8"),
+}
+
+// chi's RealIP and gorilla's ProxyHeaders leave such, from a header that anybody
+// can send.
+func TestAnAddressWithoutPortIsNoPeer(t *testing.T) {
+	for name, source := range looksAtThePeer {
+		for _, remote := range []string{"203.0.113.7", "10.0.0.1", "2001:db8::1", "[2001:db8::1]"} {
+			r := request(remote, "X-Forwarded-For: 198.51.100.1", "Forwarded: for=198.51.100.1", "X-Real-IP: 198.51.100.1")
+			addr, err := source(r)
+			if !errors.Is(err, keyfuncs.ErrUnidentified) || addr.IsValid() {
+				t.Errorf("%s, RemoteAddr %s: got %v, %v", name, remote, addr, err)
+			}
+			for _, what := range []string{"RealIP", "ProxyHeaders", "TrustedProxies", "SingleHeader"} {
+				if err != nil && !strings.Contains(err.Error(), what) {
+					t.Errorf("%s: %v does not name %s", name, err, what)
+				}
+			}
+		}
+	}
+}
+
+// A process that may connect to the socket may bind its own end to any name.
+func TestTheNameOfAUnixSocketIsNoAddress(t *testing.T) {
+	t.Chdir(t.TempDir())
+	listener, err := net.Listen("unix", "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := maps.Clone(looksAtThePeer)
+	sources["over the socket"] = keyfuncs.MustTrustedProxies("unix")
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		addr, err := sources[r.Header.Get("Source")](r)
+		fmt.Fprintf(w, "%s: %v %v", r.RemoteAddr, addr, err)
+	})}
+	go server.Serve(listener)
+	defer server.Close()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		os.Remove("10.0.0.1:1")
+		return net.DialUnix("unix", &net.UnixAddr{Name: "10.0.0.1:1", Net: "unix"}, &net.UnixAddr{Name: "server", Net: "unix"})
+	}}}
+	for name := range sources {
+		r, _ := http.NewRequest("GET", "http://server/", nil)
+		r.Header = http.Header{"Source": {name}, "X-Forwarded-For": {"198.51.100.1"}, "Forwarded": {"for=198.51.100.1"}, "X-Real-Ip": {"198.51.100.1"}}
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		want := "10.0.0.1:1: invalid IP " + keyfuncs.ErrUnidentified.Error()
+		if name == "over the socket" {
+			want = "10.0.0.1:1: 198.51.100.1 <nil>"
+		}
+		if !strings.HasPrefix(string(body), want) {
+			t.Errorf("%s: got %s", name, body)
+		}
+	}
+}
+
 func TestIPv4IsKeyedWhole(t *testing.T) {
 	wantKey(t, keyfuncs.Address(keyfuncs.Peer), request("203.0.113.7:4711"), "203.0.113.7")
 }
 
 func TestThePortIsNeverPartOfTheKey(t *testing.T) {
 	key := keyfuncs.Address(keyfuncs.Peer)
-	for _, remote := range []string{"203.0.113.7:1", "203.0.113.7:65535", "203.0.113.7"} {
+	for _, remote := range []string{"203.0.113.7:1", "203.0.113.7:65535"} {
 		wantKey(t, key, request(remote), "203.0.113.7")
 	}
-	for _, remote := range []string{"[2001:db8::1]:1", "[2001:db8::1]:65535", "[2001:db8::1]", "2001:db8::1"} {
+	for _, remote := range []string{"[2001:db8::1]:1", "[2001:db8::1]:65535"} {
 		wantKey(t, key, request(remote), "2001:db8::/64")
 	}
 }

@@ -3,7 +3,6 @@ package keyfuncs
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 )
@@ -63,17 +62,6 @@ func (p *proxies) peer(r *http.Request) (addr netip.Addr, trusted bool, err erro
 	}
 	addr, err = Peer(r)
 	return addr, err == nil && p.contains(addr), err
-}
-
-// overUnixSocket goes by the listener's own address: the peer's, in RemoteAddr,
-// is a name that a local process may choose, or "@".
-func overUnixSocket(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	network := local.Network()
-	return network == "unix" || network == "unixpacket"
 }
 
 func (p *proxies) contains(addr netip.Addr) bool {

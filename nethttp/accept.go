@@ -2,16 +2,17 @@ package nethttp
 
 import "strings"
 
-// Accept is read no further than this: a client that needs more than so many
-// bytes to say what it wants gets the default.
+// maxAccept is how many bytes of Accept are read, those of all lines together. A
+// client that needs more to say what it wants gets the default.
 const maxAccept = 512
 
 // prefersText reports whether an Accept field (RFC 9110, section 12.5.1) gives
 // text/plain a higher weight than JSON. Without a preference it does not.
 func prefersText(accept []string) bool {
 	text, json := preference{}, preference{}
+	room := maxAccept + 1
 	for _, line := range accept {
-		if len(line) > maxAccept {
+		if room -= len(line) + 1; room < 0 { // with the comma that joins two lines
 			return false
 		}
 		for line != "" {

@@ -3,6 +3,7 @@ package nethttp_test
 import (
 	"encoding/json"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,9 +59,15 @@ func TestADenialIsPlainTextOnlyForThoseWhoPreferIt(t *testing.T) {
 		{[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, problem},
 		{[]string{"image/png"}, problem},
 		{[]string{strings.Repeat("text/plain,", 100_000)}, problem}, // too long to read
+		{[]string{strings.Repeat("x", 501), "text/plain"}, text},
+		{[]string{strings.Repeat("x", 502), "text/plain"}, problem}, // as long, in two lines
+		{append(slices.Repeat([]string{"image/png"}, 50), "text/plain"), text},
+		{append(slices.Repeat([]string{"image/png"}, 51), "text/plain"), problem},
+		{append(make([]string, 502), "text/plain"), text},
+		{append(make([]string, 503), "text/plain"), problem},
 	} {
 		if got, _ := denialFor(limit, tt.accept...); got != tt.want {
-			t.Errorf("Accept %.80q: %s, want %s", tt.accept, got, tt.want)
+			t.Errorf("Accept %.80q: %s, want %s", strings.Join(tt.accept, ","), got, tt.want)
 		}
 	}
 	if _, body := denialFor(limit, "text/plain"); !strings.HasPrefix(body, "Too many requests: retry in ") {

@@ -4,22 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 )
-
-// awaitTurn waits for delay, or until ctx ends, and then returns its error. The
-// slot stays spent: those behind were told when they may start, so another
-// request could only start beside one of them.
-func awaitTurn(ctx context.Context, delay time.Duration) error {
-	turn := time.NewTimer(delay)
-	defer turn.Stop()
-	select {
-	case <-turn.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // answerAbandoned answers a request whose context ended with err. A client that
 // left gets nothing. When it was the server that ran out of time the client still

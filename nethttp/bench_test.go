@@ -2,6 +2,8 @@ package nethttp_test
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weir-go/weir/core"
@@ -49,5 +51,28 @@ func BenchmarkDenied(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		serve()
+	}
+}
+
+func BenchmarkDeniedAMegabyteOfAccept(b *testing.B) {
+	handler := nethttp.MustNew(perClient(core.SlidingWindow(core.PerDay(1)))).Handler(nothing)
+	for _, c := range []struct {
+		name   string
+		accept []string
+	}{
+		{"one-line", []string{strings.Repeat("a/b;q=0.1,", 1<<20/10)}},
+		{"long-lines", slices.Repeat([]string{strings.Repeat("a/b;q=0.1,", 51)}, 1<<20/520)},
+		{"short-lines", slices.Repeat([]string{"a/b"}, 1<<20/len("Accept: a/b\r\n"))},
+		{"empty-lines", make([]string, 1<<20/len("Accept:\r\n"))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r, _ := http.NewRequest("GET", "/", nil)
+			r.RemoteAddr, r.Header["Accept"] = "198.51.100.7:4711", c.accept
+			w := &sink{http.Header{}}
+			for b.Loop() {
+				clear(w.header)
+				handler.ServeHTTP(w, r)
+			}
+		})
 	}
 }

@@ -16,8 +16,9 @@ const (
 
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeProblem answers with a problem document (RFC 9457).
-func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
+// writeProblem answers with a problem document (RFC 9457), which names the rules
+// that denied if names is true.
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names bool) {
 	body := bodies.Get().(*[]byte)
 	b := (*body)[:0]
 	if o.Verdict() == core.Denied {
@@ -27,7 +28,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 	}
 	b = appendDetail(b, w.Header(), o)
 	b = append(b, '"')
-	b = appendViolated(b, o)
+	if names {
+		b = appendViolated(b, o)
+	}
 	b = append(b, '}', '\n')
 	write(w, r, o, "application/problem+json", b)
 	*body = b

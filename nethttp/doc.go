@@ -21,6 +21,21 @@
 // all, nor handed on; if it was the server's own deadline that ended it, status
 // 503 keeps the client from taking an empty 200 for success.
 //
+// # Queues
+//
+// Where a limit is a [core.LeakyQueue], an allowed request waits for its turn
+// before the next handler is called, at most [Config].MaxWaiting requests at once.
+// One whose context has ended by then is not handed on. That is how a client that
+// leaves is noticed: net/http watches the streams of HTTP/2, but a connection of
+// HTTP/1.1 only once the request's body has been read to its end, and only until
+// further bytes arrive. A request with a body that nobody has read is therefore
+// served, though its client has left. Where that matters, read the body, up to a
+// bound, in a handler outside the limiter.
+//
+// http.Server.ReadTimeout and WriteTimeout keep running in the queue: make them
+// longer than the longest wait, or the handler fails to read a body, or to answer.
+// ReadHeaderTimeout ends before it.
+//
 // Packages chimw, ginmw, echomw and echo5mw do the same for chi, gin and echo. They
 // are made of a [Gate].
 //

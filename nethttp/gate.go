@@ -26,6 +26,10 @@ type GateConfig[R any] struct {
 	// SkipPreflight exempts CORS preflight requests, as [Config] says.
 	SkipPreflight bool
 
+	// MaxWaiting is how many requests may wait for their turn at once, as [Config]
+	// says. 0: 10,000.
+	MaxWaiting int
+
 	// Attach puts the outcome, allowed or not, where other handlers and Denied
 	// find it, and returns the request that they are to have. nil: nowhere.
 	Attach func(R, core.Outcome) R
@@ -43,6 +47,8 @@ type GateConfig[R any] struct {
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
 	fields        *headers.Writer
+	names         bool // rules, in the answers to denied requests
+	room          *waitingRoom
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	attach        func(R, core.Outcome) R
@@ -53,7 +59,8 @@ type Gate[R any] struct {
 func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 	engine, err := core.New(config.Config)
 	policies := headers.Policies(config.Rules)
-	if err != nil { // what is wrong with the rules has been said
+	room, roomErr := newWaitingRoom(config.MaxWaiting)
+	if err = errors.Join(err, roomErr); err != nil { // what is wrong with the rules has been said
 		return nil, errors.Join(err, config.Headers.Validate(policies))
 	}
 	fields, err := headers.New(config.Headers, policies)
@@ -63,6 +70,8 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 	return &Gate[R]{
 		engine:        engine,
 		fields:        fields,
+		room:          room,
+		names:         config.Headers.Show != headers.Never,
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
@@ -87,6 +96,14 @@ func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, b
 		return request, true, nil
 	}
 	o := g.engine.Decide(r.Context(), request)
+	delay := o.Delay()
+	if delay > 0 {
+		if g.room.enter() {
+			defer g.room.leave()
+		} else {
+			o.Fail(ErrQueueFull)
+		}
+	}
 	if g.attach != nil {
 		request = g.attach(request, o)
 	}
@@ -98,7 +115,7 @@ func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, b
 	if !o.Allowed() {
 		return request, false, g.deny(w, r, request, &o)
 	}
-	if delay := o.Delay(); delay > 0 {
+	if delay > 0 {
 		if err := awaitTurn(r.Context(), delay); err != nil {
 			g.abandon(w, request, err)
 			return request, false, nil
@@ -126,7 +143,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if prefersText(r.Header["Accept"]) {
 		writeText(w, r, o)
 	} else {
-		writeProblem(w, r, o)
+		writeProblem(w, r, o, g.names)
 	}
 	return nil
 }

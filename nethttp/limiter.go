@@ -40,7 +40,9 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided:
 	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
-	// header fields are already set, Cache-Control: no-store among them. It has
+	// header fields are already set, Cache-Control: no-store among them. The
+	// outcome has all rules, whatever Headers shows: tell clients of those that
+	// denied at most. It has
 	// to write the status: without, net/http sends 200.
 	// A request that the server's own deadline ended is answered without it, with
 	// a bare 503.
@@ -52,6 +54,13 @@ type Config struct {
 	// broken page. A plain OPTIONS request is still counted. Better is to put
 	// the CORS middleware outside the limiter.
 	SkipPreflight bool
+
+	// MaxWaiting is how many requests may wait for their turn at once, where a
+	// limit is a leaky queue. Each holds a goroutine and its connection. One more
+	// is answered as if it could not be decided, with 503 and Retry-After: its
+	// outcome becomes [core.Unavailable] and has the error [ErrQueueFull].
+	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
 
 	// OutcomeInContext makes the outcome available to later handlers, and to
 	// Denied, by [OutcomeFrom]. It costs a shallow copy of the request, and what
@@ -78,6 +87,7 @@ func New(config Config) (*Limiter, error) {
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
+		MaxWaiting:    config.MaxWaiting,
 	}
 	if config.Denied != nil {
 		gate.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {

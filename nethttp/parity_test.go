@@ -44,7 +44,7 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		}
 		config := nethttp.Config{
 			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
-			Headers: c.Headers, SkipPreflight: c.SkipPreflight, OutcomeInContext: c.OutcomeInContext,
+			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }

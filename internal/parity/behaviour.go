@@ -32,9 +32,12 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a panic is answered by the recoverer inside", testPanic[R](Inside)},
 		{"an aborted response stays aborted", testAbort[R]},
 		{"a client that leaves the queue is not served and its slot stays spent", testLeaving[R]},
+		{"a queue that is full answers 503", testFullQueue[R](false)},
+		{"a queue that is full answers in the application's way", testFullQueue[R](true)},
 		{"a server that runs out of time in the queue says so", testDeadline[R]},
 		{"a caller that has left is not served and pays nothing", testLeft[R]},
 		{"concurrent requests get what the limit allows", testConcurrency[R]},
+		{"an address that was written over the peer's is nobody's", testOverwritten[R]},
 	} {
 		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
 	}
@@ -262,6 +265,55 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
+// testFullQueue has two requests ask for one place, of which one gets it.
+func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
+	return func(t *testing.T, a Adapter[R]) {
+		limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+		limit.MaxWaiting, limit.Sorry = 1, sorry
+		var called atomic.Int32
+		server := serve(t, a, limit, func(http.ResponseWriter, *http.Request) { called.Add(1) })
+		wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+
+		type answer struct {
+			*http.Response
+			body string
+		}
+		answers := make(chan *answer, 2)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range 2 {
+			go func() {
+				r, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/extra", nil)
+				response, err := server.Client().Do(r)
+				if err != nil {
+					answers <- nil
+					return
+				}
+				defer response.Body.Close()
+				body, _ := io.ReadAll(response.Body)
+				answers <- &answer{response, string(body)}
+			}()
+		}
+		refused := <-answers
+		leave()
+		if waiting := <-answers; refused == nil || waiting != nil || called.Load() != 1 {
+			t.Fatalf("answers %v and %v, %d served: want one answer, and one request in the queue until it leaves", refused, waiting, called.Load())
+		}
+		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right now: retry in 1 second."
+		if sorry {
+			want, body = http.StatusTooManyRequests, "sorry, unavailable by everybody" // as Sorry has it
+		}
+		wantStatus(t, refused.Response, want)
+		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
+			t.Errorf("fields %v, content %q", h, refused.body)
+		}
+		var left strings.Builder
+		if limit.Backend.(*ledger).write(&left); left.String() != "= everybody: 6 of 9\n" {
+			t.Errorf("left: %s, want the slots spent", &left)
+		}
+	}
+}
+
 // testDeadline has a request wait for a day in a server that gives it no time.
 func testDeadline[R any](t *testing.T, a Adapter[R]) {
 	var called atomic.Int32
@@ -334,5 +386,28 @@ func testConcurrency[R any](t *testing.T, a Adapter[R]) {
 	}
 	if allowed.Load() != 50 || denied.Load() != 110 {
 		t.Errorf("%d allowed, %d denied of 160, want 50", allowed.Load(), denied.Load())
+	}
+}
+
+// testOverwritten has middleware outside do as chi's RealIP does.
+func testOverwritten[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.FixedWindow(core.PerDay(3)))
+	limit.Rules[0].Key = a.Lift(keyfuncs.Address(keyfuncs.Peer))
+	handler := a.Serve(t, App[R]{Site: limit})
+	for _, c := range []struct {
+		remote string
+		want   int
+	}{
+		{"198.51.100.1", http.StatusServiceUnavailable},
+		{"198.51.100.2", http.StatusServiceUnavailable},
+		{"2001:db8::1", http.StatusServiceUnavailable},
+		{"198.51.100.1:80", http.StatusOK},
+		{"[2001:db8::1]:80", http.StatusOK},
+	} {
+		r := httptest.NewRequest("GET", "/hello", nil)
+		r.RemoteAddr = c.remote
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		wantStatus(t, w.Result(), c.want)
 	}
 }

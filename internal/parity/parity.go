@@ -32,6 +32,7 @@ type Config[R any] struct {
 	core.Config[R]
 	Headers          headers.Options
 	SkipPreflight    bool
+	MaxWaiting       int
 	OutcomeInContext bool
 	Sorry            bool // denials are answered by [Sorry]
 }

@@ -99,13 +99,25 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"limits by plan": {Site: with(perMinute("plan", 1), func(c *Config[R]) {
 			c.Rules[0].Limit, c.Rules[0].LimitFor = core.Limit{}, a.LiftLimit(plan)
 		})},
-		"the fields of draft 7":         formats(headers.Draft7),
-		"the fields of draft 6":         formats(headers.Draft6),
-		"the fields of GitHub":          formats(headers.IETF, headers.GitHub),
-		"the fields of Envoy":           formats(headers.DeltaSeconds),
-		"the fields of Discord":         formats(headers.Discord),
-		"fields on denials only":        {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
-		"no fields but Retry-After":     {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
+		"the fields of draft 7":     formats(headers.Draft7),
+		"the fields of draft 6":     formats(headers.Draft6),
+		"the fields of GitHub":      formats(headers.IETF, headers.GitHub),
+		"the fields of Envoy":       formats(headers.DeltaSeconds),
+		"the fields of Discord":     formats(headers.Discord),
+		"fields on denials only":    {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
+		"no fields but Retry-After": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
+		"a denial shows only what was denied": {Site: &Config[R]{
+			Config: core.Config[R]{Rules: []core.Rule[R]{
+				{Name: "user", Limit: core.FixedWindow(core.PerHour(3)), Key: a.ContextValue("user")},
+				{Name: "address", Limit: core.FixedWindow(core.PerMinute(2)), Key: a.Lift(client)},
+			}},
+			Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Show: headers.OnDenial},
+		}},
+		"a denial shows nothing of limiters outside that keep theirs": {
+			Site:  with(perMinute("site", 4), func(c *Config[R]) { c.Headers.Show = headers.OnDenial }),
+			Group: with(perMinute("group", 3), func(c *Config[R]) { c.Headers.Show = headers.Never }),
+			Route: perMinute("route", 1),
+		},
 		"a sliding window":              {Site: one("per-client", core.SlidingWindow(core.PerMinute(2)), a.Lift(client))},
 		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
 	}

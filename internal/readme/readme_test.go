@@ -17,6 +17,7 @@ import (
 // their names.
 var imports = map[string]string{
 	"atomic":       "sync/atomic",
+	"bytes":        "bytes",
 	"context":      "context",
 	"errors":       "errors",
 	"expvar":       "expvar",
