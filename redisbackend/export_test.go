@@ -56,3 +56,11 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		return p.run(ctx).Bool()
 	}, nil
 }
+
+// Spread is how many scopes b knows to be charged together with others.
+func Spread(b *Backend) int {
+	if scopes := b.spread.scopes.Load(); scopes != nil {
+		return len(*scopes)
+	}
+	return 0
+}
