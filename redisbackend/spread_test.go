@@ -26,6 +26,8 @@ func TestOnACluster(t *testing.T) {
 	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, client) })
 	t.Run("transient denials are not remembered", func(t *testing.T) { forgetsTransientDenials(t, client) })
 
+	t.Run("what the documents say to allow suffices", func(t *testing.T) { worksUnderAnACL(t, c) })
+
 	t.Run("a give-back whose reply is lost is not repeated", func(t *testing.T) {
 		var lose atomic.Bool
 		givesBackOnce(t, c.clientBy(t, loser(&lose)), &lose)
