@@ -156,6 +156,31 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 	ok(t, b.Check(t.Context()))
 }
 
+// What other versions say in place of what the server of these tests does.
+func TestCheckUnderstandsEveryServersRefusal(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERR The user executing the script can't run this command or subcommand; commands: info":                                        "+info,",
+		"ERR ACL failure in script: User o'brien has no permissions to run the 'time' command; commands: time info":                     "+time +info,",
+		"NOPERM User o'brien has no permissions to run the 'evalsha' command":                                                           "+evalsha,",
+		"NOPERM this user has no permissions to run the 'cluster|info' command":                                                         "+cluster|info,",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                                               "its keys, ~weir:*",
+		"NOPERM No permissions to access a key":                                                                                         "its keys, ~weir:*",
+		"ERR ACL failure in script: User o'brien has no permissions to access the 'weir:check' key; commands: set":                      "its keys, ~weir:*",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments; commands: set get": "its keys, ~weir:*",
+	} {
+		err := errors.New(text)
+		if got := redisbackend.Explain(err, "weir:check"); !errors.Is(got, err) || !strings.Contains(got.Error(), text+": allow the user "+want) {
+			t.Errorf("got %v, want one that says to allow %s", got, want)
+		}
+	}
+	for _, text := range []string{"OOM command not allowed when used memory > 'maxmemory'.; commands: set", "READONLY You can't write against a read only replica.", "dial tcp: refused"} {
+		err := errors.New(text)
+		if got := redisbackend.Explain(err, "weir:check"); got != err {
+			t.Errorf("got %v, want it as it is", got)
+		}
+	}
+}
+
 // worksUnderAnACL fails unless the documented commands, and no less, suffice for a
 // client of a Cluster.
 func worksUnderAnACL(t *testing.T, c *cluster) {

@@ -120,15 +120,14 @@ func explain(err error, key string) error {
 	var allow []string
 	text, failed, _ := strings.Cut(err.Error(), "; commands: ")
 	switch {
-	case strings.Contains(text, "run this command"): // of a script, Redis 6.2 and 7.0; the command has no name
+	case strings.Contains(text, "run this command"), strings.Contains(text, "no permissions to run"):
 		allow = strings.Fields(failed)
-	case strings.Contains(text, "no permissions to run"):
-		allow = strings.Fields(failed)
-		if _, name, ok := strings.Cut(text, "'"); ok && failed == "" {
+		if failed == "" { // the command is not one of a script
+			_, name, _ := strings.Cut(text, "run the '")
 			name, _, _ = strings.Cut(name, "'")
 			allow = []string{name}
 		}
-	case strings.Contains(text, "access") && strings.Contains(text, "the keys"):
+	case strings.Contains(text, " access ") && strings.Contains(text, "key") && key != "":
 		return fmt.Errorf("%w: allow the user its keys, ~%s*", err, key[:strings.LastIndex(key, "check")])
 	}
 	if len(allow) == 0 {
