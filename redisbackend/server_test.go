@@ -44,9 +44,9 @@ func startServer(t testing.TB, addr string, args ...string) *redisServer {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-			t.Fatal(name, " is not on the PATH, and WEIR_REQUIRE_REDIS is set")
+			t.Fatal(name, "is not on the PATH, and WEIR_REQUIRE_REDIS is set")
 		}
-		t.Skip(name, " is not on the PATH: this test needs a real one")
+		t.Skip(name, "is not on the PATH: this test needs a real one")
 	}
 	s := &redisServer{addr: addr, command: exec.Command(path, args...)}
 	if err := s.command.Start(); err != nil {
