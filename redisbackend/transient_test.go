@@ -1,7 +1,10 @@
 package redisbackend_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,4 +105,82 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 			t.Errorf("%d scopes are kept", n)
 		}
 	})
+}
+
+// holding is a hook that holds commands up before they are sent, while told to.
+type holding struct{ gate atomic.Pointer[chan struct{}] }
+
+func (h *holding) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *holding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *holding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if gate := h.gate.Load(); gate != nil && strings.HasPrefix(cmd.Name(), "eval") {
+			<-*gate
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A group has taken at one server and waits for the other, which denies: all of it
+// through the front door, with the first group that a backend is given.
+func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
+	quick, slow := startRedis(t), startRedis(t)
+	hold := new(holding)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"quick": quick.addr, "slow": slow.addr},
+		NewClient: func(options *redis.Options) *redis.Client {
+			client := redis.NewClient(options)
+			if options.Addr == slow.addr {
+				client.AddHook(hold)
+			}
+			return client
+		},
+	})
+	defer ring.Close()
+	b := redisbackend.New(ring, redisbackend.Options{})
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	// at returns a charge that a server keeps.
+	at := func(server *redisServer, scope string, cost int64) core.Charge {
+		for i := 0; ; i++ {
+			c := charge(scope, fmt.Sprint(i), ten, cost)
+			if shard, err := ring.GetShardClientForKey(redisbackend.Name(b, scope, c.Key)); err != nil {
+				t.Fatal(err)
+			} else if shard.Options().Addr == server.addr {
+				return c
+			}
+		}
+	}
+	victim := at(quick, "all", 1)
+	attack := []core.Charge{at(quick, "all", 10), at(slow, "user", 11)}
+
+	gate := make(chan struct{})
+	hold.gate.Store(&gate)
+	decided := make(chan core.Decision)
+	go func() {
+		out := make([]core.Decision, 2)
+		if err := b.Take(t.Context(), attack, out); err != nil {
+			t.Error(err)
+		}
+		decided <- out[1]
+	}()
+	admin := newClient(t, quick.addr)
+	until(t, "the quick server has taken", func() bool {
+		return admin.Exists(t.Context(), redisbackend.Name(b, "all", victim.Key)).Val() == 1
+	})
+	if d := take(t, cache, victim)[0]; d.Allowed || !d.Transient {
+		t.Errorf("while the group is decided: %+v, want a transient denial", d)
+	}
+	hold.gate.Store(nil)
+	close(gate)
+	if d := <-decided; d.Allowed || d.Transient {
+		t.Errorf("the group: %+v, want a denial for ever", d)
+	}
+	redisbackend.Settle(b)
+	if d := take(t, cache, victim)[0]; !d.Allowed {
+		t.Errorf("once the units are back: %+v", d)
+	}
 }
