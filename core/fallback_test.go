@@ -113,8 +113,10 @@ func (*empty) Unwrap() core.Backend { return (*broken)(nil) }
 func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 	part := &outer{broken{err: errBroken}}
 	one, other := &broken{err: errBroken}, &broken{err: errBroken}
+	small := [2]*tiny{new(tiny), new(tiny)} // which the allocator may put into one block
 	for name, backends := range map[string][2]core.Backend{
 		"two":                              {one, other},
+		"two small ones":                   {small[0], small[1]},
 		"two, wrapped alike":               {&wrapper{one}, &wrapper{other}},
 		"two opaque wrappers of one":       {&opaque{one}, &opaque{one}},
 		"a struct and its first field":     {part, &part.broken},
@@ -128,6 +130,10 @@ func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+type tiny struct{ _ byte }
+
+func (*tiny) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
 
 type uncomparable struct{ _ []int }
 
