@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,11 +40,11 @@ type Breaker struct {
 	overdue atomic.Int64 // calls that have overrun the budget and are still under way
 }
 
-// New returns a closed breaker around inner. It panics if inner is nil or an
-// option is negative. It does not call inner, except to ask whether it is a
+// New returns a closed breaker around inner. It panics if inner is nil, or a nil
+// pointer, or an option is negative. It does not call inner, except to ask whether it is a
 // [DeadlineHonourer] that honours deadlines.
 func New(inner core.Backend, options Options) *Breaker {
-	if inner == nil {
+	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("breaker: New: the inner backend is nil")
 	}
 	options = options.filled()
@@ -98,6 +99,9 @@ func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
 // Count implements [core.Counter] if the inner backend does. It goes straight to
 // the inner backend, open or not, with no budget but that of ctx.
 func (b *Breaker) Count(ctx context.Context) (int, error) { return core.Count(ctx, b.inner) }
+
+// Unwrap returns the inner backend.
+func (b *Breaker) Unwrap() core.Backend { return b.inner }
 
 func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) (err error) {
 	if len(charges) != len(out) {

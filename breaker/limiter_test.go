@@ -57,28 +57,29 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
 	inBothModes(t, breaker.Options{}, func(w ward) {
-		for _, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+		for round, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+			path := fmt.Sprint("/round/", round)
 			back := newInstance(w.breaker, 3, rule(core.FallBack))
 			open := newInstance(w.breaker, 3, rule(core.FailOpen))
 			closed := newInstance(w.breaker, 3, rule(core.FailClosed))
 			w.inner.fallsIll(illness)
 			for i := range 100 { // from the first failure on, through the opening and many probes
-				if n := back.admits(w.T, "/", 1, core.SourceFallback); n == 1 != (i < 34) {
+				if n := back.admits(w.T, path, 1, core.SourceFallback); n == 1 != (i < 34) {
 					w.Errorf("request %d: %d admitted; a third of 100 is 34", i, n)
 				}
-				if n := open.admits(w.T, "/", 1, core.SourceOpen); n != 1 {
+				if n := open.admits(w.T, path, 1, core.SourceOpen); n != 1 {
 					w.Errorf("fail open: request %d was not let in", i)
 				}
-				closed.admits(w.T, "/", 1, core.SourceClosed)
-				if got := closed.get("/"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
+				closed.admits(w.T, path, 1, core.SourceClosed)
+				if got := closed.get(path); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
 					w.Errorf("fail closed: status %d, Retry-After %q, want 503 and 1", got.Code, got.Header().Get("Retry-After"))
 				}
-				if got := open.get("/"); got.Code != 200 || got.Header().Get("RateLimit") != "" {
+				if got := open.get(path); got.Code != 200 || got.Header().Get("RateLimit") != "" {
 					w.Errorf("fail open: status %d, RateLimit %q", got.Code, got.Header().Get("RateLimit"))
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-			if got := back.get("/"); got.Code != 429 {
+			if got := back.get(path); got.Code != 429 {
 				w.Errorf("fall back: status %d, want 429", got.Code)
 			}
 			w.is(breaker.Open)
@@ -114,6 +115,9 @@ func TestTheOutcomeSaysWhatFailed(t *testing.T) {
 	})
 }
 
+// client is the way of one process to a backend that processes share.
+type client struct{ *inner }
+
 // Three instances share a backend that is away for a while. None of their
 // requests waits beyond the budget, each admits its share at most meanwhile, and
 // then they share the limit again, exactly: what was taken before the outage is
@@ -124,7 +128,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			shared := &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: prompt}
 			var servers [3]instance
 			for i := range servers {
-				servers[i] = newInstance(breaker.NewStack(shared, breaker.Options{Logger: silence}), 3,
+				servers[i] = newInstance(breaker.NewStack(&client{shared}, breaker.Options{Logger: silence}), 3,
 					nethttp.Rule{Name: "r", Limit: core.FixedWindow(core.PerDay(300)), Key: byPath})
 			}
 			before := 0

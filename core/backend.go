@@ -21,6 +21,10 @@ type Charge struct {
 // Backend keeps the state of every key and takes units atomically. Limiters
 // call it from many goroutines. [NewMemory] makes the one that lives in this
 // process; package backendtest has the suite that every implementation passes.
+//
+// A backend around another that passes scopes and keys on as they are should
+// have a method Unwrap() Backend that returns the other: limiters on both then
+// share one fallback, see [Config].
 type Backend interface {
 	// Take decides all charges as one atomic step, at one instant: if every
 	// charge that is not Shadow fits, all that fit are taken; otherwise none

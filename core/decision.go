@@ -12,6 +12,12 @@ type Decision struct {
 	Allowed bool
 	Source  Source // who decided
 
+	// Transient marks a denial that may rest on units about to be given back, so
+	// that it may end before RetryAfter: a backend that keeps the keys of a
+	// request on several servers takes at each and gives back where another
+	// denies. [DenialCache] does not remember it. Never set if allowed.
+	Transient bool
+
 	// Remaining is the largest cost that would be allowed now, after this
 	// decision; never negative.
 	Remaining int64

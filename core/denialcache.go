@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"sync"
 	"time"
 )
@@ -17,8 +18,9 @@ type DenialCacheOptions struct {
 	// costs 122 bytes, allocated at once. 0: 16,384, 2 MiB.
 	MaxEntries int
 
-	// MaxAge is how long a denial is believed at most, so that a reset or a
-	// changed limit elsewhere is soon seen. 0: 10s.
+	// MaxAge is how long a denial is believed at most while the inner backend
+	// answers, so that a reset or a changed limit elsewhere is soon seen. While
+	// it fails, a denial is believed for all of its RetryAfter. 0: 10s.
 	MaxAge time.Duration
 }
 
@@ -31,6 +33,10 @@ type DenialCacheOptions struct {
 // from the moment the question was sent. Charges with a cost of 0, and shadow
 // charges, always go through. Waits count down. When the cache answers one
 // charge of a request, the others are marked [SourceNotAsked].
+//
+// A denial that is [Decision].Transient is not remembered: it may end at any
+// moment. When the inner backend returns an error, and the context has not ended,
+// a denial older than MaxAge answers instead of the error.
 type DenialCache struct {
 	inner  Backend
 	maxAge int64 // microseconds
@@ -58,10 +64,10 @@ type denial struct {
 	Decision
 }
 
-// NewDenialCache returns a cache in front of inner. It panics if inner is nil or
-// an option is negative.
+// NewDenialCache returns a cache in front of inner. It panics if inner is nil, or
+// a nil pointer, or an option is negative.
 func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
-	if inner == nil {
+	if isNil(inner) {
 		panic("core: NewDenialCache: the inner backend is nil")
 	}
 	if options.MaxEntries < 0 || options.MaxAge < 0 {
@@ -94,31 +100,46 @@ func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision
 		return errCacheLengths
 	}
 	sent := c.now()
-	if c.recallAny(charges, out, sent) {
+	answered, aged := c.recallAny(charges, out, sent, c.maxAge)
+	if answered {
 		return nil
 	}
 	if err := c.inner.Take(ctx, charges, out); err != nil {
+		if aged && ctx.Err() == nil {
+			if answered, _ := c.recallAny(charges, out, c.now(), math.MaxInt64); answered {
+				return nil
+			}
+		}
 		return err
 	}
 	for i := range out {
-		if !out[i].Allowed && cacheable(charges, i) {
+		if aged && cacheable(charges, i) {
+			c.forget(&charges[i], sent) // replaced, or not true any more
+		}
+		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) {
 			c.remember(&charges[i], &out[i], sent)
 		}
 	}
 	return nil
 }
 
-// recallAny answers charges if one of them is known to be denied.
-func (c *DenialCache) recallAny(charges []Charge, out []Decision, now int64) bool {
-	denied := false
+// recallAny answers charges if one of them is known to be denied, by a denial
+// that is no older than maxAge. Otherwise it reports whether an older one would
+// have answered.
+func (c *DenialCache) recallAny(charges []Charge, out []Decision, now, maxAge int64) (answered, aged bool) {
 	for i := range charges {
-		if cacheable(charges, i) && c.recall(&charges[i], &out[i], now) {
-			denied = true
-		} else {
-			out[i] = uncounted(SourceNotAsked)
+		out[i] = uncounted(SourceNotAsked)
+		if !cacheable(charges, i) {
+			continue
+		}
+		switch c.recall(&charges[i], &out[i], now, maxAge) {
+		case recalled:
+			answered = true
+		case tooOld:
+			aged = true
 		}
 	}
-	return denied
+	return answered, aged
 }
 
 // cacheable reports whether the decision on charges[i] alone stands in the way
@@ -136,20 +157,42 @@ func cacheable(charges []Charge, i int) bool {
 	return true
 }
 
-// recall sets out to the denial remembered for ch, as it stands now.
-func (c *DenialCache) recall(ch *Charge, out *Decision, now int64) bool {
+// What recall finds.
+type recollection uint8
+
+const (
+	nothing recollection = iota
+	recalled
+	tooOld
+)
+
+// recall sets out to the denial remembered for ch, as it stands now, if that is
+// no older than maxAge.
+func (c *DenialCache) recall(ch *Charge, out *Decision, now, maxAge int64) recollection {
 	hash := c.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	d := set.findLocked(hash, ch)
+	switch {
+	case d == nil || now >= d.until:
+		return nothing
+	case now-d.sent >= maxAge:
+		return tooOld
+	}
+	*out = d.after(now - d.sent)
+	return recalled
+}
+
+// findLocked returns the denial of ch, nil if there is none.
+func (set *denialSet) findLocked(hash uint64, ch *Charge) *denial {
 	for i := range set.denials {
 		d := &set.denials[i]
-		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit && now < d.until {
-			*out = d.after(now - d.sent)
-			return true
+		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit {
+			return d
 		}
 	}
-	return false
+	return nil
 }
 
 // after returns the decision as it stands us microseconds later.
@@ -168,26 +211,41 @@ func (d *denial) after(us int64) Decision {
 // remember keeps the denial of ch, asked for at the instant sent.
 func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
 	hash := c.hash(ch.Scope, ch.Key)
-	until := sent + min(d.RetryAfter.Microseconds(), c.maxAge)
+	until := sent + d.RetryAfter.Microseconds() // Never does not end
 	set := c.set(hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if sent <= set.resetAt {
 		return
 	}
-	place := &set.denials[0]
-	for i := range set.denials {
-		old := &set.denials[i]
-		if old.hash == hash && old.cost == ch.Cost && old.limit == ch.Limit {
-			place = old
-			break
-		}
-		if old.until < place.until {
-			place = old
+	place := set.findLocked(hash, ch)
+	if place == nil {
+		place = &set.denials[0]
+		for i := range set.denials {
+			if old := &set.denials[i]; old.believedUntil(c.maxAge) < place.believedUntil(c.maxAge) {
+				place = old
+			}
 		}
 	}
 	*place = denial{hash, ch.Limit, ch.Cost, sent, until, *d}
 }
+
+// believedUntil returns when d ceases to answer while the inner backend does.
+func (d *denial) believedUntil(maxAge int64) int64 { return min(d.until, d.sent+maxAge) }
+
+// forget drops the denial of ch if it was asked for before the instant sent.
+func (c *DenialCache) forget(ch *Charge, sent int64) {
+	hash := c.hash(ch.Scope, ch.Key)
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if d := set.findLocked(hash, ch); d != nil && d.sent < sent {
+		*d = denial{}
+	}
+}
+
+// Unwrap returns the inner backend.
+func (c *DenialCache) Unwrap() Backend { return c.inner }
 
 // Peek implements [Peeker] if the inner backend does.
 func (c *DenialCache) Peek(ctx context.Context, charges []Charge, out []Decision) error {

@@ -20,7 +20,11 @@ type Config[R any] struct {
 	Backend Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
-	// nil: a new [NewMemory] with its defaults.
+	// nil: a [NewMemory] with its defaults, made when it is first needed, which
+	// takes some 3 ms. All limiters on one Backend share it, so that rules of one
+	// scope count together while Backend fails too. Wrappers are one Backend with
+	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
+	// pointer shares nothing: give its limiters one Fallback.
 	Fallback Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each
@@ -74,14 +78,13 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	if l.backend == nil {
 		l.backend = defaultMemory()
 	}
-	switch _, local := l.backend.(*Memory); {
+	switch fallsBack := func(rule Rule[R]) bool { return rule.OnFailure == FallBack }; {
 	case config.Fallback != nil:
 		l.fallback = func() Backend { return config.Fallback }
-	case local: // which hardly ever fails
+	case config.Backend == nil:
 		l.fallback = sync.OnceValue(defaultMemory)
-	case slices.ContainsFunc(config.Rules, func(rule Rule[R]) bool { return rule.OnFailure == FallBack }):
-		memory := defaultMemory() // now, so that the first failure does not have to wait for it
-		l.fallback = func() Backend { return memory }
+	case slices.ContainsFunc(config.Rules, fallsBack):
+		l.fallback = fallbackOf(config.Backend)
 	}
 	for i, rule := range config.Rules {
 		scope := rule.Scope
@@ -121,8 +124,11 @@ func (config *Config[R]) validate() error {
 	if config.Instances < 0 {
 		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
 	}
-	if m, ok := config.Backend.(*Memory); ok && m == nil {
-		errs = append(errs, errors.New("core: backend: is a nil *Memory: make one with NewMemory, or leave Backend nil"))
+	if config.Backend != nil && isNil(config.Backend) {
+		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for the memory of NewMemory", config.Backend))
+	}
+	if config.Fallback != nil && isNil(config.Fallback) {
+		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for the memory of NewMemory", config.Fallback))
 	}
 	names := make(map[string]bool)
 	scopes := make(map[string]*Rule[R])

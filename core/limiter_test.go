@@ -459,14 +459,6 @@ func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
 	}
 }
 
-func TestABackendThatIsANilMemoryIsRefused(t *testing.T) {
-	var m *core.Memory
-	_, err := core.New(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
-	if err == nil || !strings.Contains(err.Error(), "NewMemory") {
-		t.Errorf("error %v, want one that says what to do", err)
-	}
-}
-
 func TestEveryLineOfAnErrorNamesItsRule(t *testing.T) {
 	_, err := core.New(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: core.TokenBucket(core.Per(0, 0), 0), Key: byUser}}})
 	for line := range strings.Lines(err.Error()) {

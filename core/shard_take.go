@@ -51,7 +51,7 @@ func (sh *shard) takeFromBucketLocked(t *terms, s *state, n, now int64, d *Decis
 	lag := held - now
 	room := t.minus(t.full, span{us, frac})
 	d.Allowed = allowed
-	d.Source = SourcePrimary
+	d.Source, d.Transient = SourcePrimary, false
 	d.RetryAfter = 0
 	d.ResetAfter = wait(lag + span{us, frac}.ceil())
 	d.At = now
@@ -88,7 +88,7 @@ func (sh *shard) takeFromWindowLocked(t *terms, s *state, n, now int64, d *Decis
 	sh.mu.Unlock()
 
 	d.Allowed = allowed
-	d.Source = SourcePrimary
+	d.Source, d.Transient = SourcePrimary, false
 	d.Remaining = max(0, t.max-used)
 	d.RetryAfter = 0
 	d.ResetAfter = wait(max(0, t.freshAt(&w)-now))

@@ -217,7 +217,7 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	lag := s.held - now
 	remaining := t.remaining(s)
 	d.Allowed = allowed
-	d.Source = SourcePrimary
+	d.Source, d.Transient = SourcePrimary, false
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now

@@ -96,7 +96,7 @@ func (p *redisProgram) until(t *testing.T, word string) {
 	}
 }
 
-func startRedisServer(t *testing.T, addr string) (kill func()) {
+func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil && os.Getenv("WEIR_REQUIRE_REDIS") != "" {
@@ -108,7 +108,7 @@ func startRedisServer(t *testing.T, addr string) (kill func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning")
+	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, more...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,12 +139,9 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestRedisSharesOneLimitAndSurvivesWithoutIt(t *testing.T) {
-	addr := freeAddr(t)
-	kill := startRedisServer(t, addr)
-	program := build(t, "redis")
-	one, other := startRedisProgram(t, program, "redis://"+addr), startRedisProgram(t, program, "redis://"+addr)
-
+// shareOneLimit fails unless two instances allow together what one may.
+func shareOneLimit(t *testing.T, one, other *redisProgram) {
+	t.Helper()
 	start, allowed := time.Now(), 0
 	for range 60 {
 		for _, p := range []*redisProgram{one, other} {
@@ -157,6 +154,14 @@ func TestRedisSharesOneLimitAndSurvivesWithoutIt(t *testing.T) {
 	if allowed < 20 || allowed > 20+refilled {
 		t.Errorf("two instances allowed %d together, want 20 and what came back meanwhile, at most %d", allowed, refilled)
 	}
+}
+
+func TestRedisSharesOneLimitAndSurvivesWithoutIt(t *testing.T) {
+	addr := freeAddr(t)
+	kill := startRedisServer(t, addr)
+	program := build(t, "redis")
+	one, other := startRedisProgram(t, program, "redis://"+addr), startRedisProgram(t, program, "redis://"+addr)
+	shareOneLimit(t, one, other)
 
 	kill()
 	one.until(t, "degraded")
@@ -182,6 +187,19 @@ func TestRedisThatIsNotThereIsSaidOnce(t *testing.T) {
 	}
 	startRedisServer(t, addr)
 	p.until(t, "recovered")
+}
+
+func TestRedisThatEvictsIsUsedAndSaidToForget(t *testing.T) {
+	addr := freeAddr(t)
+	startRedisServer(t, addr, "--maxmemory-policy", "allkeys-lru")
+	program := build(t, "redis")
+	one, other := startRedisProgram(t, program, "redis://"+addr), startRedisProgram(t, program, "redis://"+addr)
+	for _, p := range []*redisProgram{one, other} {
+		if p.logged("may forget") != 1 || p.logged("maxmemory-policy") != 1 || p.logged("without Redis") != 0 {
+			t.Errorf("want one line that says what is true:\n%s", strings.Join(p.log, "\n"))
+		}
+	}
+	shareOneLimit(t, one, other)
 }
 
 // The listener accepts connections, by its backlog, and never says a word.

@@ -25,7 +25,8 @@ type Config struct {
 	Backend core.Backend
 
 	// Fallback decides for rules that fall back while Backend fails. nil:
-	// in-process memory.
+	// in-process memory, made when it is first needed, and shared by all limiters
+	// on one Backend, see [core.Config].
 	Fallback core.Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each

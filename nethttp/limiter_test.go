@@ -202,6 +202,48 @@ func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
 	}
 }
 
+// lost is a backend that cannot be reached.
+type lost struct{ asked atomic.Int64 }
+
+func (b *lost) Take(context.Context, []core.Charge, []core.Decision) error {
+	b.asked.Add(1)
+	return errSecret
+}
+
+func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
+	backend := new(lost)
+	mux := http.NewServeMux()
+	for i := range 4 {
+		limit := nethttp.MustNew(nethttp.Config{
+			Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+			Rules: []nethttp.Rule{{
+				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+			}},
+		})
+		mux.Handle(fmt.Sprint("GET /", i), limit.Handler(&hello{}))
+	}
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	admitted := 0
+	for i := range 60 {
+		response, err := http.Get(fmt.Sprint(server.URL, "/", i%4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		switch response.StatusCode {
+		case http.StatusOK:
+			admitted++
+		case http.StatusTooManyRequests:
+		default:
+			t.Fatalf("request %d: %s", i, response.Status)
+		}
+	}
+	if admitted != 10 || backend.asked.Load() != 60 {
+		t.Errorf("%d of 60 were admitted, the backend was asked %d times: want 10, and 60", admitted, backend.asked.Load())
+	}
+}
+
 func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
 	config := perClient(core.FixedWindow(core.PerMinute(1)))
 	config.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {

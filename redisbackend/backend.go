@@ -35,6 +35,7 @@ type Backend struct {
 	requests sync.Pool // of *request
 
 	placement  atomic.Pointer[placement] // nil: one step decides all
+	spread     spread                    // scopes whose units may be given back
 	givingBack chan struct{}             // a place for each give-back under way
 	background sync.WaitGroup            // give-backs
 }
@@ -114,7 +115,9 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	if err != nil {
 		return err
 	}
+	b.noteSpread(r, mode)
 	all, err := b.settle(ctx, r, mode)
+	b.noteSpread(r, mode) // how keys are spread may have been found out just now
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
@@ -125,6 +128,7 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 			out[i] = all[owner].enforced
 		}
 	}
+	b.markTransient(charges, out)
 	return nil
 }
 

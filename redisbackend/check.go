@@ -18,7 +18,10 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 // runs the scripts, is Redis 6.2 or later or Valkey, and evicts nothing, and if a
 // Cluster serves all its slots; otherwise an error that reports all that is
 // wrong. Call it when a program starts, or from a readiness probe: a limiter
-// works without, and survives what Check complains about as its rules say.
+// works without, and survives what Check complains about as its rules say. An
+// error that is [ErrEvicts] means that the server decides. Check needs a command
+// more than decisions do, INFO, and on a Cluster CLUSTER INFO: docs/REDIS.md
+// lists what to allow. An error about a command that is forbidden names it.
 //
 // The servers are the masters of a Cluster and the shards of a Ring, as many as
 // its RingOptions.Addrs has. Of a client that does not say what it is of, such as
@@ -69,7 +72,7 @@ func each(ctx context.Context, forEach func(context.Context, func(context.Contex
 func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
 	if err != nil {
-		return err
+		return explain(err, "")
 	}
 	var errs []error
 	if state := field(info, "cluster_state"); state != "ok" {
@@ -103,12 +106,34 @@ func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Clien
 func check(ctx context.Context, client redis.Scripter, key string) error {
 	reply, err := checkScript.run(ctx, client, []string{key}).StringSlice()
 	if err != nil {
-		return err
+		return explain(err, key)
 	}
 	if len(reply) != 2 {
 		return fmt.Errorf("the server replied with %d sections instead of 2", len(reply))
 	}
 	return judge(reply[0], reply[1])
+}
+
+// explain adds to an error that says that the user may not do something how to
+// allow it. key is the one that was used.
+func explain(err error, key string) error {
+	var allow []string
+	text, failed, _ := strings.Cut(err.Error(), "; commands: ")
+	switch {
+	case strings.Contains(text, "run this command"), strings.Contains(text, "no permissions to run"):
+		allow = strings.Fields(failed)
+		if failed == "" { // the command is not one of a script
+			_, name, _ := strings.Cut(text, "run the '")
+			name, _, _ = strings.Cut(name, "'")
+			allow = []string{name}
+		}
+	case strings.Contains(text, " access ") && strings.Contains(text, "key") && key != "":
+		return fmt.Errorf("%w: allow the user its keys, ~%s*", err, key[:strings.LastIndex(key, "check")])
+	}
+	if len(allow) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: allow the user +%s, and see docs/REDIS.md for what else it needs", err, strings.Join(allow, " +"))
 }
 
 // judge reports what is wrong with a server that says of itself what it does in

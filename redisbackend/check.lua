@@ -1,7 +1,29 @@
--- Tells what server this is, and that it runs scripts and takes writes.
+-- Tells what server this is, and that it runs scripts, takes writes and allows
+-- the commands that every decision may need.
 --
 -- KEYS   a key that nothing else uses
--- reply  INFO server, INFO memory
+-- reply  INFO server, INFO memory; or the first error, "; commands: " and the
+--        names of all commands that failed
 
-redis.call('SET', KEYS[1], '1', 'PX', 1000)
-return { redis.call('INFO', 'server'), redis.call('INFO', 'memory') }
+local failed, why = {}, nil
+local function call(name, ...)
+  local reply = redis.pcall(name, ...)
+  if type(reply) == 'table' and reply.err then
+    why = why or reply.err
+    if failed[#failed] ~= name then
+      failed[#failed + 1] = name
+    end
+  end
+  return reply
+end
+
+call('time')
+call('set', KEYS[1], '1', 'PX', 1000)
+call('get', KEYS[1])
+call('getrange', KEYS[1], 0, 0)
+call('del', KEYS[1])
+local server, memory = call('info', 'server'), call('info', 'memory')
+if why then
+  return redis.error_reply(why .. '; commands: ' .. table.concat(failed, ' '))
+end
+return { server, memory }

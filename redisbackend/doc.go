@@ -1,6 +1,6 @@
 // Package redisbackend keeps the state of weir's limits in Redis, so that any
 // number of processes share them exactly. It runs on Redis 6.2 or later and on
-// Valkey (which its tests have not run on), alone, with Sentinel, as a Cluster,
+// Valkey, alone, with Sentinel, as a Cluster,
 // or behind a [redis.Ring].
 //
 // A decision is one script and one round trip, however many rules a request

@@ -32,6 +32,9 @@ func Name(b *Backend, scope, key string) string { return b.name(scope, key) }
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
 
+// Explain is what Check says of a server's error.
+var Explain = explain
+
 // Share takes c as the part of a group that one of several servers keeps, and
 // returns what gives it back and reports whether there was anything to give.
 func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giveBack func() (bool, error), err error) {
@@ -55,4 +58,12 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		}
 		return p.run(ctx).Bool()
 	}, nil
+}
+
+// Spread is how many scopes b knows to be charged together with others.
+func Spread(b *Backend) int {
+	if scopes := b.spread.scopes.Load(); scopes != nil {
+		return len(*scopes)
+	}
+	return 0
 }

@@ -1,6 +1,7 @@
 package redisbackend_test
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -21,9 +22,9 @@ type redisServer struct {
 	command *exec.Cmd
 }
 
-// startRedis starts a redis-server on a free loopback port and ends it with the
-// test. Without redis-server on the PATH the test is skipped, or fails where
-// WEIR_REQUIRE_REDIS is set.
+// startRedis starts a redis-server, or what WEIR_REDIS_SERVER names, such as
+// valkey-server, on a free loopback port and ends it with the test. Where it is
+// not on the PATH the test is skipped, or fails if WEIR_REQUIRE_REDIS is set.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	addr := freeAddr(t)
@@ -36,15 +37,16 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	}, args...)...)
 }
 
-// startServer starts redis-server with arguments that make it listen on addr.
+// startServer is startRedis with arguments that make it listen on addr.
 func startServer(t testing.TB, addr string, args ...string) *redisServer {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
+	name := cmp.Or(os.Getenv("WEIR_REDIS_SERVER"), "redis-server")
+	path, err := exec.LookPath(name)
 	if err != nil {
 		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-			t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
+			t.Fatal(name, "is not on the PATH, and WEIR_REQUIRE_REDIS is set")
 		}
-		t.Skip("redis-server is not on the PATH: this test needs a real one")
+		t.Skip(name, "is not on the PATH: this test needs a real one")
 	}
 	s := &redisServer{addr: addr, command: exec.Command(path, args...)}
 	if err := s.command.Start(); err != nil {
@@ -58,7 +60,7 @@ func startServer(t testing.TB, addr string, args ...string) *redisServer {
 			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("redis-server does not listen on %s: %v", addr, err)
+			t.Fatalf("%s does not listen on %s: %v", name, addr, err)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func TestOnACluster(t *testing.T) {
 	t.Run("it keeps the contract", func(t *testing.T) { keepsTheContractSpread(t, client) })
 	t.Run("groups are decided as by the definitions", func(t *testing.T) { decidesGroupsExactly(t, client) })
 	t.Run("load never takes a unit too much", func(t *testing.T) { staysExactUnderLoad(t, client) })
+	t.Run("transient denials are not remembered", func(t *testing.T) { forgetsTransientDenials(t, client) })
+
+	t.Run("what the documents say to allow suffices", func(t *testing.T) { worksUnderAnACL(t, c) })
 
 	t.Run("a give-back whose reply is lost is not repeated", func(t *testing.T) {
 		var lose atomic.Bool
@@ -36,6 +39,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("a pipeliner that hides a cluster is found out", func(t *testing.T) {
 		decidesGroupsExactly(t, pipeliner)
 		staysExactUnderLoad(t, pipeliner)
+		forgetsTransientDenials(t, pipeliner)
 	})
 }
 
@@ -121,6 +125,12 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 			}
 		}
 		got, want := take(t, b, charges...), take(t, model, charges...)
+		for j := range got {
+			if got[j].Transient && got[j].Allowed {
+				t.Fatalf("seed %d, call %d: allowed, and transient", seed, i)
+			}
+			got[j].Transient = false // a model gives nothing back
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("seed %d, call %d, %v:\nmodel (-), Redis (+):\n%s", seed, i, charges, diff)
 		}

@@ -31,7 +31,7 @@
 // State that has become fresh may be dropped at once, later or never: the suite
 // does not step the clock back past the instant at which a key became fresh and
 // then ask for that key. A call whose context has ended may be answered or
-// refused. A backend need not be a [core.Peeker], [core.Resetter] or
+// refused. A denial may be marked Transient. A backend need not be a [core.Peeker], [core.Resetter] or
 // [core.Counter]; what it has, is checked. A wrapper is expected to answer
 // [errors.ErrUnsupported] for what its inside lacks.
 //

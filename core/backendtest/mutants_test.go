@@ -141,6 +141,12 @@ var mutants = []mutant{
 			"a token bucket drains one unit every p over q", "everything at once is decided as by the definitions",
 		},
 	},
+	telling("an allowed decision is transient", func(_ core.Charge, d *core.Decision) {
+		d.Transient = true
+	}, "a token bucket drains one unit every p over q", "one charge at a time is decided as by the definitions"),
+	telling("what the caller's decisions had of transience stays", func(_ core.Charge, d *core.Decision) {
+		d.Transient = d.Allowed
+	}, "a fixed window starts at a whole multiple of its period"),
 	telling("RetryAfter is 1µs too long", func(_ core.Charge, d *core.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter += us

@@ -16,7 +16,7 @@ func dirty(n int) []core.Decision {
 	for i := range out {
 		out[i] = core.Decision{
 			Allowed: i%2 == 0, Source: core.SourceClosed, Remaining: -7, RetryAfter: -7, ResetAfter: -7,
-			EffectiveWindow: -7, Delay: -7, At: -7,
+			EffectiveWindow: -7, Delay: -7, At: -7, Transient: true,
 		}
 	}
 	return out

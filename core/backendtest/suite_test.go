@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weir-go/weir/core"
 )
 
 // TestTheSuiteNoticesBrokenBackends hands the suite backends with one mistake
@@ -53,6 +55,10 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 			t.Errorf("no broken backend is caught by %q", c.name)
 		}
 	}
+}
+
+func TestTheSuiteToleratesTransientDenials(t *testing.T) {
+	Run(t, telling("", func(_ core.Charge, d *core.Decision) { d.Transient = !d.Allowed }).harness())
 }
 
 // recorder is a testing.TB whose failures are its own.

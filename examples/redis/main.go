@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -47,8 +48,11 @@ func main() {
 	})
 	logging.Disable() // go-redis would log every attempt
 	soon, cancel := context.WithTimeout(ctx, time.Second)
-	if err := backend.Check(soon); err != nil {
-		log.Printf("limiting without Redis until it is there: %v", err)
+	switch err := backend.Check(soon); {
+	case errors.Is(err, redisbackend.ErrEvicts):
+		log.Printf("limiting with a Redis that may forget what clients have used: %v", err)
+	case err != nil:
+		log.Printf("limiting without Redis for as long as it fails: %v", err)
 	}
 	cancel()
 

@@ -1,0 +1,94 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+func TestNewPanicsOnANilPointer(t *testing.T) {
+	for what, b := range map[string]core.Backend{
+		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*core.Memory)(nil), "a nil *DenialCache": (*core.DenialCache)(nil),
+	} {
+		for name, make := range map[string]func(){
+			"New":      func() { breaker.New(b, breaker.Options{}) },
+			"NewStack": func() { breaker.NewStack(b, breaker.Options{}) },
+		} {
+			func() {
+				defer func() {
+					if v := fmt.Sprint(recover()); !strings.Contains(v, "the inner backend is nil") {
+						t.Errorf("%s of %s: panic %v, want one that says so", name, what, v)
+					}
+				}()
+				make()
+			}()
+		}
+	}
+}
+
+func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
+	b := &inner{Memory: core.NewMemory(core.MemoryOptions{})}
+	if got := breaker.New(b, breaker.Options{}).Unwrap(); got != b {
+		t.Errorf("it unwraps to %v", got)
+	}
+}
+
+// dead is a backend that never answers.
+type dead struct{ _ int }
+
+func (*dead) Take(context.Context, []core.Charge, []core.Decision) error {
+	return errors.New("dead")
+}
+
+func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
+	b := new(dead)
+	allowed := 0
+	var limiters []*core.Limiter[string]
+	for i := range 4 {
+		limiters = append(limiters, core.MustNew(core.Config[string]{
+			Backend: breaker.NewStack(b, breaker.Options{Logger: silence}),
+			Rules: []core.Rule[string]{{
+				Name: fmt.Sprint("route ", i), Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)),
+				Key: func(user string) (string, error) { return user, nil },
+			}},
+		}))
+	}
+	for i := range 60 {
+		if o := limiters[i%4].Decide(t.Context(), "ann"); o.Allowed() {
+			allowed++
+		}
+	}
+	if allowed != 10 {
+		t.Errorf("four routes with a stack each admitted %d, want 10", allowed)
+	}
+}
+
+// giving is a backend whose denials may rest on units that it gives back.
+type giving struct {
+	*core.Memory
+	prompt bool
+}
+
+func (b giving) HonoursDeadline() bool { return b.prompt }
+
+func (b giving) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+	for i := range out {
+		out[i] = core.Decision{Transient: true, RetryAfter: 1, EffectiveWindow: 1}
+	}
+	return nil
+}
+
+func TestATransientDenialIsHandedThrough(t *testing.T) {
+	for _, prompt := range []bool{true, false} {
+		out := make([]core.Decision, 1)
+		err := breaker.NewStack(giving{prompt: prompt}, breaker.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
+		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != core.SourcePrimary {
+			t.Errorf("prompt %v: %v, %+v, want a transient denial", prompt, err, out[0])
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// faltering is a backend that fails for as long as err is set.
+type faltering struct {
+	counted
+	err error
+}
+
+func (b *faltering) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if b.err != nil {
+		b.asked++
+		return b.err
+	}
+	return b.counted.Take(ctx, charges, out)
+}
+
+func outage(t *testing.T, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
+		test(t, inner, core.NewDenialCache(inner, core.DenialCacheOptions{}))
+	})
+}
+
+// gives fails unless taking returns err.
+func gives(t *testing.T, b core.Backend, key string, limit core.Limit, cost int64, want error) {
+	t.Helper()
+	err := b.Take(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]core.Decision, 1))
+	if err != want {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		limit := core.TokenBucket(core.Per(1, time.Hour), 1)
+		allowed(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 1)
+		denied(t, cache, "k", limit, 2) // never
+		inner.err = errBroken
+		for left := time.Hour; left > 0; left -= time.Minute {
+			want := core.Decision{
+				Source: core.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
+			}
+			if d := take(t, cache, "s", "k", limit, 1); d != want {
+				t.Fatalf("got  %+v\nwant %+v", d, want)
+			}
+			gives(t, cache, "other", limit, 1, errBroken)
+			time.Sleep(time.Minute)
+		}
+		gives(t, cache, "k", limit, 1, errBroken)
+		time.Sleep(1000 * time.Hour)
+		if d := take(t, cache, "s", "k", limit, 2); d.Allowed || d.RetryAfter != core.Never || d.EffectiveWindow != core.Never || d.ResetAfter != 0 {
+			t.Errorf("never, a thousand hours later: %+v", d)
+		}
+		inner.err = nil
+		allowed(t, cache, "k", limit, 1)
+	})
+}
+
+func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		day := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", day, 1)
+		denied(t, cache, "k", day, 1)
+		inner.err, inner.asked = errBroken, 0
+		denied(t, cache, "k", day, 1)
+		inner.askedTimes(t, 0) // young
+		time.Sleep(10 * time.Second)
+		denied(t, cache, "k", day, 1)
+		inner.askedTimes(t, 1)
+		inner.err = nil
+		if d := take(t, cache, "s", "k", day, 1); d.Source != core.SourcePrimary || d.Allowed {
+			t.Errorf("the backend is back: %+v", d)
+		}
+		inner.askedTimes(t, 2)
+		denied(t, cache, "k", day, 1)
+		inner.askedTimes(t, 2) // young again
+	})
+}
+
+func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		day := core.FixedWindow(core.PerDay(2))
+		allowed(t, cache, "k", day, 2)
+		denied(t, cache, "k", day, 1)
+		time.Sleep(10 * time.Second)
+		if err := inner.Reset(t.Context(), "s", "k"); err != nil { // by another instance
+			t.Fatal(err)
+		}
+		allowed(t, cache, "k", day, 1)
+		inner.err = errBroken
+		gives(t, cache, "k", day, 1, errBroken)
+	})
+}
+
+func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		day := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", day, 1)
+		denied(t, cache, "k", day, 1)
+		time.Sleep(time.Minute)
+		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
+			t.Fatal(err)
+		}
+		inner.err = errBroken
+		gives(t, cache, "k", day, 1, errBroken)
+	})
+}
+
+func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		day := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", day, 1)
+		denied(t, cache, "k", day, 1)
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		inner.err = ctx.Err()
+		err := cache.Take(ctx, []core.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]core.Decision, 1))
+		if err != context.Canceled {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+}
+
+func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
+	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+		day := core.FixedWindow(core.PerDay(1))
+		allowed(t, cache, "k", day, 1)
+		denied(t, cache, "k", day, 1)
+		time.Sleep(time.Minute)
+		inner.err = errBroken
+		out := make([]core.Decision, 2)
+		err := cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "other", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: day, Cost: 1}}, out)
+		if err != nil || out[0] != (core.Decision{Allowed: true, Source: core.SourceNotAsked}) || out[1].Allowed || out[1].Source != core.SourceDenialCache {
+			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])
+		}
+	})
+}
+
+// Denials that are kept for an outage must not crowd out those that answer now.
+func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		day, short := core.FixedWindow(core.PerDay(1)), core.TokenBucket(core.Per(1, 5*time.Second), 1)
+		for _, key := range []string{"a", "b", "c", "d"} {
+			allowed(t, cache, key, day, 1)
+			denied(t, cache, key, day, 1)
+		}
+		time.Sleep(10 * time.Second)
+		for _, key := range []string{"e", "f", "g", "h"} {
+			allowed(t, cache, key, short, 1)
+			denied(t, cache, key, short, 1)
+		}
+		inner.asked = 0
+		for _, key := range []string{"e", "f", "g", "h"} {
+			denied(t, cache, key, short, 1)
+		}
+		inner.askedTimes(t, 0)
+	})
+}
+
+// giving is a backend that denies because of units that it gives back at once.
+type giving struct {
+	core.Backend
+	denies bool
+}
+
+func (b *giving) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if !b.denies {
+		return b.Backend.Take(ctx, charges, out)
+	}
+	for i := range out {
+		out[i] = core.Decision{Transient: true, RetryAfter: time.Hour, EffectiveWindow: time.Hour, ResetAfter: time.Hour}
+	}
+	return nil
+}
+
+func TestATransientDenialIsNotRemembered(t *testing.T) {
+	b := &giving{core.NewMemory(core.MemoryOptions{}), true}
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	limit := core.TokenBucket(core.PerDay(1), 1)
+	if d := take(t, cache, "s", "k", limit, 1); d.Allowed || !d.Transient {
+		t.Errorf("the denial comes out as %+v", d)
+	}
+	b.denies = false
+	allowed(t, cache, "k", limit, 1)
+}
+
+func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
+	b := &giving{core.NewMemory(core.MemoryOptions{}), true}
+	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
+	o := decide(t, l, request{user: "ann"}, core.Denied)
+	if o.RetryAfter() != time.Hour || o.Binding() != 0 || !o.At(0).Transient {
+		t.Errorf("retry after %v, binding %d, %+v", o.RetryAfter(), o.Binding(), o.At(0))
+	}
+}
+
+// A Decision is cleared and copied for every rule of every request.
+func TestTransientTakesNoRoom(t *testing.T) {
+	if core.TransientSize != 0 {
+		t.Errorf("it takes %d bytes", core.TransientSize)
+	}
+}

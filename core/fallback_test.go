@@ -1,0 +1,266 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// wrapper is a backend around another, as applications write them.
+type wrapper struct{ inner core.Backend }
+
+func (w *wrapper) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	return w.inner.Take(ctx, charges, out)
+}
+
+func (w *wrapper) Unwrap() core.Backend { return w.inner }
+
+// opaque is a wrapper that does not tell what it wraps.
+type opaque struct{ core.Backend }
+
+// always is a backend without a field.
+type always struct{}
+
+func (always) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+
+// outer has its backend as a first field, at the same address.
+type outer struct{ broken }
+
+var brokenVariable = broken{err: errBroken}
+
+// on returns a limiter with a rule of the scope "clients", whose limit is 10.
+func on(b core.Backend, rule string) *core.Limiter[request] {
+	return core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{
+		{Name: rule, Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: byUser},
+	}})
+}
+
+var users atomic.Int64
+
+// admitted returns how many of 60 requests of one new user the limiters admit in
+// turn.
+func admitted(limiters ...*core.Limiter[request]) (n int) {
+	user := fmt.Sprint("user ", users.Add(1))
+	for i := range 60 {
+		if o := limiters[i%len(limiters)].Decide(context.Background(), request{user: user}); o.Allowed() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
+	cached := func(b core.Backend) core.Backend { return core.NewDenialCache(b, core.DenialCacheOptions{}) }
+	for name, backends := range map[string]func(b *broken) [4]core.Backend{
+		"the same":             func(b *broken) [4]core.Backend { return [4]core.Backend{b, b, b, b} },
+		"wrapped by each":      func(b *broken) [4]core.Backend { return [4]core.Backend{cached(b), &wrapper{b}, b, cached(b)} },
+		"wrapped three times":  func(b *broken) [4]core.Backend { return [4]core.Backend{b, cached(&wrapper{cached(b)}), b, b} },
+		"wrapped by a value":   func(b *broken) [4]core.Backend { return [4]core.Backend{b, valueWrapper{b}, b, valueWrapper{b}} },
+		"an opaque wrapper":    func(b *broken) [4]core.Backend { w := &opaque{b}; return [4]core.Backend{w, w, cached(w), w} },
+		"a package's variable": func(*broken) [4]core.Backend { b := &brokenVariable; return [4]core.Backend{b, cached(b), b, b} },
+		"a part of another": func(*broken) [4]core.Backend {
+			b := &struct {
+				name string
+				part broken
+			}{part: broken{err: errBroken}}
+			return [4]core.Backend{&b.part, cached(&b.part), &b.part, &b.part}
+		},
+		"wrapped in a circle": func(*broken) [4]core.Backend {
+			w := &circle{}
+			return [4]core.Backend{w, w, w, w}
+		},
+		"wraps nothing": func(*broken) [4]core.Backend {
+			w := &empty{}
+			return [4]core.Backend{w, w, w, w}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var limiters []*core.Limiter[request]
+			for i, b := range backends(&broken{err: errBroken}) {
+				limiters = append(limiters, on(b, fmt.Sprint("route ", i)))
+				runtime.GC() // nothing of it goes while it is in use
+			}
+			if n := admitted(limiters...); n != 10 {
+				t.Errorf("%d were admitted, want 10", n)
+			}
+		})
+	}
+}
+
+// valueWrapper is a wrapper that is no pointer.
+type valueWrapper struct{ core.Backend }
+
+func (w valueWrapper) Unwrap() core.Backend { return w.Backend }
+
+// circle says that it wraps itself.
+type circle struct{ broken }
+
+func (c *circle) Unwrap() core.Backend { return c }
+
+// empty says that it wraps a nil pointer.
+type empty struct{ broken }
+
+func (*empty) Unwrap() core.Backend { return (*broken)(nil) }
+
+func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
+	part := &outer{broken{err: errBroken}}
+	one, other := &broken{err: errBroken}, &broken{err: errBroken}
+	small := [2]*tiny{new(tiny), new(tiny)} // which the allocator may put into one block
+	for name, backends := range map[string][2]core.Backend{
+		"two":                              {one, other},
+		"two small ones":                   {small[0], small[1]},
+		"two, wrapped alike":               {&wrapper{one}, &wrapper{other}},
+		"two opaque wrappers of one":       {&opaque{one}, &opaque{one}},
+		"a struct and its first field":     {part, &part.broken},
+		"equal values":                     {always{}, always{}},
+		"pointers to nothing":              {&always{}, &always{}},
+		"values that cannot be compared":   {uncomparable{nil}, uncomparable{nil}},
+		"equal values that hold a pointer": {opaque{one}, opaque{one}},
+	} {
+		if n := admitted(on(backends[0], "one"), on(backends[1], "other")); n != 20 {
+			t.Errorf("%s: %d were admitted, want 10 by each", name, n)
+		}
+	}
+}
+
+type tiny struct{ _ byte }
+
+func (*tiny) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+
+type uncomparable struct{ _ []int }
+
+func (uncomparable) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+
+func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
+	down := &broken{err: errBroken}
+	given := core.MustNew(core.Config[request]{Backend: down, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[request]{
+		{Name: "given", Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: byUser},
+	}})
+	if n := admitted(on(down, "shared"), given); n != 20 {
+		t.Errorf("%d were admitted, want 10 by each", n)
+	}
+}
+
+func TestASharedFallbackIsMadeOnceByAllWhoNeedIt(t *testing.T) {
+	down := &refusing{}
+	var limiters []*core.Limiter[request]
+	for i := range 4 {
+		limiters = append(limiters, on(down, fmt.Sprint("route ", i)))
+	}
+	var all sync.WaitGroup
+	var allowed atomic.Int64
+	for i := range 60 {
+		all.Go(func() {
+			o := limiters[i%4].Decide(context.Background(), request{user: "ann"})
+			if o.Verdict() == core.Unavailable {
+				t.Errorf("the first request failed: %v", o.Err())
+			}
+			if o.Allowed() {
+				allowed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := allowed.Load(); n != 10 {
+		t.Errorf("%d of 60 requests at once were admitted, want 10", n)
+	}
+}
+
+// refusing is a backend that is down for everybody at once.
+type refusing struct{ _ [64]byte }
+
+func (*refusing) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+
+// A limiter that is made when a configuration is loaded again goes on where the
+// one before it left off.
+func TestAFallbackOutlivesItsLimiters(t *testing.T) {
+	down := &broken{err: errBroken}
+	user := request{user: fmt.Sprint("user ", users.Add(1))}
+	for range 10 {
+		decide(t, on(down, "old"), user, core.Allowed)
+	}
+	collect(t, func() bool { return true })
+	decide(t, on(down, "new"), user, core.Denied)
+}
+
+func TestNoFallbackIsMadeBeforeItIsNeededAndNoneKeepsItsBackend(t *testing.T) {
+	const backends = 100
+	var gone atomic.Int64
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	kept := make([]*core.Limiter[request], backends)
+	for i := range kept {
+		b := &broken{err: errBroken}
+		runtime.AddCleanup(b, func(n int64) { gone.Add(n) }, 1)
+		kept[i] = on(b, "rule")
+	}
+	if after := heap(); after > before+8<<20 { // one fallback alone is 10 MiB
+		t.Errorf("%d limiters that never fell back have %d MiB", backends, (after-before)>>20)
+	}
+	decide(t, kept[0], request{user: "ann"}, core.Allowed)
+	clear(kept)
+	collect(t, func() bool { return gone.Load() > backends*9/10 && core.Fallbacks() < backends/10 })
+	if after := heap(); after > before+8<<20 {
+		t.Errorf("without backends %d MiB are left", (after-before)>>20)
+	}
+}
+
+// collect collects garbage until so is true.
+func collect(t *testing.T, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		runtime.GC()
+		if so() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a minute later what nobody uses is still there")
+		}
+	}
+}
+
+func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
+	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
+	for what, b := range map[string]core.Backend{
+		"*core.Memory": (*core.Memory)(nil), "*core.DenialCache": (*core.DenialCache)(nil),
+		"*core_test.broken": (*broken)(nil), "*core_test.always": (*always)(nil),
+	} {
+		_, err := core.New(core.Config[request]{Backend: b, Fallback: b, Rules: rules, Instances: -1})
+		for _, want := range []string{"core: backend: is a nil " + what, "core: fallback: is a nil " + what, "instances"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one that says %q", err, want)
+			}
+		}
+		func() {
+			defer func() {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, "the inner backend is nil") {
+					t.Errorf("a denial cache around a nil %s: panic %v, want one that says so", what, v)
+				}
+			}()
+			core.NewDenialCache(b, core.DenialCacheOptions{})
+		}()
+	}
+	if _, err := core.New(core.Config[request]{Rules: rules}); err != nil {
+		t.Errorf("nil itself is the default: %v", err)
+	}
+}
+
+func TestADenialCacheUnwrapsToItsInnerBackend(t *testing.T) {
+	inner := &broken{err: errors.New("its own")}
+	if got := core.NewDenialCache(inner, core.DenialCacheOptions{}).Unwrap(); got != inner {
+		t.Errorf("it unwraps to %v", got)
+	}
+}

@@ -1,0 +1,248 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// What docs/REDIS.md tells people to allow.
+const (
+	aclDecide  = "+evalsha +eval +time +get +set +getrange +del"
+	aclLogs    = "+strlen +setrange +append +pexpire"
+	aclCheck   = "+info"
+	aclCluster = "+cluster|slots"
+	aclMasters = "+cluster|info"
+	aclRing    = "+ping"
+)
+
+func TestTheDocumentsListWhatToAllow(t *testing.T) {
+	text, err := os.ReadFile("../docs/REDIS.md")
+	ok(t, err)
+	for _, list := range []string{aclDecide, aclLogs, aclCheck, aclCluster, aclMasters, aclRing} {
+		if !strings.Contains(string(text), "`"+list+"`") {
+			t.Errorf("docs/REDIS.md has no `%s`", list)
+		}
+	}
+}
+
+// user makes a user of a server who may do what is listed, with keys of a prefix.
+func user(t *testing.T, admin *redis.Client, prefix string, lists ...string) {
+	t.Helper()
+	rules := []string{"reset", "on", ">secret", "~" + prefix + ":*", "-@all"}
+	ok(t, admin.ACLSetUser(t.Context(), "limiter", append(rules, strings.Fields(strings.Join(lists, " "))...)...).Err())
+}
+
+// decidesEverything has limits of some algorithms decided in every way, on a server
+// that has forgotten the scripts, and returns what failed.
+func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend, limits []core.Limit) error {
+	var errs []error
+	// flushed has a server that does not know the scripts.
+	flushed := func(what string, do func() error) {
+		if err := admin.ScriptFlush(ctx).Err(); err != nil {
+			errs = append(errs, err)
+		}
+		for range 2 {
+			if err := do(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", what, err))
+			}
+		}
+	}
+	var group []core.Charge
+	for i, limit := range limits {
+		c := charge(fmt.Sprint("scope ", i), "k", limit, 1)
+		group = append(group, c)
+		out := make([]core.Decision, 1)
+		changed := c
+		changed.Limit = core.FixedWindow(core.PerDay(7))
+		flushed(fmt.Sprint(limit), func() error {
+			for range 2 * limit.Rate().Units { // until it is denied
+				if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+					return err
+				}
+			}
+			if out[0].Allowed {
+				return fmt.Errorf("never denied: %+v", out[0])
+			}
+			return errors.Join(b.Peek(ctx, []core.Charge{c}, out), b.Take(ctx, []core.Charge{changed}, out))
+		})
+		flushed("reset", func() error { return b.Reset(ctx, c.Scope, c.Key) })
+		flushed("give back", func() error {
+			_, giveBack, err := redisbackend.Share(ctx, b, c)
+			if err == nil {
+				_, err = giveBack()
+			}
+			return err
+		})
+	}
+	flushed("group", func() error { return b.Take(ctx, group, make([]core.Decision, len(group))) })
+	return errors.Join(errs...)
+}
+
+func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
+	server := startRedis(t)
+	admin := newClient(t, server.addr)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", ContextTimeoutEnabled: true})
+	defer client.Close()
+	prefix := uniquePrefix()
+	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	others := []core.Limit{
+		core.TokenBucket(core.PerHour(3), 4), core.TokenBucket(core.PerHour(7), 4), core.LeakyBucket(core.PerHour(3), 4),
+		core.LeakyQueue(core.PerHour(3), 4), core.FixedWindow(core.PerDay(5)), core.SlidingWindow(core.PerDay(5)),
+	}
+	logs := []core.Limit{core.SlidingLog(core.PerHour(5)), core.SlidingLog(core.PerDay(50))}
+
+	for what, c := range map[string]struct {
+		list, and string
+		try       func() error
+	}{
+		"all but logs": {aclDecide, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
+		"logs":         {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
+		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
+	} {
+		ok(t, admin.FlushAll(t.Context()).Err())
+		user(t, admin, prefix, c.list, c.and)
+		if err := c.try(); err != nil {
+			t.Errorf("%s, with %s %s: %v", what, c.and, c.list, err)
+		}
+		for _, one := range strings.Fields(c.list) {
+			ok(t, admin.FlushAll(t.Context()).Err())
+			user(t, admin, prefix, c.and, strings.ReplaceAll(c.list+" ", one+" ", ""))
+			if err := c.try(); err == nil {
+				t.Errorf("%s: nothing fails without %s", what, one)
+			}
+		}
+	}
+}
+
+func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
+	server := startRedis(t)
+	admin := newClient(t, server.addr)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret"})
+	defer client.Close()
+	prefix := uniquePrefix()
+	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	for without, want := range map[string]string{
+		"+info": "+info,", "+set": "+set,", "+time": "+time,", "+get": "+get,", "+getrange": "+getrange,", "+del": "+del,",
+		"+evalsha": "+evalsha,",
+	} {
+		user(t, admin, prefix, strings.ReplaceAll(aclDecide+" "+aclCheck+" ", without+" ", " "))
+		if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user "+want) {
+			t.Errorf("without %s: error %v, want one that says to allow it", without, err)
+		}
+	}
+	user(t, admin, prefix, "+evalsha +eval")
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +getrange +del +info,") {
+		t.Errorf("without any: error %v, want one that says to allow all", err)
+	}
+	ok(t, admin.ScriptFlush(t.Context()).Err())
+	user(t, admin, prefix, "+evalsha")
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval,") {
+		t.Errorf("without +eval: error %v, want one that says to allow it", err)
+	}
+	user(t, admin, "other", aclDecide, aclCheck)
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user its keys, ~"+prefix+":*") {
+		t.Errorf("without its keys: error %v, want one that says to allow them", err)
+	}
+	user(t, admin, prefix, aclDecide, aclCheck)
+	ok(t, b.Check(t.Context()))
+}
+
+// What other versions say in place of what the server of these tests does.
+func TestCheckUnderstandsEveryServersRefusal(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERR The user executing the script can't run this command or subcommand; commands: info":                                        "+info,",
+		"ERR ACL failure in script: User o'brien has no permissions to run the 'time' command; commands: time info":                     "+time +info,",
+		"NOPERM User o'brien has no permissions to run the 'evalsha' command":                                                           "+evalsha,",
+		"NOPERM this user has no permissions to run the 'cluster|info' command":                                                         "+cluster|info,",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                                               "its keys, ~weir:*",
+		"NOPERM No permissions to access a key":                                                                                         "its keys, ~weir:*",
+		"ERR ACL failure in script: User o'brien has no permissions to access the 'weir:check' key; commands: set":                      "its keys, ~weir:*",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments; commands: set get": "its keys, ~weir:*",
+	} {
+		err := errors.New(text)
+		if got := redisbackend.Explain(err, "weir:check"); !errors.Is(got, err) || !strings.Contains(got.Error(), text+": allow the user "+want) {
+			t.Errorf("got %v, want one that says to allow %s", got, want)
+		}
+	}
+	for _, text := range []string{"OOM command not allowed when used memory > 'maxmemory'.; commands: set", "READONLY You can't write against a read only replica.", "dial tcp: refused"} {
+		err := errors.New(text)
+		if got := redisbackend.Explain(err, "weir:check"); got != err {
+			t.Errorf("got %v, want it as it is", got)
+		}
+	}
+}
+
+// worksUnderAnACL fails unless the documented commands, and no less, suffice for a
+// client of a Cluster.
+func worksUnderAnACL(t *testing.T, c *cluster) {
+	prefix := uniquePrefix()
+	var addrs []string
+	for _, node := range c.nodes() {
+		addrs = append(addrs, node.addr)
+	}
+	// works tries with a new client, which has to find the masters first.
+	works := func(lists ...string) error {
+		for _, node := range c.nodes() {
+			user(t, node.Client, prefix, lists...)
+		}
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "limiter", Password: "secret", MaxRedirects: -1})
+		defer client.Close()
+		b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		for i := range 20 {
+			charges := []core.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
+			if err := b.Take(t.Context(), charges, make([]core.Decision, 2)); err != nil {
+				return fmt.Errorf("take: %w", err)
+			}
+		}
+		redisbackend.Settle(b)
+		return b.Check(t.Context())
+	}
+	if err := works(aclDecide, aclCluster, aclCheck, aclMasters); err != nil {
+		t.Errorf("with all that is listed: %v", err)
+	}
+	if err := works(aclDecide, aclCheck, aclMasters); err == nil || !strings.Contains(err.Error(), "take: ") {
+		t.Errorf("without %s: %v, want an error of taking", aclCluster, err)
+	}
+	if err := works(aclDecide, aclCluster, aclCheck); err == nil || !strings.Contains(err.Error(), "allow the user "+aclMasters+",") {
+		t.Errorf("without %s: %v, want an error of Check that says to allow it", aclMasters, err)
+	}
+}
+
+func TestARingNeedsPing(t *testing.T) {
+	server := startRedis(t)
+	admin := newClient(t, server.addr)
+	prefix := uniquePrefix()
+	works := func(lists ...string) error {
+		user(t, admin, prefix, lists...)
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: map[string]string{"one": server.addr}, Username: "limiter", Password: "secret", HeartbeatFrequency: 5 * time.Millisecond,
+		})
+		defer ring.Close()
+		b := redisbackend.New(ring, redisbackend.Options{Prefix: prefix})
+		if err := b.Check(t.Context()); err != nil {
+			return err
+		}
+		ok(t, admin.ConfigResetStat(t.Context()).Err())
+		until(t, "ten heartbeats have come, or none will be let in", func() bool {
+			_, pings, _ := strings.Cut(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_ping:calls=")
+			n, _, _ := strings.Cut(pings, ",")
+			return len(n) > 1 || ring.Len() == 0
+		})
+		return b.Check(t.Context())
+	}
+	if err := works(aclDecide, aclCheck, aclRing); err != nil {
+		t.Errorf("with all that is listed: %v", err)
+	}
+	if err := works(aclDecide, aclCheck); err == nil {
+		t.Error("nothing fails without " + aclRing)
+	}
+}

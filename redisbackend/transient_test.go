@@ -1,0 +1,186 @@
+package redisbackend_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// ten is of units that do not come back while a test runs.
+var ten = core.TokenBucket(core.Per(10, 100*24*time.Hour), 10)
+
+// A group takes ten units here and is denied there, so that it gives them back.
+// Somebody is denied in between, and must not be once they are back.
+func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
+	prefix := redisbackend.Options{Prefix: uniquePrefix()}
+	attacker, b := redisbackend.New(client, prefix), redisbackend.New(client, prefix)
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	take(t, b, charge("all", "elsewhere", ten, 1), charge("user", "elsewhere", ten, 1)) // as every request of this limiter
+
+	for name, victim := range map[string][]core.Charge{
+		"in a group": {charge("all", "in a group", ten, 1), charge("user", "victim", ten, 1)},
+		"alone":      {charge("all", "alone", ten, 1)},
+	} {
+		hot := victim[0]
+		hot.Cost = 10
+		d, giveBack, err := redisbackend.Share(t.Context(), attacker, hot)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%s: the attacker took nothing: %+v, %v", name, d, err)
+		}
+		if d := take(t, cache, victim...)[0]; d.Allowed || !d.Transient || d.Source != core.SourcePrimary {
+			t.Errorf("%s: got %+v, want a transient denial", name, d)
+		}
+		if gave, err := giveBack(); !gave || err != nil {
+			t.Fatalf("%s: nothing was given back: %v", name, err)
+		}
+		if d := take(t, cache, victim...)[0]; !d.Allowed {
+			t.Errorf("%s: denied by %v for %v, though the units are back", name, d.Source, d.RetryAfter)
+		}
+	}
+
+	// A first request is one of a group too.
+	fresh := redisbackend.New(client, prefix)
+	if d := take(t, fresh, charge("all", "first", ten, 10), charge("user", "first", ten, 11)); d[0].Transient || d[1].Allowed || d[1].Transient {
+		t.Errorf("allowed %+v, never %+v: want neither transient", d[0], d[1])
+	}
+	redisbackend.Settle(fresh)
+	for want := range 2 { // allowed, then denied
+		d := take(t, fresh, charge("all", "second", ten, 10), charge("user", "second", ten, 1))
+		if d[0].Transient != (want == 1) || d[1].Transient {
+			t.Errorf("the first groups of a process: %+v", d)
+		}
+	}
+	redisbackend.Settle(fresh)
+}
+
+// What is never given back may be remembered, and is.
+func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	charges := []core.Charge{charge("lone", "k", ten, 10)}
+	if group {
+		charges = append(charges, charge("another", "k", ten, 1))
+	}
+	take(t, cache, charges...)
+	if d := take(t, cache, charges...)[0]; d.Allowed || d.Transient {
+		t.Errorf("got %+v, want a denial that lasts", d)
+	}
+	if d := take(t, cache, charges...)[0]; d.Source != core.SourceDenialCache {
+		t.Errorf("got %+v, want it from the cache", d)
+	}
+}
+
+func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
+	ring := startRing(t)
+	t.Run("on a Ring", func(t *testing.T) { forgetsTransientDenials(t, ring) })
+	t.Run("not of scopes charged alone", func(t *testing.T) {
+		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		take(t, b, charge("all", "k", ten, 1), charge("user", "k", ten, 1))
+		remembersOtherDenials(t, b, false)
+	})
+	t.Run("not with a hash tag", func(t *testing.T) {
+		remembersOtherDenials(t, redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}), true)
+	})
+	t.Run("not on one server", func(t *testing.T) {
+		client := newClient(t, startRedis(t).addr)
+		remembersOtherDenials(t, redisbackend.New(client, redisbackend.Options{}), true)
+	})
+	t.Run("of every scope where there are too many", func(t *testing.T) {
+		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		full := charge("full", "k", ten, 10)
+		take(t, b, full)
+		for i := range 600 {
+			take(t, b, charge(fmt.Sprint("one ", i), "k", ten, 1), charge(fmt.Sprint("other ", i), "k", ten, 1))
+		}
+		if d := take(t, b, full)[0]; d.Allowed || !d.Transient {
+			t.Errorf("after 1,200 scopes: %+v, want a transient denial", d)
+		}
+		if n := redisbackend.Spread(b); n > 1025 {
+			t.Errorf("%d scopes are kept", n)
+		}
+	})
+}
+
+// holding is a hook that holds commands up before they are sent, while told to.
+type holding struct{ gate atomic.Pointer[chan struct{}] }
+
+func (h *holding) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *holding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *holding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if gate := h.gate.Load(); gate != nil && strings.HasPrefix(cmd.Name(), "eval") {
+			<-*gate
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A group has taken at one server and waits for the other, which denies: all of it
+// through the front door, with the first group that a backend is given.
+func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
+	quick, slow := startRedis(t), startRedis(t)
+	hold := new(holding)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"quick": quick.addr, "slow": slow.addr},
+		NewClient: func(options *redis.Options) *redis.Client {
+			client := redis.NewClient(options)
+			if options.Addr == slow.addr {
+				client.AddHook(hold)
+			}
+			return client
+		},
+	})
+	defer ring.Close()
+	b := redisbackend.New(ring, redisbackend.Options{})
+	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	// at returns a charge that a server keeps.
+	at := func(server *redisServer, scope string, cost int64) core.Charge {
+		for i := 0; ; i++ {
+			c := charge(scope, fmt.Sprint(i), ten, cost)
+			if shard, err := ring.GetShardClientForKey(redisbackend.Name(b, scope, c.Key)); err != nil {
+				t.Fatal(err)
+			} else if shard.Options().Addr == server.addr {
+				return c
+			}
+		}
+	}
+	victim := at(quick, "all", 1)
+	attack := []core.Charge{at(quick, "all", 10), at(slow, "user", 11)}
+
+	gate := make(chan struct{})
+	hold.gate.Store(&gate)
+	decided := make(chan core.Decision)
+	go func() {
+		out := make([]core.Decision, 2)
+		if err := b.Take(t.Context(), attack, out); err != nil {
+			t.Error(err)
+		}
+		decided <- out[1]
+	}()
+	admin := newClient(t, quick.addr)
+	until(t, "the quick server has taken", func() bool {
+		return admin.Exists(t.Context(), redisbackend.Name(b, "all", victim.Key)).Val() == 1
+	})
+	if d := take(t, cache, victim)[0]; d.Allowed || !d.Transient {
+		t.Errorf("while the group is decided: %+v, want a transient denial", d)
+	}
+	hold.gate.Store(nil)
+	close(gate)
+	if d := <-decided; d.Allowed || d.Transient {
+		t.Errorf("the group: %+v, want a denial for ever", d)
+	}
+	redisbackend.Settle(b)
+	if d := take(t, cache, victim)[0]; !d.Allowed {
+		t.Errorf("once the units are back: %+v", d)
+	}
+}
