@@ -88,8 +88,10 @@ func NewMemory(options MemoryOptions) *Memory {
 		shift:  uint(64 - bits.Len(uint(count-1))),
 	}
 	m.classes.init()
-	budget := new(atomic.Int64)
-	budget.Store(int64(max((maxLogEntries+logSegment-1)/logSegment, count) * logSegment))
+	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
+	own := max(1, segments/(2*count)) // half of the budget belongs to the shards, half is common
+	common := new(atomic.Int64)
+	common.Store(int64(segments - own*count))
 	m.table, m.size = make([]placeBucket, count*size), uint64(size)
 	inHugePages(m.table)
 	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {
@@ -99,7 +101,7 @@ func NewMemory(options MemoryOptions) *Memory {
 		sh := &m.shards[i]
 		sh.classes = &m.classes
 		sh.buckets = m.table[i*size : (i+1)*size : (i+1)*size]
-		sh.nodes.budget = budget
+		sh.nodes.own, sh.nodes.common = uint32(own), common
 	}
 	m.clock.start(options.Clock)
 	m.groups.New = func() any { return new(group) }
