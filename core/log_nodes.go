@@ -35,11 +35,18 @@ type logNodes struct {
 	empty    uint32 // one that is wholly free, kept
 	drawn    uint32 // how many have nodes
 	own      uint32
-	common   *atomic.Int64 // segments
+	common   *commonSegments
 
 	held   *[shares]uint32 // nodes in use, by share
 	merges uint32          // counts mergeLocked
 	hand   uint32          // the bucket at which to look for nodes next
+}
+
+// commonSegments is what any shard may draw on beyond its own.
+type commonSegments struct {
+	left   atomic.Int64
+	shards []shard
+	hand   atomic.Uint32 // the shard in which to look for dead nodes next
 }
 
 func (l *logNodes) at(i uint32) *logNode {
@@ -89,14 +96,14 @@ func (l *logNodes) put(i uint32, share uint8) {
 		*s = logSegment{next: l.returned}
 		l.returned = at
 		l.drawn--
-		l.common.Add(1)
+		l.common.left.Add(1)
 	}
 }
 
 // borrow draws a segment from what all shards have in common, if there is one.
 func (l *logNodes) borrow() bool {
-	if l.common.Add(-1) < 0 {
-		l.common.Add(1)
+	if l.common.left.Add(-1) < 0 {
+		l.common.left.Add(1)
 		return false
 	}
 	l.draw()

@@ -5,39 +5,76 @@ import "math/bits"
 // How far one decision looks for nodes at most. It seldom has to look so far in
 // vain: where logs are few and far between, the one that is found has many nodes.
 const (
-	reclaimBuckets = 256
-	reclaimLogs    = 8 // whose takings may be merged
+	reclaimBuckets      = 256
+	reclaimBucketsThere = 64 // in another shard
+	reclaimLogs         = 8  // whose takings may be merged
 )
+
+// fewNodes is how many a log has to have to give some to its own scope's others,
+// unless those have none. With so few, a log does as well to wait until one of its
+// own expires, and to remember what is taken until then together.
+const fewNodes = 4
 
 // findNodeLocked returns a node for the log of k in e when no free one is at
 // hand, or 0. It looks for dead ones before it draws on what the shards have in
-// common. When that is spent, the scope that has most nodes in this shard yields:
-// neighbouring takings of one of its logs are remembered together.
+// common. When that is spent, it looks for dead ones in another shard, too, and
+// the scope that has most nodes in this one yields: neighbouring takings of one
+// of its logs are remembered together.
 func (sh *shard) findNodeLocked(e *entry, k *class, now int64) uint32 {
 	l := &sh.nodes
-	borrower := k
-	if l.common.Load() > 0 {
-		borrower = nil
+	if l.common.left.Load() <= 0 {
+		l.common.reclaim(now)
+	}
+	var wanting *class
+	least := fewNodes
+	if l.common.left.Load() <= 0 {
+		wanting = k
+		if e.empty() || e.logHead() == 0 {
+			least = 2
+		}
 	}
 	switch {
-	case sh.reclaimLocked(reclaimBuckets, borrower, now):
+	case sh.reclaimLocked(reclaimBuckets, wanting, least, now):
 	case l.borrow():
-	case !e.empty() && e.logHead() != 0 && sh.coarsenLocked(e, k, 2, now):
+	case !e.empty() && sh.coarsenLocked(e, k, fewNodes, now):
 	default:
 		return 0
 	}
 	return l.get(k.share)
 }
 
+// reclaim frees dead nodes of one shard after the other, a few for each call, so
+// that each returns segments that it does not need. It passes over a shard that is
+// in use: the caller holds locks of others, and must not wait.
+func (c *commonSegments) reclaim(now int64) {
+	for range min(4, len(c.shards)) {
+		sh := &c.shards[int(c.hand.Add(1)%uint32(len(c.shards)))]
+		if !sh.mu.TryLock() {
+			continue
+		}
+		borrowed := sh.nodes.drawn > sh.nodes.own
+		if borrowed {
+			sh.reclaimLocked(reclaimBucketsThere, nil, 0, now)
+		}
+		sh.mu.Unlock()
+		if borrowed {
+			return
+		}
+	}
+}
+
 // reclaimLocked frees nodes, and reports whether it did. It looks through buckets,
 // from where it ended last time, until it has come by a dead node. If there is
 // none and a class is given that wants one, takings are merged in the longest
-// log that it has come by of the share that has most nodes.
-func (sh *shard) reclaimLocked(buckets int, wanting *class, now int64) bool {
+// log that it has come by of the share that has most nodes: if that is the share
+// of the class, in one of at least so many nodes.
+func (sh *shard) reclaimLocked(buckets int, wanting *class, least int, now int64) bool {
 	l := &sh.nodes
 	var share uint8
 	if wanting != nil {
-		share = l.largestShare()
+		if share = l.largestShare(); share != wanting.share {
+			least = 1
+		}
 	}
 	var longest *entry
 	most, logs := 0, 0
@@ -74,10 +111,6 @@ func (sh *shard) reclaimLocked(buckets int, wanting *class, now int64) bool {
 	}
 	if longest == nil {
 		return false
-	}
-	least := 1
-	if wanting.share == share {
-		least = 2 // the last node of a log does as much good where it is
 	}
 	return sh.coarsenLocked(longest, sh.classes.get(longest.class), least, now)
 }
@@ -129,7 +162,7 @@ func (sh *shard) coarsenLocked(e *entry, k *class, least int, now int64) bool {
 	}
 	shift := 63 // into the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		shift = bits.Len64(uint64((k.period - 1) / keep)) // keep slots or fewer in a period
+		shift = bits.Len64(uint64((e.at - l.at(first).at) / keep)) // keep slots, and that of the latest, or fewer
 	}
 	head, tail, sum, latest := e.logHead(), before, e.logSum(), e.logLatest()
 	if before == 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -90,8 +89,8 @@ func NewMemory(options MemoryOptions) *Memory {
 	m.classes.init()
 	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
 	own := max(1, segments/(2*count)) // half of the budget belongs to the shards, half is common
-	common := new(atomic.Int64)
-	common.Store(int64(segments - own*count))
+	common := &commonSegments{shards: m.shards}
+	common.left.Store(int64(segments - own*count))
 	m.table, m.size = make([]placeBucket, count*size), uint64(size)
 	inHugePages(m.table)
 	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {

@@ -83,9 +83,6 @@ func (t *terms) logUntilFits(s *settled, n int64, nodes *logNodes) int64 {
 func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
 	l, v := &sh.nodes, &s.log
 	found := e.hash == hash
-	if l.drawn > l.own && l.common.Load() <= 0 {
-		sh.reclaimLocked(1, nil, now) // what is dead here may be wanted elsewhere
-	}
 	if found {
 		k.refresh(v, e, s.held, l)
 		sh.releaseLocked(&e.state, v.head)

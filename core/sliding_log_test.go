@@ -56,19 +56,27 @@ var hundredPerMinute = core.SlidingLog(core.PerMinute(100))
 func TestLogsThatHaveExpiredDenyNobody(t *testing.T) {
 	for _, options := range []core.MemoryOptions{{}, {MaxKeys: 1000, MaxLogEntries: 256}} {
 		r := newReplay(t, options)
-		denied := 0
-		const clients = 20_000
-		for client := range clients {
+		const early, late = 28_000, 2000
+		denied, requests := 0, 0
+		for client := range early + late {
 			key := fmt.Sprint(client)
-			for range 60 {
+			stays := 50
+			if client >= early {
+				stays = 125
+			}
+			for range stays {
+				requests++
 				if !r.allowed("s", key, hundredPerMinute) {
 					denied++
 				}
 				r.now = r.now.Add(1200 * time.Millisecond)
 			}
+			if client == early-1 {
+				requests = 0 // those who came early do not stay long enough to be denied
+			}
 		}
 		if denied > 0 {
-			t.Errorf("%+v: %.2f%% of the requests were denied", options, 100*float64(denied)/clients/60)
+			t.Errorf("%+v: %.1f%% of the requests of the last %d clients were denied", options, 100*float64(denied)/float64(requests), late)
 		}
 	}
 }
@@ -92,5 +100,89 @@ func TestLongLogsOfOneScopeDenyNobodyInAnother(t *testing.T) {
 			t.Errorf("%s, %.2f%% of the requests of others were denied", when, 100*share)
 		}
 		r.now = r.now.Add(7 * 24 * time.Hour)
+	}
+}
+
+// Beyond what it can remember apart, a store remembers neighbouring takings
+// together. As long as each log has a few nodes, who keeps to half of its limit
+// notices nothing.
+func TestMoreLogsThanNodesDenyNobodyWhoKeepsToHalf(t *testing.T) {
+	for _, clients := range []int{5, 20, 60, 120, 250} { // 49 takings each that count, and 256 nodes
+		r := newReplay(t, core.MemoryOptions{MaxKeys: 1000, MaxLogEntries: 256})
+		if share := r.honest("s", clients, hundredPerMinute, 500); share > 0 {
+			t.Errorf("%d clients: %.2f%% of the requests were denied", clients, 100*share)
+		}
+	}
+}
+
+// A scope with keys that are free to invent holds all nodes. A client of another
+// scope may still make all the requests that it may, less a few.
+func TestAFloodOfLogsLeavesAnotherScopeItsShare(t *testing.T) {
+	r := newReplay(t, core.MemoryOptions{MaxKeys: 4000, MaxLogEntries: 4096})
+	flood := 0
+	denied, requests := 0, 0
+	for range 300 {
+		for range 200 { // three requests for each key of the flood
+			flood++
+			for range 3 {
+				r.allowed("flood", fmt.Sprint(flood), core.SlidingLog(core.PerHour(1000)))
+				r.now = r.now.Add(time.Millisecond)
+			}
+		}
+		if flood > 3000 {
+			flood = 0
+		}
+		for client := range 20 {
+			requests++
+			if !r.allowed("calm", fmt.Sprint(client), hundredPerMinute) {
+				denied++
+			}
+		}
+	}
+	if denied > 0 {
+		t.Errorf("%.2f%% of %d requests at the limit were denied", 100*float64(denied)/float64(requests), requests)
+	}
+}
+
+// When there is room again, takings are remembered apart again.
+func TestALogThatWasOutOfSpaceRecovers(t *testing.T) {
+	r := newReplay(t, core.MemoryOptions{MaxKeys: 1000, MaxLogEntries: 256})
+	limit := core.SlidingLog(core.PerMinute(50))
+	exact := func() bool { // 50 requests in 50 seconds: each fits again a minute after it was made
+		first := r.now
+		for range 50 {
+			if !r.allowed("s", "k", limit) {
+				return false
+			}
+			r.now = r.now.Add(time.Second)
+		}
+		for i := range 50 {
+			r.now = first.Add(time.Minute + time.Duration(i)*time.Second - time.Microsecond)
+			if r.allowed("s", "k", limit) {
+				t.Fatal("allowed a microsecond too early")
+			}
+			r.now = r.now.Add(time.Microsecond)
+			if !r.allowed("s", "k", limit) {
+				return false
+			}
+		}
+		return true
+	}
+	if !exact() {
+		t.Error("with all nodes to itself, the log is not exact")
+	}
+	r.now = r.now.Add(2 * time.Minute)
+	for range 20 {
+		for key := range 500 {
+			r.allowed("s", fmt.Sprint("other ", key), core.SlidingLog(core.PerHour(1000)))
+		}
+		r.now = r.now.Add(time.Second)
+	}
+	if exact() {
+		t.Error("among 500 others, with 256 nodes, the log is exact: this test shows nothing")
+	}
+	r.now = r.now.Add(time.Hour)
+	if !exact() {
+		t.Error("once the others have expired, the log is not exact")
 	}
 }
