@@ -203,7 +203,7 @@ func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
 		t.Errorf("at most %d of %d nodes are in use on the first day, want most of the common half", held, entries)
 	}
 	now = now.Add(25 * time.Hour)
-	if held := day(4, 7); held < entries/3 {
-		t.Errorf("at most %d of %d nodes are in use on the second day, want most of the common half", held, entries)
+	if held := day(4, 7); held < entries/8 { // the four shards' own are half as many
+		t.Errorf("at most %d of %d nodes are in use on the second day, want the common ones to come back", held, entries)
 	}
 }
