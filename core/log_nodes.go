@@ -38,8 +38,11 @@ type logNodes struct {
 	common   *commonSegments
 
 	held   *[shares]uint32 // nodes in use, by share
-	merges uint32          // counts mergeLocked
+	merges uint32          // counts coarsenLocked
 	hand   uint32          // the bucket at which to look for nodes next
+
+	vainAt    int64 // when a log of vainShare last looked in vain
+	vainShare uint8
 }
 
 // commonSegments is what any shard may draw on beyond its own.

@@ -6,8 +6,9 @@ import "math/bits"
 // vain: where logs are few and far between, the one that is found has many nodes.
 const (
 	reclaimBuckets      = 256
-	reclaimBucketsThere = 64 // in another shard
-	reclaimLogs         = 8  // whose takings may be merged
+	reclaimBucketsThere = 64  // in another shard
+	reclaimLogs         = 8   // whose takings may be merged
+	vainPause           = 256 // of a period, after one was in vain, for logs that have nodes
 )
 
 // fewNodes is how many a log has to have to give some to its own scope's others,
@@ -22,15 +23,16 @@ const fewNodes = 4
 // of its logs are remembered together.
 func (sh *shard) findNodeLocked(e *entry, k *class, now int64) uint32 {
 	l := &sh.nodes
-	if l.common.left.Load() <= 0 {
-		l.common.reclaim(now)
-	}
 	var wanting *class
 	least := fewNodes
 	if l.common.left.Load() <= 0 {
-		wanting = k
-		if e.empty() || e.logHead() == 0 {
+		if wanting = k; e.empty() || e.logHead() == 0 {
 			least = 2
+		} else if k.share == l.vainShare && uint64(now-l.vainAt) < uint64(k.period/vainPause) {
+			return 0
+		}
+		if l.common.reclaim(now); l.common.left.Load() > 0 {
+			wanting = nil
 		}
 	}
 	switch {
@@ -38,6 +40,7 @@ func (sh *shard) findNodeLocked(e *entry, k *class, now int64) uint32 {
 	case l.borrow():
 	case !e.empty() && sh.coarsenLocked(e, k, fewNodes, now):
 	default:
+		l.vainAt, l.vainShare = now, k.share
 		return 0
 	}
 	return l.get(k.share)

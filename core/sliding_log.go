@@ -83,23 +83,29 @@ func (t *terms) logUntilFits(s *settled, n int64, nodes *logNodes) int64 {
 func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
 	l, v := &sh.nodes, &s.log
 	found := e.hash == hash
+	apart := v.latest > 0 && v.latestAt != s.held // the taking before needs a node
+	node := uint32(0)
 	if found {
 		k.refresh(v, e, s.held, l)
+		if old := e.logHead(); apart && old != v.head {
+			node = old // of a taking that has expired
+			e.a = packList(l.at(old).next, e.logTail())
+		}
 		sh.releaseLocked(&e.state, v.head)
 	}
-	node := uint32(0)
-	if v.latest > 0 && v.latestAt != s.held {
-		if node = l.get(k.share); node == 0 {
-			if found { // a log like any other, while nodes are looked for
-				e.a, e.b = packList(v.head, e.logTail()), packLog(v.sum, v.latest)
-				if v.head == 0 {
-					e.a = 0
-				}
+	if apart && node == 0 {
+		node = l.get(k.share)
+	}
+	if apart && node == 0 {
+		if found { // a log like any other, while nodes are looked for
+			e.a, e.b = packList(v.head, e.logTail()), packLog(v.sum, v.latest)
+			if v.head == 0 {
+				e.a = 0
 			}
-			node = sh.findNodeLocked(e, k, now)
-			if found {
-				k.refresh(v, e, s.held, l)
-			}
+		}
+		node = sh.findNodeLocked(e, k, now)
+		if found {
+			k.refresh(v, e, s.held, l)
 		}
 	}
 	tail := uint32(0)
@@ -107,8 +113,7 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now
 		tail = e.logTail()
 	}
 	head, cost := v.head, v.taken
-	switch {
-	case node != 0:
+	if node != 0 {
 		*l.at(node) = logNode{at: v.latestAt, cost: uint32(v.latest)}
 		if tail == 0 {
 			head = node
@@ -116,7 +121,7 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now
 			l.at(tail).next = node
 		}
 		tail = node
-	default:
+	} else {
 		// Either taken at the same instant, or there is no node: then the taking
 		// before counts as taken now, for longer than it should.
 		cost += v.latest
