@@ -25,13 +25,16 @@ const anyShare = -1
 // whether there are keys of several shares.
 func (sh *shard) soonestLocked(steps []step, share int) (victim *entry, from int, mixed bool) {
 	var soonest, least int64
-	first := sh.classes.get(sh.buckets[steps[0].bucket][0].class).share
+	k := sh.classes.get(sh.buckets[steps[0].bucket][0].class)
+	first := k.share
 	for i := range steps {
 		places := &sh.buckets[steps[i].bucket]
 		for j := range places {
 			e := &places[j]
-			k := sh.classes.get(e.class)
-			mixed = mixed || k.share != first
+			if e.class != k.id {
+				k = sh.classes.get(e.class)
+				mixed = mixed || k.share != first
+			}
 			if share != anyShare && int(k.share) != share {
 				continue
 			}
