@@ -54,16 +54,18 @@ func (sh *shard) soonestLocked(steps []step, share int) (victim *entry, from int
 // which is own if no other has more.
 func (sh *shard) crowdedLocked(steps []step, own uint8) uint8 {
 	var keys [shares]uint16
+	most := own
 	for i := range steps {
-		for j := range bucketPlaces {
-			keys[sh.classes.get(sh.buckets[steps[i].bucket][j].class).share]++
+		places := &sh.buckets[steps[i].bucket]
+		for j := range places {
+			share := sh.classes.get(places[j].class).share
+			if keys[share]++; keys[share] > keys[most] {
+				most = share
+			}
 		}
 	}
-	most := own
-	for share := range keys {
-		if keys[share] > keys[most] {
-			most = uint8(share)
-		}
+	if keys[own] == keys[most] {
+		return own
 	}
 	return most
 }
