@@ -14,7 +14,7 @@ type class struct {
 	terms
 	scope   string
 	id      uint16
-	share   uint8       // of the scope in the nodes of logs
+	share   uint8       // of the scope in what is short: places, and nodes of logs
 	mix     uint64      // hash of the scope
 	retired atomic.Bool // set under the locks of all shards: the id is no longer ours
 }
@@ -112,7 +112,8 @@ func (c *classes) nextIDLocked() (uint16, error) {
 	return 0, errClassesFull
 }
 
-// shareLocked returns the share of a scope: the next one if it has none yet.
+// shareLocked returns the share of a scope: the next one if it has none yet. There
+// are 256; where scopes are more, some have one together.
 func (c *classes) shareLocked(scope string) uint8 {
 	share, known := c.scopes[scope]
 	if !known {
