@@ -2,9 +2,11 @@ package core_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -126,5 +128,59 @@ func BenchmarkDecide(b *testing.B) {
 		if o := limiter.Decide(context.Background(), "198.51.100.7"); !o.Allowed() {
 			b.Fatal(o.Err())
 		}
+	}
+}
+
+// A log at its limit, of which a taking leaves with each that comes.
+func BenchmarkSlidingLog(b *testing.B) {
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for _, bench := range []struct {
+		name string
+		keys int
+		core.MemoryOptions
+	}{
+		{"one", 1, core.MemoryOptions{}},
+		{"ten-thousand", 10_000, core.MemoryOptions{}},
+		{"short-of-nodes", 10_000, core.MemoryOptions{MaxLogEntries: 20_000}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			bench.Clock = func() time.Time { return now }
+			m := core.NewMemory(bench.MemoryOptions)
+			keys := make([]string, bench.keys)
+			for i := range keys {
+				keys[i] = fmt.Sprint(i)
+			}
+			charges := []core.Charge{{Scope: "s", Limit: core.SlidingLog(core.PerSecond(20)), Cost: 1}}
+			out := make([]core.Decision, 1)
+			step := time.Second / 20 / time.Duration(bench.keys)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				charges[0].Key = keys[i%len(keys)]
+				m.Take(context.Background(), charges, out)
+				now = now.Add(step)
+			}
+		})
+	}
+}
+
+// New keys in a store that is full of others.
+func BenchmarkFlood(b *testing.B) {
+	const n = 1 << 17
+	for _, limit := range []core.Limit{benchLimits[0], benchLimits[4]} {
+		b.Run(limit.Algorithm().String(), func(b *testing.B) {
+			m := core.NewMemory(core.MemoryOptions{MaxKeys: n})
+			charges := []core.Charge{{Scope: "s", Limit: core.TokenBucket(core.PerDay(10), 10), Cost: 1}}
+			if limit.Algorithm() == core.AlgorithmSlidingWindow {
+				charges[0].Limit = core.SlidingWindow(core.PerDay(10))
+			}
+			out := make([]core.Decision, 1)
+			key := make([]byte, 8)
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i++ {
+				binary.LittleEndian.PutUint64(key, i)
+				charges[0].Key = string(key)
+				m.Take(context.Background(), charges, out)
+			}
+		})
 	}
 }

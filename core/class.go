@@ -14,6 +14,7 @@ type class struct {
 	terms
 	scope   string
 	id      uint16
+	share   uint8       // of the scope in what is short: places, and nodes of logs
 	mix     uint64      // hash of the scope
 	retired atomic.Bool // set under the locks of all shards: the id is no longer ours
 }
@@ -23,10 +24,12 @@ type classes struct {
 	recent [256]atomic.Pointer[class]     // by classSlot
 	byID   [256]atomic.Pointer[classPage] // by the high byte of the id; ids start at 1
 
-	mu     sync.Mutex // guards known, issued and free
+	mu     sync.Mutex // guards known, issued, free, scopes and shares
 	known  map[classKey]*class
 	issued int // the highest id ever given out
 	free   []uint16
+	scopes map[string]uint8 // the share of each scope in known
+	shares uint8            // the last share given out
 
 	scopeSeed, keySeed maphash.Seed
 }
@@ -44,7 +47,7 @@ var errTooManyClasses = fmt.Errorf(
 	"core: memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxClasses)
 
 func (c *classes) init() {
-	c.known = make(map[classKey]*class)
+	c.known, c.scopes = make(map[classKey]*class), make(map[string]uint8)
 	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
 }
 
@@ -83,7 +86,7 @@ func (c *classes) intern(ch *Charge, slot *atomic.Pointer[class]) (*class, error
 		if err != nil {
 			return nil, err
 		}
-		k = &class{terms: termsOf(ch.Limit), scope: ch.Scope, id: id, mix: c.mix(ch.Scope)}
+		k = &class{terms: termsOf(ch.Limit), scope: ch.Scope, id: id, share: c.shareLocked(ch.Scope), mix: c.mix(ch.Scope)}
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(classPage)
@@ -107,6 +110,18 @@ func (c *classes) nextIDLocked() (uint16, error) {
 		return uint16(c.issued), nil
 	}
 	return 0, errClassesFull
+}
+
+// shareLocked returns the share of a scope: the next one if it has none yet. There
+// are 256; where scopes are more, some have one together.
+func (c *classes) shareLocked(scope string) uint8 {
+	share, known := c.scopes[scope]
+	if !known {
+		c.shares++
+		share = c.shares
+		c.scopes[scope] = share
+	}
+	return share
 }
 
 // mix returns the hash of a scope.
@@ -137,6 +152,10 @@ func (c *classes) retire(inUse []bool) {
 			c.free = append(c.free, k.id)
 			delete(c.known, key)
 		}
+	}
+	clear(c.scopes)
+	for key, k := range c.known {
+		c.scopes[key.scope] = k.share
 	}
 	for i := range c.recent {
 		c.recent[i].Store(nil)

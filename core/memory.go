@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -20,9 +19,10 @@ type MemoryOptions struct {
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
 	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed and then kept. Beyond them, takings
-	// are remembered together with the next one, for longer than they should be.
-	// At least 256 for every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
+	// costs 16 bytes, allocated as needed. Beyond them, neighbouring takings of
+	// the longest logs are remembered together, as of the later, until there is
+	// room again. The number is rounded up to a multiple of 256, at least 256 for
+	// every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past. Tests do not need it: in a
@@ -44,11 +44,13 @@ const (
 // no closing.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
-// the one, of some 32 whose place it may take, whose state is fresh soonest. What
-// was displaced is remembered in a summary: a key that is not found starts from
-// the largest state displaced in its scope and part of the table. So a flood of
-// new keys may have new keys denied early, the more the longer it lasts, and
-// never buys anyone a unit too many.
+// one of some 32 whose place it may take: of the scope that has most of them, the
+// one whose state is fresh soonest. What was displaced is remembered in a summary:
+// a key that is not found starts from the largest state displaced in its scope
+// and part of the table. So a flood of new keys may have new keys of its own scope
+// denied early, the more the longer it lasts, and never buys anyone a unit too
+// many. A scope that has no more than its share of MaxKeys loses next to nothing
+// to another.
 //
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {
@@ -88,8 +90,10 @@ func NewMemory(options MemoryOptions) *Memory {
 		shift:  uint(64 - bits.Len(uint(count-1))),
 	}
 	m.classes.init()
-	budget := new(atomic.Int64)
-	budget.Store(int64(max((maxLogEntries+logSegment-1)/logSegment, count) * logSegment))
+	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
+	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
+	common := &commonSegments{shards: m.shards}
+	common.left.Store(int64(segments - own*count))
 	m.table, m.size = make([]placeBucket, count*size), uint64(size)
 	inHugePages(m.table)
 	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {
@@ -99,7 +103,7 @@ func NewMemory(options MemoryOptions) *Memory {
 		sh := &m.shards[i]
 		sh.classes = &m.classes
 		sh.buckets = m.table[i*size : (i+1)*size : (i+1)*size]
-		sh.nodes.budget = budget
+		sh.nodes.own, sh.nodes.common = uint32(own), common
 	}
 	m.clock.start(options.Clock)
 	m.groups.New = func() any { return new(group) }

@@ -48,7 +48,7 @@ type shard struct {
 	// may have been late for it.
 	clearedAt int64
 
-	_ [8]byte // 128 in all: no two locks in one pair of cache lines
+	_ [96]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -143,26 +143,29 @@ func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
 // under k. e is the entry of hash, nil if it has none.
 func (sh *shard) storeLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
 	if e == nil {
-		e = sh.claimLocked(hash, now)
+		e = sh.claimLocked(hash, k, now)
 		s.log.forgetNodes()
 	}
-	s.class = k.id
-	next := s.state
-	if old := &e.state; e.hash == hash && old.class != k.id || k.algorithm == AlgorithmSlidingLog {
-		sh.releaseLocked(old, s.log.head)
-		if k.algorithm == AlgorithmSlidingLog {
-			next = sh.nodes.commit(s, old)
-		}
+	if k.algorithm == AlgorithmSlidingLog {
+		sh.storeLogLocked(e, hash, k, s, now)
+		return
 	}
+	if e.hash == hash && e.class != k.id {
+		sh.releaseLocked(&e.state, 0)
+	}
+	s.class = k.id
 	e.hash = hash
-	e.state = next
+	e.state = s.state
 }
 
 // releaseLocked frees the nodes of a state that is about to be overwritten, up
 // to the node end, if it is a log.
 func (sh *shard) releaseLocked(s *state, end uint32) {
-	if s.class != 0 && sh.classes.get(s.class).algorithm == AlgorithmSlidingLog {
-		sh.nodes.release(s, end)
+	if s.class == 0 || s.a == 0 {
+		return
+	}
+	if k := sh.classes.get(s.class); k.algorithm == AlgorithmSlidingLog {
+		sh.nodes.release(s, end, k.share)
 	}
 }
 
@@ -183,11 +186,10 @@ func (sh *shard) spentLocked(e *entry, now int64) bool {
 	return e.empty() || sh.classes.get(e.class).freshAt(&e.state) <= now
 }
 
-// claimLocked returns an empty place for a new key: a free one among its eight
-// or, by moving other keys to their second homes, one a few moves away. If
-// there is none the store is full, and the key soonest fresh among the eight
-// is displaced.
-func (sh *shard) claimLocked(hash uint64, now int64) *entry {
+// claimLocked returns an empty place for a new key of class k: a free one among
+// its eight or, by moving other keys to their second homes, one a few moves away.
+// If there is none the store is full, and displaceLocked makes one.
+func (sh *shard) claimLocked(hash uint64, k *class, now int64) *entry {
 	a, b := sh.homes(hash)
 	if e := sh.freePlaceLocked(a, now); e != nil {
 		return e
@@ -195,7 +197,7 @@ func (sh *shard) claimLocked(hash uint64, now int64) *entry {
 	if e := sh.freePlaceLocked(b, now); e != nil {
 		return e
 	}
-	return sh.makeRoomLocked(a, b, now)
+	return sh.makeRoomLocked(a, b, k, now)
 }
 
 // freePlaceLocked returns an emptied place of a bucket, nil if all are taken.
@@ -234,9 +236,9 @@ type step struct {
 
 // makeRoomLocked empties a place in bucket a or b, which are full, and returns
 // it. It searches breadth-first from there for a chain of moves, each of a key
-// to its other home, that ends at a free place. If it finds none, the key
-// soonest fresh of all it has come by is displaced.
-func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
+// to its other home, that ends at a free place. If it finds none, one
+// of the keys that it has come by is displaced.
+func (sh *shard) makeRoomLocked(a, b uint32, k *class, now int64) *entry {
 	width := searchWidth
 	if sh.full {
 		width = searchWidthFull
@@ -268,7 +270,7 @@ func (sh *shard) makeRoomLocked(a, b uint32, now int64) *entry {
 		}
 	}
 	sh.full = true
-	return sh.displaceLocked(steps[:n], now)
+	return sh.displaceLocked(steps[:n], k, now)
 }
 
 // moveLocked carries out the moves that lead to a free place in the bucket of
@@ -288,30 +290,4 @@ func (sh *shard) otherHome(hash uint64, home uint32) uint32 {
 		return b
 	}
 	return a
-}
-
-// displaceLocked evicts, of the keys in the buckets of steps, the one soonest
-// fresh, of several such the one that has used least, and remembers its state in
-// the floor of its class. It returns a place freed in the first two buckets.
-func (sh *shard) displaceLocked(steps []step, now int64) *entry {
-	var victim *entry
-	var from int
-	var soonest, least int64
-	for i := range steps {
-		places := &sh.buckets[steps[i].bucket]
-		for j := range places {
-			e := &places[j]
-			k := sh.classes.get(e.class)
-			at := k.freshAt(&e.state)
-			if victim != nil && at > soonest {
-				continue
-			}
-			if units := k.counted(&e.state); victim == nil || at < soonest || units < least {
-				victim, from, soonest, least = e, i, at, units
-			}
-		}
-	}
-	sh.raiseFloorLocked(&victim.state, now)
-	sh.clearLocked(victim)
-	return sh.moveLocked(steps, from, victim)
 }

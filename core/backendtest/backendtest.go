@@ -25,7 +25,8 @@ type Harness struct {
 	OpenSmall func(t testing.TB, now func() time.Time, maxKeys int) core.Backend
 
 	// Decisions is about how many decisions each of the random cases makes;
-	// the others shrink with it. Lower it for a backend across a network.
+	// the others shrink with it; those that fill a store, by its square. Lower it
+	// for a backend across a network.
 	// 0: 20,000.
 	Decisions int
 
@@ -86,7 +87,7 @@ func cases() []testCase {
 	}
 	for _, some := range [][]testCase{
 		denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
-		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
+		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases,
 	} {
 		all = append(all, some...)
 	}

@@ -32,11 +32,12 @@ type broken struct {
 	limits  map[account]core.Limit
 	until   map[account]int64
 	pending []core.Charge
+	taken   map[string]int // charges, by scope
 }
 
 func (m mutant) harness() Harness {
 	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
-		return &broken{Exact: NewExact(now), mutant: m, places: places, limits: map[account]core.Limit{}, until: map[account]int64{}}
+		return &broken{Exact: NewExact(now), mutant: m, places: places, limits: map[account]core.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
 	}
 	return Harness{
 		Open:      func(t testing.TB, now func() time.Time) core.Backend { return small(t, now, 0) },
@@ -828,6 +829,42 @@ var mutants = []mutant{
 		},
 		caughtBy: []string{"a flood is forgotten when it is over", "places are free again when their keys are fresh"},
 	},
+	{
+		name: "what logs hold is never free again",
+		take: starving(func(b *broken, c core.Charge) bool { return b.taken[c.Scope] > 20_000 }),
+		caughtBy: []string{
+			"clients that have left deny nobody",
+		},
+	},
+	{
+		name: "the logs of one scope take from those of another",
+		take: starving(func(b *broken, c core.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
+		caughtBy: []string{
+			"long logs of one scope deny nobody in another",
+		},
+	},
+	{
+		name: "a flood in one scope denies in another",
+		take: starving(func(b *broken, c core.Charge) bool {
+			return b.places > 0 && b.taken["flood"] > b.places && c.Scope != "flood"
+		}),
+		caughtBy: []string{
+			"a flood of keys in one scope leaves the regulars of another alone",
+		},
+	},
+}
+
+// starving takes, and denies one in twenty of the charges that starve.
+func starving(starves func(*broken, core.Charge) bool) func(*broken, []core.Charge, []core.Decision) error {
+	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+		err := b.exactly(charges, out)
+		for i, c := range charges {
+			if b.taken[c.Scope]++; err == nil && b.taken[c.Scope]%20 == 0 && starves(b, c) {
+				out[i].Allowed, out[i].RetryAfter = false, mins
+			}
+		}
+		return err
+	}
 }
 
 // expiring takes, and forgets a key as long after its last taking as ttl says.
