@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 // crushStyle is what happens besides charges.
 type crushStyle struct{ back, change bool }
 
-// smallCase plays random charges of more keys than there are places. The
-// ledger follows the store: it takes what the store has taken, and must have
+// smallCase plays random charges of more keys than there are places. Ledgers
+// follow the store: they take what the store has taken, and one of them must have
 // room for it.
 func smallCase(name string, style crushStyle) testCase {
 	return testCase{
@@ -26,7 +27,7 @@ func smallCase(name string, style crushStyle) testCase {
 			const length = 400
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := &crush{crushStyle: style, random: random, ledger: ledger{}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				c := &crush{crushStyle: style, random: random, ledgers: [2]ledger{{}, {}}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, livelyLimit(random))
 				}
@@ -50,14 +51,23 @@ func smallCase(name string, style crushStyle) testCase {
 type crush struct {
 	crushStyle
 	world
-	random *rand.Rand
-	places int
-	keys   int
-	limits []core.Limit // of each scope
-	ledger ledger
-	calls  int
-	log    map[string][]crushed // of each scope
+	random  *rand.Rand
+	places  int
+	keys    int
+	limits  []core.Limit // of each scope
+	ledgers [2]ledger    // eager and lazy
+	calls   int
+	log     map[string][]crushed // of each scope
 }
+
+// After a step of the clock back one ledger does with each key what a store does
+// that has it. But of those that were displaced a store does not know which it has
+// held, and until when. So the other ledger rebases every key at every step, at
+// once: no time is credited by that either. What one of them allows is right.
+const (
+	eager = iota
+	lazy
+)
 
 // crushed is what happened to one charge.
 type crushed struct {
@@ -97,9 +107,12 @@ func (c *crush) step() bool {
 		})
 	}
 	now := c.clock.micros()
-	c.ledger.dropFresh(now) // the store may have dropped it, too
-	for a, u := range c.ledger {
-		c.ledger[a] = u.rebased(now) // what was displaced, all at once: a store may do the same
+	for _, l := range c.ledgers {
+		l.dropFresh(now) // the store may have dropped it, too
+	}
+	maps.Copy(c.ledgers[lazy], c.ledgers[lazy].rebased(now, charges))
+	for a, u := range c.ledgers[eager] {
+		c.ledgers[eager][a] = u.rebasedBeyond(0, now)
 	}
 	got := c.take(charges...)
 	c.calls++
@@ -118,44 +131,77 @@ func (c *crush) step() bool {
 	return false
 }
 
-// follow takes from the ledger what the store has taken, and says of which
-// charge that was too much, and how.
+// follow takes from the ledgers what the store has taken, and says of which charge
+// that was too much, and how.
 func (c *crush) follow(now int64, charges []core.Charge, got []core.Decision) (of core.Charge, excess string) {
-	var taken []core.Charge
+	taken := map[account][]core.Charge{}
 	for i, charge := range charges {
 		if !charge.Shadow && !got[i].Allowed {
-			taken = nil // the group is denied
+			clear(taken) // the group is denied
 			break
 		}
 		if got[i].Allowed {
-			taken = append(taken, charge)
+			a := account{charge.Scope, charge.Key}
+			taken[a] = append(taken[a], charge)
 		}
 	}
-	want := make([]core.Decision, len(taken))
-	changes, err := c.ledger.take(now, taken, want)
-	if err != nil {
-		return charges[0], err.Error()
-	}
-	for i, d := range want {
-		if !d.Allowed {
-			return taken[i], fmt.Sprintf("allowed %s, which had %s", show(taken[i]), showDecision(d))
+	for _, of := range taken {
+		if excess := c.takeFromLedgers(now, of); excess != "" {
+			return of[0], excess
 		}
 	}
-	maps.Copy(c.ledger, changes)
 	if len(charges) > 1 || c.change && c.back {
 		return core.Charge{}, ""
 	}
 	of = charges[0]
 	look := of
 	look.Cost = 0
-	u := c.ledger[account{of.Scope, of.Key}]
-	if d, _ := decide(u, look, now, false); got[0].Remaining > d.Remaining {
-		return of, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), d.Remaining)
+	most, soonest := int64(0), core.Never
+	for _, l := range c.ledgers {
+		u := l[account{of.Scope, of.Key}]
+		d, _ := decide(u, look, now, false)
+		most = max(most, d.Remaining)
+		d, _ = decide(u, of, now, false)
+		soonest = min(soonest, d.RetryAfter)
+	}
+	if got[0].Remaining > most {
+		return of, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), most)
 	}
 	// A key that was displaced is promised no wait once its limit changes or
 	// the clock steps back.
-	if d, _ := decide(u, of, now, false); !c.change && !c.back && !got[0].Allowed && got[0].RetryAfter < d.RetryAfter {
-		return of, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(of), wait(got[0].RetryAfter), wait(d.RetryAfter))
+	if !c.change && !c.back && !got[0].Allowed && got[0].RetryAfter < soonest {
+		return of, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(of), wait(got[0].RetryAfter), wait(soonest))
 	}
 	return of, ""
+}
+
+// takeFromLedgers takes charges on one account, which the store has allowed, and
+// says how that was too much by every ledger. One that would have denied them goes
+// on from what another has.
+func (c *crush) takeFromLedgers(now int64, charges []core.Charge) (excess string) {
+	var changes [len(c.ledgers)]ledger
+	var allowed ledger
+	for i, l := range c.ledgers {
+		want := make([]core.Decision, len(charges))
+		after, err := l.take(now, charges, want)
+		if err != nil {
+			return err.Error()
+		}
+		denied := slices.IndexFunc(want, func(d core.Decision) bool { return !d.Allowed })
+		if denied >= 0 {
+			excess = fmt.Sprintf("allowed %s, which had %s", show(charges[denied]), showDecision(want[denied]))
+			continue
+		}
+		changes[i], allowed = after, after
+	}
+	if allowed == nil {
+		return excess
+	}
+	for i, l := range c.ledgers {
+		if changes[i] == nil {
+			changes[i] = allowed
+		}
+		maps.Copy(l, changes[i])
+	}
+	return ""
 }

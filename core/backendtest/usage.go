@@ -209,8 +209,11 @@ func (u usage) foundBy(l core.Limit, now int64) (usage, int64) {
 // last taking that anybody could tell, so that a bucket keeps its level as of then,
 // and what a window or log held counts as taken now (DESIGN 5, a clock that steps
 // back).
-func (u usage) rebased(now int64) usage {
-	if u.limit == (core.Limit{}) || u.at-now <= hold(u.limit) {
+func (u usage) rebased(now int64) usage { return u.rebasedBeyond(hold(u.limit), now) }
+
+// rebasedBeyond is rebased where a step back by more than most is not held.
+func (u usage) rebasedBeyond(most, now int64) usage {
+	if u.limit == (core.Limit{}) || u.at-now <= most {
 		return u
 	}
 	if isBucket(u.limit) {
@@ -222,7 +225,7 @@ func (u usage) rebased(now int64) usage {
 
 // hold is the longest step back of a clock, in microseconds, that is held.
 func hold(l core.Limit) int64 {
-	if isBucket(l) {
+	if isBucket(l) || l == (core.Limit{}) {
 		return sec.Microseconds()
 	}
 	return max(sec.Microseconds(), micros(l))
