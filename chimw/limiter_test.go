@@ -143,6 +143,7 @@ func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
 		Headers: headers.Options{Formats: []headers.Format{headers.GitHub}},
 	})
 	r := chi.NewRouter()
+	//lint:ignore SA1019 deprecated, and in use
 	r.Use(middleware.RealIP)
 	r.Use(limit.Handler)
 	r.Get("/", ok)

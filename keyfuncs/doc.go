@@ -25,7 +25,7 @@
 //
 // No source asks the DNS. All but [ProxyCount] and a [SingleHeader] without
 // ranges go by [http.Request.RemoteAddr], so no middleware may have rewritten it
-// before.
+// before: without its port it is refused, as [Peer] says.
 //
 // # Keys
 //

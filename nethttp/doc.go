@@ -24,7 +24,8 @@
 // # Queues
 //
 // Where a limit is a [core.LeakyQueue], an allowed request waits for its turn
-// before the next handler is called, at most [Config].MaxWaiting requests at once.
+// before the next handler is called, at most [Config].MaxWaiting requests at once,
+// of one key fewer than its capacity.
 // One whose context has ended by then is not handed on. That is how a client that
 // leaves is noticed: net/http watches the streams of HTTP/2, but a connection of
 // HTTP/1.1 only once the request's body has been read to its end, and only until
