@@ -175,11 +175,19 @@ func BenchmarkFlood(b *testing.B) {
 			}
 			out := make([]core.Decision, 1)
 			key := make([]byte, 8)
-			b.ReportAllocs()
-			for i := uint64(0); b.Loop(); i++ {
+			i := uint64(0)
+			take := func() {
+				i++
 				binary.LittleEndian.PutUint64(key, i)
 				charges[0].Key = string(key)
 				m.Take(context.Background(), charges, out)
+			}
+			for range 3 * n {
+				take()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				take()
 			}
 		})
 	}

@@ -25,17 +25,19 @@ const anyShare = -1
 // whether there are keys of several shares.
 func (sh *shard) soonestLocked(steps []step, share int) (victim *entry, from int, mixed bool) {
 	var soonest, least int64
-	k := sh.classes.get(sh.buckets[steps[0].bucket][0].class)
-	first := k.share
+	id := sh.buckets[steps[0].bucket][0].class
+	k := sh.classes.get(id)
+	first, wanted := k.share, share == anyShare || share == int(k.share)
 	for i := range steps {
 		places := &sh.buckets[steps[i].bucket]
 		for j := range places {
 			e := &places[j]
-			if e.class != k.id {
-				k = sh.classes.get(e.class)
+			if e.class != id {
+				id, k = e.class, sh.classes.get(e.class)
 				mixed = mixed || k.share != first
+				wanted = share == anyShare || share == int(k.share)
 			}
-			if share != anyShare && int(k.share) != share {
+			if !wanted {
 				continue
 			}
 			at := k.freshAt(&e.state)

@@ -56,7 +56,10 @@ var hundredPerMinute = core.SlidingLog(core.PerMinute(100))
 func TestLogsThatHaveExpiredDenyNobody(t *testing.T) {
 	for _, options := range []core.MemoryOptions{{}, {MaxKeys: 1000, MaxLogEntries: 256}} {
 		r := newReplay(t, options)
-		const early, late = 28_000, 2000
+		early, late := 28_000, 2000
+		if raceEnabled { // some ten times as slow
+			early, late = 2000, 100
+		}
 		denied, requests := 0, 0
 		for client := range early + late {
 			key := fmt.Sprint(client)
@@ -83,20 +86,25 @@ func TestLogsThatHaveExpiredDenyNobody(t *testing.T) {
 
 func TestLongLogsOfOneScopeDenyNobodyInAnother(t *testing.T) {
 	r := newReplay(t, core.MemoryOptions{})
+	keys, clients := 120, 1000
+	if raceEnabled { // some ten times as slow
+		r = newReplay(t, core.MemoryOptions{MaxKeys: 1 << 14, MaxLogEntries: 1 << 16})
+		keys, clients = 8, 50
+	}
 	heavy := core.SlidingLog(core.PerDay(10_000))
 	for range 10_000 {
-		for key := range 120 {
+		for key := range keys {
 			r.allowed("heavy", fmt.Sprint(key), heavy)
 		}
 		r.now = r.now.Add(time.Second)
 	}
-	for key := range 120 {
+	for key := range keys {
 		if r.allowed("heavy", fmt.Sprint(key), heavy) {
 			t.Fatal("a heavy key is allowed more than its limit")
 		}
 	}
 	for _, when := range []string{"while they are live", "a week later"} {
-		if share := r.honest("honest", 1000, hundredPerMinute, 150); share > 0 {
+		if share := r.honest("honest", clients, hundredPerMinute, 150); share > 0 {
 			t.Errorf("%s, %.2f%% of the requests of others were denied", when, 100*share)
 		}
 		r.now = r.now.Add(7 * 24 * time.Hour)
