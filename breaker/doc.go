@@ -54,6 +54,8 @@
 //     the charges in number. The breaker looks at the charges to know, once there
 //     is an error: no error has to say so;
 //   - an error that is [errors.ErrUnsupported] from Peek;
+//   - an error that spares the backend, see [Sparer]: one of a Cluster's servers is
+//     dead and others answer, and the decisions on their keys go on;
 //   - [ErrBusy] while no call has overrun its budget: then there are more callers
 //     than MaxCalls, and the backend is not to blame.
 //

@@ -39,15 +39,16 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 	if err != nil {
 		return d, nil, err
 	}
-	keys, args := b.arguments(accounts, modeShare, b.instant(), nil, nil)
-	reply, err := takeScript.run(ctx, b.client, keys, args...).Int64Slice()
+	l, err := b.lanes.of(ctx, accounts[0].name)
 	if err != nil {
 		return d, nil, err
 	}
-	all, err := read(reply, accounts, modeShare, nil)
-	if err != nil {
+	a := new(ask)
+	a.prepare(ctx, b, accounts, modeShare, b.instant())
+	if _, err := l.decide(ctx, a, accounts); err != nil {
 		return d, nil, err
 	}
+	all := read(a.now, a.numbers, accounts, modeShare, nil)
 	return all[0].enforced, func() (bool, error) {
 		p, ok := giveBackFor(b.client.(processor), &accounts[0], &all[0], b.instant())
 		if !ok {
