@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -85,7 +86,7 @@ func samenessOf(accounts []account, instant int64) sameness {
 const (
 	lateEnough  = time.Millisecond // what timers are late on a machine that is not loaded
 	lateFactor  = 8
-	mostBudgets = 10 // that a wait lasts, all in all
+	mostBudgets = 16 // that a wait lasts, all in all
 )
 
 // wait waits for the answer to a, which l has been given at the instant since. It
@@ -113,15 +114,26 @@ func (l *lane) overtime(ctx context.Context, since time.Time) time.Duration {
 	if !ok || ctx.Err() != context.DeadlineExceeded {
 		return 0 // the caller has left
 	}
+	before := time.Now()
+	runtime.Gosched() // behind all that could run
 	now := time.Now()
-	late := now.Sub(deadline)
-	if late < lateEnough {
+	late := max(before.Sub(deadline), now.Sub(before))
+	if late >= lateEnough {
+		l.late.note(now, late)
+	}
+	more := max(lateFactor*late, l.late.recent(now))
+	if more < lateFactor*lateEnough {
 		return 0
 	}
-	l.late.note(now, late)
-	return min(lateFactor*late, max(0, mostBudgets*deadline.Sub(since)-now.Sub(since)))
+	most := max(0, mostBudgets*deadline.Sub(since)-now.Sub(since))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answeredAt.After(since) {
+		return most
+	}
+	return min(more, most)
 }
 
-// errNotSent is part of the error of a request that waited for its turn for as
-// long as it could, while others were answered: that is load, and no fault.
-var errNotSent = errors.New("no call was free in time")
+// errBusy is part of the error of a request that had to wait for too long while the
+// server answered others in time: that is load, and no fault.
+var errBusy = errors.New("the server answers others: too much waits for it at once, or its connections are still being made")

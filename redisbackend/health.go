@@ -47,7 +47,8 @@ func (s spared) Unwrap() error { return s.error }
 type health struct {
 	quietSince   time.Time // with calls under way: since when nothing was answered
 	answeredAt   time.Time
-	failures     int // calls that failed since, without an answer
+	answeredIn   time.Duration // what that call took
+	failures     int           // calls that failed since, without an answer
 	failingSince time.Time
 	latest       error // of these
 	brisk        bool  // the latest call was answered fast
@@ -109,7 +110,8 @@ func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure
 		l.latest = failure
 		return
 	}
-	l.quietSince, l.answeredAt, l.failures, l.latest = now, now, 0, nil
+	l.quietSince, l.answeredAt, l.answeredIn = now, now, now.Sub(since)
+	l.failures, l.latest = 0, nil
 	if l.givenUp {
 		l.givenUp = false
 		l.reportLocked()
@@ -161,12 +163,14 @@ func (l *lane) log(givenUp bool, latest error) {
 	logger.Warn("weir: Redis server given up", "server", l.name, "error", latest)
 }
 
-// lateness is how late this process was seen to run, of late.
+// lateness is how late this process was seen to run: the most within a second.
 type lateness struct{ at, by atomic.Int64 }
 
 func (l *lateness) note(now time.Time, late time.Duration) {
-	l.at.Store(now.UnixNano())
-	l.by.Store(int64(late))
+	if l.recent(now) < lateFactor*late {
+		l.at.Store(now.UnixNano())
+		l.by.Store(int64(late))
+	}
 }
 
 // recent returns how much longer than usual to wait for what is under way.

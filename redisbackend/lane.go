@@ -171,21 +171,24 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 	default:
 	}
 	err = ctx.Err()
-	if c := a.crowd; c != nil && !a.sent {
-		if c.remove(a); c.size == 0 {
+	waits := a.crowd != nil && !a.sent
+	if waits {
+		if c := a.crowd; c.size == 1 {
+			c.remove(a)
 			l.unlinkLocked(c)
 			l.keepLocked(c)
+		} else {
+			c.remove(a)
 		}
-		if l.answeredAt.After(since) {
-			err = spared{fmt.Errorf("%w: %w", errNotSent, err)}
-		}
-		return true, err
 	}
-	a.left = true
+	a.left = !waits
+	if deadline, ok := ctx.Deadline(); ok && l.answeredAt.After(since) && l.answeredIn < deadline.Sub(since) {
+		return waits, spared{fmt.Errorf("%w: %w", errBusy, err)}
+	}
 	if l.latest != nil {
 		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
 	}
-	return false, err
+	return waits, err
 }
 
 // keepLocked keeps the memory of a crowd for later.

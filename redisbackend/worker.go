@@ -38,6 +38,9 @@ func (w *worker) work() {
 			}
 		}
 	}()
+	if late := time.Since(w.since); late >= lateEnough {
+		w.lane.late.note(w.since.Add(late), late)
+	}
 	for {
 		w.asking = true
 		replies, err := w.ask()
