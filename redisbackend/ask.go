@@ -85,7 +85,7 @@ func samenessOf(accounts []account, instant int64) sameness {
 // on for a multiple of the delay, within limits.
 const (
 	lateEnough  = time.Millisecond // what timers are late on a machine that is not loaded
-	lateFactor  = 8
+	lateFactor  = 20
 	mostBudgets = 16 // that a wait lasts, all in all
 )
 

@@ -7,5 +7,6 @@ package redisbackend
 //
 // The one exception is a process that does not run in time: a deadline that is
 // noticed late is late for the reply, too, so that Take waits for it for up to
-// eight times the delay longer, and for ten times the budget at most, all in all.
+// twenty times the delay longer, or as long as others are answered, and for sixteen
+// budgets at most, all in all.
 func (b *Backend) HonoursDeadline() bool { return true }
