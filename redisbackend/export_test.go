@@ -57,3 +57,17 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		return p.run(ctx).Bool()
 	}, nil
 }
+
+// Waiting is how many requests wait in b's only lane.
+func Waiting(b *Backend) (n int) {
+	l := b.lanes.only
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := l.first; c != nil; c = c.next {
+		n += c.size
+	}
+	return n
+}
+
+// WaitForEver has b's only lane never take its server for silent.
+func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }

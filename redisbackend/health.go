@@ -90,7 +90,7 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 }
 
 func (l *lane) goneLocked(now time.Time) bool {
-	patience := quietFor + l.late.recent(now)
+	patience := l.patience + l.late.recent(now)
 	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
 		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
 }

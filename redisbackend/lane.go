@@ -23,6 +23,8 @@ type lane struct {
 	prompt bool   // the client ends calls at the deadline of their context
 	logger *slog.Logger
 
+	patience time.Duration // quietFor
+
 	mu          sync.Mutex
 	calls       int
 	first, last *crowd // that wait
@@ -50,7 +52,7 @@ const (
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger) *lane {
-	l := &lane{client: client, name: name, most: most, logger: logger, crowds: make(map[sameness]*crowd)}
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, crowds: make(map[sameness]*crowd)}
 	l.workers.New = func() any {
 		w := &worker{lane: l}
 		w.run = w.work
