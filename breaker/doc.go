@@ -16,7 +16,7 @@
 //
 // A backend that implements [DeadlineHonourer], and says that it honours
 // deadlines, gets a context that ends when the budget does, and is called on the
-// caller's goroutine: its word is taken. Any other is called on a goroutine of
+// caller's goroutine: its word is taken. Package redisbackend is such a backend. Any other is called on a goroutine of
 // its own, with the caller's context, and left behind when the budget is spent.
 // At most [Options].MaxCalls are under way at once, those left behind included;
 // when none is free, a decision fails at once with [ErrBusy]. A call left

@@ -44,12 +44,17 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 	select {
 	case b.givingBack <- struct{}{}:
-		b.background.Go(func() {
-			defer func() { <-b.givingBack }()
-			runAll(context.WithoutCancel(ctx), pending)
-		})
-	case <-ctx.Done():
+	default:
+		select {
+		case b.givingBack <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 	}
+	b.background.Go(func() {
+		defer func() { <-b.givingBack }()
+		runAll(context.WithoutCancel(ctx), pending)
+	})
 }
 
 // giveBackFor returns what gives back the taking of an account that s tells of, if
