@@ -20,7 +20,6 @@ type worker struct {
 	bound   context.Context // of the call
 	since   time.Time
 	probes  bool // there was no call to spare: it ends after one
-	asking  bool
 }
 
 // pipeliner is a client that can send several commands at once.
@@ -31,8 +30,9 @@ func panicked(v any) error { return fmt.Errorf("panic in a hook of the client: %
 var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
 
 func (w *worker) work() {
+	asking := false // not of w, which is somebody else's in the end
 	defer func() {
-		if w.asking { // by runtime.Goexit
+		if asking { // by runtime.Goexit
 			if w.end(nil, errExited) {
 				go w.run()
 			}
@@ -42,9 +42,9 @@ func (w *worker) work() {
 		w.lane.late.note(w.since.Add(late), late)
 	}
 	for {
-		w.asking = true
+		asking = true
 		replies, err := w.ask()
-		w.asking = false
+		asking = false
 		if !w.end(replies, err) {
 			return
 		}
@@ -75,7 +75,6 @@ func (w *worker) context() context.Context {
 // end hands out what a call brought and reports whether there is another to make.
 // If there is not, w is somebody else's.
 func (w *worker) end(replies []*redis.Cmd, err error) (more bool) {
-	w.asking = false
 	l, now := w.lane, time.Now()
 	failure, answered, decided := err, false, false
 	for _, reply := range replies {
