@@ -99,11 +99,12 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, er
 	}
 	if more := l.overtime(ctx, since); more > 0 {
 		timer := time.NewTimer(more)
+		defer timer.Stop()
 		select {
 		case <-a.done:
+			return true, a.err
 		case <-timer.C:
 		}
-		timer.Stop()
 	}
 	return l.withdraw(a, ctx, since)
 }
