@@ -86,18 +86,19 @@ func samenessOf(accounts []account, instant int64) sameness {
 const (
 	lateEnough  = time.Millisecond // what timers are late on a machine that is not loaded
 	lateFactor  = 20
-	mostBudgets = 16 // that a wait lasts, all in all
+	mostBudgets = 20 // that a wait lasts, all in all
 )
 
 // wait waits for the answer to a, which l has been given at the instant since. It
-// reports whether a has come back: otherwise l still has it.
-func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, err error) {
+// reports whether a has come back: otherwise l still has it. Once ctx has ended it
+// waits for as long again as it is told to.
+func (a *ask) wait(ctx context.Context, l *lane, since time.Time, again time.Duration) (back bool, err error) {
 	select {
 	case <-a.done:
 		return true, a.err
 	case <-ctx.Done():
 	}
-	if more := l.overtime(ctx, since); more > 0 {
+	if more := max(again, l.overtime(ctx, since)); more > 0 {
 		timer := time.NewTimer(more)
 		defer timer.Stop()
 		select {

@@ -69,15 +69,21 @@ func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back boo
 	if err != nil {
 		return true, err
 	}
-	if here {
-		if err := l.callHere(ctx, a, since); err == nil || l.overtime(ctx, since) == 0 {
-			return true, err
-		}
-		if _, err := l.submit(ctx, a, accounts, time.Now(), false); err != nil {
-			return true, err
-		}
+	if !here {
+		return a.wait(ctx, l, since, 0)
 	}
-	return a.wait(ctx, l, since)
+	err = l.callHere(ctx, a, since)
+	if err == nil {
+		return true, nil
+	}
+	again := l.secondChance(ctx, since)
+	if again == 0 {
+		return true, err
+	}
+	if _, err := l.submit(ctx, a, accounts, time.Now(), false); err != nil {
+		return true, err
+	}
+	return a.wait(ctx, l, since, again)
 }
 
 // submit sends a, or has it wait; or tells the caller to make the call itself, on
