@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -84,9 +83,8 @@ func samenessOf(accounts []account, instant int64) sameness {
 // not run, and a reply may be there that it had no time to read: so the wait goes
 // on for a multiple of the delay, within limits.
 const (
-	lateEnough  = time.Millisecond // what timers are late on a machine that is not loaded
-	lateFactor  = 20
-	mostBudgets = 20 // that a wait lasts, all in all
+	lateEnough = time.Millisecond // what timers are late on a machine that is not loaded
+	lateFactor = 20
 )
 
 // wait waits for the answer to a, which l has been given at the instant since. It
@@ -116,18 +114,15 @@ func (l *lane) overtime(ctx context.Context, since time.Time) time.Duration {
 	if !ok || ctx.Err() != context.DeadlineExceeded {
 		return 0 // the caller has left
 	}
-	before := time.Now()
-	runtime.Gosched() // behind all that could run
-	now := time.Now()
-	late := max(before.Sub(deadline), now.Sub(before))
-	if late >= lateEnough {
-		l.late.note(now, late)
+	if now := time.Now(); now.Sub(deadline) >= lateEnough {
+		l.late.note(now, now.Sub(deadline))
 	}
-	more := max(lateFactor*late, l.late.recent(now))
-	if more < lateFactor*lateEnough {
+	now := l.late.measure()
+	more := l.late.recent(now)
+	if more == 0 {
 		return 0
 	}
-	most := max(0, mostBudgets*deadline.Sub(since)-now.Sub(since))
+	most := max(0, callTimeout-now.Sub(since)) // no answer comes later
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.answeredAt.After(since) {

@@ -114,7 +114,7 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	if len(charges) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil && !b.lanes.mayBeLate(err) {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
 	r := b.requests.Get().(*request)

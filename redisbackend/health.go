@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -171,6 +172,17 @@ func (l *lateness) note(now time.Time, late time.Duration) {
 		l.at.Store(now.UnixNano())
 		l.by.Store(int64(late))
 	}
+}
+
+// measure notes how long it takes until all have run that could.
+func (l *lateness) measure() (now time.Time) {
+	before := time.Now()
+	runtime.Gosched()
+	now = time.Now()
+	if late := now.Sub(before); late >= lateEnough {
+		l.note(now, late)
+	}
+	return now
 }
 
 // recent returns how much longer than usual to wait for what is under way.

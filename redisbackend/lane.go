@@ -34,8 +34,8 @@ type lane struct {
 	boundUntil  time.Time
 	health
 
-	workers sync.Pool // of *worker
-	late    lateness
+	workers sync.Pool    // of *worker
+	late    *lateness    // of the process
 	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
 }
 
@@ -51,8 +51,8 @@ const (
 	maxSpare = 1024
 )
 
-func newLane(client redis.Scripter, name string, most int, logger *slog.Logger) *lane {
-	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, crowds: make(map[sameness]*crowd)}
+func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, crowds: make(map[sameness]*crowd)}
 	l.workers.New = func() any {
 		w := &worker{lane: l}
 		w.run = w.work

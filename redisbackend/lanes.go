@@ -16,6 +16,7 @@ type lanes struct {
 	most   int // calls under way to each
 	logger *slog.Logger
 
+	late     lateness
 	only     *lane                                        // nil: there are several
 	serverOf func(name string) (*redis.Client, error)     // that keeps a name
 	learn    func(ctx context.Context, name string) error // what serverOf has to know first; nil: nothing
@@ -61,7 +62,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 	case ring:
 		ls.serverOf = client.GetShardClientForKey
 	default:
-		ls.only = newLane(client, "", ls.most, logger)
+		ls.only = newLane(client, "", ls.most, logger, &ls.late)
 		ls.only.prompt = isPrompt(client)
 	}
 	return ls
@@ -156,7 +157,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 			}
 		}
 	}
-	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger)
+	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l
@@ -189,4 +190,14 @@ func (ls *lanes) blame(err error, failing ...*lane) error {
 		return err
 	}
 	return spared{err}
+}
+
+// mayBeLate reports whether a request whose context has ended as err says may be
+// asked nonetheless: its budget went by while the process did not run.
+func (ls *lanes) mayBeLate(err error) bool {
+	if err != context.DeadlineExceeded {
+		return false
+	}
+	ls.late.measure()
+	return ls.late.recent(time.Now()) > 0
 }
