@@ -22,6 +22,15 @@ type DeadlineHonourer interface {
 	HonoursDeadline() bool
 }
 
+// Sparer is implemented by errors that may say nothing against the backend as a
+// whole: such as those of one of its servers while others are well, or of more
+// requests than it takes while it answers. An error that has such an error in its
+// tree, whose SparesBackend returns true, is neither a failure nor a success.
+type Sparer interface {
+	error
+	SparesBackend() bool
+}
+
 // Breaker is a [core.Backend] around another that answers or fails within a time
 // budget, and at once while the other keeps failing. It is safe for concurrent
 // use and needs no closing.
@@ -176,6 +185,10 @@ func (b *Breaker) blames(ctx context.Context, v verb, charges []core.Charge, err
 	case err == ErrBusy:
 		return b.overdue.Load() > 0
 	case v == peek && errors.Is(err, errors.ErrUnsupported):
+		return false
+	}
+	var sparer Sparer
+	if errors.As(err, &sparer) && sparer.SparesBackend() {
 		return false
 	}
 	return !mistaken(charges)

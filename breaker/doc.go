@@ -16,7 +16,7 @@
 //
 // A backend that implements [DeadlineHonourer], and says that it honours
 // deadlines, gets a context that ends when the budget does, and is called on the
-// caller's goroutine: its word is taken. Any other is called on a goroutine of
+// caller's goroutine: its word is taken. Package redisbackend is such a backend. Any other is called on a goroutine of
 // its own, with the caller's context, and left behind when the budget is spent.
 // At most [Options].MaxCalls are under way at once, those left behind included;
 // when none is free, a decision fails at once with [ErrBusy]. A call left
@@ -54,6 +54,8 @@
 //     the charges in number. The breaker looks at the charges to know, once there
 //     is an error: no error has to say so;
 //   - an error that is [errors.ErrUnsupported] from Peek;
+//   - an error that spares the backend, see [Sparer]: one of a Cluster's servers is
+//     dead and others answer, and the decisions on their keys go on;
 //   - [ErrBusy] while no call has overrun its budget: then there are more callers
 //     than MaxCalls, and the backend is not to blame.
 //

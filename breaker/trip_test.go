@@ -3,6 +3,7 @@ package breaker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -436,5 +437,34 @@ func TestLateAnswersDoNotCloseIt(t *testing.T) {
 			w.Errorf("the late answer: %v", err)
 		}
 		w.is(breaker.Open)
+	})
+}
+
+// oneOfSeveral is the error of a backend of which the rest is well.
+type oneOfSeveral struct{ error }
+
+func (oneOfSeveral) SparesBackend() bool { return true }
+
+func TestAnErrorThatSparesTheBackendIsNotCounted(t *testing.T) {
+	spared := oneOfSeveral{errors.New("one of several servers")}
+	inBothModes(t, breaker.Options{}, func(w ward) {
+		w.inner.fallsIll(func(context.Context) error { return fmt.Errorf("wrapped: %w", spared) })
+		for range 100 {
+			time.Sleep(time.Second)
+			w.gets(spared)
+		}
+		w.is(breaker.Closed)
+		w.inner.fallsIll(refuses)
+		w.opens()
+		w.inner.fallsIll(func(context.Context) error { return spared })
+		time.Sleep(time.Minute)
+		for range 10 { // neither closes nor opens it
+			w.gets(spared)
+		}
+		w.inner.isWell()
+		for range 3 {
+			w.gets(nil)
+		}
+		w.is(breaker.Closed)
 	})
 }

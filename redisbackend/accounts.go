@@ -72,3 +72,15 @@ func sum(a, b int64) int64 {
 	}
 	return a + b
 }
+
+// width is how many numbers take.lua says of a.
+func (a *account) width(mode mode) int {
+	n := a.numbers()
+	if a.shadows {
+		n *= 2
+	}
+	if mode == modeShare {
+		n += 5
+	}
+	return n
+}

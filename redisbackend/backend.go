@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,12 +23,18 @@ type Options struct {
 	// shard of a Ring, so that the rules of a request are decided in one step
 	// there too. All load then falls on one server. It is given without braces.
 	HashTag string
+
+	// Logger logs each time one of several servers is given up, or answers again:
+	// "weir: Redis server given up" as a warning, "weir: Redis server answers
+	// again" as information. nil: what slog.Default returns at that time.
+	Logger *slog.Logger
 }
 
 // Backend is a [core.Backend] that keeps state in Redis. It is safe for
 // concurrent use and has nothing to close: the client is the caller's.
 type Backend struct {
 	client redis.Scripter
+	lanes  *lanes
 	prefix string
 	now    func() time.Time // nil: the server's clock
 	limits limits
@@ -61,7 +68,7 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, prefix: prefix, givingBack: make(chan struct{}, maxGiveBacks)}
+	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix, givingBack: make(chan struct{}, maxGiveBacks)}
 	b.requests.New = func() any { return new(request) }
 	if where := placementOf(client); where != nil && options.HashTag == "" {
 		b.placement.Store(&where)
@@ -108,6 +115,9 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	if len(charges) == 0 {
 		return nil
 	}
+	if err := ctx.Err(); err != nil && !b.lanes.mayBeLate(err) {
+		return fmt.Errorf("redisbackend: %w", err)
+	}
 	r := b.requests.Get().(*request)
 	defer b.release(r)
 	var err error
@@ -132,26 +142,23 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	return nil
 }
 
-// request is what a decision needs, pooled. The client copies what it is given.
+// request is what a decision needs, pooled.
 type request struct {
 	accounts []account
 	owners   []int // index of the account of each charge
-	keys     []string
-	args     []any
 	all      []settled
+	ask      *ask // nil: somebody still sends it
 }
 
 func (b *Backend) release(r *request) {
 	clear(r.accounts)
-	clear(r.keys)
-	clear(r.args)
-	*r = request{r.accounts[:0], r.owners[:0], r.keys[:0], r.args[:0], r.all[:0]}
+	*r = request{r.accounts[:0], r.owners[:0], r.all[:0], r.ask}
 	b.requests.Put(r)
 }
 
 // settle decides all accounts, in one step if they are kept in one place.
 func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled, error) {
-	client, accounts, instant := b.client, r.accounts, b.instant()
+	accounts, instant := r.accounts, b.instant()
 	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
 		groups, err := groupsOf(accounts, *where)
 		if err != nil {
@@ -160,22 +167,34 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 		if len(groups) > 1 {
 			return b.takeSpread(ctx, accounts, groups, mode, instant)
 		}
-		client = groups[0].client
 	}
-	r.keys, r.args = b.arguments(accounts, mode, instant, r.keys[:0], r.args[:0])
-	reply, err := takeScript.run(ctx, client, r.keys, r.args...).Int64Slice()
-	if len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		if hiding, ok := b.client.(processor); ok { // a Cluster behind a client that does not say so
-			where := bySlot(hiding)
-			b.placement.Store(&where)
-			return b.settle(ctx, r, mode)
-		}
-	}
+	l, err := b.lanes.of(ctx, accounts[0].name)
 	if err != nil {
 		return nil, err
 	}
-	r.all, err = read(reply, accounts, mode, r.all)
-	return r.all, err
+	if r.ask == nil {
+		r.ask = new(ask)
+	}
+	a := r.ask
+	a.prepare(ctx, b, accounts, mode, instant)
+	back, err := l.decide(ctx, a, accounts)
+	if !back {
+		r.ask = nil
+		return nil, b.lanes.blame(err, l)
+	}
+	defer a.reset()
+	if err != nil && len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
+		if hiding, ok := b.client.(processor); ok { // a Cluster behind a client that does not say so
+			where := bySlot(hiding)
+			b.placement.Store(&where)
+			return b.settle(ctx, &request{accounts: accounts}, mode)
+		}
+	}
+	if err != nil {
+		return nil, b.lanes.blame(err, l)
+	}
+	r.all = read(a.now, a.numbers, accounts, mode, r.all)
+	return r.all, nil
 }
 
 // arguments appends KEYS and ARGV of take.lua.
@@ -213,22 +232,7 @@ type settled struct {
 }
 
 // read appends what a reply of take.lua says of each account.
-func read(reply []int64, accounts []account, mode mode, all []settled) ([]settled, error) {
-	want := 1
-	for i := range accounts {
-		a := &accounts[i]
-		want += a.numbers()
-		if a.shadows {
-			want += a.numbers()
-		}
-		if mode == modeShare {
-			want += 5
-		}
-	}
-	if len(reply) != want {
-		return nil, fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
-	}
-	now, rest := reply[0], reply[1:]
+func read(now int64, rest []any, accounts []account, mode mode, all []settled) []settled {
 	for i := range accounts {
 		a, s := &accounts[i], settled{}
 		s.enforced, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
@@ -236,13 +240,16 @@ func read(reply []int64, accounts []account, mode mode, all []settled) ([]settle
 			s.shadow, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		}
 		if mode == modeShare {
-			s.before = core.Decision{Remaining: rest[0], ResetAfter: wait(rest[1]), EffectiveWindow: wait(rest[2])}
-			s.alone, s.takenAt, rest = wait(rest[3]), rest[4], rest[5:]
+			s.before = core.Decision{Remaining: number(rest[0]), ResetAfter: wait(number(rest[1])), EffectiveWindow: wait(number(rest[2]))}
+			s.alone, s.takenAt, rest = wait(number(rest[3])), number(rest[4]), rest[5:]
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	return all
 }
+
+// number is a number of a reply that has been looked at.
+func number(v any) int64 { return v.(int64) }
 
 // numbers is how many numbers make a decision on a.
 func (a *account) numbers() int {
@@ -257,7 +264,12 @@ const never = 1<<53 - 1
 
 // decision reads remaining, reset after, and effective window or minus retry
 // after; and the delay of a queue.
-func decision(now int64, part []int64) core.Decision {
+func decision(now int64, reply []any) core.Decision {
+	var room [4]int64
+	part := room[:len(reply)]
+	for i, v := range reply {
+		part[i] = number(v)
+	}
 	d := core.Decision{Allowed: part[2] >= 0, Remaining: part[0], ResetAfter: wait(part[1]), At: now}
 	switch {
 	case d.Allowed:

@@ -1,24 +1,13 @@
 package redisbackend
 
-import "github.com/redis/go-redis/v9"
-
-// HonoursDeadline reports whether [Backend.Take] fails as soon as the deadline of
-// its context has passed, whatever it then waits for: that is so for a
-// [redis.Client] with ContextTimeoutEnabled, unless its options name functions
-// of yours that it calls while it connects, since no deadline ends those. Package
-// breaker asks, and spares such a backend a goroutine for each decision.
+// HonoursDeadline reports that [Backend.Take] and [Backend.Peek] fail as soon as
+// the deadline of their context has passed, whatever the client then does: it does
+// so on goroutines of the backend. Package breaker asks, and spares the backend a
+// goroutine for each decision.
 //
-// Hooks (AddHook) cannot be seen: one that waits, for anything but the command,
-// must watch the context that it is given.
-//
-// Clients of a Cluster and Rings wait for what they have to learn about their
-// servers, and auto-pipeliners for others' commands, whatever the deadline.
-func (b *Backend) HonoursDeadline() bool {
-	client, ok := b.client.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := client.Options()
-	return o.ContextTimeoutEnabled && o.OnConnect == nil && o.Limiter == nil &&
-		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
-}
+// The one exception is a process that does not run in time: a deadline that is
+// noticed late is late for the reply, too, so that Take waits for it for up to
+// twenty times the delay longer, or as long as others are answered, and for a
+// second at most, all in all. A call that ends with its deadline while the server
+// answers others may be made once more, for as long as the budget.
+func (b *Backend) HonoursDeadline() bool { return true }

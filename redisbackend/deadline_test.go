@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -12,77 +13,76 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func TestAClientWithContextTimeoutsHonoursDeadlines(t *testing.T) {
-	with := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
-	defer with.Close()
-	without := redis.NewClient(&redis.Options{})
-	defer without.Close()
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true})
-	defer cluster.Close()
-	ring := redis.NewRing(&redis.RingOptions{ContextTimeoutEnabled: true})
-	defer ring.Close()
-	awaits := func(o redis.Options) *redis.Client {
-		o.ContextTimeoutEnabled = true
-		client := redis.NewClient(&o)
-		t.Cleanup(func() { client.Close() })
-		return client
+// silentServer returns the address of a server that accepts connections and says
+// nothing.
+func silentServer(t *testing.T) string {
+	t.Helper()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	t.Cleanup(func() { silent.Close() })
+	return silent.Addr().String()
+}
+
+// Nothing else ends these calls soon: the server accepts connections, as many as
+// the pool may have, and says nothing.
+func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
+	addr := silentServer(t)
+	const never = time.Hour
+	options := redis.Options{
+		Addr: addr, PoolSize: 2, MaxRetries: -1, DialTimeout: never, ReadTimeout: never, WriteTimeout: never, PoolTimeout: never,
 	}
-	pipeliner, err := with.AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipeliner.Close()
-	for name, c := range map[string]struct {
-		client redis.Scripter
-		want   bool
-	}{
-		"with":           {with, true},
-		"without":        {without, false},
-		"Cluster":        {cluster, false},
-		"Ring":           {ring, false},
-		"auto-pipeliner": {pipeliner, false},
-		"with OnConnect": {awaits(redis.Options{
-			OnConnect: func(context.Context, *redis.Conn) error { return nil },
-		}), false},
-		"with CredentialsProvider": {awaits(redis.Options{
-			CredentialsProvider: func() (string, string) { return "", "" },
-		}), false},
-		"with CredentialsProviderContext": {awaits(redis.Options{
-			CredentialsProviderContext: func(context.Context) (string, string, error) { return "", "", nil },
-		}), false},
+	without := redis.NewClient(&options)
+	options.ContextTimeoutEnabled = true
+	with := redis.NewClient(&options)
+	stuck := make(chan struct{})
+	options.OnConnect = func(context.Context, *redis.Conn) error { <-stuck; return nil }
+	connects := redis.NewClient(&options)
+	hooked := redis.NewClient(&redis.Options{Addr: addr})
+	hooked.AddHook(hook(func(context.Context, redis.Cmder) error { <-stuck; return nil }))
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, DialTimeout: never, ReadTimeout: never})
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addr}, DialTimeout: never, ReadTimeout: never})
+	pipeliner, err := without.AutoPipeline()
+	ok(t, err)
+	for name, client := range map[string]redis.Scripter{
+		"with ContextTimeoutEnabled": with, "without": without, "with OnConnect": connects, "with a hook": hooked,
+		"Cluster": cluster, "Ring": ring, "auto-pipeliner": pipeliner,
 	} {
-		if got := redisbackend.New(c.client, redisbackend.Options{}).HonoursDeadline(); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := redisbackend.New(client, redisbackend.Options{})
+			if !b.HonoursDeadline() {
+				t.Error("it does not say that it honours deadlines")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			done := make(chan error)
+			for i := range 40 {
+				go func() {
+					done <- b.Take(ctx, []core.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]core.Decision, 1))
+				}()
+			}
+			for range 40 {
+				select {
+				case err := <-done:
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v, want what says that the time is up", err)
+					}
+				case <-time.After(time.Minute):
+					t.Fatal("it waits for ever")
+				}
+			}
+		})
+	}
+	close(stuck)
+	for _, client := range []interface{ Close() error }{with, without, connects, hooked, cluster, ring} {
+		client.Close()
 	}
 }
 
-// Nothing ends these calls but their deadline: the server accepts connections,
-// as many as the pool may have, and says nothing.
-func TestADeadlineEndsTheWaitForConnectionsAndReplies(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	client := redis.NewClient(&redis.Options{
-		Addr: silent.Addr().String(), PoolSize: 2, ContextTimeoutEnabled: true,
-		DialTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, PoolTimeout: time.Hour,
-	})
-	defer client.Close()
-	b := redisbackend.New(client, redisbackend.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	done := make(chan error)
-	for range 6 {
-		go func() {
-			done <- b.Take(ctx, []core.Charge{charge("s", "k", everyAlgorithm[0], 1)}, make([]core.Decision, 1))
-		}()
-	}
-	for range 6 {
-		var timeout net.Error
-		if err := <-done; !errors.Is(err, context.DeadlineExceeded) && !(errors.As(err, &timeout) && timeout.Timeout()) {
-			t.Errorf("got %v, want what says that the time is up", err)
-		}
-	}
+// hook is what a hook does instead of a command.
+type hook func(context.Context, redis.Cmder) error
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook     { return next }
+func (h hook) ProcessHook(redis.ProcessHook) redis.ProcessHook { return redis.ProcessHook(h) }
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

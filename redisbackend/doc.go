@@ -5,12 +5,40 @@
 //
 // A decision is one script and one round trip, however many rules a request
 // has. The server's clock decides, so that the clocks of the processes do not
-// matter. Timeouts, retries and connections are those of the client that is
-// passed in; [New] does no I/O, and [Backend.Check] says whether a server will do.
+// matter. Retries and connections are those of the client that is passed in; [New]
+// does no I/O, and [Backend.Check] says whether a server will do.
 //
-// A server that is slow or gone makes [Backend.Take] return an error, at the
-// client's own pace. Put package breaker in front, so that no request waits for
-// it.
+// A server that is slow or gone makes [Backend.Take] return an error, when its
+// context ends at the latest. Put package breaker in front: it ends the context in
+// time, and stops asking a server that keeps failing.
+//
+// # Calls
+//
+// Each server has a queue of its own. At most 16 calls to a server are under way
+// at once, or as many as the client's PoolSize, if that is less, and 128 where the
+// client does not tell, as an auto-pipeliner. Requests beyond that wait; when a
+// call ends, up to 128 different ones are sent in one pipeline.
+// Equal requests that wait, which take the same units from the same keys, are
+// decided by one call of the script, one after the other at one instant, as far as
+// the first denial, which all the rest get. So the connections of one client,
+// however many, take little of the server.
+//
+// A call does not end with its caller. It has a second, so that a connection that
+// takes longer to make than the caller may wait is there for the next one. A
+// request whose caller leaves before it is sent takes nothing; one that is under
+// way may still take its units. The second holds where the client has
+// ContextTimeoutEnabled; otherwise the client's own timeouts end a call. Calls run
+// on goroutines that end when there is nothing to do, or on the caller's where that
+// makes no difference to it. There is nothing to close. A panic in a hook of the
+// client is an error of the decision.
+//
+// # Several servers
+//
+// A server of a Cluster or Ring that leaves calls without any answer for 100 ms, or
+// fails three in a row over that time, is given up: its requests fail at once,
+// but for one at a time, which probes. The first answer ends that. The beginning
+// and the end are logged, see [Options].Logger. Errors of a server, while others
+// decide, say that they spare the backend: package breaker does not count them.
 //
 // # In Redis
 //

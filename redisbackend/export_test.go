@@ -42,15 +42,16 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 	if err != nil {
 		return d, nil, err
 	}
-	keys, args := b.arguments(accounts, modeShare, b.instant(), nil, nil)
-	reply, err := takeScript.run(ctx, b.client, keys, args...).Int64Slice()
+	l, err := b.lanes.of(ctx, accounts[0].name)
 	if err != nil {
 		return d, nil, err
 	}
-	all, err := read(reply, accounts, modeShare, nil)
-	if err != nil {
+	a := new(ask)
+	a.prepare(ctx, b, accounts, modeShare, b.instant())
+	if _, err := l.decide(ctx, a, accounts); err != nil {
 		return d, nil, err
 	}
+	all := read(a.now, a.numbers, accounts, modeShare, nil)
 	return all[0].enforced, func() (bool, error) {
 		p, ok := giveBackFor(b.client.(processor), &accounts[0], &all[0], b.instant())
 		if !ok {
@@ -67,3 +68,17 @@ func Spread(b *Backend) int {
 	}
 	return 0
 }
+
+// Waiting is how many requests wait in b's only lane.
+func Waiting(b *Backend) (n int) {
+	l := b.lanes.only
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := l.first; c != nil; c = c.next {
+		n += c.size
+	}
+	return n
+}
+
+// WaitForEver has b's only lane never take its server for silent.
+func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }

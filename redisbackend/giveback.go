@@ -13,7 +13,8 @@ const (
 	giveBackBudget = time.Second
 
 	// maxGiveBacks is how many requests may have give-backs under way. Others
-	// give back before they answer, which slows down whoever sends too many.
+	// wait for that before they answer, which slows down whoever sends too many,
+	// and leave units taken if they cannot wait any longer.
 	maxGiveBacks = 64
 )
 
@@ -43,13 +44,17 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 	select {
 	case b.givingBack <- struct{}{}:
-		b.background.Go(func() {
-			defer func() { <-b.givingBack }()
-			runAll(context.WithoutCancel(ctx), pending)
-		})
 	default:
-		runAll(ctx, pending)
+		select {
+		case b.givingBack <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 	}
+	b.background.Go(func() {
+		defer func() { <-b.givingBack }()
+		runAll(context.WithoutCancel(ctx), pending)
+	})
 }
 
 // giveBackFor returns what gives back the taking of an account that s tells of, if

@@ -3,7 +3,7 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
@@ -21,7 +21,8 @@ type group struct {
 	client   processor
 	accounts []int
 	taken    []account // a copy of the accounts
-	reply    []int64
+	lane     *lane
+	ask      ask
 	err      error
 }
 
@@ -75,34 +76,36 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	if mode == modeTake {
 		ask = modeShare
 	}
-	var others sync.WaitGroup
-	for i := range groups[1:] {
-		g := &groups[1+i]
-		others.Go(func() { g.ask(ctx, b, ask, instant) })
+	since := time.Now()
+	for i := range groups {
+		groups[i].submit(ctx, b, ask, instant, since)
 	}
-	groups[0].ask(ctx, b, ask, instant)
-	others.Wait()
+	for i := range groups {
+		if g := &groups[i]; g.err == nil {
+			_, g.err = g.ask.wait(ctx, g.lane, since, 0)
+		}
+	}
 
 	all := make([]settled, len(accounts))
 	allowed := true
 	var errs []error
+	var failing []*lane
 	for i := range groups {
 		g := &groups[i]
 		if g.err != nil {
-			errs = append(errs, g.err)
+			errs, failing = append(errs, g.err), append(failing, g.lane)
 			continue
 		}
-		decisions, err := read(g.reply, g.taken, ask, nil)
-		if err != nil {
-			errs, g.err = append(errs, err), err
-			continue
-		}
+		decisions := read(g.ask.now, g.ask.numbers, g.taken, ask, nil)
 		for j, at := range g.accounts {
 			all[at] = decisions[j]
 			allowed = allowed && decisions[j].enforced.Allowed
 		}
 	}
 	err := errors.Join(errs...)
+	if err != nil {
+		err = b.lanes.blame(err, failing...)
+	}
 	if mode == modeTake && (err != nil || !allowed) {
 		b.giveBackAll(ctx, groups, all, instant)
 	}
@@ -114,9 +117,13 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	return all, err
 }
 
-func (g *group) ask(ctx context.Context, b *Backend, mode mode, instant int64) {
-	keys, args := b.arguments(g.taken, mode, instant, nil, nil)
-	g.reply, g.err = takeScript.run(ctx, g.client, keys, args...).Int64Slice()
+// submit has the group asked. If there is nothing to wait for, err says why.
+func (g *group) submit(ctx context.Context, b *Backend, mode mode, instant int64, now time.Time) {
+	if g.lane, g.err = b.lanes.of(ctx, g.taken[0].name); g.err != nil {
+		return
+	}
+	g.ask.prepare(ctx, b, g.taken, mode, instant)
+	_, g.err = g.lane.submit(ctx, &g.ask, g.taken, now, false)
 }
 
 // allowed reports whether a group took what its accounts charge.

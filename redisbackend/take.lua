@@ -6,7 +6,8 @@
 --          units of its enforced charges, and if it has shadow charges, " "
 --          and the units of those
 --        "take", as if there were none, "peek", or "share": take, and tell what
---        there was before
+--        there was before; or "take n", n > 1: decide n such requests one after
+--        the other, as far as the first that is denied
 --        the instant in microseconds since the Unix epoch, if not the server's
 -- reply  the instant, and for each key these numbers for its enforced charges and,
 --        if it has any, for its shadow charges:
@@ -20,6 +21,8 @@
 --        of the shadow charges then (0 if it has none), and the instant at which
 --        it was taken, later than the first where a clock that stepped back is
 --        held.
+--        For "take n" the numbers of each request follow those of the one before,
+--        and last of all is 0 if the last request was denied, otherwise 1.
 --        Times are microseconds.
 
 now, slack = instant, outlives
@@ -56,7 +59,8 @@ local function account(i)
   return t, converted
 end
 
-local accounts, allowed = {}, true
+local accounts, allowed = {}, nil
+local rounds = tonumber(mode and match(mode, '^take (%d+)$') or nil)
 for i = 1, #KEYS do
   local t, s = account(i)
   if not t then
@@ -64,8 +68,7 @@ for i = 1, #KEYS do
   end
   local n, shadow = match(ARGV[2 * i], '^(%d+) ?(%d*)$')
   n = tonumber(n)
-  accounts[i] = { t = t, s = s, n = n, shadow = tonumber(shadow) }
-  allowed = allowed and fits(t, s, n)
+  accounts[i] = { t = t, s = s, n = n, shadow = tonumber(shadow), took = 0 }
 end
 
 local reply = { now }
@@ -88,10 +91,11 @@ local function addDecision(t, d, delay)
   end
 end
 
-for i, account in ipairs(accounts) do
+-- one decides what a request charges one key.
+local function one(account)
   local t, s = account.t, account.s
   local before = describe(t, s, 0, true)
-  local took, alone = 0, 0
+  local alone = 0
   if mode == 'share' and account.shadow then
     alone = describe(t, s, account.shadow, fits(t, s, account.shadow))[2]
   end
@@ -103,7 +107,7 @@ for i, account in ipairs(accounts) do
         delay = s.held - now + ceil(s.a, s.b)
       end
       take(t, s, n)
-      took = took + n
+      account.took = account.took + n
     end
     d = describe(t, s, n, fit)
     if mode == 'peek' or not allowed then
@@ -121,8 +125,27 @@ for i, account in ipairs(accounts) do
   if mode == 'share' then
     add(before[1], before[3], before[4], alone, s.held)
   end
-  if took > 0 and mode ~= 'peek' then
-    write(KEYS[i], t, s)
+end
+
+for _ = 1, rounds or 1 do
+  allowed = true
+  for _, account in ipairs(accounts) do
+    allowed = allowed and fits(account.t, account.s, account.n)
+  end
+  for _, account in ipairs(accounts) do
+    one(account)
+  end
+  if not allowed then
+    break
+  end
+end
+if rounds then
+  add(allowed and 1 or 0)
+end
+
+for i, account in ipairs(accounts) do
+  if account.took > 0 and mode ~= 'peek' then
+    write(KEYS[i], account.t, account.s)
   end
 end
 return reply

@@ -110,7 +110,7 @@ func backend() core.Backend {
 	if err != nil { // err has the URL, password included
 		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
 	}
-	options.ContextTimeoutEnabled = true              // a decision ends when its time budget does
+	options.ContextTimeoutEnabled = true              // a call to a silent server ends in a second
 	options.MaxRetries, options.DialerRetries = -1, 1 // and falls back where the connection is refused
 	client := redis.NewClient(options)
 	logging.Disable() // go-redis would log every attempt, the breaker logs changes

@@ -1,0 +1,194 @@
+package redisbackend
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Of several servers one may be dead while the others are well. It is then given
+// up, for itself: its requests fail at once, but for one at a time, which probes.
+
+const (
+	// quietFor is how long a server may leave calls without any answer, or fail
+	// them all, before it is given up.
+	quietFor = 100 * time.Millisecond
+
+	// failuresInRow is how many calls have to fail for that, where they fail.
+	failuresInRow = 3
+
+	// probeFor is how long a probe keeps others from being made.
+	probeFor = time.Second
+
+	// maxProbes is how many probes may be under way beyond the calls of a lane.
+	maxProbes = 4
+
+	// wellFor is how long a server that decided, and was not asked since, is
+	// taken to be well.
+	wellFor = time.Minute
+)
+
+// errGivenUp is the error of a request for a server that has been given up.
+var errGivenUp = errors.New("the server of this key does not answer, while others may")
+
+// spared is an error that does not speak against the backend as a whole.
+type spared struct{ error }
+
+// SparesBackend implements an interface of package breaker.
+func (spared) SparesBackend() bool { return true }
+
+func (s spared) Unwrap() error { return s.error }
+
+// health is what a lane knows of its server, guarded by the lane's lock.
+type health struct {
+	quietSince   time.Time // with calls under way: since when nothing was answered
+	answeredAt   time.Time
+	answeredIn   time.Duration // what that call took
+	failures     int           // calls that failed since, without an answer
+	failingSince time.Time
+	latest       error // of these
+	brisk        bool  // the latest call was answered fast
+	probing      bool
+	probedAt     time.Time
+
+	givenUp, reported, reporting bool
+}
+
+// answers reports whether err is something that a server said.
+func answers(err error) bool {
+	var reply redis.Error
+	return err == nil || errors.As(err, &reply)
+}
+
+// admitLocked decides whether a request may be sent, or wait, at all. It probes if
+// it is to be sent although no call is free.
+func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
+	if !l.givenUp && !l.goneLocked(now) {
+		return false, nil
+	}
+	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.most+maxProbes
+	if l.name == "" { // the only server: whoever waits for it may
+		if mayProbe = mayProbe && l.calls >= l.most; mayProbe {
+			l.probing, l.probedAt = true, now
+		}
+		return mayProbe, nil
+	}
+	if !l.givenUp {
+		l.givenUp = true
+		l.wellAt.Store(-1)
+		l.reportLocked()
+	}
+	if !mayProbe {
+		return false, spared{errGivenUp}
+	}
+	l.probing, l.probedAt = true, now
+	return true, nil
+}
+
+func (l *lane) goneLocked(now time.Time) bool {
+	patience := l.patience + l.late.recent(now)
+	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
+		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
+}
+
+// judgeLocked notes what came of a call.
+func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure error) {
+	if decided {
+		l.wellAt.Store(now.UnixNano())
+	} else if failure != nil {
+		l.wellAt.Store(-1)
+	}
+	l.brisk = answered && now.Sub(since) < brisk
+	if !answered {
+		if l.failures++; l.failures == 1 {
+			l.failingSince = now
+		}
+		l.latest = failure
+		return
+	}
+	l.quietSince, l.answeredAt, l.answeredIn = now, now, now.Sub(since)
+	l.failures, l.latest = 0, nil
+	if l.givenUp {
+		l.givenUp = false
+		l.reportLocked()
+	}
+}
+
+// isWell reports whether the server did what it was last asked to.
+func (l *lane) isWell(now time.Time) bool {
+	at := l.wellAt.Load()
+	return at > 0 && now.UnixNano()-at < wellFor.Nanoseconds()
+}
+
+// reportLocked has the log say, soon, that the server has been given up, or is back.
+func (l *lane) reportLocked() {
+	if !l.reporting {
+		l.reporting = true
+		go l.report()
+	}
+}
+
+func (l *lane) report() {
+	for {
+		l.mu.Lock()
+		if l.givenUp == l.reported {
+			l.reporting = false
+			l.mu.Unlock()
+			return
+		}
+		l.reported = l.givenUp
+		givenUp, latest := l.givenUp, l.latest
+		l.mu.Unlock()
+		l.log(givenUp, latest)
+	}
+}
+
+func (l *lane) log(givenUp bool, latest error) {
+	defer func() { _ = recover() }() // there is nowhere to say that a log panics
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if !givenUp {
+		logger.Info("weir: Redis server answers again", "server", l.name)
+		return
+	}
+	if latest == nil {
+		latest = fmt.Errorf("no answer within %v", quietFor)
+	}
+	logger.Warn("weir: Redis server given up", "server", l.name, "error", latest)
+}
+
+// lateness is how late this process was seen to run: the most within a second.
+type lateness struct{ at, by atomic.Int64 }
+
+func (l *lateness) note(now time.Time, late time.Duration) {
+	if l.recent(now) < lateFactor*late {
+		l.at.Store(now.UnixNano())
+		l.by.Store(int64(late))
+	}
+}
+
+// measure notes how long it takes until all have run that could.
+func (l *lateness) measure() (now time.Time) {
+	before := time.Now()
+	runtime.Gosched()
+	now = time.Now()
+	if late := now.Sub(before); late >= lateEnough {
+		l.note(now, late)
+	}
+	return now
+}
+
+// recent returns how much longer than usual to wait for what is under way.
+func (l *lateness) recent(now time.Time) time.Duration {
+	if now.UnixNano()-l.at.Load() > int64(time.Second) {
+		return 0
+	}
+	return min(lateFactor*time.Duration(l.by.Load()), time.Second)
+}

@@ -1,0 +1,283 @@
+package redisbackend
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// lane is the way to one server. It has a bounded number of calls under way, each
+// on a goroutine that lives while there is work, and has the other requests wait.
+// When a call ends, those that wait are sent in one pipeline; equal ones are
+// decided together. A call does not end with its caller: whoever leaves leaves it
+// behind, and the connection it makes is there for the next.
+type lane struct {
+	client redis.Scripter
+	name   string // of the server, in the log; "": there is only one
+	most   int    // calls under way
+	prompt bool   // the client ends calls at the deadline of their context
+	logger *slog.Logger
+
+	patience time.Duration // quietFor
+
+	mu          sync.Mutex
+	calls       int
+	first, last *crowd // that wait
+	crowds      map[sameness]*crowd
+	spare       []*crowd
+	bound       context.Context // of the calls that start now
+	boundUntil  time.Time
+	health
+
+	workers sync.Pool    // of *worker
+	late    *lateness    // of the process
+	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
+}
+
+const (
+	// callTimeout is how long a call may take: long enough to connect over slow
+	// networks, whatever time the callers have.
+	callTimeout = time.Second
+
+	// maxBatch is how many crowds are sent in one pipeline.
+	maxBatch = 128
+
+	// maxSpare is how many crowds a lane keeps for later.
+	maxSpare = 1024
+)
+
+func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, crowds: make(map[sameness]*crowd)}
+	l.workers.New = func() any {
+		w := &worker{lane: l}
+		w.run = w.work
+		return w
+	}
+	return l
+}
+
+// decide has the server answer a, about accounts, and waits for the answer as long
+// as ctx lasts. It reports whether a has come back: otherwise it is still in use.
+func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back bool, err error) {
+	since := time.Now()
+	here, err := l.submit(ctx, a, accounts, since, true)
+	if err != nil {
+		return true, err
+	}
+	if !here {
+		return a.wait(ctx, l, since, 0)
+	}
+	err = l.callHere(ctx, a, since)
+	if err == nil {
+		return true, nil
+	}
+	again := l.secondChance(ctx, since)
+	if again == 0 {
+		return true, err
+	}
+	if _, err := l.submit(ctx, a, accounts, time.Now(), false); err != nil {
+		return true, err
+	}
+	return a.wait(ctx, l, since, again)
+}
+
+// submit sends a, or has it wait; or tells the caller to make the call itself, on
+// its own goroutine, if it would.
+func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.Time, would bool) (here bool, err error) {
+	l.mu.Lock()
+	probes, err := l.admitLocked(now)
+	if err != nil {
+		l.mu.Unlock()
+		return false, err
+	}
+	if l.calls >= l.most && !probes {
+		l.enqueueLocked(a, accounts)
+		l.mu.Unlock()
+		return false, nil
+	}
+	if l.calls++; l.calls == 1 {
+		l.quietSince = now
+	}
+	if would && !probes && l.isForCaller(ctx, now) {
+		l.mu.Unlock()
+		return true, nil
+	}
+	w := l.workers.Get().(*worker)
+	w.probes = probes
+	w.solo.add(a)
+	a.sent = true
+	w.crowds = append(w.crowds, &w.solo)
+	w.bound = l.contextLocked(now)
+	w.since = now
+	l.mu.Unlock()
+	go w.run()
+	return false, nil
+}
+
+func (l *lane) enqueueLocked(a *ask, accounts []account) {
+	merges := a.mode == modeTake
+	var same sameness
+	if merges {
+		same = samenessOf(accounts, a.instant)
+		if c := l.crowds[same]; c != nil {
+			c.add(a)
+			return
+		}
+	}
+	var c *crowd
+	if n := len(l.spare); n > 0 {
+		c, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		c = new(crowd)
+	}
+	if merges {
+		c.same, c.known = same, true
+		l.crowds[same] = c
+	}
+	c.prev = l.last
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+	c.add(a)
+}
+
+// unlinkLocked removes a crowd from those that wait.
+func (l *lane) unlinkLocked(c *crowd) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	if c.known {
+		delete(l.crowds, c.same)
+	}
+}
+
+// withdraw takes a back, which has waited since an instant until ctx ended. A
+// request that has not been sent takes nothing; one that has may still take, and
+// its reply will find nobody.
+func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-a.done:
+		return true, a.err // at the very last moment
+	default:
+	}
+	err = ctx.Err()
+	waits := a.crowd != nil && !a.sent
+	if waits {
+		if c := a.crowd; c.size == 1 {
+			c.remove(a)
+			l.unlinkLocked(c)
+			l.keepLocked(c)
+		} else {
+			c.remove(a)
+		}
+	}
+	a.left = !waits
+	if deadline, ok := ctx.Deadline(); ok && l.answeredAt.After(since) && l.answeredIn < deadline.Sub(since) {
+		return waits, spared{fmt.Errorf("%w: %w", errBusy, err)}
+	}
+	if l.latest != nil {
+		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
+	}
+	return waits, err
+}
+
+// keepLocked keeps the memory of a crowd for later.
+func (l *lane) keepLocked(c *crowd) {
+	*c = crowd{}
+	if len(l.spare) < maxSpare {
+		l.spare = append(l.spare, c)
+	}
+}
+
+// collectLocked gives w what waits, as far as one pipeline takes it.
+func (l *lane) collectLocked(w *worker) {
+	most := 1
+	if _, ok := l.client.(pipeliner); ok {
+		most = maxBatch
+	}
+	for l.first != nil && len(w.crowds) < most {
+		c := l.first
+		l.unlinkLocked(c)
+		for a := c.first; a != nil; a = a.next {
+			a.sent = true
+		}
+		w.crowds = append(w.crowds, c)
+	}
+}
+
+// putBackLocked has those wait again, first of all, that a call did not get to.
+func (l *lane) putBackLocked(c *crowd, rest *ask) {
+	again := new(crowd)
+	for a := rest; a != nil; {
+		next := a.next
+		if a.prev, a.next, a.sent = nil, nil, false; !a.left {
+			again.add(a)
+		}
+		a = next
+	}
+	if again.size == 0 {
+		return
+	}
+	again.same = c.same
+	if l.crowds[c.same] == nil {
+		again.known = true
+		l.crowds[c.same] = again
+	}
+	again.next = l.first
+	if l.first == nil {
+		l.last = again
+	} else {
+		l.first.prev = again
+	}
+	l.first = again
+}
+
+// callContext is the context of a call: as bounded, with a caller's values.
+type callContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c *callContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil { // what finds the one that ends it, too
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// contextLocked returns the bound of calls that start now. Those that start within
+// an eighth of it share one, and with it a timer.
+func (l *lane) contextLocked(now time.Time) context.Context {
+	if l.bound == nil || l.boundUntil.Sub(now) < callTimeout || l.bound.Err() != nil {
+		l.boundUntil = now.Add(callTimeout + callTimeout/8)
+		bound, cancel := context.WithDeadline(context.Background(), l.boundUntil)
+		_ = cancel // the deadline ends it
+		l.bound = bound
+	}
+	return l.bound
+}
+
+// idle reports whether nothing is under way and nothing waits.
+func (l *lane) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls == 0
+}

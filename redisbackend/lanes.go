@@ -1,0 +1,203 @@
+package redisbackend
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// lanes are the ways to the servers of a client.
+type lanes struct {
+	client redis.Scripter
+	most   int // calls under way to each
+	logger *slog.Logger
+
+	late     lateness
+	only     *lane                                        // nil: there are several
+	serverOf func(name string) (*redis.Client, error)     // that keeps a name
+	learn    func(ctx context.Context, name string) error // what serverOf has to know first; nil: nothing
+
+	known    atomic.Bool
+	mu       sync.Mutex
+	pupil    *learning
+	byServer atomic.Pointer[map[*redis.Client]*lane]
+}
+
+// learning is an attempt to learn where names are kept. err is there once done is
+// closed.
+type learning struct {
+	done chan struct{}
+	err  error
+}
+
+const (
+	// mostCalls bounds the calls under way to a server, where its pool has more
+	// connections: beyond that a pipeline is quicker than another connection.
+	mostCalls = 16
+
+	// hiddenCalls is the same where a client does not tell how many connections
+	// it has, such as an auto-pipeliner.
+	hiddenCalls = 128
+
+	// maxLanes is how many servers are known at once. Those of a Cluster come and
+	// go: beyond that, lanes without work are forgotten.
+	maxLanes = 64
+)
+
+func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
+	ls := &lanes{client: client, most: callsOf(client), logger: logger}
+	switch client := client.(type) {
+	case cluster:
+		ls.serverOf = func(name string) (*redis.Client, error) {
+			return client.MasterForKey(context.Background(), name) // does not wait any more
+		}
+		ls.learn = func(ctx context.Context, name string) error {
+			_, err := client.MasterForKey(ctx, name)
+			return err
+		}
+	case ring:
+		ls.serverOf = client.GetShardClientForKey
+	default:
+		ls.only = newLane(client, "", ls.most, logger, &ls.late)
+		ls.only.prompt = isPrompt(client)
+	}
+	return ls
+}
+
+// callsOf returns how many calls a client can have under way to one server.
+func callsOf(client redis.Scripter) int {
+	size := 0
+	switch client := client.(type) {
+	case single:
+		size = client.Options().PoolSize
+	case interface{ Options() *redis.ClusterOptions }:
+		size = client.Options().PoolSize
+	case ring:
+		size = client.Options().PoolSize
+	default:
+		return hiddenCalls
+	}
+	if size <= 0 {
+		return mostCalls
+	}
+	return min(size, mostCalls)
+}
+
+// of returns the lane of the server that keeps a name.
+func (ls *lanes) of(ctx context.Context, name string) (*lane, error) {
+	if ls.only != nil {
+		return ls.only, nil
+	}
+	if ls.learn != nil && !ls.known.Load() {
+		if err := ls.learnFirst(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	server, err := ls.serverOf(name)
+	if err != nil {
+		return nil, err
+	}
+	if all := ls.byServer.Load(); all != nil {
+		if l := (*all)[server]; l != nil {
+			return l, nil
+		}
+	}
+	return ls.add(server), nil
+}
+
+// learnFirst waits until a client has learned where names are kept, or ctx ends.
+func (ls *lanes) learnFirst(ctx context.Context, name string) error {
+	ls.mu.Lock()
+	p := ls.pupil
+	if p == nil {
+		p = &learning{done: make(chan struct{}), err: errExited}
+		ls.pupil = p
+		go ls.study(context.WithoutCancel(ctx), p, name)
+	}
+	ls.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (ls *lanes) study(ctx context.Context, p *learning, name string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			p.err = panicked(v)
+		}
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		ls.pupil = nil
+		ls.known.Store(p.err == nil)
+		close(p.done)
+	}()
+	p.err = ls.learn(ctx, name)
+}
+
+func (ls *lanes) add(server *redis.Client) *lane {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	next := make(map[*redis.Client]*lane)
+	if all := ls.byServer.Load(); all != nil {
+		if l := (*all)[server]; l != nil {
+			return l
+		}
+		for other, l := range *all {
+			if len(*all) < maxLanes || !l.idle() {
+				next[other] = l
+			}
+		}
+	}
+	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
+	next[server] = l
+	ls.byServer.Store(&next)
+	return l
+}
+
+// othersAreWell reports whether a server other than those of some lanes is well.
+func (ls *lanes) othersAreWell(but ...*lane) bool {
+	all := ls.byServer.Load()
+	if all == nil {
+		return false
+	}
+	now := time.Now()
+next:
+	for _, l := range *all {
+		for _, other := range but {
+			if l == other {
+				continue next
+			}
+		}
+		if l.isWell(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// blame returns err, of some servers, and marks it if others are well.
+func (ls *lanes) blame(err error, failing ...*lane) error {
+	if ls.only != nil || !ls.othersAreWell(failing...) {
+		return err
+	}
+	return spared{err}
+}
+
+// mayBeLate reports whether a request whose context has ended as err says may be
+// asked nonetheless: its budget went by while the process did not run.
+func (ls *lanes) mayBeLate(err error) bool {
+	if err != context.DeadlineExceeded {
+		return false
+	}
+	ls.late.measure()
+	return ls.late.recent(time.Now()) > 0
+}

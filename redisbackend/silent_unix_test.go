@@ -1,0 +1,134 @@
+//go:build unix
+
+package redisbackend_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// logged is what a log says.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+func TestOneSilentMasterIsGivenUpForItself(t *testing.T) {
+	c := startCluster(t)
+	var addrs []string
+	for _, node := range c.nodes() {
+		ok(t, node.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		ok(t, node.ConfigSet(t.Context(), "cluster-replica-no-failover", "yes").Err())
+		addrs = append(addrs, node.addr)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	var log logged
+	backend := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var changes atomic.Int64
+	b := breaker.New(backend, breaker.Options{
+		Budget:   time.Second, // so that a slow machine does not look like a dead server
+		OnChange: func(c breaker.Change) { changes.Add(1); t.Logf("the breaker is %v: %v", c.State, c.Err) },
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	limit := core.LeakyBucket(core.PerDay(1), 1000)
+	silent := func(key int) bool { // is kept by the last master
+		return int(redisbackend.SlotOf(redisbackend.Name(backend, "s", fmt.Sprint(key)))) >= 2*16384/3
+	}
+	decide := func(key int) error {
+		return b.Take(context.Background(), []core.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]core.Decision, 1))
+	}
+	until(t, "all servers decide", func() bool {
+		for key := range 50 {
+			if decide(key) != nil {
+				return false
+			}
+		}
+		return true
+	})
+
+	stopped := c.masters[2].command.Process
+	ok(t, stopped.Signal(syscall.SIGSTOP))
+	defer stopped.Signal(syscall.SIGCONT)
+	var healthy, failed, atOnce, waited atomic.Int64
+	var callers sync.WaitGroup
+	var next atomic.Int64
+	for range 8 {
+		callers.Go(func() {
+			for i := next.Add(1); i < 3000; i = next.Add(1) {
+				time.Sleep(5 * time.Millisecond)
+				err := decide(int(i))
+				switch {
+				case !silent(int(i)):
+					healthy.Add(1)
+					if err != nil {
+						failed.Add(1)
+						t.Logf("a healthy server: %v", err)
+					}
+				case err == nil:
+					t.Error("a stopped server has decided")
+				case strings.Contains(err.Error(), "does not answer, while others may"):
+					atOnce.Add(1)
+				default:
+					waited.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	t.Logf("of %d decisions of healthy servers %d failed; of the silent one %d failed at once, %d waited; %d changes",
+		healthy.Load(), failed.Load(), atOnce.Load(), waited.Load(), changes.Load())
+	if failed.Load() > 0 || changes.Load() > 0 {
+		t.Errorf("one silent server: %d decisions of others failed, and the breaker changed %d times", failed.Load(), changes.Load())
+	}
+	if waited.Load() > atOnce.Load()/4 {
+		t.Errorf("of the silent server's decisions %d waited, and %d failed at once", waited.Load(), atOnce.Load())
+	}
+	ok(t, stopped.Signal(syscall.SIGCONT))
+	until(t, "all servers decide again", func() bool {
+		for key := 10_000; key < 10_050; key++ {
+			if decide(key) != nil {
+				return false
+			}
+		}
+		return true
+	})
+	until(t, "the log says both", func() bool {
+		return log.count("Redis server given up") == 1 && log.count("Redis server answers again") == 1
+	})
+	if strings.Contains(log.text.String(), "weir:1:") {
+		t.Error("a key is in the log")
+	}
+	for i := range 1003 {
+		out := make([]core.Decision, 1)
+		ok(t, backend.Take(t.Context(), []core.Charge{charge("s", "afterwards", limit, 1)}, out))
+		if out[0].Allowed != (i < 1000) {
+			t.Fatalf("afterwards, request %d of 1000: %+v", i+1, out[0])
+		}
+	}
+}
