@@ -126,7 +126,7 @@ func (l *lane) overtime(ctx context.Context, since time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.answeredAt.After(since) {
-		return most
+		return most + callTimeout // its own call comes after theirs
 	}
 	return min(more, most)
 }

@@ -61,8 +61,11 @@ type health struct {
 
 // answers reports whether err is something that a server said.
 func answers(err error) bool {
-	var reply redis.Error
-	return err == nil || errors.As(err, &reply)
+	if err == nil {
+		return true
+	}
+	var reply redis.Error // on the heap
+	return errors.As(err, &reply)
 }
 
 // admitLocked decides whether a request may be sent, or wait, at all. It probes if
