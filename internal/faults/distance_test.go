@@ -2,10 +2,12 @@ package faults
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
 )
 
 // trips are round trips to servers from the next zone to another continent's
@@ -42,4 +44,60 @@ func TestADistantServerDecidesAndDoesSoAfterResets(t *testing.T) {
 			})
 		}
 	}
+}
+
+const (
+	crowded  = 128 // callers
+	perCrowd = 8   // requests of each, fewer than its limit
+)
+
+// All callers share one connection, a millisecond from the server: they cannot
+// be served one after the other within the budget, but they can together.
+func TestOneConnectionServesACrowd(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := startDistantProxy(t, s.addr, time.Millisecond, 1)
+	for _, in := range startFleet(t, p.addr(), redis.Options{PoolSize: 1, MaxRetries: -1, DialerRetries: 1}) {
+		const rounds, all = 50, crowded * perCrowd
+		round, primary, first := 0, 0, 0
+		for ; primary < all && round < rounds; round++ {
+			primary = in.askedBy(t, crowded, perCrowd)[core.SourcePrimary]
+			if round == 0 {
+				first = primary
+			}
+			if primary < all {
+				time.Sleep(50 * time.Millisecond) // its breaker may be open
+			}
+		}
+		if primary < all {
+			t.Errorf("%s: in the last of %d rounds, Redis decided %d of %d", in.kind, rounds, primary, all)
+		}
+		t.Logf("FAULT one connection for %d callers, %v from the server, %s: by Redis in the first round %d of %d, in round %d %d",
+			crowded, p.trip, in.kind, first, all, round, primary)
+	}
+}
+
+// askedBy has so many callers at once make so many requests each, one after the
+// other, of keys that are new. It returns how many each source decided, and fails
+// the test if a request was denied.
+func (in *instance) askedBy(t *testing.T, callers, requests int) (by [core.SourceNotAsked + 1]int) {
+	t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			key := fmt.Sprint("caller ", prefixes.Add(1))
+			for range requests {
+				o := in.limiter[0].Decide(t.Context(), key)
+				if !o.Allowed() {
+					t.Errorf("%s: %v by %v, within the limit", in.kind, o.Verdict(), o.At(0).Source)
+				}
+				mu.Lock()
+				by[o.At(0).Source]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return by
 }

@@ -1,0 +1,224 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	flooder      = "203.0.113.7" // the address of all connections that ask without pause
+	floodAsks    = 18_000        // of all of them together
+	calmClients  = 6             // each of an address of its own
+	calmPace     = 20 * time.Millisecond
+	spareHandles = 500 // file descriptors that are left to everything else
+)
+
+// One client opens thousands of connections and asks on all of them at once,
+// without pause. It gets its limit and not a unit more: nothing by a fallback,
+// nothing that is not counted. The others do not notice, for Redis is well.
+func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
+	for _, connections := range []int{1000, 6000} {
+		t.Run(fmt.Sprint(connections), func(t *testing.T) {
+			if most := descriptors(t) - spareHandles; connections > most {
+				t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))
+				connections = most
+			}
+			if connections < 100 {
+				t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
+			}
+			site := startFloodedSite(t, startServer(t).addr)
+			flood := dialFlood(t, site.addr, connections)
+			calm := startCalm(t, site.addr)
+			eventually(t, "the calm clients have had answers", func() bool { return calm.answers.Load() >= 4*calmClients })
+			start := time.Now()
+			statuses := flood.ask(t, floodAsks/connections)
+			took := time.Since(start)
+			calm.end()
+			r := site.report(t)
+
+			if r.Opened > 0 {
+				t.Errorf("the breaker opened %d times: %s", r.Opened, r.Why)
+			}
+			admitted := 0
+			for i, route := range r.Flooder {
+				if n := route.elsewhere(); n > 0 {
+					t.Errorf("flooder, %s: %d decisions not by Redis: %v, %s", scopes[i], n, route, route.Err)
+				}
+				due := floodBurst + int((route.Latest-route.Earliest)*floodRate/1e6)
+				if route.Allowed < floodBurst || route.Allowed > due {
+					t.Errorf("flooder, %s: %d admitted, want %d to %d", scopes[i], route.Allowed, floodBurst, due)
+				}
+				admitted += route.Allowed
+			}
+			if statuses[http.StatusOK] != admitted {
+				t.Errorf("the flooder saw %v, of which %d were admitted", statuses, admitted)
+			}
+			for i, route := range r.Others {
+				if n := route.elsewhere(); n > 0 || route.Allowed == 0 || route.Denied > 0 {
+					t.Errorf("others, %s: want all admitted by Redis: %v, %s", scopes[i], route, route.Err)
+				}
+			}
+			if n := calm.failed.Load(); n > 0 {
+				t.Errorf("others: %d of %d answers were not 200", n, calm.answers.Load())
+			}
+			t.Logf("FAULT %d connections of one client, %d requests in %s ms: statuses %v; by route %v; %d requests of %d others: %v; waits in the limiter (longest, ms) flooder %s, others %s; breaker opened %d times",
+				connections, floodAsks, ms(took), statuses, r.Flooder, calm.answers.Load(), calmClients, r.Others,
+				ms(time.Duration(r.Flooder.longest())), ms(time.Duration(r.Others.longest())), r.Opened)
+		})
+	}
+}
+
+// flooded is a site in a process of its own, so that its connections do not share
+// file descriptors with those of its clients.
+type flooded struct {
+	addr   string
+	stdin  io.Closer
+	stdout *bufio.Reader
+}
+
+func startFloodedSite(t *testing.T, redisAddr string) *flooded {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	t.Cleanup(cancel)
+	command := exec.CommandContext(ctx, self)
+	command.Env = append(os.Environ(), siteVariable+"="+redisAddr)
+	command.Stderr = os.Stderr
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		command.Wait()
+	})
+	s := &flooded{stdin: stdin, stdout: bufio.NewReader(stdout)}
+	line, err := s.stdout.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the site does not say where it is: %q, %v", line, err)
+	}
+	s.addr = strings.TrimSpace(line)
+	return s
+}
+
+// report ends the site and returns what it has counted.
+func (s *flooded) report(t *testing.T) (r siteReport) {
+	t.Helper()
+	s.stdin.Close()
+	if err := json.NewDecoder(s.stdout).Decode(&r); err != nil {
+		t.Fatalf("the site does not say what it has counted: %v", err)
+	}
+	return r
+}
+
+// flood is connections on which nothing has been asked yet.
+type flood []net.Conn
+
+func dialFlood(t *testing.T, addr string, connections int) flood {
+	t.Helper()
+	all := make(flood, connections)
+	for i := range all {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		all[i] = conn
+	}
+	return all
+}
+
+// ask asks so many times on each connection, on all of them at once, each time
+// another route, and counts the statuses.
+func (f flood) ask(t *testing.T, times int) map[int]int {
+	t.Helper()
+	statuses := make(map[int]int)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i, conn := range f {
+		group.Go(func() {
+			conn.SetDeadline(time.Now().Add(2 * patience))
+			reader := bufio.NewReaderSize(conn, 1<<10)
+			for j := range times {
+				fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: %s\r\n\r\n", sitePaths[(i+j)%len(sitePaths)], flooder)
+				response, err := http.ReadResponse(reader, nil)
+				if err != nil {
+					t.Errorf("connection %d, request %d: %v", i, j, err)
+					return
+				}
+				io.Copy(io.Discard, response.Body)
+				mu.Lock()
+				statuses[response.StatusCode]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return statuses
+}
+
+// calm is clients that stay far below their limits, until they are told to end.
+type calm struct {
+	answers, failed atomic.Int64
+	ended           atomic.Bool
+	group           sync.WaitGroup
+}
+
+func startCalm(t *testing.T, addr string) *calm {
+	c := &calm{}
+	transport := &http.Transport{MaxIdleConnsPerHost: calmClients}
+	client := &http.Client{Transport: transport, Timeout: 2 * patience}
+	for i := range calmClients {
+		c.group.Go(func() {
+			for j := 0; !c.ended.Load(); j++ {
+				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+sitePaths[j%len(sitePaths)], nil)
+				request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
+				response, err := client.Do(request)
+				c.answers.Add(1)
+				if err != nil {
+					c.failed.Add(1)
+					t.Errorf("client %d: %v", i, err)
+					return
+				}
+				io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+				if response.StatusCode != http.StatusOK {
+					c.failed.Add(1)
+				}
+				time.Sleep(calmPace)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		c.end()
+		transport.CloseIdleConnections()
+	})
+	return c
+}
+
+func (c *calm) end() {
+	c.ended.Store(true)
+	c.group.Wait()
+}
