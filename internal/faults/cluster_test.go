@@ -31,11 +31,12 @@ func startMasters(t *testing.T) []*server {
 		host, port, _ := net.SplitHostPort(masters[i].addr)
 		must(t, operators[0].Do(t.Context(), "cluster", "meet", host, port, masters[i].bus))
 	}
-	eventually(t, "every master knows the others", func() bool {
+	eventually(t, "the masters are one cluster", func() bool {
 		return !slices.ContainsFunc(operators, func(o *redis.Client) bool {
 			nodes := o.ClusterNodes(t.Context()).Val()
+			info := o.ClusterInfo(t.Context()).Val()
 			return strings.Count(nodes, " connected ") != 3 || strings.Contains(nodes, "handshake") ||
-				!strings.Contains(o.ClusterInfo(t.Context()).Val(), "cluster_slots_ok:16384")
+				!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprint("cluster_slots_ok:", slots))
 		})
 	})
 	return masters
@@ -64,16 +65,28 @@ func startClusterFleet(t *testing.T, masters []*server) (fleet []*instance, clie
 	return fleet, client
 }
 
-// stopped is how long a master is silent: long enough for calls that hang to fill
-// whatever bounds them.
-const stopped = 5 * time.Second
+// gone is how long a master is: long enough for calls that hang to fill whatever
+// bounds them.
+const gone = 5 * time.Second
 
-// A master falls silent that has a third of the slots, and is not replaced. The
-// others are to notice nothing: every decision about a key of theirs is by Redis.
-// Those about its own keys wait at first; then one at a time does, to find out
-// whether it is back, and the others fall back at once.
+// A master that has a third of the slots falls silent.
 func TestOneSilentMasterOfThreeLeavesTheOtherSlotsAlone(t *testing.T) {
 	t.Parallel()
+	loseMaster(t, "stopped (SIGSTOP)", 0, (*server).stop, (*server).resume)
+}
+
+// The same, but that its connections are refused.
+func TestOneKilledMasterOfThreeLeavesTheOtherSlotsAlone(t *testing.T) {
+	t.Parallel()
+	loseMaster(t, "killed (kill -9) and restarted", 1,
+		func(s *server, _ *testing.T) { s.kill() }, func(s *server, t *testing.T) { s.restart(t) })
+}
+
+// loseMaster loses one of three masters, which nobody replaces. The others are to
+// notice nothing: every decision about a key of theirs is by Redis. Those about its
+// own keys wait at first; then one at a time does, to find out whether it is back,
+// and the others fall back at once.
+func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server, *testing.T)) {
 	masters := startMasters(t)
 	fleet, client := startClusterFleet(t, masters)
 	shareExactlyOnAll(t, fleet, client)
@@ -82,18 +95,19 @@ func TestOneSilentMasterOfThreeLeavesTheOtherSlotsAlone(t *testing.T) {
 	var since time.Time
 	var lasted time.Duration
 	l := prove(t, fleet, fault{
-		name:   "one master of three stopped (SIGSTOP)",
+		name:   "one master of three " + fate,
 		by:     by,
-		strike: func(*load) { dead.stop(t); since = time.Now() },
-		struck: func(l *load) bool { return time.Since(since) > stopped && l.haveDoneWithout(300) },
-		heal:   func(*load) { dead.resume(t); lasted = time.Since(since) },
+		strike: func(*load) { lose(dead, t); since = time.Now() },
+		struck: func(l *load) bool { return time.Since(since) > gone && l.haveDoneWithout(300) },
+		heal:   func(*load) { giveBack(dead, t); lasted = time.Since(since) },
+		lost:   lost,
 	})
 	shareExactlyOnAll(t, fleet, client)
 
-	healthy, silent := l.bySilence(t, client, dead)
+	healthy, own := l.byMaster(t, client, dead)
 	const atOnce = budget / 2 // whoever falls back earlier was not given a chance
 	for _, in := range fleet {
-		h, s := &healthy[in.id], &silent[in.id]
+		h, s := &healthy[in.id], &own[in.id]
 		refused, late := 0, 0
 		for i := range h.fell {
 			if h.fell[i] < atOnce {
@@ -105,7 +119,7 @@ func TestOneSilentMasterOfThreeLeavesTheOtherSlotsAlone(t *testing.T) {
 		if h.primary == 0 || refused > 0 {
 			t.Errorf("%s: of decisions about keys of healthy masters, %d by Redis, %d fell back at once: %v", in.kind, h.primary, refused, h.errs)
 		}
-		// A machine that stands still is no fault of the silent master.
+		// A machine that stands still is no fault of the lost master.
 		if late > 0 && l.late < budget/4 || late*10 > h.primary {
 			t.Errorf("%s: of decisions about keys of healthy masters, %d by Redis, %d fell back in the end: %v; the machine was late by %v at most",
 				in.kind, h.primary, late, h.errs, l.late)
@@ -118,15 +132,15 @@ func TestOneSilentMasterOfThreeLeavesTheOtherSlotsAlone(t *testing.T) {
 		}
 		few := by.callers + int(lasted/budget)
 		if s.primary+len(s.fell) < 300 || waited > 2*few {
-			t.Errorf("%s: of %d decisions about keys of the silent master %d waited, want about %d at most: each caller once, and one at a time",
+			t.Errorf("%s: of %d decisions about keys of the lost master %d waited, want about %d at most: each caller once, and one at a time",
 				in.kind, s.primary+len(s.fell), waited, few)
 		}
-		opened := in.reports(t)
+		opened := in.openedIn(since, since.Add(lasted))
 		if opened > 0 {
 			t.Errorf("%s: the breaker opened %d times: two masters of three were well", in.kind, opened)
 		}
-		t.Logf("FAULT one master of three, %s: healthy slots %d decisions a second by Redis, %d fell back at once, %d in the end, waits (median, 99%%, longest) %s ms; silent slots %d fell back, of them %d waited, waits %s ms; stopped for %s ms, breaker opened %d times",
-			in.kind, int(float64(h.primary)/lasted.Seconds()), refused, late, spread(append(h.waits, h.fell...)),
+		t.Logf("FAULT one master of three %s, %s: healthy slots %d decisions a second by Redis, %d fell back at once, %d in the end, waits (median, 99%%, longest) %s ms; its slots %d fell back, of them %d waited, waits %s ms; gone for %s ms, breaker opened %d times",
+			fate, in.kind, int(float64(h.primary)/lasted.Seconds()), refused, late, spread(append(h.waits, h.fell...)),
 			len(s.fell), waited, spread(s.fell), ms(lasted), opened)
 	}
 }
@@ -160,8 +174,8 @@ type side struct {
 	errs        map[string]int
 }
 
-// bySilence divides what the instances decided during the fault.
-func (l *load) bySilence(t *testing.T, client *redis.ClusterClient, dead *server) (healthy, silent [len(kinds)]side) {
+// byMaster divides what the instances decided during the fault.
+func (l *load) byMaster(t *testing.T, client *redis.ClusterClient, dead *server) (healthy, own [len(kinds)]side) {
 	t.Helper()
 	owners := make(map[[2]int]string)
 	for _, e := range l.events {
@@ -174,7 +188,7 @@ func (l *load) bySilence(t *testing.T, client *redis.ClusterClient, dead *server
 		}
 		s := &healthy[e.instance]
 		if owners[at] == dead.addr {
-			s = &silent[e.instance]
+			s = &own[e.instance]
 		}
 		if e.source == core.SourcePrimary {
 			s.primary++
@@ -187,5 +201,5 @@ func (l *load) bySilence(t *testing.T, client *redis.ClusterClient, dead *server
 		}
 		s.errs[brief(e.err)]++
 	}
-	return healthy, silent
+	return healthy, own
 }

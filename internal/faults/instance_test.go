@@ -114,3 +114,15 @@ func (in *instance) reports(t testing.TB) (opened int) {
 	}
 	return opened
 }
+
+// openedIn returns how often the breaker opened in a span of time.
+func (in *instance) openedIn(from, to time.Time) (opened int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, change := range in.changes {
+		if change.State == breaker.Open && change.At.After(from) && change.At.Before(to) {
+			opened++
+		}
+	}
+	return opened
+}
