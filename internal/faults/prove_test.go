@@ -19,6 +19,9 @@ type fault struct {
 	heal   func(l *load)
 	lost   int   // times that the server loses its data
 	by     crowd // zero: usual
+
+	// shared fails the test if limits are not shared. nil: shareExactly.
+	shared func(t *testing.T, fleet []*instance)
 }
 
 // prove has the instances of fleet limit the same clients before, during and
@@ -26,7 +29,10 @@ type fault struct {
 // says. It returns the load of that time, for more.
 func prove(t *testing.T, fleet []*instance, f fault) *load {
 	t.Helper()
-	shareExactly(t, fleet)
+	if f.shared == nil {
+		f.shared = func(t *testing.T, fleet []*instance) { shareExactly(t, fleet) }
+	}
+	f.shared(t, fleet)
 	spend(t, fleet, "spent")
 
 	if f.by == (crowd{}) {
@@ -56,7 +62,7 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	l.await(t, 2*perKey)
 
 	a := l.settle(t, f.lost)
-	shareExactly(t, fleet)
+	f.shared(t, fleet)
 	opened := 0
 	for _, in := range fleet {
 		opened += in.reports(t)
