@@ -144,6 +144,7 @@ func dialFlood(t *testing.T, addr string, connections int) flood {
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
+		conn.(*net.TCPConn).SetLinger(0) // leaves no port behind that could not be used for a minute
 		t.Cleanup(func() { conn.Close() })
 		all[i] = conn
 	}
