@@ -25,13 +25,10 @@ const (
 	spareHandles = 500 // file descriptors that are left to everything else
 )
 
-// floodAttempts is how often a machine may be too slow for its replies to be read
-// within the budget.
-const floodAttempts = 5
-
 // One client opens thousands of connections and asks on all of them at once,
 // without pause. It gets its limit and not a unit more: nothing by a fallback,
-// nothing that is not counted. The others do not notice, for Redis is well.
+// nothing that is not counted. The others do not notice, for Redis is well. A
+// machine that is too slow to read its replies in time may try again.
 func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
 	for _, connections := range []int{1000, 6000} {
 		t.Run(fmt.Sprint(connections), func(t *testing.T) {
@@ -43,14 +40,14 @@ func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
 				t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
 			}
 			var noticed []string
-			for attempt := 1; attempt <= floodAttempts; attempt++ {
+			for start, attempt := time.Now(), 1; time.Since(start) < patience; attempt++ {
 				t.Run(fmt.Sprint("attempt ", attempt), func(t *testing.T) { noticed = floodOnce(t, connections) })
 				if len(noticed) == 0 {
 					return
 				}
 				t.Logf("attempt %d: %s", attempt, strings.Join(noticed, "; "))
 			}
-			t.Errorf("none of %d attempts went unnoticed", floodAttempts)
+			t.Error("no attempt went unnoticed")
 		})
 	}
 }
