@@ -13,9 +13,12 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
+// budget is the default.
+const budget = 50 * time.Millisecond
+
 // longestWait is what no request may wait beyond what the machine is seen to be
-// late. The budget is 50 ms; without it the clients' own timeouts add up to 12 s.
-const longestWait = 50*time.Millisecond + time.Second
+// late. Without the budget the clients' own timeouts add up to 12 s.
+const longestWait = budget + time.Second
 
 // account is what a load comes to.
 type account struct {
@@ -124,14 +127,23 @@ func (a *account) String() string {
 	}
 	text.WriteString(" none failed that must not; waits (median, 99%, longest):")
 	for i, waits := range a.waits {
-		slices.Sort(waits)
-		if n := len(waits); n > 0 {
-			fmt.Fprintf(&text, " %s %s, %s, %s ms;", kinds[i], ms(waits[n/2]), ms(waits[n*99/100]), ms(waits[n-1]))
+		if len(waits) > 0 {
+			fmt.Fprintf(&text, " %s %s ms;", kinds[i], spread(waits))
 		}
 	}
 	fmt.Fprintf(&text, " the machine late by up to %s ms;", ms(a.late))
 	fmt.Fprintf(&text, " most admitted of one key: %d of at most %d", a.admitted, a.bound)
 	return text.String()
+}
+
+// spread is the median, the 99th percentile and the longest. It sorts waits.
+func spread(waits []time.Duration) string {
+	slices.Sort(waits)
+	n := len(waits)
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s, %s, %s", ms(waits[n/2]), ms(waits[n*99/100]), ms(waits[n-1]))
 }
 
 func ms(d time.Duration) string {
@@ -143,7 +155,7 @@ func brief(err error) string {
 	var network *net.OpError
 	switch {
 	case errors.Is(err, breaker.ErrOpen), errors.Is(err, breaker.ErrBudget), errors.Is(err, breaker.ErrBusy):
-		text, _, _ := strings.Cut(err.Error(), ": look")
+		text, _, _ := strings.Cut(err.Error(), ": see whether")
 		text, _, _ = strings.Cut(text, ": the backend")
 		return text
 	case errors.As(err, &network):

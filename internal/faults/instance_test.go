@@ -56,7 +56,6 @@ func startFleetWithin(t testing.TB, budget time.Duration, addr string, options r
 		options.Addr, options.ContextTimeoutEnabled = addr, kind == "deadlines"
 		client := redis.NewClient(&options)
 		t.Cleanup(func() { client.Close() })
-		in := &instance{kind: kind, id: id}
 		var scripter redis.Scripter = client
 		if kind == "pipelined" {
 			pipeliner, err := client.AutoPipeline()
@@ -66,23 +65,29 @@ func startFleetWithin(t testing.TB, budget time.Duration, addr string, options r
 			t.Cleanup(func() { pipeliner.Close() })
 			scripter = pipeliner
 		}
-		in.breaker = breaker.New(redisbackend.New(scripter, redisbackend.Options{}), breaker.Options{
-			Budget:   budget,
-			OpenFor:  250 * time.Millisecond, // instead of 1s, for a shorter test
-			OnChange: in.add,
-			Logger:   slog.New(slog.DiscardHandler),
-		})
-		// Denials are believed for an hour, so that a slow machine changes nothing.
-		in.stack = core.NewDenialCache(in.breaker, core.DenialCacheOptions{MaxAge: time.Hour})
-		for i, policy := range policies {
-			in.limiter[i] = core.MustNew(core.Config[string]{
-				Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},
-				Backend: in.stack,
-			})
-		}
-		fleet = append(fleet, in)
+		fleet = append(fleet, newInstance(id, scripter, budget))
 	}
 	return fleet
+}
+
+// newInstance returns an instance with the stack around a client of a kind.
+func newInstance(id int, client redis.Scripter, budget time.Duration) *instance {
+	in := &instance{kind: kinds[id], id: id}
+	in.breaker = breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
+		Budget:   budget,
+		OpenFor:  250 * time.Millisecond, // instead of 1s, for a shorter test
+		OnChange: in.add,
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	// Denials are believed for an hour, so that a slow machine changes nothing.
+	in.stack = core.NewDenialCache(in.breaker, core.DenialCacheOptions{MaxAge: time.Hour})
+	for i, policy := range policies {
+		in.limiter[i] = core.MustNew(core.Config[string]{
+			Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},
+			Backend: in.stack,
+		})
+	}
+	return in
 }
 
 func self(key string) (string, error) { return key, nil }
@@ -104,6 +109,18 @@ func (in *instance) reports(t testing.TB) (opened int) {
 			t.Errorf("%s: report %d says %v, want %v", in.kind, i+1, change.State, want)
 		}
 		if change.State == breaker.Open {
+			opened++
+		}
+	}
+	return opened
+}
+
+// openedIn returns how often the breaker opened in a span of time.
+func (in *instance) openedIn(from, to time.Time) (opened int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, change := range in.changes {
+		if change.State == breaker.Open && change.At.After(from) && change.At.Before(to) {
 			opened++
 		}
 	}

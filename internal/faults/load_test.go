@@ -16,7 +16,18 @@ const (
 	perKey = 2 * units * (1 + len(kinds))
 
 	workers = 4 // for each instance
+
+	pace = time.Millisecond // of each of them; leaves room for the others on this machine
 )
+
+// crowd is who makes a load.
+type crowd struct {
+	callers int           // of each instance
+	pace    time.Duration // that each pauses
+	perKey  int           // requests
+}
+
+var usual = crowd{callers: workers, pace: pace, perKey: perKey}
 
 // When a request was made.
 const (
@@ -32,12 +43,14 @@ type event struct {
 	verdict               core.Verdict
 	source                core.Source
 	wait                  time.Duration
+	err                   error // during the fault
 }
 
 // load is clients of all instances that go on until they are told to end: one
 // new key after the other, under each policy.
 type load struct {
 	fleet  []*instance
+	crowd  crowd
 	phase  atomic.Int32
 	next   atomic.Int64 // request
 	ended  atomic.Bool
@@ -52,10 +65,10 @@ type load struct {
 	late   time.Duration  // that the machine woke a sleeper too late, at most
 }
 
-func startLoad(t testing.TB, fleet []*instance) *load {
-	l := &load{fleet: fleet, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int)}
+func startLoad(t testing.TB, fleet []*instance, by crowd) *load {
+	l := &load{fleet: fleet, crowd: by, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int)}
 	for _, in := range fleet {
-		for range workers {
+		for range by.callers {
 			l.group.Go(func() { l.work(t, in) })
 		}
 	}
@@ -71,13 +84,12 @@ func (l *load) end() {
 }
 
 func (l *load) work(t testing.TB, in *instance) {
-	const pace = time.Millisecond // leaves room for the others on this machine
 	var events []event
 	var late time.Duration
 	errs := make(map[string]int)
 	for !l.ended.Load() {
-		key := int(l.next.Add(1)-1) / perKey
-		name := fmt.Sprint(l.prefix, key)
+		key := int(l.next.Add(1)-1) / l.crowd.perKey
+		name := l.name(key)
 		for policy := range policies {
 			e := event{key: key, instance: in.id, policy: policy, phase: l.phase.Load()}
 			start := time.Now()
@@ -91,16 +103,16 @@ func (l *load) work(t testing.TB, in *instance) {
 				if e.source > core.SourceDenialCache {
 					l.without[in.id].Add(1)
 				}
-				if err := o.Err(); err != nil {
-					errs[brief(err)]++
+				if e.err = o.Err(); e.err != nil {
+					errs[brief(e.err)]++
 				}
 			}
 			events = append(events, e)
 		}
 		start := time.Now()
-		time.Sleep(pace)
+		time.Sleep(l.crowd.pace)
 		if l.phase.Load() == during {
-			late = max(late, time.Since(start)-pace)
+			late = max(late, time.Since(start)-l.crowd.pace)
 		}
 	}
 	l.mu.Lock()
@@ -110,6 +122,9 @@ func (l *load) work(t testing.TB, in *instance) {
 		l.errs[err] += n
 	}
 }
+
+// name is what the limiters are asked for.
+func (l *load) name(key int) string { return fmt.Sprint(l.prefix, key) }
 
 // await waits until the clients have made n more requests.
 func (l *load) await(t testing.TB, n int) {
@@ -121,8 +136,8 @@ func (l *load) await(t testing.TB, n int) {
 // haveDoneWithout reports whether every instance has had n requests during the
 // fault that the backend did not decide.
 func (l *load) haveDoneWithout(n int64) bool {
-	for i := range l.without {
-		if l.without[i].Load() < n {
+	for _, in := range l.fleet {
+		if l.without[in.id].Load() < n {
 			return false
 		}
 	}

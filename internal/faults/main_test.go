@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(childVariable); addr != "" {
 		os.Exit(child(addr))
 	}
+	if addr := os.Getenv(siteVariable); addr != "" {
+		os.Exit(floodedSite(addr))
+	}
 	redis.SetLogger(silence{}) // it says that servers are gone, which they are on purpose
 	os.Exit(m.Run())
 }

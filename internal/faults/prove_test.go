@@ -17,7 +17,11 @@ type fault struct {
 	strike func(l *load)
 	struck func(l *load) bool // nil: every instance has done 100 times without Redis, and asks it no more
 	heal   func(l *load)
-	lost   int // times that the server loses its data
+	lost   int   // times that the server loses its data
+	by     crowd // zero: usual
+
+	// shared fails the test if limits are not shared. nil: shareExactly.
+	shared func(t *testing.T, fleet []*instance)
 }
 
 // prove has the instances of fleet limit the same clients before, during and
@@ -25,10 +29,16 @@ type fault struct {
 // says. It returns the load of that time, for more.
 func prove(t *testing.T, fleet []*instance, f fault) *load {
 	t.Helper()
-	shareExactly(t, fleet)
+	if f.shared == nil {
+		f.shared = func(t *testing.T, fleet []*instance) { shareExactly(t, fleet) }
+	}
+	f.shared(t, fleet)
 	spend(t, fleet, "spent")
 
-	l := startLoad(t, fleet)
+	if f.by == (crowd{}) {
+		f.by = usual
+	}
+	l := startLoad(t, fleet, f.by)
 	l.await(t, 2*perKey)
 	l.phase.Store(during)
 	f.strike(l)
@@ -52,13 +62,13 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	l.await(t, 2*perKey)
 
 	a := l.settle(t, f.lost)
-	shareExactly(t, fleet)
+	f.shared(t, fleet)
 	opened := 0
 	for _, in := range fleet {
 		opened += in.reports(t)
 	}
 	t.Logf("FAULT %s: %v, data lost %d times; breakers opened %d times, closed again after (ms): %s",
-		f.name, a, f.lost, opened, each(recovery))
+		f.name, a, f.lost, opened, each(fleet, recovery))
 	for err, n := range l.errs {
 		t.Logf("%6d × %s", n, err)
 	}
@@ -75,11 +85,11 @@ func all(fleet []*instance, state breaker.State) bool {
 	return true
 }
 
-// each names the durations of all kinds of clients.
-func each(durations [len(kinds)]time.Duration) string {
+// each names the durations of all instances.
+func each(fleet []*instance, durations [len(kinds)]time.Duration) string {
 	var parts []string
-	for i, d := range durations {
-		parts = append(parts, kinds[i]+" "+ms(d))
+	for i, in := range fleet {
+		parts = append(parts, in.kind+" "+ms(durations[i]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -113,11 +123,11 @@ func remembers(t *testing.T, fleet []*instance, key string) {
 // shareExactly has all instances admit clients of one key at once, under each
 // policy, and fails the test unless it is the limit that they admit. Where the
 // machine is so slow that Redis misses the budget, it tries again with a new
-// key; Redis itself must never admit more.
-func shareExactly(t *testing.T, fleet []*instance) {
+// key; Redis itself must never admit more. It returns the key.
+func shareExactly(t *testing.T, fleet []*instance) (key string) {
 	t.Helper()
 	eventually(t, "all of a key's requests are decided in time", func() bool {
-		key := fmt.Sprint("shared ", prefixes.Add(1))
+		key = fmt.Sprint("shared ", prefixes.Add(1))
 		var mu sync.Mutex
 		var admitted [len(policies)]int
 		intime := true
@@ -148,4 +158,5 @@ func shareExactly(t *testing.T, fleet []*instance) {
 		}
 		return intime
 	})
+	return key
 }

@@ -10,8 +10,10 @@ import (
 
 // proxy relays connections to a server, and fails as networks do.
 type proxy struct {
-	listener net.Listener
-	target   string
+	listener  net.Listener
+	target    string
+	trip      time.Duration // a round trip takes so long, always
+	handshake int           // round trips before the first command of a connection sets out
 
 	delay    atomic.Int64 // nanoseconds that each part of a reply is held back
 	cutEvery atomic.Int64 // parts, after which one is cut in half and its connection reset; 0: never
@@ -32,11 +34,19 @@ type link struct {
 
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
+	return startDistantProxy(t, target, 0, 0)
+}
+
+// startDistantProxy starts a proxy to a server that is far away, from the first
+// connection to the last: a round trip takes so long, and so many of them pass
+// before a new connection is of use. That is one for TCP, and more for TLS.
+func startDistantProxy(t testing.TB, target string, trip time.Duration, handshake int) *proxy {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, target: target, links: make(map[*link]struct{})}
+	p := &proxy{listener: listener, target: target, trip: trip, handshake: handshake, links: make(map[*link]struct{})}
 	p.ends.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
@@ -96,6 +106,8 @@ func (p *proxy) relay(l *link, from, to net.Conn, direction int64) {
 		delete(p.links, l)
 		p.mu.Unlock()
 	}()
+	w := p.wireTo(to, direction)
+	defer w.Close()
 	part := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(part)
@@ -110,10 +122,10 @@ func (p *proxy) relay(l *link, from, to net.Conn, direction int64) {
 		}
 		if every := p.cutEvery.Load(); every > 0 && p.cuts.Load()%2 == direction && p.parts.Add(1)%every == 0 {
 			p.cuts.Add(1)
-			to.Write(part[:n/2])
+			w.Write(part[:n/2])
 			return
 		}
-		if _, err := to.Write(part[:n]); err != nil {
+		if _, err := w.Write(part[:n]); err != nil {
 			return
 		}
 	}
@@ -124,6 +136,15 @@ func (l *link) reset() {
 	for _, conn := range []net.Conn{l.client, l.server} {
 		conn.(*net.TCPConn).SetLinger(0)
 		conn.Close()
+	}
+}
+
+// reset resets all connections that there are, once.
+func (p *proxy) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.reset()
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // server is a redis-server of a test's own, which may die and come back.
 type server struct {
 	addr    string
+	bus     string // the port at which nodes of a Cluster talk to each other
 	dir     string
 	args    []string
 	command *exec.Cmd

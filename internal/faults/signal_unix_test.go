@@ -17,3 +17,14 @@ func (s *server) signal(t *testing.T, signal syscall.Signal) {
 		t.Fatal(err)
 	}
 }
+
+// descriptors returns how many files this process may have open, and so may its
+// children.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return int(min(limit.Cur, 1<<20))
+}
