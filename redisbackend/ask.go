@@ -79,28 +79,27 @@ func samenessOf(accounts []account, instant int64) sameness {
 	return s
 }
 
-// Waiting for a reply ends with ctx. Where that is noticed late, the process did
-// not run, and a reply may be there that it had no time to read: so the wait goes
-// on for a multiple of the delay, within limits.
+// Waiting for a reply ends with ctx, unless it is this process that is late: one with
+// more goroutines to run than it has time for does not read its replies. So while
+// it is, and replies do come in, the wait goes on, for no longer than a call lasts.
 const (
-	lateEnough = time.Millisecond // what timers are late on a machine that is not loaded
-	lateFactor = 20
+	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
+	slice      = 50 * time.Millisecond
 )
 
 // wait waits for the answer to a, which l has been given at the instant since. It
-// reports whether a has come back: otherwise l still has it. Once ctx has ended it
-// waits for as long again as it is told to.
-func (a *ask) wait(ctx context.Context, l *lane, since time.Time, again time.Duration) (back bool, err error) {
+// reports whether a has come back: otherwise l still has it.
+func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, err error) {
 	select {
 	case <-a.done:
 		return true, a.err
 	case <-ctx.Done():
 	}
-	if more := max(again, l.overtime(ctx, since)); more > 0 {
-		timer := time.NewTimer(more)
-		defer timer.Stop()
+	for l.behind(ctx, since) {
+		timer := time.NewTimer(slice)
 		select {
 		case <-a.done:
+			timer.Stop()
 			return true, a.err
 		case <-timer.C:
 		}
@@ -108,27 +107,20 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time, again time.Dur
 	return l.withdraw(a, ctx, since)
 }
 
-// overtime returns for how much longer to wait since ctx ended.
-func (l *lane) overtime(ctx context.Context, since time.Time) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok || ctx.Err() != context.DeadlineExceeded {
-		return 0 // the caller has left
-	}
-	if now := time.Now(); now.Sub(deadline) >= lateEnough {
-		l.late.note(now, now.Sub(deadline))
+// behind reports whether ctx ended because this process runs late, and not because
+// of the server.
+func (l *lane) behind(ctx context.Context, since time.Time) bool {
+	if ctx.Err() != context.DeadlineExceeded {
+		return false // the caller has left
 	}
 	now := l.late.measure()
-	more := l.late.recent(now)
-	if more == 0 {
-		return 0
+	late := l.late.within(now, 2*slice)
+	if late < lateEnough || now.Sub(since) >= callTimeout {
+		return false
 	}
-	most := max(0, callTimeout-now.Sub(since)) // no answer comes later
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.answeredAt.After(since) {
-		return most + callTimeout // its own call comes after theirs
-	}
-	return min(more, most)
+	return now.Sub(l.answeredAt) < slice+2*late
 }
 
 // errBusy is part of the error of a request that had to wait for too long while the

@@ -94,7 +94,7 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 }
 
 func (l *lane) goneLocked(now time.Time) bool {
-	patience := l.patience + l.late.recent(now)
+	patience := l.patience + l.late.allowance(now)
 	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
 		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
 }
@@ -167,11 +167,12 @@ func (l *lane) log(givenUp bool, latest error) {
 	logger.Warn("weir: Redis server given up", "server", l.name, "error", latest)
 }
 
-// lateness is how late this process was seen to run: the most within a second.
+// lateness is how late this process was seen to run goroutines that were ready: the
+// most of late.
 type lateness struct{ at, by atomic.Int64 }
 
 func (l *lateness) note(now time.Time, late time.Duration) {
-	if l.recent(now) < lateFactor*late {
+	if late >= time.Millisecond && l.within(now, 2*slice) < late {
 		l.at.Store(now.UnixNano())
 		l.by.Store(int64(late))
 	}
@@ -182,16 +183,19 @@ func (l *lateness) measure() (now time.Time) {
 	before := time.Now()
 	runtime.Gosched()
 	now = time.Now()
-	if late := now.Sub(before); late >= lateEnough {
-		l.note(now, late)
-	}
+	l.note(now, now.Sub(before))
 	return now
 }
 
-// recent returns how much longer than usual to wait for what is under way.
-func (l *lateness) recent(now time.Time) time.Duration {
-	if now.UnixNano()-l.at.Load() > int64(time.Second) {
+// within returns what was noted in the last so many seconds.
+func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
+	if now.UnixNano()-l.at.Load() > int64(last) {
 		return 0
 	}
-	return min(lateFactor*time.Duration(l.by.Load()), time.Second)
+	return time.Duration(l.by.Load())
+}
+
+// allowance returns how much longer than usual to wait for a sign of a server.
+func (l *lateness) allowance(now time.Time) time.Duration {
+	return min(20*l.within(now, time.Second), time.Second)
 }

@@ -21,7 +21,7 @@ func (l *lane) isForCaller(ctx context.Context, now time.Time) bool {
 		return true // it would wait as long as the client does anyway
 	}
 	_, ends := ctx.Deadline()
-	return ends && l.prompt && l.brisk && l.late.recent(now) == 0
+	return ends && l.prompt && l.brisk && l.late.within(now, time.Second) == 0
 }
 
 // callHere makes the call of a on the caller's goroutine.
@@ -46,26 +46,6 @@ func (l *lane) callHere(ctx context.Context, a *ask, since time.Time) (err error
 		a.numbers = numbers[1:]
 	}
 	return err
-}
-
-// secondChance returns for how long a request may wait that is sent once more, since
-// its call was ended by the deadline of ctx and not by what the server is: the
-// process did not run in time, or the server has answered others meanwhile.
-// What the first call took, if it did, stays taken.
-func (l *lane) secondChance(ctx context.Context, since time.Time) time.Duration {
-	if more := l.overtime(ctx, since); more > 0 {
-		return more
-	}
-	deadline, ok := ctx.Deadline()
-	if !ok || ctx.Err() != context.DeadlineExceeded {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.answeredAt.After(since) {
-		return deadline.Sub(since)
-	}
-	return 0
 }
 
 // endHere ends a call that a caller has made, and has others sent that waited.

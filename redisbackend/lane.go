@@ -70,20 +70,20 @@ func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back boo
 		return true, err
 	}
 	if !here {
-		return a.wait(ctx, l, since, 0)
+		return a.wait(ctx, l, since)
 	}
 	err = l.callHere(ctx, a, since)
 	if err == nil {
 		return true, nil
 	}
-	again := l.secondChance(ctx, since)
-	if again == 0 {
+	if !l.behind(ctx, since) {
 		return true, err
 	}
+	// The process did not run in time. What the call took, if it did, stays taken.
 	if _, err := l.submit(ctx, a, accounts, time.Now(), false); err != nil {
 		return true, err
 	}
-	return a.wait(ctx, l, since, again)
+	return a.wait(ctx, l, since)
 }
 
 // submit sends a, or has it wait; or tells the caller to make the call itself, on

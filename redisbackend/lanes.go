@@ -198,6 +198,5 @@ func (ls *lanes) mayBeLate(err error) bool {
 	if err != context.DeadlineExceeded {
 		return false
 	}
-	ls.late.measure()
-	return ls.late.recent(time.Now()) > 0
+	return ls.late.within(ls.late.measure(), time.Second) >= lateEnough
 }

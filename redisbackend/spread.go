@@ -82,7 +82,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	}
 	for i := range groups {
 		if g := &groups[i]; g.err == nil {
-			_, g.err = g.ask.wait(ctx, g.lane, since, 0)
+			_, g.err = g.ask.wait(ctx, g.lane, since)
 		}
 	}
 

@@ -38,9 +38,8 @@ func (w *worker) work() {
 			}
 		}
 	}()
-	if late := time.Since(w.since); late >= lateEnough {
-		w.lane.late.note(w.since.Add(late), late)
-	}
+	now := time.Now()
+	w.lane.late.note(now, now.Sub(w.since))
 	for {
 		asking = true
 		replies, err := w.ask()
