@@ -14,19 +14,19 @@ import (
 )
 
 // silentServer returns the address of a server that accepts connections and says
-// nothing.
-func silentServer(t *testing.T) string {
+// nothing, and what has it hang up.
+func silentServer(t *testing.T) (addr string, hangUp func()) {
 	t.Helper()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
 	t.Cleanup(func() { silent.Close() })
-	return silent.Addr().String()
+	return silent.Addr().String(), func() { silent.Close() }
 }
 
 // Nothing else ends these calls soon: the server accepts connections, as many as
 // the pool may have, and says nothing.
 func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
-	addr := silentServer(t)
+	addr, hangUp := silentServer(t)
 	const never = time.Hour
 	options := redis.Options{
 		Addr: addr, PoolSize: 2, MaxRetries: -1, DialTimeout: never, ReadTimeout: never, WriteTimeout: never, PoolTimeout: never,
@@ -73,6 +73,7 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 		})
 	}
 	close(stuck)
+	hangUp() // an auto-pipeliner is closed when its commands have ended
 	for _, client := range []interface{ Close() error }{with, without, connects, hooked, cluster, ring} {
 		client.Close()
 	}
