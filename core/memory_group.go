@@ -15,6 +15,7 @@ type group struct {
 
 	now     int64
 	looks   int  // at the clock
+	sure    bool // now is the instant to decide at, whatever a shard has acted on
 	stepped bool // the clock has stepped back, seen by two looks
 	allowed bool // every enforced charge fits
 	peeking bool // nothing is to change
@@ -29,8 +30,7 @@ const maxLooks = 4
 type pending struct {
 	class *class
 	hash  uint64
-	lead  int // index of the first charge on the same key; its own index if it is that
-	entry *entry
+	lead  int   // index of the first charge on the same key; its own index if it is that
 	ahead int64 // what aheadLocked said at the last look at the clock
 	sum   [2]int64
 	fits  [2]bool
@@ -74,22 +74,21 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 			if err := m.identify(g); err != nil {
 				return err
 			}
-		case m.lateLocked(g):
-			m.unlock(g)
-		default:
-			m.decideLocked(g)
+		case m.decideLocked(g):
 			m.unlock(g)
 			return nil
+		default:
+			m.unlock(g)
 		}
 	}
 }
 
-// lateLocked finds the entries of the group and reports whether it has to look at
-// the clock again, because a shard has acted on a later instant. Either the group
-// was held up between the clock and the lock, and others have meanwhile forgotten
-// what is fresh by now: a second look catches up with them. Or the clock has
-// stepped back: a second look then finds the same as the first. A group that is
-// held up every time goes on by the latest instant of the others.
+// lateLocked reports whether a group has to look at the clock again because a shard
+// has acted on a later instant. Either the group was held up between the clock and
+// the lock, and others have meanwhile forgotten what is fresh by now: a second look
+// catches up with them. Or the clock has stepped back: a second look then finds
+// the same as the first. A group that is held up every time goes on by the latest
+// instant of the others.
 func (m *Memory) lateLocked(g *group) bool {
 	latest, same := int64(0), true
 	for i := range g.pending {
@@ -98,24 +97,20 @@ func (m *Memory) lateLocked(g *group) bool {
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		p.entry = sh.findLocked(p.hash)
-		ahead := sh.aheadLocked(p.entry, g.now)
+		ahead := sh.aheadLocked(sh.findLocked(p.hash), g.now)
 		latest, same = max(latest, ahead), same && ahead == p.ahead
 		p.ahead = ahead
-	}
-	if latest == 0 {
-		return false
 	}
 	g.looks++
 	switch {
 	case same:
 		g.stepped = true
-		return false
 	case g.looks == maxLooks:
 		g.now = latest
-		return false
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
 // release gives g back without what belongs to its callers and keys.
@@ -186,14 +181,28 @@ func (g *group) retired() bool {
 	return slices.ContainsFunc(g.pending, func(p pending) bool { return p.class.retired.Load() })
 }
 
-func (m *Memory) decideLocked(g *group) {
+// decideLocked decides the group. It returns false, having changed nothing, if the
+// group has to look at the clock again.
+func (m *Memory) decideLocked(g *group) bool {
 	g.allowed = true
 	for i := range g.pending {
 		p := &g.pending[i]
 		if p.lead != i {
 			continue
 		}
-		m.settleLocked(g, p)
+		sh := m.shardOf(p.hash)
+		e := sh.findLocked(p.hash)
+		if !g.sure && (e == nil || e.at-g.now > p.class.patience || e.class != p.class.id) && sh.aheadLocked(e, g.now) != 0 {
+			if m.lateLocked(g) {
+				return false
+			}
+			g.sure = true
+			return m.decideLocked(g)
+		}
+		if g.stepped && p.ahead != 0 {
+			e = sh.rebaseLocked(e, g.now, g.peeking)
+		}
+		sh.settleLocked(&p.state, e, p.class, g.now)
 		p.fits[enforced] = p.class.fits(&p.state, p.sum[enforced])
 		g.allowed = g.allowed && p.fits[enforced]
 	}
@@ -204,7 +213,7 @@ func (m *Memory) decideLocked(g *group) {
 		}
 	}
 	if !g.taking {
-		return
+		return true
 	}
 	for i := range g.pending {
 		p := &g.pending[i]
@@ -213,23 +222,7 @@ func (m *Memory) decideLocked(g *group) {
 			sh.storeLocked(sh.findLocked(p.hash), p.hash, p.class, &p.state, g.now)
 		}
 	}
-}
-
-// settleLocked fills in the state of p. A key that is too far ahead of a clock that
-// has stepped back is rebased, whatever the decision: otherwise what it has in
-// use would count as taken now for as long as it is denied.
-func (m *Memory) settleLocked(g *group, p *pending) {
-	sh, e := m.shardOf(p.hash), p.entry
-	if g.stepped && p.ahead != 0 {
-		if e != nil && g.peeking {
-			rebased := *e
-			rebased.state, _ = sh.classes.get(e.class).rebased(e.state, g.now)
-			e = &rebased
-		} else {
-			sh.rebaseLocked(e, g.now)
-		}
-	}
-	sh.settleLocked(&p.state, e, p.class, g.now)
+	return true
 }
 
 // takenBy reports whether the charges of p took anything.

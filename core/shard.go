@@ -112,16 +112,23 @@ func (sh *shard) aheadLocked(e *entry, now int64) int64 {
 }
 
 // rebaseLocked brings back the state of e, or the floors if e is nil, to a clock
-// that has stepped back to now.
-func (sh *shard) rebaseLocked(e *entry, now int64) {
+// that has stepped back to now, and returns e. A peek gets a copy instead. Others
+// do it whatever the decision: otherwise what a key has in use would count as taken
+// now for as long as it is denied.
+func (sh *shard) rebaseLocked(e *entry, now int64, peeking bool) *entry {
 	if e == nil {
 		sh.rebaseFloorsLocked(now)
-		return
+		return nil
 	}
-	if rebased, ok := sh.classes.get(e.class).rebased(e.state, now); ok {
+	rebased, ok := sh.classes.get(e.class).rebased(e.state, now)
+	switch {
+	case ok && peeking:
+		e = &entry{e.hash, rebased}
+	case ok:
 		sh.releaseLocked(&e.state, 0)
 		e.state = rebased
 	}
+	return e
 }
 
 // settleLocked makes s what a key has used at now under the limit of k: by the
@@ -175,10 +182,12 @@ func (sh *shard) clearLocked(e *entry) {
 	*e = entry{hash: vacated}
 }
 
-// clearSpentLocked empties a place whose state is fresh at now.
+// clearSpentLocked empties a place that holds nothing that counts at now.
 func (sh *shard) clearSpentLocked(e *entry, now int64) {
+	if !e.empty() {
+		sh.clearedAt = max(sh.clearedAt, now)
+	}
 	sh.clearLocked(e)
-	sh.clearedAt = max(sh.clearedAt, now)
 }
 
 // spentLocked reports whether e holds nothing that counts: a place to use.
@@ -204,12 +213,7 @@ func (sh *shard) claimLocked(hash uint64, k *class, now int64) *entry {
 func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
 	places := &sh.buckets[bucket]
 	for i := range places {
-		e := &places[i]
-		if e.empty() {
-			sh.clearLocked(e)
-			return e
-		}
-		if sh.spentLocked(e, now) {
+		if e := &places[i]; sh.spentLocked(e, now) {
 			sh.clearSpentLocked(e, now)
 			return e
 		}
