@@ -5,10 +5,8 @@ package redisbackend
 // so on goroutines of the backend. Package breaker asks, and spares the backend a
 // goroutine for each decision.
 //
-// The one exception is a process that does not run in time: a deadline that is
-// noticed late is late for the reply, too, so that Take waits for it for up to
-// twenty times the delay longer, or as long as others are answered, and for a
-// second at most, all in all, or two while others are answered. A call that ends
-// with its deadline while the server answers others may be made once more, for as
-// long as the budget.
+// The one exception is a process that runs late: one whose goroutines wait for five
+// milliseconds and more until they run. It does not read replies in time, so while
+// it is late and other replies come in, Take waits longer, for a second at most. A
+// call on the caller's own goroutine that ends so is made once more.
 func (b *Backend) HonoursDeadline() bool { return true }
