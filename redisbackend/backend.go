@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -31,9 +32,11 @@ type Options struct {
 }
 
 // Backend is a [core.Backend] that keeps state in Redis. It is safe for
-// concurrent use and has nothing to close: the client is the caller's.
+// concurrent use. One that [New] made has nothing to close: the client is the
+// caller's.
 type Backend struct {
 	client redis.Scripter
+	own    io.Closer // the client, if Open made it; otherwise nil
 	lanes  *lanes
 	prefix string
 	now    func() time.Time // nil: the server's clock

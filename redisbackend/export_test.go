@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 )
 
@@ -82,3 +83,6 @@ func Waiting(b *Backend) (n int) {
 
 // WaitForEver has b's only lane never take its server for silent.
 func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }
+
+// Client is the client that b works with.
+func Client(b *Backend) redis.Scripter { return b.client }

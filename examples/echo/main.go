@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v5"
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/weir-go/weir/breaker"
@@ -106,15 +105,12 @@ func backend() core.Backend {
 	if url == "" {
 		return core.NewMemory(core.MemoryOptions{})
 	}
-	options, err := redis.ParseURL(url)
-	if err != nil { // err has the URL, password included
-		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
+	b, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	if err != nil {
+		log.Fatalf("REDIS_URL: %v", err)
 	}
-	options.ContextTimeoutEnabled = true              // a call to a silent server ends in a second
-	options.MaxRetries, options.DialerRetries = -1, 1 // and falls back where the connection is refused
-	client := redis.NewClient(options)
 	logging.Disable() // go-redis would log every attempt, the breaker logs changes
-	return breaker.NewStack(redisbackend.New(client, redisbackend.Options{Prefix: "example"}), breaker.Options{})
+	return breaker.NewStack(b, breaker.Options{})
 }
 
 // serve answers on $ADDR until the process is interrupted, then lets the

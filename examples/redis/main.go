@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
@@ -27,15 +26,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
-	if err != nil { // err has the URL, password included
-		log.Fatal("REDIS_URL is not like redis://:password@host:6379/0")
+	url := cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379")
+	backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	if err != nil {
+		log.Fatalf("REDIS_URL: %v", err)
 	}
-	options.ContextTimeoutEnabled = true              // a call to a silent server ends in a second
-	options.MaxRetries, options.DialerRetries = -1, 1 // and falls back where the connection is refused
-	client := redis.NewClient(options)
-	defer client.Close()
-	backend := redisbackend.New(client, redisbackend.Options{Prefix: "example"})
+	defer backend.Close()
 
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{

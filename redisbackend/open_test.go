@@ -1,0 +1,100 @@
+package redisbackend_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+func TestOpenReadsEveryFormOfURL(t *testing.T) {
+	alone := startRedis(t, "--requirepass", "se/cret")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	startRedis(t, "--unixsocket", socket)
+	nodes := startCluster(t)
+	watched := startRedis(t)
+	sentinel := startSentinel(t, watched)
+	for name, url := range map[string]string{
+		"one server":      "redis://:se%2Fcret@" + alone.addr + "/1",
+		"a unix socket":   "unix://" + socket + "?db=2",
+		"a Cluster":       fmt.Sprintf("redis://%s?addr=%s", nodes.masters[0].addr, nodes.masters[1].addr),
+		"with a Sentinel": "redis://" + sentinel.addr + "/0?master_name=limits",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := redisbackend.Open(url, redisbackend.Options{Prefix: uniquePrefix()})
+			ok(t, err)
+			until(t, "it checks", func() bool { return b.Check(t.Context()) == nil })
+			out := make([]core.Decision, 2)
+			charges := []core.Charge{charge("s", "a", core.FixedWindow(core.PerDay(1)), 1), charge("s", "b", core.FixedWindow(core.PerDay(1)), 1)}
+			for i := range 2 {
+				ok(t, b.Take(t.Context(), charges, out))
+				if out[0].Allowed != (i == 0) || out[1].Allowed != (i == 0) {
+					t.Errorf("taking %d: %+v", i+1, out)
+				}
+			}
+			ok(t, b.Close())
+			if err := b.Take(t.Context(), charges, out); err == nil {
+				t.Error("it decides after it was closed")
+			}
+		})
+	}
+}
+
+func TestOpenSetsWhatALimiterNeedsUnlessTheURLDoes(t *testing.T) {
+	open := func(url string) redis.Scripter {
+		t.Helper()
+		b, err := redisbackend.Open(url, redisbackend.Options{})
+		ok(t, err)
+		t.Cleanup(func() { b.Close() })
+		return redisbackend.Client(b)
+	}
+	o := open("rediss://user:word@example.invalid:6380/3?pool_size=7&dial_timeout=2s").(*redis.Client).Options()
+	if !o.ContextTimeoutEnabled || o.MaxRetries != 0 || o.DialerRetries != 1 { // go-redis keeps -1 as 0
+		t.Errorf("deadlines %v, retries %d, dials %d", o.ContextTimeoutEnabled, o.MaxRetries, o.DialerRetries)
+	}
+	if o.TLSConfig == nil || o.DB != 3 || o.PoolSize != 7 || o.DialTimeout != 2*time.Second || o.Username != "user" || o.Password != "word" {
+		t.Errorf("the URL says otherwise: %+v", o)
+	}
+	if o := open("redis://example.invalid?max_retries=2").(*redis.Client).Options(); o.MaxRetries != 2 {
+		t.Errorf("%d retries, want the 2 of the URL", o.MaxRetries)
+	}
+	cluster := open("redis://a.invalid?addr=b.invalid:6379&dialer_retries=4").(*redis.ClusterClient).Options()
+	if !cluster.ContextTimeoutEnabled || cluster.DialerRetries != 4 || len(cluster.Addrs) != 2 {
+		t.Errorf("%+v", cluster)
+	}
+}
+
+func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                                  "is not like redis://",
+		"s3cret":                            "is not like redis://",
+		"http://:s3cret@localhost":          "is not like redis://",
+		"redis://:s3cret@localhost/x":       "is not like redis://",
+		"redis://:s3/cret@localhost":        "is not like redis://",
+		"redis://:s3cret%zz@localhost":      "is not like redis://",
+		"redis://:s3cret@localhost:port":    "is not like redis://",
+		"redis://:s3cret@localhost?pool=3":  "unexpected option: pool",
+		"redis://:s3cret@localhost?db=nine": "is not like redis://",
+		"redis://:s3cret@localhost?master_name=m&pool_size=s3cret": "is not like redis://",
+		"redis://:s3cret@localhost?addr=b&pool_size=s3cret":        "is not like redis://",
+	} {
+		b, err := redisbackend.Open(url, redisbackend.Options{})
+		if b != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") && !strings.Contains(want, "cret") {
+			t.Errorf("%q: %v, want an error that says %q and has no password", url, err, want)
+		}
+	}
+	if _, err := redisbackend.Open("redis://localhost", redisbackend.Options{Prefix: "{a}"}); err == nil || !strings.Contains(err.Error(), "prefix") {
+		t.Errorf("braces in the prefix: %v", err)
+	}
+}
+
+func TestCloseLeavesAClientAloneThatNewWasGiven(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	ok(t, redisbackend.New(client, redisbackend.Options{}).Close())
+	ok(t, client.Ping(t.Context()).Err())
+}
