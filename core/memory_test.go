@@ -104,6 +104,39 @@ func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
 	}
 }
 
+// A store that is full when its clock steps back does not turn new clients away for
+// all of the step: what is in it is brought back, and leaves when it is due.
+func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
+		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
+	} {
+		const places = 1000
+		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: places, Clock: func() time.Time { return now }})
+		for i := range 3 * places {
+			take(t, m, "s", fmt.Sprint("before ", i), limit, 10)
+		}
+		now = now.Add(-time.Hour)
+		for minute := range 10 {
+			refused := 0
+			for second := range 60 {
+				for client := range 2 {
+					for range 2 {
+						if !take(t, m, "s", fmt.Sprint(minute, second, client), limit, 1).Allowed {
+							refused++
+						}
+					}
+				}
+				now = now.Add(time.Second)
+			}
+			if minute >= 3 && refused > 0 {
+				t.Errorf("%v: in minute %d, %d of 240 requests of new clients were denied", limit, minute, refused)
+			}
+		}
+	}
+}
+
 // A caller whose every look at the clock is overtaken goes on by the instant of
 // those who were later, and is counted there.
 func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -48,7 +49,11 @@ type shard struct {
 	// may have been late for it.
 	clearedAt int64
 
-	_ [96]byte // 256 in all: no two locks in one pair of cache lines
+	// newestAt is the latest instant at which a key was new. If that is far ahead
+	// of a clock that has stepped back, so may be all that a new key needs room among.
+	newestAt int64
+
+	_ [88]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -103,6 +108,9 @@ func (sh *shard) aheadLocked(e *entry, now int64) int64 {
 	if sh.clearedAt > now {
 		latest = sh.clearedAt
 	}
+	if sh.full && sh.newestAt-now > longestHeldStep {
+		latest = max(latest, sh.newestAt)
+	}
 	for i := range sh.floors {
 		if f := &sh.floors[i]; f.state.at-now > f.class.hold {
 			latest = max(latest, f.state.at)
@@ -111,13 +119,21 @@ func (sh *shard) aheadLocked(e *entry, now int64) int64 {
 	return latest
 }
 
-// rebaseLocked brings back the state of e, or the floors if e is nil, to a clock
-// that has stepped back to now, and returns e. A peek gets a copy instead. Others
-// do it whatever the decision: otherwise what a key has in use would count as taken
-// now for as long as it is denied.
+func (sh *shard) floorsAheadLocked(now int64) bool {
+	return slices.ContainsFunc(sh.floors, func(f floor) bool { return f.state.at-now > f.class.hold })
+}
+
+// rebaseLocked brings back the state of e, or the whole shard if e is nil, to a
+// clock that has stepped back to now, and returns e. A peek gets a copy instead.
+// Others do it whatever the decision: otherwise what a key has in use would count
+// as taken now for as long as it is denied. A new key needs all of the shard brought
+// back if it is full: otherwise keys far ahead would keep their places for all of the
+// step.
 func (sh *shard) rebaseLocked(e *entry, now int64, peeking bool) *entry {
 	if e == nil {
-		sh.rebaseFloorsLocked(now)
+		if !peeking {
+			sh.rebaseAllLocked(now)
+		}
 		return nil
 	}
 	rebased, ok := sh.classes.get(e.class).rebased(e.state, now)
@@ -129,6 +145,23 @@ func (sh *shard) rebaseLocked(e *entry, now int64, peeking bool) *entry {
 		e.state = rebased
 	}
 	return e
+}
+
+// rebaseAllLocked brings back every state and floor. It looks at every place, once
+// for a step: some hundred microseconds.
+func (sh *shard) rebaseAllLocked(now int64) {
+	if !(sh.full && sh.newestAt-now > longestHeldStep) && !sh.floorsAheadLocked(now) {
+		return
+	}
+	for b := range sh.buckets {
+		for p := range sh.buckets[b] {
+			if e := &sh.buckets[b][p]; !e.empty() {
+				sh.rebaseLocked(e, now, false)
+			}
+		}
+	}
+	sh.rebaseFloorsLocked(now)
+	sh.newestAt, sh.clearedAt = now, min(sh.clearedAt, now)
 }
 
 // settleLocked makes s what a key has used at now under the limit of k: by the
@@ -150,6 +183,7 @@ func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
 // under k. e is the entry of hash, nil if it has none.
 func (sh *shard) storeLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
 	if e == nil {
+		sh.newestAt = max(sh.newestAt, now)
 		e = sh.claimLocked(hash, k, now)
 		s.log.forgetNodes()
 	}

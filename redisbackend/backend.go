@@ -25,8 +25,8 @@ type Options struct {
 	// there too. All load then falls on one server. It is given without braces.
 	HashTag string
 
-	// Logger logs each time one of several servers is given up, or answers again:
-	// "weir: Redis server given up" as a warning, "weir: Redis server answers
+	// Logger logs what becomes of one of several servers: "weir: Redis server given
+	// up" and "weir: Redis server refuses" as warnings, "weir: Redis server answers
 	// again" as information. nil: what slog.Default returns at that time.
 	Logger *slog.Logger
 }
@@ -44,10 +44,10 @@ type Backend struct {
 
 	requests sync.Pool // of *request
 
-	placement  atomic.Pointer[placement] // nil: one step decides all
-	spread     spread                    // scopes whose units may be given back
-	givingBack chan struct{}             // a place for each give-back under way
-	background sync.WaitGroup            // give-backs
+	placement atomic.Pointer[placement] // nil: one step decides all
+	spread    spread                    // scopes whose units may be given back
+	flights   flights
+	giveBacks giveBacks
 }
 
 // New returns a backend on client, which may be a [redis.Client], with or
@@ -71,7 +71,7 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix, givingBack: make(chan struct{}, maxGiveBacks)}
+	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix}
 	b.requests.New = func() any { return new(request) }
 	if where := placementOf(client); where != nil && options.HashTag == "" {
 		b.placement.Store(&where)
@@ -168,7 +168,7 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 			return nil, err
 		}
 		if len(groups) > 1 {
-			return b.takeSpread(ctx, accounts, groups, mode, instant)
+			return b.takeInTurn(ctx, accounts, groups, mode, instant)
 		}
 	}
 	l, err := b.lanes.of(ctx, accounts[0].name)

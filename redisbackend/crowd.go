@@ -12,7 +12,46 @@ type crowd struct {
 	known       bool // by what is the same: others may join
 	first, last *ask
 	size        int
-	prev, next  *crowd // in the lane
+	names       []string // of the keys that it charges, while it waits
+	queue       *queue   // that it waits in
+	prev, next  *crowd
+}
+
+// queue is crowds that wait, in the order in which they came.
+type queue struct{ first, last *crowd }
+
+func (q *queue) add(c *crowd) {
+	c.queue, c.prev, c.next = q, q.last, nil
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+}
+
+func (q *queue) addFirst(c *crowd) {
+	c.queue, c.prev, c.next = q, nil, q.first
+	if q.first == nil {
+		q.last = c
+	} else {
+		q.first.prev = c
+	}
+	q.first = c
+}
+
+func (q *queue) remove(c *crowd) {
+	if c.prev == nil {
+		q.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.queue, c.prev, c.next = nil, nil, nil
 }
 
 // maxRounds is how many requests of a crowd one call decides, if it denies none:

@@ -22,7 +22,7 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 }
 
 // Settle waits until b has given back what it has to.
-func Settle(b *Backend) { b.background.Wait() }
+func Settle(b *Backend) { b.giveBacks.all.Wait() }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slotOf
@@ -58,7 +58,7 @@ func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giv
 		if !ok {
 			return false, nil
 		}
-		return p.run(ctx).Bool()
+		return p.send(ctx).Bool()
 	}, nil
 }
 
@@ -75,8 +75,10 @@ func Waiting(b *Backend) (n int) {
 	l := b.lanes.only
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := l.first; c != nil; c = c.next {
-		n += c.size
+	for i := range l.queues {
+		for c := l.queues[i].first; c != nil; c = c.next {
+			n += c.size
+		}
 	}
 	return n
 }

@@ -2,6 +2,8 @@ package redisbackend
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,48 +14,143 @@ const (
 	// whose own deadline is near.
 	giveBackBudget = time.Second
 
-	// maxGiveBacks is how many requests may have give-backs under way. Others
-	// wait for that before they answer, which slows down whoever sends too many,
-	// and leave units taken if they cannot wait any longer.
+	// maxGiveBacks is how many give-backs are under way at once.
 	maxGiveBacks = 64
+
+	// maxPendingGiveBacks is how many wait for that. Beyond them units stay taken.
+	maxPendingGiveBacks = 1 << 14
+
+	// maxAwaited is how many calls that outlive their request are waited for.
+	maxAwaited = 1 << 14
 )
 
 // giveBack is what one taking is given back by.
 type giveBack struct {
+	ctx    context.Context
 	client processor
 	key    string
 	args   []any
 }
 
-// giveBackAll gives back, after the answer, what the groups that allowed took.
-func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled, instant int64) {
-	var pending []giveBack
-	for i := range groups {
-		g := &groups[i]
-		if !g.allowed(all) {
+// giveBacks are those that wait, and the goroutines that make them.
+type giveBacks struct {
+	mu      sync.Mutex
+	pending []giveBack
+	makers  int
+	all     sync.WaitGroup // of makers, and of those that wait for a late reply
+
+	awaited atomic.Int64
+}
+
+// add has what a group took given back, after the answer.
+func (q *giveBacks) add(ctx context.Context, g *group, decisions []settled, instant int64) {
+	ctx = context.WithoutCancel(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range g.taken {
+		p, ok := giveBackFor(g.client, &g.taken[i], &decisions[i], instant)
+		if !ok || len(q.pending) >= maxPendingGiveBacks {
 			continue
 		}
-		for j, at := range g.accounts {
-			if p, ok := giveBackFor(g.client, &g.taken[j], &all[at], instant); ok {
-				pending = append(pending, p)
-			}
+		p.ctx = ctx
+		q.pending = append(q.pending, p)
+		if q.makers < maxGiveBacks {
+			q.makers++
+			q.all.Go(q.make)
 		}
 	}
-	if len(pending) == 0 {
+}
+
+// make makes give-backs until none waits. A hook of the client that ends the
+// goroutine ends one give-back.
+func (q *giveBacks) make() {
+	done := false
+	defer func() {
+		if !done {
+			q.all.Go(q.make)
+		}
+	}()
+	for {
+		p, ok := q.next()
+		if !ok {
+			break
+		}
+		p.run()
+	}
+	done = true
+}
+
+func (q *giveBacks) next() (p giveBack, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.pending) == 0 {
+		q.pending = nil
+		q.makers--
+		return p, false
+	}
+	p = q.pending[0]
+	q.pending[0] = giveBack{}
+	q.pending = q.pending[1:]
+	return p, true
+}
+
+// run gives back. A failure leaves the units taken, early denials until they have
+// drained, and there is nobody left to tell.
+func (p *giveBack) run() {
+	ctx, cancel := context.WithTimeout(p.ctx, giveBackBudget)
+	defer cancel()
+	defer func() { _ = recover() }() // of a hook of the client
+	_ = p.send(ctx).Err()
+}
+
+func (p *giveBack) send(ctx context.Context) *redis.Cmd {
+	return giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
+}
+
+// giveBackAll gives back, after the answer, what the groups of a request took that
+// is not allowed: those that say so, and those that have yet to, when they do.
+func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled, instant int64) {
+	for i := range groups {
+		g := &groups[i]
+		switch {
+		case g.awaited:
+			b.giveBackLate(ctx, g, instant)
+		case g.allowed(all):
+			decisions := make([]settled, len(g.accounts))
+			for j, at := range g.accounts {
+				decisions[j] = all[at]
+			}
+			b.giveBacks.add(ctx, g, decisions, instant)
+		}
+	}
+}
+
+// giveBackLate waits for a reply to a group that its request did not wait for.
+func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
+	q := &b.giveBacks
+	if q.awaited.Add(1) > maxAwaited {
+		q.awaited.Add(-1)
 		return
 	}
-	select {
-	case b.givingBack <- struct{}{}:
-	default:
+	q.all.Go(func() {
+		defer q.awaited.Add(-1)
+		timer := time.NewTimer(2 * callTimeout) // a call behind another
+		defer timer.Stop()
 		select {
-		case b.givingBack <- struct{}{}:
-		case <-ctx.Done():
+		case <-g.ask.done:
+		case <-timer.C:
 			return
 		}
-	}
-	b.background.Go(func() {
-		defer func() { <-b.givingBack }()
-		runAll(context.WithoutCancel(ctx), pending)
+		if g.ask.err != nil {
+			return
+		}
+		decisions := read(g.ask.now, g.ask.numbers, g.taken, modeShare, nil)
+		for i := range decisions {
+			if !decisions[i].enforced.Allowed {
+				return
+			}
+		}
+		q.add(ctx, g, decisions, instant)
 	})
 }
 
@@ -69,19 +166,5 @@ func giveBackFor(client processor, a *account, s *settled, instant int64) (p giv
 	if instant != 0 {
 		args = append(args, instant)
 	}
-	return giveBack{client, a.name, args}, units > 0
-}
-
-func runAll(ctx context.Context, pending []giveBack) {
-	ctx, cancel := context.WithTimeout(ctx, giveBackBudget)
-	defer cancel()
-	for _, p := range pending {
-		// A failure leaves the units taken, early denials until they have
-		// drained, and there is nobody left to tell.
-		_ = p.run(ctx).Err()
-	}
-}
-
-func (p giveBack) run(ctx context.Context) *redis.Cmd {
-	return giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
+	return giveBack{client: client, key: a.name, args: args}, units > 0
 }

@@ -2,7 +2,6 @@ package redisbackend
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"sync/atomic"
@@ -16,8 +15,13 @@ import (
 
 const (
 	// quietFor is how long a server may leave calls without any answer, or fail
-	// them all, before it is given up.
-	quietFor = 100 * time.Millisecond
+	// them all, before it is given up. One that is far away has as long as
+	// roundTrips of its answers took: they may be connecting, over TLS.
+	quietFor   = 100 * time.Millisecond
+	roundTrips = 8
+
+	// quietAtFirst is the same for a server that has not answered yet.
+	quietAtFirst = 500 * time.Millisecond
 
 	// failuresInRow is how many calls have to fail for that, where they fail.
 	failuresInRow = 3
@@ -52,12 +56,28 @@ type health struct {
 	failures     int           // calls that failed since, without an answer
 	failingSince time.Time
 	latest       error // of these
+	refusal      error // the latest of a server that answers
 	brisk        bool  // the latest call was answered fast
 	probing      bool
 	probedAt     time.Time
 
-	givenUp, reported, reporting bool
+	refusals      int // calls in a row that the server answered with errors alone
+	refusingSince time.Time
+
+	condition condition
+	reported  condition
+	reporting bool
+	givenUp   bool
 }
+
+// condition is what a log says of a server.
+type condition uint8
+
+const (
+	well condition = iota
+	refusing
+	gone
+)
 
 // answers reports whether err is something that a server said.
 func answers(err error) bool {
@@ -84,7 +104,7 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.givenUp {
 		l.givenUp = true
 		l.wellAt.Store(-1)
-		l.reportLocked()
+		l.reportLocked(gone)
 	}
 	if !mayProbe {
 		return false, spared{errGivenUp}
@@ -94,7 +114,11 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 }
 
 func (l *lane) goneLocked(now time.Time) bool {
-	patience := l.patience + l.late.allowance(now)
+	patience := max(l.patience, roundTrips*l.answeredIn)
+	if l.answeredAt.IsZero() {
+		patience = max(patience, quietAtFirst)
+	}
+	patience = min(patience, max(l.patience, callTimeout)) + l.late.allowance(now)
 	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
 		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
 }
@@ -116,9 +140,18 @@ func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure
 	}
 	l.quietSince, l.answeredAt, l.answeredIn = now, now, now.Sub(since)
 	l.failures, l.latest = 0, nil
-	if l.givenUp {
-		l.givenUp = false
-		l.reportLocked()
+	l.givenUp = false
+	if decided {
+		l.refusals = 0
+		l.reportLocked(well)
+		return
+	}
+	if l.refusals++; l.refusals == 1 {
+		l.refusingSince = now
+	}
+	l.refusal = failure
+	if l.refusals >= failuresInRow && now.Sub(l.refusingSince) > quietFor {
+		l.reportLocked(refusing)
 	}
 }
 
@@ -128,9 +161,12 @@ func (l *lane) isWell(now time.Time) bool {
 	return at > 0 && now.UnixNano()-at < wellFor.Nanoseconds()
 }
 
-// reportLocked has the log say, soon, that the server has been given up, or is back.
-func (l *lane) reportLocked() {
-	if !l.reporting {
+// reportLocked has the log say, soon, what has become of one of several servers.
+func (l *lane) reportLocked(c condition) {
+	if c == l.condition || l.name == "" {
+		return
+	}
+	if l.condition = c; !l.reporting {
 		l.reporting = true
 		go l.report()
 	}
@@ -139,32 +175,38 @@ func (l *lane) reportLocked() {
 func (l *lane) report() {
 	for {
 		l.mu.Lock()
-		if l.givenUp == l.reported {
+		c, err := l.condition, l.latest
+		if c == l.reported {
 			l.reporting = false
 			l.mu.Unlock()
 			return
 		}
-		l.reported = l.givenUp
-		givenUp, latest := l.givenUp, l.latest
+		l.reported = c
+		if c == refusing {
+			err = l.refusal
+		}
 		l.mu.Unlock()
-		l.log(givenUp, latest)
+		l.log(c, err)
 	}
 }
 
-func (l *lane) log(givenUp bool, latest error) {
+func (l *lane) log(c condition, err error) {
 	defer func() { _ = recover() }() // there is nowhere to say that a log panics
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	if !givenUp {
+	switch c {
+	case well:
 		logger.Info("weir: Redis server answers again", "server", l.name)
-		return
+	case refusing:
+		logger.Warn("weir: Redis server refuses", "server", l.name, "error", err)
+	case gone:
+		if err == nil {
+			err = errors.New("no answer")
+		}
+		logger.Warn("weir: Redis server given up", "server", l.name, "error", err)
 	}
-	if latest == nil {
-		latest = fmt.Errorf("no answer within %v", quietFor)
-	}
-	logger.Warn("weir: Redis server given up", "server", l.name, "error", latest)
 }
 
 // lateness is how late this process was seen to run goroutines that were ready: the

@@ -57,7 +57,7 @@ func (l *lane) endHere(reply *redis.Cmd, err error, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.judgeLocked(now, since, answers(err), err == nil, err)
-	if l.calls > l.most || l.first == nil {
+	if l.calls > l.most || !l.waits() {
 		l.calls--
 		return
 	}

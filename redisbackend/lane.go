@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,13 +26,14 @@ type lane struct {
 
 	patience time.Duration // quietFor
 
-	mu          sync.Mutex
-	calls       int
-	first, last *crowd // that wait
-	crowds      map[sameness]*crowd
-	spare       []*crowd
-	bound       context.Context // of the calls that start now
-	boundUntil  time.Time
+	mu         sync.Mutex
+	calls      int
+	queues     [3]queue       // of what waits: the more of its keys are crowded, the later
+	waiting    map[string]int // crowds that charge a key, by its name
+	crowds     map[sameness]*crowd
+	spare      []*crowd
+	bound      context.Context // of the calls that start now
+	boundUntil time.Time
 	health
 
 	workers sync.Pool    // of *worker
@@ -47,12 +49,15 @@ const (
 	// maxBatch is how many crowds are sent in one pipeline.
 	maxBatch = 128
 
+	// crowdedKey is how many crowds have to wait for a key before others go first.
+	crowdedKey = 32
+
 	// maxSpare is how many crowds a lane keeps for later.
 	maxSpare = 1024
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
-	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, crowds: make(map[sameness]*crowd)}
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), crowds: make(map[sameness]*crowd)}
 	l.workers.New = func() any {
 		w := &worker{lane: l}
 		w.run = w.work
@@ -139,29 +144,36 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 		c.same, c.known = same, true
 		l.crowds[same] = c
 	}
-	c.prev = l.last
-	if l.last == nil {
-		l.first = c
-	} else {
-		l.last.next = c
+	l.queueOf(a.keys).add(c)
+	for _, name := range a.keys {
+		l.waiting[name]++
 	}
-	l.last = c
+	c.names = slices.Clone(a.keys) // a may leave before the others
 	c.add(a)
+}
+
+// queueOf returns where a request for some keys is to wait. Each key that many
+// others wait for sends it further back, so that nobody waits behind a client that
+// sends more than Redis can take.
+func (l *lane) queueOf(names []string) *queue {
+	crowded := 0
+	for _, name := range names {
+		if l.waiting[name] >= crowdedKey {
+			crowded++
+		}
+	}
+	return &l.queues[min(crowded, len(l.queues)-1)]
 }
 
 // unlinkLocked removes a crowd from those that wait.
 func (l *lane) unlinkLocked(c *crowd) {
-	if c.prev == nil {
-		l.first = c.next
-	} else {
-		c.prev.next = c.next
+	c.queue.remove(c)
+	for _, name := range c.names {
+		if l.waiting[name]--; l.waiting[name] == 0 {
+			delete(l.waiting, name)
+		}
 	}
-	if c.next == nil {
-		l.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next = nil, nil
+	c.names = nil
 	if c.known {
 		delete(l.crowds, c.same)
 	}
@@ -213,14 +225,25 @@ func (l *lane) collectLocked(w *worker) {
 	if _, ok := l.client.(pipeliner); ok {
 		most = maxBatch
 	}
-	for l.first != nil && len(w.crowds) < most {
-		c := l.first
-		l.unlinkLocked(c)
-		for a := c.first; a != nil; a = a.next {
-			a.sent = true
+	for i := range l.queues {
+		rest := (most - len(w.crowds)) / 8 // for those behind, so that they get on as well
+		if i == len(l.queues)-1 {
+			rest = 0
 		}
-		w.crowds = append(w.crowds, c)
+		for q := &l.queues[i]; q.first != nil && len(w.crowds) < most-rest; {
+			c := q.first
+			l.unlinkLocked(c)
+			for a := c.first; a != nil; a = a.next {
+				a.sent = true
+			}
+			w.crowds = append(w.crowds, c)
+		}
 	}
+}
+
+// waits reports whether any request waits.
+func (l *lane) waits() bool {
+	return l.queues[0].first != nil || l.queues[1].first != nil || l.queues[2].first != nil
 }
 
 // putBackLocked has those wait again, first of all, that a call did not get to.
@@ -241,13 +264,11 @@ func (l *lane) putBackLocked(c *crowd, rest *ask) {
 		again.known = true
 		l.crowds[c.same] = again
 	}
-	again.next = l.first
-	if l.first == nil {
-		l.last = again
-	} else {
-		l.first.prev = again
+	again.names = slices.Clone(again.first.keys)
+	l.queues[0].addFirst(again)
+	for _, name := range again.names {
+		l.waiting[name]++
 	}
-	l.first = again
 }
 
 // callContext is the context of a call: as bounded, with a caller's values.

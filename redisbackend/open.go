@@ -52,7 +52,7 @@ func (b *Backend) Close() error {
 	if b.own == nil {
 		return nil
 	}
-	b.background.Wait()
+	b.giveBacks.all.Wait()
 	return b.own.Close()
 }
 

@@ -23,6 +23,7 @@ type group struct {
 	taken    []account // a copy of the accounts
 	lane     *lane
 	ask      ask
+	awaited  bool // it was sent, and nobody waits for the reply
 	err      error
 }
 
@@ -69,9 +70,28 @@ func groupsOf(accounts []account, where placement) ([]group, error) {
 	return groups, nil
 }
 
-// takeSpread decides accounts that are kept in several places and returns their
-// decisions.
-func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, error) {
+// takeInTurn is takeSpread for one of equal requests at a time, or a few.
+func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, error) {
+	if mode != modeTake {
+		all, _, err := b.takeSpread(ctx, accounts, groups, mode, instant)
+		return all, err
+	}
+	tag := tagOf(accounts, instant)
+	number, denial, err := b.flights.enter(ctx, tag)
+	if err != nil || denial != nil {
+		return denial, err
+	}
+	defer func() { b.flights.leave(tag, number, denial) }()
+	all, allowed, err := b.takeSpread(ctx, accounts, groups, mode, instant)
+	if err == nil && !allowed {
+		denial = all
+	}
+	return all, err
+}
+
+// takeSpread decides accounts that are kept in several places. It returns their
+// decisions, and whether the request is allowed.
+func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, bool, error) {
 	ask := mode
 	if mode == modeTake {
 		ask = modeShare
@@ -82,7 +102,9 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	}
 	for i := range groups {
 		if g := &groups[i]; g.err == nil {
-			_, g.err = g.ask.wait(ctx, g.lane, since)
+			var back bool
+			back, g.err = g.ask.wait(ctx, g.lane, since)
+			g.awaited = !back
 		}
 	}
 
@@ -114,7 +136,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 			all[i].untake(mode)
 		}
 	}
-	return all, err
+	return all, allowed, err
 }
 
 // submit has the group asked. If there is nothing to wait for, err says why.
