@@ -29,9 +29,13 @@ var hopGrammar = regexp.MustCompile(`(?s)^(?:([0-9.]+)(?::[0-9]{1,5})?` +
 	`|\[([0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)(?:%[^\]]+)?\](?::[0-9]{1,5})?` +
 	`|([0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)(?:%.+)?)$`)
 
+// withPort is how RemoteAddr ends where nobody has overwritten it.
+var withPort = regexp.MustCompile(`(?s)^(?:[0-9.]+|\[.*\]):[0-9]{1,5}$`)
+
 // slowClient walks a whole list, parsed beforehand.
 func slowClient(peer string, hops []string, parse func(string) (netip.Addr, bool), trusted netip.Prefix) (netip.Addr, bool) {
 	addr, ok := slowHop(peer)
+	ok = ok && withPort.MatchString(peer)
 	for ok && trusted.Contains(addr) {
 		if len(hops) == 0 {
 			return netip.Addr{}, false
@@ -79,6 +83,8 @@ func FuzzTrustedProxies(f *testing.F) {
 	f.Add("203.0.113.7:80", "", "unknown")
 	f.Add("10.0.0.1:80", "fe80::1%eth0", "10.0.0.2:1, 10.0.0.3 ")
 	f.Add("@", "1.2.3.4%a:80", "0.0.0.0")
+	f.Add("::f", "", "::ffff:10.0.0.2")
+	f.Add("10.0.0.1", "192.0.2.1", "")
 	f.Fuzz(checkXForwardedFor)
 }
 
