@@ -110,17 +110,11 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, er
 // behind reports whether ctx ended because this process runs late, and not because
 // of the server.
 func (l *lane) behind(ctx context.Context, since time.Time) bool {
-	if ctx.Err() != context.DeadlineExceeded {
-		return false // the caller has left
-	}
-	now := l.late.measure()
-	late := l.late.within(now, 2*slice)
-	if late < lateEnough || now.Sub(since) >= callTimeout {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return now.Sub(l.answeredAt) < slice+2*late
+	return l.late.excuses(ctx, since, func() time.Time {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.answeredAt
+	})
 }
 
 // errBusy is part of the error of a request that had to wait for too long while the

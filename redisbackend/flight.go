@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A request that is spread over several servers cannot be decided together with
@@ -25,6 +26,7 @@ type flight struct {
 	underWay int
 	waiting  []*passenger // in the order in which they came
 	boarded  int64        // how many ever waited
+	endedAt  time.Time    // when the latest ended
 }
 
 // passenger is a request that waits for others. Both fields are set before its
@@ -47,7 +49,8 @@ func tagOf(accounts []account, instant int64) string {
 
 // enter waits until a request may be sent, or is denied with another, or ctx ends.
 // A request that may be sent has to leave, with the number that enter returns.
-func (fs *flights) enter(ctx context.Context, tag string) (number int64, denial []settled, err error) {
+func (fs *flights) enter(ctx context.Context, tag string, late *lateness) (number int64, denial []settled, err error) {
+	since := time.Now()
 	fs.mu.Lock()
 	f := fs.of[tag]
 	if f == nil {
@@ -67,18 +70,32 @@ func (fs *flights) enter(ctx context.Context, tag string) (number int64, denial 
 	p := &passenger{number: f.boarded, called: make(chan struct{})}
 	f.waiting = append(f.waiting, p)
 	fs.mu.Unlock()
+	ended := func() time.Time {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		return f.endedAt
+	}
 	select {
 	case <-p.called:
+		return p.number, p.denial, nil
 	case <-ctx.Done():
-		fs.mu.Lock()
-		if i := slices.Index(f.waiting, p); i >= 0 {
-			f.waiting = slices.Delete(f.waiting, i, i+1)
-			fs.mu.Unlock()
-			return 0, nil, spared{fmt.Errorf("%w: %w", errBusy, ctx.Err())}
-		}
-		fs.mu.Unlock() // called at the very last moment
 	}
-	return p.number, p.denial, nil
+	for late.excuses(ctx, since, ended) {
+		timer := time.NewTimer(slice)
+		select {
+		case <-p.called:
+			timer.Stop()
+			return p.number, p.denial, nil
+		case <-timer.C:
+		}
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if i := slices.Index(f.waiting, p); i >= 0 {
+		f.waiting = slices.Delete(f.waiting, i, i+1)
+		return 0, nil, spared{fmt.Errorf("%w: %w", errBusy, ctx.Err())}
+	}
+	return p.number, p.denial, nil // called at the very last moment
 }
 
 // leave ends a request that entered with a number. Its denial, if it was denied,
@@ -88,6 +105,7 @@ func (fs *flights) leave(tag string, number int64, denial []settled) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.of[tag]
+	f.endedAt = time.Now()
 	f.underWay--
 	if denial != nil {
 		rest := f.waiting[:0]

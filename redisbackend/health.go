@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"runtime"
@@ -227,6 +228,17 @@ func (l *lateness) measure() (now time.Time) {
 	now = time.Now()
 	l.note(now, now.Sub(before))
 	return now
+}
+
+// excuses reports whether a request that has waited since an instant, until ctx
+// ended, is to wait on: this process runs late, and what it waits for gets on.
+func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
+	if ctx.Err() != context.DeadlineExceeded {
+		return false // the caller has left
+	}
+	now := l.measure()
+	late := l.within(now, 2*slice)
+	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
 }
 
 // within returns what was noted in the last so many seconds.

@@ -202,13 +202,20 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 		}
 	}
 	a.left = !waits
-	if deadline, ok := ctx.Deadline(); ok && l.answeredAt.After(since) && l.answeredIn < deadline.Sub(since) {
+	if l.answeredAt.After(since) && (waits || l.timelyLocked(ctx, since)) {
 		return waits, spared{fmt.Errorf("%w: %w", errBusy, err)}
 	}
 	if l.latest != nil {
 		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
 	}
 	return waits, err
+}
+
+// timelyLocked reports whether the server answers within such time as ctx gave a
+// request that has waited since an instant, or would if this process ran in time.
+func (l *lane) timelyLocked(ctx context.Context, since time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && l.answeredIn < deadline.Sub(since) || l.late.within(time.Now(), 2*slice) >= lateEnough
 }
 
 // keepLocked keeps the memory of a crowd for later.

@@ -77,7 +77,7 @@ func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []g
 		return all, err
 	}
 	tag := tagOf(accounts, instant)
-	number, denial, err := b.flights.enter(ctx, tag)
+	number, denial, err := b.flights.enter(ctx, tag, &b.lanes.late)
 	if err != nil || denial != nil {
 		return denial, err
 	}
