@@ -13,7 +13,13 @@ type clock struct {
 	offset   atomic.Int64 // wall = elapsed + offset, nanoseconds
 	syncedAt atomic.Int64 // elapsed when the wall clock was last looked at
 
-	given func() time.Time // if not nil, the clock to read instead
+	given  func() time.Time // if not nil, the clock to read instead
+	latest atomic.Int64     // what given said last
+
+	// steps counts how often the clock was seen to step. Who reads it before the
+	// clock, and finds another number once it has a lock, has an instant of a
+	// clock that is no more.
+	steps atomic.Int64
 }
 
 const (
@@ -36,7 +42,11 @@ func (c *clock) start(given func() time.Time) {
 // now returns the instant.
 func (c *clock) now() int64 {
 	if c.given != nil {
-		return clampInstant(c.given().UnixMicro())
+		now := clampInstant(c.given().UnixMicro())
+		if c.latest.Swap(now)-now > longestHeldStep {
+			c.steps.Add(1)
+		}
+		return now
 	}
 	elapsed := int64(time.Since(c.base))
 	if uint64(elapsed-c.syncedAt.Load()) >= uint64(resyncEvery) {
@@ -54,6 +64,7 @@ func (c *clock) resync(look func() (elapsed, offset int64)) {
 	if old := c.offset.Load(); !near(offset, old) {
 		if _, again := look(); near(again, offset) {
 			c.offset.Store(again)
+			c.steps.Add(1)
 		}
 	}
 	c.syncedAt.Store(elapsed)

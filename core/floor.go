@@ -23,7 +23,7 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 		case f.class.freshAt(&f.state) > now:
 			kept = append(kept, f)
 		default:
-			sh.clearedAt = max(sh.clearedAt, now)
+			sh.noteClearLocked(now)
 		}
 	}
 	clear(sh.floors[len(kept):])

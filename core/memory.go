@@ -161,10 +161,11 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 // have stepped back.
 func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	hash := m.classes.hash(k.mix, key)
+	steps := m.clock.steps.Load()
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.firstPlace(hash)
 	sh.mu.Lock()
-	if k.retired.Load() {
+	if k.retired.Load() || m.clock.steps.Load() != steps {
 		sh.mu.Unlock()
 		return false
 	}

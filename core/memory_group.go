@@ -28,13 +28,14 @@ const maxLooks = 4
 
 // pending is one charge of a group.
 type pending struct {
-	class *class
-	hash  uint64
-	lead  int   // index of the first charge on the same key; its own index if it is that
-	ahead int64 // what aheadLocked said at the last look at the clock
-	sum   [2]int64
-	fits  [2]bool
-	state settled // lead only: what the charges leave behind
+	class   *class
+	hash    uint64
+	lead    int    // index of the first charge on the same key; its own index if it is that
+	ahead   int64  // what aheadLocked said at the last look at the clock
+	cleared uint32 // and shard.clears
+	sum     [2]int64
+	fits    [2]bool
+	state   settled // lead only: what the charges leave behind
 }
 
 // Charges on one key are decided as one: enforced ones first, then shadows.
@@ -66,9 +67,13 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 		return err
 	}
 	for {
+		steps := m.clock.steps.Load()
 		g.now = m.clock.now()
 		m.lock(g)
 		switch {
+		case m.clock.steps.Load() != steps && g.looks < maxLooks:
+			g.looks++
+			m.unlock(g)
 		case g.retired():
 			m.unlock(g)
 			if err := m.identify(g); err != nil {
@@ -97,15 +102,16 @@ func (m *Memory) lateLocked(g *group) bool {
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		ahead := sh.aheadLocked(sh.findLocked(p.hash), g.now)
-		latest, same = max(latest, ahead), same && ahead == p.ahead
-		p.ahead = ahead
+		e := sh.findLocked(p.hash)
+		ahead := sh.aheadLocked(e, g.now)
+		latest, same = max(latest, ahead), same && ahead == p.ahead && (ahead == 0 || e != nil || sh.clears == p.cleared)
+		p.ahead, p.cleared = ahead, sh.clears
 	}
 	g.looks++
 	switch {
 	case same:
 		g.stepped = true
-	case g.looks == maxLooks:
+	case g.looks >= maxLooks:
 		g.now = latest
 	default:
 		return true
@@ -200,6 +206,9 @@ func (m *Memory) decideLocked(g *group) bool {
 			return m.decideLocked(g)
 		}
 		if g.stepped && p.ahead != 0 {
+			if e == nil { // all that was forgotten was so before now
+				sh.clearedAt = min(sh.clearedAt, g.now)
+			}
 			e = sh.rebaseLocked(e, g.now, g.peeking)
 		}
 		sh.settleLocked(&p.state, e, p.class, g.now)

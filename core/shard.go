@@ -48,12 +48,13 @@ type shard struct {
 	// was fresh. A caller that read the clock before then, and finds nothing,
 	// may have been late for it.
 	clearedAt int64
+	clears    uint32 // how often
 
 	// newestAt is the latest instant at which a key was new. If that is far ahead
 	// of a clock that has stepped back, so may be all that a new key needs room among.
 	newestAt int64
 
-	_ [88]byte // 256 in all: no two locks in one pair of cache lines
+	_ [80]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -161,7 +162,7 @@ func (sh *shard) rebaseAllLocked(now int64) {
 		}
 	}
 	sh.rebaseFloorsLocked(now)
-	sh.newestAt, sh.clearedAt = now, min(sh.clearedAt, now)
+	sh.newestAt = now
 }
 
 // settleLocked makes s what a key has used at now under the limit of k: by the
@@ -219,9 +220,14 @@ func (sh *shard) clearLocked(e *entry) {
 // clearSpentLocked empties a place that holds nothing that counts at now.
 func (sh *shard) clearSpentLocked(e *entry, now int64) {
 	if !e.empty() {
-		sh.clearedAt = max(sh.clearedAt, now)
+		sh.noteClearLocked(now)
 	}
 	sh.clearLocked(e)
+}
+
+func (sh *shard) noteClearLocked(now int64) {
+	sh.clearedAt = max(sh.clearedAt, now)
+	sh.clears++
 }
 
 // spentLocked reports whether e holds nothing that counts: a place to use.
