@@ -104,6 +104,92 @@ func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
 	}
 }
 
+// Callers that read the clock before it stepped back, and get the lock when the key
+// has been brought back, must not take the step for time that has passed.
+func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
+		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
+	} {
+		for _, used := range []int{10, 0} { // before the step
+			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+			var meanwhile func()
+			m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time {
+				read := now
+				if f := meanwhile; f != nil {
+					meanwhile = nil
+					f()
+				}
+				return read
+			}})
+			take(t, m, "s", "another", limit, 1)
+			admitted := 0
+			ask := func(times int) {
+				for range times {
+					if take(t, m, "s", "k", limit, 1).Allowed {
+						admitted++
+					}
+				}
+			}
+			ask(used)
+			var late func(callers int)
+			late = func(callers int) {
+				if callers == 0 {
+					now = now.Add(-time.Hour)
+					ask(20)
+					return
+				}
+				meanwhile = func() { late(callers - 1) }
+				ask(21) // the first is held up between the clock and the lock
+			}
+			late(8)
+			if admitted != 10 {
+				t.Errorf("%v, %d used before the step: %d admitted, want 10", limit, used, admitted)
+			}
+		}
+	}
+}
+
+// What is cleared after a step back does not move the latest instant of a clearing,
+// which lies before the step. A late caller must notice it all the same.
+func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
+	for _, limit := range []core.Limit{core.FixedWindow(core.Per(10, 10*time.Millisecond)), core.TokenBucket(core.Per(10, 10*time.Millisecond), 10)} {
+		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+		held, meanwhile := 0, func() {}
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
+			read := now
+			if held--; held == 0 {
+				meanwhile()
+			}
+			return read
+		}})
+		crowd := func(name string) { // takes every place, and clears what is fresh
+			for i := range 40 {
+				take(t, m, name, fmt.Sprint(i), core.FixedWindow(core.Per(1, 10*time.Millisecond)), 1)
+			}
+			now = now.Add(20 * time.Millisecond)
+		}
+		crowd("before")
+		crowd("before, too")
+		now = now.Add(-time.Hour)
+		for _, look := range []int{1, 2, 3} { // at which the caller is held up
+			allowed(t, m, "k", limit, 10)
+			now = now.Add(9 * time.Millisecond)
+			meanwhile = func() {
+				now = now.Add(20 * time.Millisecond)
+				crowd("meanwhile")
+			}
+			held = look
+			d := take(t, m, "s", "k", limit, 10)
+			held = 0
+			if again := take(t, m, "s", "k", limit, 10); d.Allowed && again.Allowed && again.At-d.At < 10_000 {
+				t.Errorf("%v: held up at look %d, %+v, and right afterwards %+v", limit, look, d, again)
+			}
+			now = now.Add(time.Second)
+		}
+	}
+}
+
 // A store that is full when its clock steps back does not turn new clients away for
 // all of the step: what is in it is brought back, and leaves when it is due.
 func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {

@@ -56,7 +56,12 @@ func (b *Backend) checkAll(ctx context.Context) error {
 func each(ctx context.Context, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var errs []error
-	err := forEach(ctx, func(ctx context.Context, server *redis.Client) error {
+	err := forEach(ctx, func(ctx context.Context, server *redis.Client) (err error) {
+		defer func() { // on a goroutine of the client
+			if v := recover(); v != nil {
+				err = panicked(v)
+			}
+		}()
 		if err := check(ctx, server); err != nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,0 +1,69 @@
+package redisbackend_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// A hook that panics when the client gives back ends that give-back, not the
+// process; one that is slow has the next ones wait, and none is lost.
+func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
+	ring := startRing(t)
+	var panics, gaveBack atomic.Int64
+	ring.AddHook(giveBackHook(func(cmd redis.Cmder) {
+		if n := gaveBack.Add(1); n%2 == 0 {
+			panics.Add(1)
+			panic("a bug in a hook")
+		}
+		time.Sleep(time.Millisecond)
+	}))
+	b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+	spent := charge("spent", "k", core.FixedWindow(core.PerDay(1)), 1)
+	ok(t, b.Take(t.Context(), []core.Charge{spent}, make([]core.Decision, 1)))
+	const callers = 200
+	done := make(chan error)
+	for i := range callers {
+		go func() {
+			out := make([]core.Decision, 8)
+			charges := []core.Charge{spent}
+			for j := range 7 { // on either shard
+				charges = append(charges, charge("other", fmt.Sprint(i, " ", j), core.FixedWindow(core.PerDay(1)), 1))
+			}
+			done <- b.Take(context.Background(), charges, out)
+		}()
+	}
+	for range callers {
+		ok(t, <-done)
+	}
+	redisbackend.Settle(b)
+	if panics.Load() == 0 || gaveBack.Load() < callers {
+		t.Errorf("%d give-backs, %d of them panicked", gaveBack.Load(), panics.Load())
+	}
+	ok(t, b.Take(t.Context(), []core.Charge{charge("after", "k", core.FixedWindow(core.PerDay(1)), 1)}, make([]core.Decision, 1)))
+}
+
+// giveBackHook is called before each give-back: the commands whose retries it forbids.
+type giveBackHook func(redis.Cmder)
+
+func (h giveBackHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h giveBackHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if retries, ok := cmd.(interface{ NoRetry() bool }); ok && retries.NoRetry() && slices.Contains([]string{"evalsha", "eval"}, cmd.Name()) {
+			h(cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h giveBackHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
