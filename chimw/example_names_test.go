@@ -163,12 +163,8 @@ func ExampleConfig() {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(o.Status())
 			fmt.Fprintf(w, `{"error":%q}`, o.Verdict())
 		},
 	})

@@ -30,7 +30,7 @@ func hi(c *gin.Context) { c.String(http.StatusOK, "hi") }
 func oncePerDay(key func(*gin.Context) (string, error)) *ginmw.Limiter {
 	return ginmw.MustNew(ginmw.Config{
 		Rules:  []ginmw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
-		Denied: func(c *gin.Context, o core.Outcome) { c.String(http.StatusTooManyRequests, o.Verdict().String()) },
+		Denied: func(c *gin.Context, o core.Outcome) { c.String(o.Status(), o.Verdict().String()) },
 	})
 }
 
@@ -92,11 +92,7 @@ func ExampleConfig_denied() {
 	limit := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *gin.Context, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
-			c.AbortWithStatusJSON(status, gin.H{"error": o.Verdict().String()})
+			c.AbortWithStatusJSON(o.Status(), gin.H{"error": o.Verdict().String()})
 		},
 	})
 	r := gin.New()

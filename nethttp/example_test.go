@@ -121,12 +121,8 @@ func ExampleConfig_denied() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(o.Status())
 			json.NewEncoder(w).Encode(map[string]string{"error": o.Verdict().String()})
 		},
 	})
