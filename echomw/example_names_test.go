@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -274,4 +275,19 @@ func ExampleRule() {
 	// GET /import: 200 []
 	// POST /import: 200 ["writes";q=12;w=86400]
 	// POST /import: 429 ["writes";q=12;w=86400]
+}
+
+func ExamplePlainText() {
+	limit := echomw.MustNew(echomw.Config{
+		Rules:  []echomw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: echomw.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	e := echo.New()
+	e.GET("/", hi, limit.Middleware())
+	visit(e, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -251,4 +252,19 @@ func ExampleRule() {
 	// GET /import: 200 []
 	// POST /import: 200 ["writes";q=12;w=86400]
 	// POST /import: 429 ["writes";q=12;w=86400]
+}
+
+func ExamplePlainText() {
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules:  []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: ginmw.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	r := gin.New()
+	r.GET("/", limit.Handler(), hi)
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }

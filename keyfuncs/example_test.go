@@ -230,7 +230,7 @@ func ExampleOrPeer() {
 func ExampleOrTogether() {
 	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 		Name:  "per-client",
-		Limit: core.FixedWindow(core.PerDay(1)),
+		Limit: core.TokenBucket(core.PerDay(1), 1),
 		Key:   keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
 	}}})
 	for _, hop := range []string{"203.0.113.7", "unknown", "_hidden", "203.0.113.8"} {

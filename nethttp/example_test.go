@@ -134,6 +134,21 @@ func ExampleConfig_denied() {
 	// GET / 429 {"error":"denied"}
 }
 
+func ExamplePlainText() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules:  []nethttp.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Denied: nethttp.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "GET", "/")
+	ask(handler, "GET", "/")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
+}
+
 // A backend that fails, what stands in for it, and what an operator sees.
 func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
