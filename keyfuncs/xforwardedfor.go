@@ -39,10 +39,9 @@ func TrustedProxies(ranges ...string) (AddrSource, error) {
 // MustTrustedProxies is [TrustedProxies] for use at start-up: it panics on an error.
 func MustTrustedProxies(ranges ...string) AddrSource { return must(TrustedProxies(ranges...)) }
 
+// trustedList returns the source that reads list. Without ranges no peer is
+// trusted, so that it is Peer.
 func trustedList(constructor string, list *forwardList, ranges []string) (AddrSource, error) {
-	if len(ranges) == 0 {
-		return Peer, nil
-	}
 	trusted, err := parseProxies(constructor, ranges)
 	if err != nil {
 		return nil, err
