@@ -102,7 +102,14 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 	}
 	v.set(h, text)
-	if w.custom != nil && w.showsFields(o) {
+	if w.custom != nil {
+		w.customize(h, o)
+	}
+}
+
+// customize is apart from Write because a copy of an outcome is large.
+func (w *Writer) customize(h http.Header, o *core.Outcome) {
+	if w.showsFields(o) {
 		w.custom(h, *o)
 	}
 }

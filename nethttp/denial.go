@@ -79,7 +79,7 @@ func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
 		b = append(b, "The service cannot decide on this request right now"...)
-	case o.RetryAfter() == core.Never:
+	case retry == "" && o.RetryAfter() == core.Never:
 		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
 	default:
 		b = append(b, "Too many requests"...)
