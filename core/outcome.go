@@ -77,21 +77,6 @@ func (o *Outcome) Verdict() Verdict { return o.verdict }
 // Allowed reports whether the request may go on.
 func (o *Outcome) Allowed() bool { return o.verdict == Allowed }
 
-// Status returns the status code that an HTTP answer to the request has: 429 if o
-// is denied, 503 if it is unavailable, 200 if it is allowed. It returns 0, which is
-// no status code, if o is abandoned: there is nobody to answer.
-func (o *Outcome) Status() int {
-	switch o.verdict {
-	case Denied:
-		return 429
-	case Unavailable:
-		return 503
-	case Allowed:
-		return 200
-	}
-	return 0
-}
-
 // Err returns what failed, nil if nothing did. An outcome may be allowed and
 // have an error, when a fallback or an open rule stood in for a failed backend.
 // It is for the operator: do not show its text to clients.
@@ -139,6 +124,21 @@ func (o *Outcome) Delay() time.Duration {
 		longest = max(longest, o.at(i).Delay)
 	}
 	return longest
+}
+
+// Status returns the status code that an HTTP answer to the request has: 429 if o
+// is denied, 503 if it is unavailable, 200 if it is allowed. It returns 0, which is
+// no status code, if o is abandoned: there is nobody to answer.
+func (o *Outcome) Status() int {
+	switch o.verdict {
+	case Denied:
+		return 429
+	case Unavailable:
+		return 503
+	case Allowed:
+		return 200
+	}
+	return 0
 }
 
 // Binding returns the index, for [Outcome.At], of the decision that binds: a
