@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -163,12 +164,8 @@ func ExampleConfig() {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(o.Status())
 			fmt.Fprintf(w, `{"error":%q}`, o.Verdict())
 		},
 	})
@@ -178,4 +175,19 @@ func ExampleConfig() {
 	// Output:
 	// GET / 200 hi
 	// GET / 429 {"error":"denied"}
+}
+
+func ExamplePlainText() {
+	limit := chimw.MustNew(chimw.Config{
+		Rules:  []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Denied: chimw.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	r := chi.NewRouter()
+	r.With(limit.Handler).Get("/", hi)
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }

@@ -2,6 +2,7 @@ package chimw
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/nethttp"
@@ -30,3 +31,10 @@ func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
 // whether there is one: the innermost limiter's that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(ctx context.Context) (core.Outcome, bool) { return nethttp.OutcomeFrom(ctx) }
+
+// PlainText answers a request that is denied or could not be decided with one line
+// of plain text, whatever the client prefers. It is for [Config].Denied, and is
+// [nethttp.PlainText].
+func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	nethttp.PlainText(w, r, o)
+}

@@ -45,6 +45,9 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }
 		}
+		if c.PlainText {
+			config.Denied = chimw.PlainText
+		}
 		limit, err := chimw.New(config)
 		if err != nil {
 			t.Fatal(err)

@@ -145,7 +145,7 @@ func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *Decision {
 // says that the rule does not apply. It reports whether this settles the
 // request.
 func (l *Limiter[R]) giveUp(rule *compiledRule[R], err error, o *Outcome) bool {
-	if errors.Is(err, errDoesNotApply) {
+	if errors.Is(err, ErrDoesNotApply) {
 		return false
 	}
 	d := o.charge(&rule.ruleIdentity, "", 0)
@@ -191,7 +191,7 @@ func keyError(err error) (string, error) {
 	switch {
 	case errors.Is(err, ErrAbsent):
 		return "", nil
-	case errors.Is(err, errDoesNotApply):
+	case errors.Is(err, ErrDoesNotApply):
 		return "", err
 	}
 	return "", fmt.Errorf("key: %w", err)

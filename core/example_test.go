@@ -124,6 +124,27 @@ func ExampleWhen() {
 	// 2000 denied by 1 rules
 }
 
+// A function around a key function logs its errors. That a rule does not apply is
+// none.
+func ExampleErrDoesNotApply() {
+	logged := func(key func(job) (string, error)) func(job) (string, error) {
+		return func(j job) (string, error) {
+			k, err := key(j)
+			if err != nil && !errors.Is(err, core.ErrDoesNotApply) {
+				fmt.Println("cannot identify:", err)
+			}
+			return k, err
+		}
+	}
+	large := func(j job) bool { return j.bytes > 1000 }
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
+		Name: "large-jobs", Limit: core.FixedWindow(core.PerDay(1)), Key: logged(core.When(large, byCustomer)),
+	}}})
+	outcome := limiter.Decide(context.Background(), job{"ann", 10})
+	fmt.Println(outcome.Verdict(), "by", outcome.Len(), "rules")
+	// Output: allowed by 0 rules
+}
+
 func ExampleErrAbsent() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
 		Name:  "per-customer",

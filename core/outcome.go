@@ -126,6 +126,21 @@ func (o *Outcome) Delay() time.Duration {
 	return longest
 }
 
+// Status returns the status code that an HTTP answer to the request has: 429 if o
+// is denied, 503 if it is unavailable, 200 if it is allowed. It returns 0, which is
+// no status code, if o is abandoned: there is nobody to answer.
+func (o *Outcome) Status() int {
+	switch o.verdict {
+	case Denied:
+		return 429
+	case Unavailable:
+		return 503
+	case Allowed:
+		return 200
+	}
+	return 0
+}
+
 // Binding returns the index, for [Outcome.At], of the decision that binds: a
 // denied one before an allowed one, among the denied the one with the longest
 // RetryAfter, then the one with the lowest Remaining, then the one with the

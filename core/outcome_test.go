@@ -53,3 +53,47 @@ func ExampleOutcome_Fail() {
 	// allowed <nil>
 	// unavailable no room to wait
 }
+
+func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
+	rule := core.Rule[string]{Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), OnFailure: core.FailClosed, Key: func(r string) (string, error) {
+		if r == "" {
+			return "", errNoRoom
+		}
+		return r, nil
+	}}
+	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}})
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for _, step := range []struct {
+		ctx     context.Context
+		request string
+		want    int
+	}{{t.Context(), "client", 200}, {t.Context(), "client", 429}, {t.Context(), "", 503}, {left, "client", 0}} {
+		o := limiter.Decide(step.ctx, step.request)
+		if got := o.Status(); got != step.want {
+			t.Errorf("%v: status %d, want %d", o.Verdict(), got, step.want)
+		}
+	}
+	var zero core.Outcome
+	if zero.Status() != 429 {
+		t.Errorf("the zero outcome has status %d, want that of a denial", zero.Status())
+	}
+	zero.Fail(errNoRoom)
+	if zero.Status() != 503 {
+		t.Errorf("an outcome that failed has status %d", zero.Status())
+	}
+}
+
+// Over HTTP a denial is not the service's fault, and a failure not the client's.
+func ExampleOutcome_Status() {
+	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "daily", Limit: core.TokenBucket(core.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
+	}}})
+	for range 2 {
+		o := limiter.Decide(context.Background(), "client")
+		fmt.Println(o.Status(), o.Verdict())
+	}
+	// Output:
+	// 200 allowed
+	// 429 denied
+}

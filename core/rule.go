@@ -54,13 +54,9 @@ const (
 	FailClosed
 )
 
-// errDoesNotApply is the answer of a key function made by [When] whose
-// predicate is false.
-var errDoesNotApply = errors.New("core: the rule does not apply to this request")
-
 // When makes a rule apply only to requests for which applies is true: it
 // returns a key function that is key for those and, for all others, leaves the
-// rule out of the outcome. If either argument is nil so is the result, which
+// rule out of the outcome by [ErrDoesNotApply]. If either argument is nil so is the result, which
 // [New] then reports.
 func When[R any](applies func(R) bool, key func(R) (string, error)) func(R) (string, error) {
 	if applies == nil || key == nil {
@@ -68,7 +64,7 @@ func When[R any](applies func(R) bool, key func(R) (string, error)) func(R) (str
 	}
 	return func(r R) (string, error) {
 		if !applies(r) {
-			return "", errDoesNotApply
+			return "", ErrDoesNotApply
 		}
 		return key(r)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v5"
 
@@ -32,7 +33,7 @@ func oncePerDay(key func(*echo.Context) (string, error)) *echo5mw.Limiter {
 	return echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
 		Denied: func(c *echo.Context, o core.Outcome) error {
-			return c.String(http.StatusTooManyRequests, o.Verdict().String())
+			return c.String(o.Status(), o.Verdict().String())
 		},
 	})
 }
@@ -94,11 +95,7 @@ func ExampleConfig_denied() {
 	limit := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *echo.Context, o core.Outcome) error {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
-			return c.JSON(status, map[string]string{"error": o.Verdict().String()})
+			return c.JSON(o.Status(), map[string]string{"error": o.Verdict().String()})
 		},
 	})
 	e := echo.New()
@@ -241,10 +238,7 @@ func ExampleConfig_errorHandler() {
 	limit := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(_ *echo.Context, o core.Outcome) error {
-			if o.Verdict() == core.Unavailable {
-				return echo.NewHTTPError(http.StatusServiceUnavailable, "please try again")
-			}
-			return echo.NewHTTPError(http.StatusTooManyRequests, "too many requests")
+			return echo.NewHTTPError(o.Status(), "please try again later")
 		},
 	})
 	e := echo.New()
@@ -252,7 +246,7 @@ func ExampleConfig_errorHandler() {
 	visit(e, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi
-	// GET / 429 {"message":"too many requests"}
+	// GET / 429 {"message":"please try again later"}
 }
 
 // A rule that applies to some requests only, of which some cost more.
@@ -281,4 +275,19 @@ func ExampleRule() {
 	// GET /import: 200 []
 	// POST /import: 200 ["writes";q=12;w=86400]
 	// POST /import: 429 ["writes";q=12;w=86400]
+}
+
+func ExamplePlainText() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: echo5mw.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	e := echo.New()
+	e.GET("/", hi, limit.Middleware())
+	visit(e, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }

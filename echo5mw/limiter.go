@@ -42,8 +42,8 @@ type Config struct {
 	// Retry-After on denials.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided:
-	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
+	// Denied answers a request that is denied or could not be decided, with
+	// status 429 or 503: [core.Outcome.Status]. [PlainText] is a ready one. The
 	// header fields are already set, Cache-Control: no-store among them. The
 	// outcome has all rules, whatever Headers shows: tell clients of those that
 	// denied at most. It may
@@ -143,6 +143,14 @@ func (l *Limiter) Middleware() echo.MiddlewareFunc {
 func committed(c *echo.Context) bool {
 	response, err := echo.UnwrapResponse(c.Response())
 	return err == nil && response.Committed
+}
+
+// PlainText answers a request that is denied or could not be decided with one line
+// of plain text, whatever the client prefers. It is for [Config].Denied, and does
+// what [nethttp.PlainText] does.
+func PlainText(c *echo.Context, o core.Outcome) error {
+	nethttp.PlainText(c.Response(), c.Request(), o)
+	return nil
 }
 
 const outcomeKey = "github.com/weir-go/weir/echo5mw: outcome"

@@ -39,6 +39,9 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 				return nil
 			}
 		}
+		if c.PlainText {
+			config.Denied = echo5mw.PlainText
+		}
 		limit, err := echo5mw.New(config)
 		if err != nil {
 			t.Fatal(err)

@@ -39,6 +39,9 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 				return nil
 			}
 		}
+		if c.PlainText {
+			config.Denied = echomw.PlainText
+		}
 		limit, err := echomw.New(config)
 		if err != nil {
 			t.Fatal(err)

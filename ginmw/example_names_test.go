@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -30,7 +31,7 @@ func hi(c *gin.Context) { c.String(http.StatusOK, "hi") }
 func oncePerDay(key func(*gin.Context) (string, error)) *ginmw.Limiter {
 	return ginmw.MustNew(ginmw.Config{
 		Rules:  []ginmw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
-		Denied: func(c *gin.Context, o core.Outcome) { c.String(http.StatusTooManyRequests, o.Verdict().String()) },
+		Denied: func(c *gin.Context, o core.Outcome) { c.String(o.Status(), o.Verdict().String()) },
 	})
 }
 
@@ -92,11 +93,7 @@ func ExampleConfig_denied() {
 	limit := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *gin.Context, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
-			c.AbortWithStatusJSON(status, gin.H{"error": o.Verdict().String()})
+			c.AbortWithStatusJSON(o.Status(), gin.H{"error": o.Verdict().String()})
 		},
 	})
 	r := gin.New()
@@ -255,4 +252,19 @@ func ExampleRule() {
 	// GET /import: 200 []
 	// POST /import: 200 ["writes";q=12;w=86400]
 	// POST /import: 429 ["writes";q=12;w=86400]
+}
+
+func ExamplePlainText() {
+	limit := ginmw.MustNew(ginmw.Config{
+		Rules:  []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Denied: ginmw.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	r := gin.New()
+	r.GET("/", limit.Handler(), hi)
+	visit(r, "GET /", "GET /")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }

@@ -38,6 +38,9 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		if c.Sorry {
 			config.Denied = func(c *gin.Context, o core.Outcome) { parity.Sorry(c.Writer, o) }
 		}
+		if c.PlainText {
+			config.Denied = ginmw.PlainText
+		}
 		limit, err := ginmw.New(config)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,8 @@
 //	RateLimit-Policy: "default";q=100;w=60
 //	RateLimit: "default";r=50;t=30
 //
-// [Options.Formats] chooses older and vendors' fields instead or besides.
+// [Options.Formats] chooses older and vendors' fields instead or besides, and
+// [Options.Custom] adds one's own.
 //
 // # Numbers
 //
@@ -22,6 +23,7 @@
 //
 // Retry-After is the longest wait of the rules that stood in the way, at least
 // 1, and left out if no wait helps. It is never less than t of those rules.
+// [Options.RetryAfter] pins it to the window instead.
 //
 // A decision that rests on no count, because its rule failed open or was not
 // asked, appears nowhere. With [OnDenial], neither does one that allowed.

@@ -143,7 +143,7 @@ func ExamplePolicy() {
 }
 
 func ExampleFormat() {
-	for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord} {
+	for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds} {
 		options := headers.Options{Formats: []headers.Format{format}}
 		writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
 		h := http.Header{}
@@ -186,6 +186,11 @@ func ExampleFormat() {
 	// X-Ratelimit-Reset: 1795262460.000
 	// X-Ratelimit-Reset-After: 60.000
 	// X-Ratelimit-Scope: user
+	// -- EpochSeconds
+	// Retry-After: 20
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 1795262460
 }
 
 func ExampleFormat_String() {
@@ -231,6 +236,42 @@ func ExampleShow() {
 	// [Ratelimit Ratelimit-Policy Retry-After]
 	// []
 	// [Retry-After]
+}
+
+// What httprate sends, for clients that are used to it.
+func ExampleRetryAfter() {
+	options := headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}
+	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	h := http.Header{}
+	writer.Write(h, decide(4, rule)) // a client might come back after 20 seconds
+	print(h)
+	// Output:
+	// Retry-After: 60
+	// X-Ratelimit-Limit: 3
+	// X-Ratelimit-Remaining: 0
+	// X-Ratelimit-Reset: 1795262460
+}
+
+// Fields under other names, instead of those of the formats.
+func ExampleOptions_custom() {
+	options := headers.Options{
+		Formats: []headers.Format{}, // none
+		Custom: func(h http.Header, o core.Outcome) {
+			if i := o.Binding(); i >= 0 {
+				h.Set("X-Quota-Left", strconv.FormatInt(o.At(i).Remaining, 10))
+			}
+		},
+	}
+	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
+	for _, n := range []int{1, 4} {
+		h := http.Header{}
+		writer.Write(h, decide(n, rule))
+		print(h)
+	}
+	// Output:
+	// X-Quota-Left: 2
+	// Retry-After: 20
+	// X-Quota-Left: 0
 }
 
 // At noon nearly all of a day's units are left for half a day, twice the pace of

@@ -32,6 +32,11 @@ const (
 	// Discord sends them: the seconds have decimals. A denial also has -Scope
 	// and, if that is global, -Global. See [Options.DiscordShared].
 	Discord
+
+	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
+	// Unix epoch), as httprate, ulule/limiter and many others send them: those of
+	// GitHub without -Used and -Resource.
+	EpochSeconds
 )
 
 var formatNames = [...]string{
@@ -41,6 +46,7 @@ var formatNames = [...]string{
 	GitHub:       "GitHub",
 	DeltaSeconds: "DeltaSeconds",
 	Discord:      "Discord",
+	EpochSeconds: "EpochSeconds",
 }
 
 // String returns the name of the constant.
@@ -51,7 +57,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-func (f Format) known() bool { return f >= IETF && f <= Discord }
+func (f Format) known() bool { return f >= IETF && f <= EpochSeconds }
 
 // conflicts are the pairs of formats that one answer cannot carry. IETF and
 // Draft6 are not among them: they share RateLimit-Policy alone, which is then
@@ -64,11 +70,14 @@ var conflicts = [...]struct {
 	{GitHub, DeltaSeconds, "both use X-RateLimit-Reset with different units"},
 	{GitHub, Discord, "both use X-RateLimit-Reset with different precision"},
 	{DeltaSeconds, Discord, "both use X-RateLimit-Reset with different units"},
+	{GitHub, EpochSeconds, "both use X-RateLimit-Limit, -Remaining and -Reset"},
+	{DeltaSeconds, EpochSeconds, "both use X-RateLimit-Reset with different units"},
+	{Discord, EpochSeconds, "both use X-RateLimit-Reset with different precision"},
 }
 
 // Show says on which answers a [Writer] puts the fields of its formats.
-// Retry-After, the longest wait of the rules that denied, is on every answer that
-// is not allowed, whatever Show is. What an outer limiter has written stays.
+// Retry-After is on every answer that is not allowed, whatever Show is. [Options].Custom is
+// called on the answers on which the fields are. What an outer limiter has written stays.
 type Show uint8
 
 const (

@@ -126,8 +126,11 @@ func (s *source) options() headers.Options {
 	if s.chance() {
 		o.Formats = append(o.Formats, headers.Draft6)
 	}
-	if x := s.below(4); x > 0 || o.Formats == nil {
-		o.Formats = append(o.Formats, []headers.Format{headers.GitHub, headers.GitHub, headers.DeltaSeconds, headers.Discord}[x])
+	if x := s.below(5); x > 0 || o.Formats == nil {
+		o.Formats = append(o.Formats, []headers.Format{headers.GitHub, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}[x])
+	}
+	if s.below(4) == 1 {
+		o.RetryAfter = headers.Window
 	}
 	if s.below(4) == 1 {
 		o.Show = headers.Show(s.below(3))

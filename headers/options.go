@@ -3,19 +3,36 @@ package headers
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/core"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
 	// Formats are the fields to write. IETF and Draft7 exclude each other, and
-	// so do GitHub, DeltaSeconds and Discord. Draft6 beside IETF goes without
-	// its RateLimit-Policy. nil: IETF.
+	// so do GitHub, DeltaSeconds, Discord and EpochSeconds. Draft6 beside IETF
+	// goes without its RateLimit-Policy. Empty but not nil: none, for which
+	// Custom must be set. nil: IETF.
 	Formats []Format
 
 	// Show says on which answers to write them. Zero: Always.
 	Show Show
+
+	// Custom adds fields of one's own, or changes those that the formats wrote. It
+	// is called after the formats, on every answer on which Show has them written:
+	// not on those that could not be decided, and never if Show is Never. The
+	// outcome has all rules: with OnDenial, tell of those that denied at most, and
+	// never of a key. Numbers mean something only where [core.Source.Counted] is
+	// true. Custom must be quick and safe for concurrent use, must not keep the
+	// header, and must not make Retry-After shorter: a client would come back and
+	// be denied. nil: nothing.
+	Custom func(http.Header, core.Outcome)
+
+	// RetryAfter says what Retry-After is on a denial. Zero: LeastWait.
+	RetryAfter RetryAfter
 
 	// PartitionKey makes the parameter pk of IETF from the key of a decision,
 	// for clients that use several keys at once. [Digest] is a ready-made one:
@@ -51,8 +68,14 @@ const maxJitter = 24 * time.Hour
 // already been told.
 func (options Options) Validate(policies []Policy) error {
 	errs := validateFormats(options.Formats)
+	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
+		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Never"))
+	}
 	if options.Show > Never {
 		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Never (got %d)", options.Show))
+	}
+	if options.RetryAfter > Window {
+		errs = append(errs, fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)", options.RetryAfter))
 	}
 	if options.Jitter < 0 || options.Jitter > maxJitter {
 		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", options.Jitter))
@@ -69,12 +92,9 @@ func (options Options) Validate(policies []Policy) error {
 }
 
 func validateFormats(formats []Format) (errs []error) {
-	if formats != nil && len(formats) == 0 {
-		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, or set Show to Never"))
-	}
 	for i, f := range formats {
 		if !f.known() {
-			errs = append(errs, fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got %d)", uint8(f)))
+			errs = append(errs, fmt.Errorf("headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got %d)", uint8(f)))
 		} else if first := slices.Index(formats, f); first < i && !slices.Contains(formats[first+1:i], f) {
 			errs = append(errs, fmt.Errorf("headers: formats: %v is listed more than once", f))
 		}

@@ -15,6 +15,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	_, err := headers.New(headers.Options{
 		Formats:       []headers.Format{headers.Draft7, headers.Draft7, headers.GitHub, headers.DeltaSeconds, 0, 99},
 		Show:          3,
+		RetryAfter:    2,
 		PartitionKey:  headers.Digest,
 		CapPace:       true,
 		Jitter:        -time.Second,
@@ -32,10 +33,11 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"headers: formats: Draft7 is listed more than once",
-		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got 0)",
-		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds or Discord (got 99)",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 0)",
+		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 99)",
 		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
 		"headers: show: must be Always, OnDenial or Never (got 3)",
+		"headers: retry after: must be LeastWait or Window (got 2)",
 		"headers: jitter: must be 0 to 24h (got -1s)",
 		"headers: partition key: only IETF has one: add IETF to formats or remove it",
 		"headers: cap pace: only IETF has a pace: add IETF to formats or remove it",
@@ -58,14 +60,19 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 	const (
 		types     = "both use RateLimit and RateLimit-Policy with different types: choose one"
 		units     = "both use X-RateLimit-Reset with different units: choose one"
+		same      = "both use X-RateLimit-Limit, -Remaining and -Reset: choose one"
 		precision = "both use X-RateLimit-Reset with different precision: choose one"
 	)
-	all := []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord}
+	all := []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
 	refused := map[[2]headers.Format]string{
 		{headers.IETF, headers.Draft7}:          "headers: formats: IETF and Draft7 " + types,
 		{headers.GitHub, headers.DeltaSeconds}:  "headers: formats: GitHub and DeltaSeconds " + units,
 		{headers.GitHub, headers.Discord}:       "headers: formats: GitHub and Discord " + precision,
 		{headers.DeltaSeconds, headers.Discord}: "headers: formats: DeltaSeconds and Discord " + units,
+
+		{headers.GitHub, headers.EpochSeconds}:       "headers: formats: GitHub and EpochSeconds " + same,
+		{headers.DeltaSeconds, headers.EpochSeconds}: "headers: formats: DeltaSeconds and EpochSeconds " + units,
+		{headers.Discord, headers.EpochSeconds}:      "headers: formats: Discord and EpochSeconds " + precision,
 	}
 	for i, a := range all {
 		for _, b := range all[i+1:] {
@@ -86,7 +93,7 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 
 func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
 	_, err := headers.New(headers.Options{Formats: []headers.Format{}}, nil)
-	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, or set Show to Never" {
+	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, set Custom, or set Show to Never" {
 		t.Errorf("got error %v", err)
 	}
 	policies := []headers.Policy{perMinute}
@@ -125,7 +132,7 @@ func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 }
 
 func TestAnUnknownFormatHasAName(t *testing.T) {
-	for f, want := range map[headers.Format]string{0: "Format(0)", headers.Discord: "Discord", 7: "Format(7)"} {
+	for f, want := range map[headers.Format]string{0: "Format(0)", headers.EpochSeconds: "EpochSeconds", 8: "Format(8)"} {
 		if got := f.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -75,12 +75,26 @@ func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
 	return ds
 }
 
+// windowOf returns the longest window of what denied o.
+func windowOf(o *core.Outcome) (w int64) {
+	for i := range o.Len() {
+		if d := o.At(i); !d.Allowed {
+			_, window := quotaAndWindow(d.Limit)
+			w = max(w, window)
+		}
+	}
+	return w
+}
+
 // tell adds what o says to what an outer limiter said.
 func (s *oracle) tell(o *core.Outcome) {
 	s.retry = 0
 	if !o.Allowed() {
 		if d := o.RetryAfter(); d != core.Never {
 			s.retry = max(1, ceil(seconds(d)))
+			if s.options.RetryAfter == headers.Window && o.Verdict() == core.Denied {
+				s.retry = max(s.retry, windowOf(o))
+			}
 		}
 	}
 	ds := s.shown(o)
@@ -111,7 +125,7 @@ func (s *oracle) tell(o *core.Outcome) {
 	if s.has(headers.Draft7) {
 		s.dictionary = s.dictionary.or(s.draft(b))
 	}
-	for _, f := range []headers.Format{headers.GitHub, headers.DeltaSeconds, headers.Discord} {
+	for _, f := range []headers.Format{headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds} {
 		if s.has(f) {
 			s.x = s.x.or(s.vendor(f, b))
 		}
@@ -197,6 +211,8 @@ func (s *oracle) vendor(f headers.Format, d core.RuleDecision) *single {
 	case headers.GitHub:
 		v.reset = rat(ceil(instant))
 		v.fields = []string{fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule}
+	case headers.EpochSeconds:
+		v.reset = rat(ceil(instant))
 	case headers.DeltaSeconds:
 		v.reset = rat(ceil(after))
 	case headers.Discord:

@@ -16,6 +16,8 @@ type Writer struct {
 	partitionKey func(string) []byte
 	capPace      bool
 	jitter       time.Duration
+	retryAfter   RetryAfter
+	custom       func(http.Header, core.Outcome)
 
 	policies []policy
 
@@ -37,6 +39,8 @@ func New(options Options, policies []Policy) (*Writer, error) {
 		partitionKey: options.PartitionKey,
 		capPace:      options.CapPace,
 		jitter:       options.Jitter,
+		retryAfter:   options.RetryAfter,
+		custom:       options.Custom,
 	}
 	formats := options.Formats
 	if formats == nil {
@@ -54,6 +58,9 @@ func New(options Options, policies []Policy) (*Writer, error) {
 	return w, nil
 }
 
+// xFormats are the formats of the X-RateLimit fields.
+const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
+
 func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 
 // shows reports whether d is one that the fields may speak of. A denial by one
@@ -62,7 +69,7 @@ func (w *Writer) shows(d *core.RuleDecision) bool {
 	return d.Source.Counted() && (w.show != OnDenial || !d.Allowed)
 }
 
-// Write sets in h what o tells the client. Call it once, before anything of the
+// Write sets in h what o tells the client, and then calls [Options].Custom. Call it once, before anything of the
 // response is sent, and before the next handler so that a limiter further in
 // finds the fields and adds its own.
 //
@@ -78,14 +85,14 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	case core.Abandoned:
 		return
 	case core.Allowed:
-		if w.show != Always {
+		if !w.showsFields(o) {
 			return
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
 	default:
 		jitter := w.drawJitter()
-		retry := retryAfter(o, jitter)
-		if o.Verdict() == core.Denied && w.show != Never {
+		retry := w.retry(o, jitter)
+		if w.showsFields(o) {
 			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
 		}
 		if retry == 0 {
@@ -95,6 +102,27 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 	}
 	v.set(h, text)
+	if w.custom != nil {
+		w.customize(h, o)
+	}
+}
+
+// customize is apart from Write because a copy of an outcome is large.
+func (w *Writer) customize(h http.Header, o *core.Outcome) {
+	if w.showsFields(o) {
+		w.custom(h, *o)
+	}
+}
+
+// showsFields reports whether the fields of the formats are on the answer to o.
+func (w *Writer) showsFields(o *core.Outcome) bool {
+	switch o.Verdict() {
+	case core.Allowed:
+		return w.show == Always
+	case core.Denied:
+		return w.show != Never
+	}
+	return false
 }
 
 // appendFields appends the fields of all formats. Beside the text it returns
@@ -119,19 +147,10 @@ func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Out
 	if w.has(Draft6) || w.has(Draft7) {
 		text = w.appendDrafts(text, v, h, o, &d, retry)
 	}
-	if w.has(GitHub) || w.has(DeltaSeconds) || w.has(Discord) {
+	if w.formats&xFormats != 0 {
 		text = w.appendX(text, v, h, &d)
 	}
 	return text, retry
-}
-
-// retryAfter returns the seconds of Retry-After, 0 if no wait helps.
-func retryAfter(o *core.Outcome, jitter time.Duration) int64 {
-	wait := o.RetryAfter()
-	if wait == core.Never {
-		return 0
-	}
-	return max(1, ceilSeconds(plus(wait, jitter)))
 }
 
 func (w *Writer) drawJitter() time.Duration {

@@ -24,6 +24,7 @@ var everyFormat = [][]headers.Format{
 	{headers.IETF, headers.Draft6, headers.GitHub},
 	{headers.Draft7, headers.Discord},
 	{headers.DeltaSeconds},
+	{headers.EpochSeconds},
 }
 
 func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {

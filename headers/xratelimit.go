@@ -27,14 +27,14 @@ func (w *Writer) setScope(names []string, scope string) {
 	}
 }
 
-// appendX appends the fields of GitHub, DeltaSeconds or Discord for the
-// decision d that binds. All X-RateLimit fields are one set: where ours replace
+// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for
+// the decision d that binds. All X-RateLimit fields are one set: where ours replace
 // an outer limiter's, none of those stays.
 func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
 	remaining := count(d.Remaining)
 	var reset int64 // microseconds, rounded as the field will be
 	switch {
-	case w.has(GitHub):
+	case w.has(GitHub), w.has(EpochSeconds):
 		reset = roundUp(resetAt(d), microsPerSecond)
 	case w.has(Discord):
 		reset = roundUp(resetAt(d), microsPerMilli)
@@ -57,7 +57,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 		return w.appendDiscord(text, v, d, reset)
 	}
 	text = v.addInteger(fieldXReset, text, reset/microsPerSecond)
-	if w.has(DeltaSeconds) {
+	if !w.has(GitHub) {
 		return text
 	}
 	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))

@@ -56,7 +56,8 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := decided(t, policies, tt.decision)
-			for format, lines := range map[headers.Format][]string{headers.GitHub: tt.github, headers.DeltaSeconds: tt.delta, headers.Discord: tt.discord} {
+			epoch := []string{tt.github[0], tt.github[1], tt.github[3]} // limit, remaining, reset
+			for format, lines := range map[headers.Format][]string{headers.GitHub: tt.github, headers.DeltaSeconds: tt.delta, headers.Discord: tt.discord, headers.EpochSeconds: epoch} {
 				t.Run(format.String(), func(t *testing.T) {
 					h := written(t, headers.Options{Formats: []headers.Format{format}}, policies, o)
 					want(t, h, append(lines, tt.retry...)...)
@@ -68,13 +69,15 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 
 func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
 	policies := []headers.Policy{{Name: "default", Limit: core.FixedWindow(core.PerMinute(1000))}}
-	options := headers.Options{Formats: []headers.Format{headers.GitHub}}
 	const end = at/60_000_000*60_000_000 + 60_000_000
 	for now := int64(at); now < end; now += 333_337 {
 		d := allowed(50, 30*time.Second, time.Duration(end-now)*time.Microsecond)
 		d.At = now
-		if got := written(t, options, policies, decided(t, policies, d)).Get("X-RateLimit-Reset"); got != "1795262460" {
-			t.Fatalf("at %d: got %s, want 1795262460", now, got)
+		for _, format := range []headers.Format{headers.GitHub, headers.EpochSeconds} {
+			options := headers.Options{Formats: []headers.Format{format}}
+			if got := written(t, options, policies, decided(t, policies, d)).Get("X-RateLimit-Reset"); got != "1795262460" {
+				t.Fatalf("%v, at %d: got %s, want 1795262460", format, now, got)
+			}
 		}
 	}
 }

@@ -26,6 +26,10 @@ func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 		{"Forwarded", keyfuncs.Address(keyfuncs.MustForwarded("10.0.0.0/8")), request("10.0.0.1:80", `Forwarded: for="203.0.113.7:80";proto=https, for=10.0.0.2`), 1},
 		{"count", keyfuncs.Address(keyfuncs.MustProxyCount(1)), request("10.0.0.1:80", "X-Forwarded-For: 203.0.113.7"), 1},
 		{"single header", keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP")), request("10.0.0.1:80", "X-Real-IP: 203.0.113.7"), 1},
+		{"or peer", keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8"))), request("10.0.0.1:80"), 0},
+		{"or together", keyfuncs.OrTogether(list), request("10.0.0.1:80"), 0},
+		{"with peer", keyfuncs.Address(keyfuncs.WithPeer(savedPeer, keyfuncs.Peer)), request("203.0.113.7", "Saved: 203.0.113.7:80"), 1}, // the copy of the request
+		{"first, named", keyfuncs.FirstNamed(keyfuncs.Named("token", keyfuncs.BearerToken), keyfuncs.Named("address", keyfuncs.Address(keyfuncs.Peer))), request("203.0.113.7:1"), 1},
 		{"header", keyfuncs.Header("X-Tenant"), request("", "X-Tenant: acme"), 0},
 		{"API key", keyfuncs.APIKey("X-API-Key"), request("", "X-API-Key: k"), 1},
 		{"bearer token", keyfuncs.BearerToken, request("", "Authorization: Bearer k"), 1},

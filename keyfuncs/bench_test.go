@@ -28,6 +28,8 @@ func BenchmarkKeys(b *testing.B) {
 		{"forwarded/one-hop", standard, request("10.0.0.1:80", `Forwarded: for=203.0.113.7;proto=https`)},
 		{"forwarded/three-hops", standard, request("10.0.0.1:80", `Forwarded: for="[2001:db8::1]:80";proto=https;by=192.0.2.1, for=192.0.2.1, for=10.0.0.2`)},
 		{"forwarded/1MB-of-quotes", standard, request("10.0.0.1:80", "Forwarded: "+strings.Repeat(`"`, 1<<20))},
+		{"trusted/or-peer", keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8"))), request("10.0.0.1:80")},
+		{"trusted/with-peer", keyfuncs.Address(keyfuncs.WithPeer(savedPeer, keyfuncs.MustTrustedProxies("10.0.0.0/8"))), request("198.51.100.1", "Saved: 10.0.0.1:80", "X-Forwarded-For: 203.0.113.7")},
 		{"header", keyfuncs.Header("X-Tenant"), request("", "X-Tenant: acme")},
 		{"api-key", keyfuncs.APIKey("X-API-Key"), request("", "X-API-Key: 0123456789abcdef")},
 		{"api-key/known", keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("0123456789abcdef")), request("", "X-API-Key: 0123456789abcdef")},

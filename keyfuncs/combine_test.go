@@ -88,6 +88,8 @@ func TestARuleThatDoesNotApplyStaysSo(t *testing.T) {
 		"Join":  keyfuncs.Join(first, never),
 		"First": keyfuncs.First(none, never, first),
 		"Known": keyfuncs.Known(never, func(string) bool { return true }),
+
+		"OrTogether": keyfuncs.OrTogether(never),
 	} {
 		if _, err := key(pair{"a", "b"}); err != want {
 			t.Errorf("%s: got %v, want %v itself", name, err, want)

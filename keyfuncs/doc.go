@@ -17,21 +17,24 @@
 //	proxies whose addresses are known             TrustedProxies, Forwarded
 //	a fixed number of proxies, addresses unknown  ProxyCount
 //	a proxy that overwrites a header of its own   SingleHeader
+//	any of these, with the true peer elsewhere    WithPeer
 //
 // Sources fail closed. Where the header contradicts the description (a trusted
 // proxy that sent none, a hop that is no address, too few hops) they return an
 // error, never another address in its place. Their work and memory are bounded
-// whatever a client sends.
+// whatever a client sends. [OrPeer] and [OrTogether] count such requests instead,
+// each at a cost that it states.
 //
 // No source asks the DNS. All but [ProxyCount] and a [SingleHeader] without
 // ranges go by [http.Request.RemoteAddr], so no middleware may have rewritten it
-// before: without its port it is refused, as [Peer] says.
+// before: without its port it is refused, as [Peer] says. Middleware that keeps the
+// true peer elsewhere is for [WithPeer].
 //
 // # Keys
 //
 // A key has a bounded length, at most 253 bytes: longer texts from a client are
 // represented by their digest. (Patterns and constants are as long as you make
-// them, and [Join] and [First] add a few bytes to their parts.) Credentials are
+// them, and [Join], [First] and [FirstNamed] add a few bytes to their parts.) Credentials are
 // always represented by their digest; see [Digest].
 //
 // Key functions do not read the body. They keep no state and are safe for
@@ -45,7 +48,7 @@
 //
 // # Other types of request
 //
-// [First], [Join], [Known], [Constant], [Value] and [Address] are for any type of
-// request. The other functions are for [http.Request]; the adapters for frameworks
+// [First], [FirstNamed], [Join], [Known], [OrTogether], [Constant], [Value] and
+// [Address] are for any type of request. The other functions are for [http.Request]; the adapters for frameworks
 // that have a type of their own lift them to it.
 package keyfuncs

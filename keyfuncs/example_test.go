@@ -136,6 +136,20 @@ func ExampleMustTrustedProxies() {
 	// keyfuncs: cannot tell who sent the request: the forwarding header is missing
 }
 
+// The ranges may come from the configuration: without any, the peer is the client.
+func ExampleMustTrustedProxies_configured() {
+	for _, proxies := range []string{"10.0.0.0/8 192.0.2.1", ""} { // of the environment, say
+		key := keyfuncs.Address(keyfuncs.MustTrustedProxies(strings.Fields(proxies)...))
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Forwarded-For", "203.0.113.7")
+		r.RemoteAddr = "10.0.0.1:50000"
+		show(key, r)
+	}
+	// Output:
+	// 203.0.113.7
+	// 10.0.0.1
+}
+
 // To make every client trusted is the commonest misuse: nobody would be left to
 // be the client.
 func ExampleMustTrustedProxies_everybody() {
@@ -183,9 +197,9 @@ func ExampleMustSingleHeader() {
 }
 
 func ExampleForwarded() {
-	_, err := keyfuncs.Forwarded()
+	_, err := keyfuncs.Forwarded("0.0.0.0/0")
 	fmt.Println(err)
-	// Output: keyfuncs: Forwarded: needs at least one range: without proxies use Peer
+	// Output: keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
 }
 
 func ExampleMustForwarded() {
@@ -196,6 +210,71 @@ func ExampleMustForwarded() {
 	r.Header.Add("Forwarded", `for="[2001:db8:1:2::a]:50000";proto=https, for=10.0.0.2`)
 	show(key, r)
 	// Output: 2001:db8:1:2::/64
+}
+
+// A health check that the load balancer itself sends has no X-Forwarded-For. It
+// counts by the balancer's address, where it would be answered 503 otherwise.
+func ExampleOrPeer() {
+	key := keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:50000"
+	show(key, r)
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	show(key, r)
+	// Output:
+	// 10.0.0.1
+	// 203.0.113.7
+}
+
+// One request a day for all that cannot be identified, together.
+func ExampleOrTogether() {
+	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
+		Name:  "per-client",
+		Limit: core.TokenBucket(core.PerDay(1), 1),
+		Key:   keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
+	}}})
+	for _, hop := range []string{"203.0.113.7", "unknown", "_hidden", "203.0.113.8"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Forwarded-For", hop)
+		outcome := limiter.Decide(r.Context(), r)
+		fmt.Println(hop, outcome.Verdict())
+	}
+	// Output:
+	// 203.0.113.7 allowed
+	// unknown allowed
+	// _hidden denied
+	// 203.0.113.8 allowed
+}
+
+// Middleware further in writes what a header says into RemoteAddr, for others.
+// Middleware outside it has kept the peer.
+func ExampleWithPeer() {
+	type peerKey struct{}
+	keepPeer := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, r.RemoteAddr)))
+		})
+	}
+	realIP := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.RemoteAddr = r.Header.Get("X-Real-IP")
+			next.ServeHTTP(w, r)
+		})
+	}
+
+	peer := func(r *http.Request) string {
+		peer, _ := r.Context().Value(peerKey{}).(string)
+		return peer
+	}
+	key := keyfuncs.Address(keyfuncs.WithPeer(peer, keyfuncs.MustTrustedProxies("10.0.0.0/8")))
+	handler := keepPeer(realIP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { show(key, r) })))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:50000"
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	r.Header.Set("X-Real-IP", "198.51.100.99") // forged
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	// Output: 203.0.113.7
 }
 
 func ExampleHeader() {

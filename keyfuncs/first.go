@@ -15,7 +15,8 @@ import (
 //
 // A key is preceded by its place among keys, as in "0:alice", so that a user
 // who calls herself 203.0.113.7 does not count with that address. To change
-// their order is therefore to start counting anew.
+// their order is therefore to start counting anew. [FirstNamed] writes names in
+// the place of numbers.
 //
 // To have another key costs a client as much as the cheapest of keys: put
 // nothing free before an address; see [Known].
@@ -23,14 +24,20 @@ func First[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	if !complete(keys) {
 		return nil
 	}
-	type choice struct {
-		tag string
-		key func(R) (string, error)
-	}
-	choices := make([]choice, len(keys))
+	choices := make([]choice[R], len(keys))
 	for i, key := range keys {
-		choices[i] = choice{strconv.Itoa(i) + ":", key}
+		choices[i] = choice[R]{strconv.Itoa(i) + ":", key}
 	}
+	return firstOf(choices)
+}
+
+// choice is a key function of [First] and what its keys begin with.
+type choice[R any] struct {
+	tag string
+	key func(R) (string, error)
+}
+
+func firstOf[R any](choices []choice[R]) func(R) (string, error) {
 	return func(r R) (string, error) {
 		for i := range choices {
 			key, err := choices[i].key(r)

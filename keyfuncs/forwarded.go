@@ -16,7 +16,7 @@ var forwarded = &forwardList{
 // Forwarded returns the [AddrSource] for servers behind proxies of known
 // addresses that append to the standard Forwarded header (RFC 7239). It reads
 // the for parameters as [TrustedProxies] reads the hops of X-Forwarded-For, and
-// takes the same ranges.
+// takes the same ranges; without any it is [Peer] too.
 //
 // It fails where TrustedProxies fails, and if an element it has to look at is
 // malformed, has a parameter twice, has no for, or hides the address ("unknown"

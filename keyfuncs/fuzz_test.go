@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -105,11 +106,36 @@ func checkXForwardedFor(t *testing.T, peer, line1, line2 string) {
 	want, ok = slowHop(hops[len(hops)-2])
 	wantSame(t, count, r, want, ok, inBounds)
 
+	checkInstead(t, source, r)
+
 	// Whatever a client sends, the address that a proxy appends decides.
 	for _, lines := range [][]string{{line1, line2 + ", 203.0.113.7"}, {line1, line2, "203.0.113.7", "10.0.0.2"}} {
 		r := request("10.0.0.1:80")
 		r.Header["X-Forwarded-For"] = lines
 		wantSame(t, source, r, netip.MustParseAddr("203.0.113.7"), true, true)
+	}
+}
+
+// checkInstead compares OrPeer, OrTogether and WithPeer with what source says of r.
+func checkInstead(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
+	t.Helper()
+	want, err := source(r)
+	peer, peerErr := keyfuncs.Peer(r)
+	orPeer, orPeerErr := keyfuncs.OrPeer(source)(r)
+	if err == nil && (orPeer != want || orPeerErr != nil) || err != nil && (orPeer != peer || orPeerErr != peerErr) {
+		t.Errorf("OrPeer: got %v, %v; the source has %v, %v, and the peer is %v, %v", orPeer, orPeerErr, want, err, peer, peerErr)
+	}
+	wantCanonical(t, keyfuncs.OrPeer(source), r)
+	key, keyErr := keyfuncs.Address(source)(r)
+	together, togetherErr := keyfuncs.OrTogether(keyfuncs.Address(source))(r)
+	if keyErr == nil && (together != key || togetherErr != nil) || keyErr != nil && (together != "" || togetherErr != core.ErrAbsent) {
+		t.Errorf("OrTogether: got %q, %v; the key is %q, %v", together, togetherErr, key, keyErr)
+	}
+	moved := r.WithContext(r.Context())
+	moved.RemoteAddr = "198.51.100.77"
+	saved := func(*http.Request) string { return r.RemoteAddr }
+	if got, gotErr := keyfuncs.WithPeer(saved, source)(moved); got != want || gotErr != err {
+		t.Errorf("WithPeer: got %v, %v; want %v, %v", got, gotErr, want, err)
 	}
 }
 
@@ -208,6 +234,7 @@ func checkForwarded(t *testing.T, peer, line1, line2 string) {
 		wantSame(t, source, r, want, ok, inBounds1 && inBounds2)
 	}
 	wantCanonical(t, source, r)
+	checkInstead(t, source, r)
 
 	// Whatever a client sends, the element that a proxy appends decides.
 	const element = `for="203.0.113.7:80";host="a, \"b\"";proto=https`

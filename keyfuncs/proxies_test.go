@@ -135,15 +135,31 @@ keyfuncs: Forwarded: range "::ffff:0:0/90": covers more than IPv4 mapped into IP
 	}
 }
 
-func TestTrustingNobodyIsAMistake(t *testing.T) {
-	for name, constructor := range map[string]func(...string) (keyfuncs.AddrSource, error){
-		"TrustedProxies": keyfuncs.TrustedProxies,
-		"Forwarded":      keyfuncs.Forwarded,
+func TestWithoutProxiesThePeerIsTheClientWhateverItSends(t *testing.T) {
+	for name, source := range map[string]keyfuncs.AddrSource{
+		"TrustedProxies":             keyfuncs.MustTrustedProxies(),
+		"TrustedProxies, empty list": keyfuncs.MustTrustedProxies([]string{}...),
+		"Forwarded":                  keyfuncs.MustForwarded(),
 	} {
-		want := "keyfuncs: " + name + ": needs at least one range: without proxies use Peer"
-		if source, err := constructor(); source != nil || err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
+		for _, c := range []hopCase{
+			{"a client", "203.0.113.7:80", nil, "203.0.113.7"},
+			{"a header", "203.0.113.7:80", []string{"198.51.100.1"}, "203.0.113.7"},
+			{"a header from the loopback", "127.0.0.1:80", []string{"198.51.100.1"}, "127.0.0.1"},
+			{"a unix socket", "@", []string{"198.51.100.1"}, ""},
+			{"an overwritten peer", "203.0.113.7", []string{"198.51.100.1"}, ""},
+			{"no peer", "", []string{"198.51.100.1"}, ""},
+		} {
+			c.name = name + ", " + c.name
+			c.run(t, source, xff)
+			if c.lines != nil {
+				c.lines = []string{"for=198.51.100.1"}
+				c.run(t, source, "Forwarded")
+			}
 		}
+	}
+	// An empty text is not an empty list: strings.Split makes one of "".
+	if source, err := keyfuncs.TrustedProxies(""); source != nil || err == nil {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // the client's address into the header name and replaces whatever the client
 // sent there. If ranges are given, only peers in them are believed, and any
 // other peer is itself the client; ranges are those of [TrustedProxies].
-// Without ranges every peer is believed: only a firewall that lets nobody but
-// the proxy connect makes that safe.
+// Without ranges every peer is believed, unlike with TrustedProxies: only a
+// firewall that lets nobody but the proxy connect makes that safe.
 //
 // Check that your proxy really replaces the header. Many are passed on as the
 // client sent them unless configured: True-Client-IP, X-Real-IP,

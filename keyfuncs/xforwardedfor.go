@@ -19,8 +19,10 @@ var xForwardedFor = &forwardList{
 // wrote is never reached.
 //
 // Ranges are CIDR ranges, single IP addresses, or "unix", which stands for a
-// peer over a unix socket; without it such a peer is an error. At least one is
-// needed, and none may cover all addresses. Every mistake is reported.
+// peer over a unix socket; without it such a peer is an error. None may cover all
+// addresses. Every mistake is reported. Without ranges the source is [Peer], so
+// that a program may leave them to its configuration; if a proxy is there all the
+// same, all clients share its key.
 //
 // The source fails if a trusted peer sent no X-Forwarded-For (a load balancer's
 // health check, perhaps: exempt its path), if all hops are trusted, if a hop it
@@ -37,10 +39,9 @@ func TrustedProxies(ranges ...string) (AddrSource, error) {
 // MustTrustedProxies is [TrustedProxies] for use at start-up: it panics on an error.
 func MustTrustedProxies(ranges ...string) AddrSource { return must(TrustedProxies(ranges...)) }
 
+// trustedList returns the source that reads list. Without ranges no peer is
+// trusted, so that it is Peer.
 func trustedList(constructor string, list *forwardList, ranges []string) (AddrSource, error) {
-	if len(ranges) == 0 {
-		return nil, fmt.Errorf("keyfuncs: %s: needs at least one range: without proxies use Peer", constructor)
-	}
 	trusted, err := parseProxies(constructor, ranges)
 	if err != nil {
 		return nil, err

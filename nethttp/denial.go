@@ -37,6 +37,21 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names
 	bodies.Put(body)
 }
 
+// PlainText answers a request that is denied or could not be decided with status
+// 429 or 503 and one line of plain text, such as "Too many requests: retry in 30
+// seconds.", whatever the client prefers. It names no rule. It is for
+// [Config].Denied:
+//
+//	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
+//
+// It goes by the header fields that are set already. If o is allowed or abandoned
+// it answers nothing.
+func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
+		writeText(w, r, &o)
+	}
+}
+
 // writeText answers with the same explanation in plain text.
 func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 	b := appendDetail(nil, w.Header(), o)
@@ -44,10 +59,7 @@ func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 }
 
 func write(w http.ResponseWriter, r *http.Request, o *core.Outcome, contentType string, body []byte) {
-	status := http.StatusTooManyRequests
-	if o.Verdict() != core.Denied {
-		status = http.StatusServiceUnavailable
-	}
+	status := o.Status()
 	w.Header()["Content-Type"] = []string{contentType}
 	if r.Method == http.MethodHead { // the fields of a GET, without content: RFC 9110, section 9.3.2
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -67,20 +79,29 @@ func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
 		b = append(b, "The service cannot decide on this request right now"...)
-	case retry == "":
+	case retry == "" && o.RetryAfter() == core.Never:
 		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
 	default:
 		b = append(b, "Too many requests"...)
 	}
-	switch retry {
-	case "":
+	switch {
+	case !isSeconds(retry): // headers.Options.Custom may have written anything
 		return append(b, '.')
-	case "1":
+	case retry == "1":
 		return append(b, ": retry in 1 second."...)
 	}
 	b = append(b, ": retry in "...)
 	b = append(b, retry...)
 	return append(b, " seconds."...)
+}
+
+func isSeconds(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // appendViolated names the rules that denied, as the draft's extension member.

@@ -121,12 +121,8 @@ func ExampleConfig_denied() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-			status := http.StatusTooManyRequests
-			if o.Verdict() == core.Unavailable {
-				status = http.StatusServiceUnavailable
-			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(o.Status())
 			json.NewEncoder(w).Encode(map[string]string{"error": o.Verdict().String()})
 		},
 	})
@@ -136,6 +132,21 @@ func ExampleConfig_denied() {
 	// Output:
 	// GET / 200 hi
 	// GET / 429 {"error":"denied"}
+}
+
+func ExamplePlainText() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules:  []nethttp.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Denied: nethttp.PlainText,
+		// So that this example always says the same.
+		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "GET", "/")
+	ask(handler, "GET", "/")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
 // A backend that fails, what stands in for it, and what an operator sees.

@@ -39,8 +39,8 @@ type Config struct {
 	// Retry-After on denials.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided:
-	// [core.Denied] calls for status 429, [core.Unavailable] for 503. The
+	// Denied answers a request that is denied or could not be decided, with
+	// status 429 or 503: [core.Outcome.Status]. [PlainText] is a ready one. The
 	// header fields are already set, Cache-Control: no-store among them. The
 	// outcome has all rules, whatever Headers shows: tell clients of those that
 	// denied at most. It has

@@ -49,6 +49,9 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		if c.Sorry {
 			config.Denied = func(w http.ResponseWriter, _ *http.Request, o core.Outcome) { parity.Sorry(w, o) }
 		}
+		if c.PlainText {
+			config.Denied = nethttp.PlainText
+		}
 		limit, err := nethttp.New(config)
 		if err != nil {
 			t.Fatal(err)

@@ -35,6 +35,7 @@ type Config[R any] struct {
 	MaxWaiting       int
 	OutcomeInContext bool
 	Sorry            bool // denials are answered by [Sorry]
+	PlainText        bool // denials are answered by the adapter's PlainText
 }
 
 // App is the application that an adapter builds. From the outside in: the
@@ -92,7 +93,7 @@ func NotAllowed(w http.ResponseWriter) {
 
 // Sorry is a denial of the application's own.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
-	answer(w, http.StatusTooManyRequests, fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.Binding()).Rule))
+	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.Binding()).Rule))
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

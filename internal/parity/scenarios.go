@@ -14,10 +14,23 @@ import (
 
 // Key functions of net/http, which adapters lift.
 var (
-	client = keyfuncs.Address(keyfuncs.MustSingleHeader("X-Client", "127.0.0.1", "::1"))
+	clientSource = keyfuncs.MustSingleHeader("X-Client", "127.0.0.1", "::1")
+
+	client = keyfuncs.Address(clientSource)
 	tenant = keyfuncs.Header("X-Tenant")
 	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))
 )
+
+// savedPeer finds the peer where middleware has kept it.
+func savedPeer(r *http.Request) string { return r.Header.Get("X-Saved") }
+
+// quota writes a field of the application's own.
+func quota(h http.Header, o core.Outcome) {
+	if i := o.Binding(); i >= 0 {
+		d := o.At(i)
+		h.Set("X-Quota", d.Rule+" "+strconv.FormatInt(d.Remaining, 10)+" "+strconv.Itoa(o.Status()))
+	}
+}
 
 // plan finds a limit in the request.
 func plan(r *http.Request) (core.Limit, error) {
@@ -69,6 +82,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"a cost that never fits":                              {Site: with(perMinute("per-client", 3), func(c *Config[R]) { c.Rules[0].Cost = func(r R) int64 { return cost(a.Request(r)) } })},
 		"a client without an identity":                        {Site: perMinute("per-client", 1)},
 		"a client without an identity, failing open":          {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen })},
+		"a client without an identity, by its peer":           {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.OrPeer(clientSource))))},
+		"clients without an identity, together":               {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), keyfuncs.OrTogether(a.Lift(client)))},
+		"the peer is kept elsewhere":                          {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.WithPeer(savedPeer, clientSource))))},
 		"the backend fails: fall back":                        fails(core.FallBack),
 		"the backend fails: fall back to a share":             {Site: with(perMinute("per-client", 5), func(c *Config[R]) { c.Backend, c.Instances = down{}, 2 })},
 		"the backend fails: open":                             fails(core.FailOpen),
@@ -76,6 +92,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"a preflight is exempt":                               {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.SkipPreflight, c.OutcomeInContext = true, true })},
 		"a preflight is not exempt":                           {Site: perMinute("per-client", 1)},
 		"a denial of the application's own":                   {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Sorry = true })},
+		"a denial in plain text":                              {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.PlainText = true })},
 		"the outcome in the context":                          {Site: with(perMinute("per-client", 2), func(c *Config[R]) { c.OutcomeInContext = true })},
 		"no outcome in the context":                           {Site: perMinute("per-client", 2)},
 		"the server's own deadline":                           {Site: perMinute("per-client", 1)},
@@ -99,11 +116,18 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"limits by plan": {Site: with(perMinute("plan", 1), func(c *Config[R]) {
 			c.Rules[0].Limit, c.Rules[0].LimitFor = core.Limit{}, a.LiftLimit(plan)
 		})},
-		"the fields of draft 7":     formats(headers.Draft7),
-		"the fields of draft 6":     formats(headers.Draft6),
-		"the fields of GitHub":      formats(headers.IETF, headers.GitHub),
-		"the fields of Envoy":       formats(headers.DeltaSeconds),
-		"the fields of Discord":     formats(headers.Discord),
+		"the fields of draft 7": formats(headers.Draft7),
+		"the fields of draft 6": formats(headers.Draft6),
+		"the fields of GitHub":  formats(headers.IETF, headers.GitHub),
+		"the fields of Envoy":   formats(headers.DeltaSeconds),
+		"the fields of Discord": formats(headers.Discord),
+		"the fields of httprate": {Site: with(perMinute("per-client", 1), func(c *Config[R]) {
+			c.Headers = headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}
+		})},
+		"fields of the application's own": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Custom = quota })},
+		"fields of the application's own, alone and on denials only": {Site: with(perMinute("per-client", 1), func(c *Config[R]) {
+			c.Headers = headers.Options{Formats: []headers.Format{}, Show: headers.OnDenial, Custom: quota}
+		})},
 		"fields on denials only":    {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
 		"no fields but Retry-After": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
 		"a denial shows only what was denied": {Site: &Config[R]{

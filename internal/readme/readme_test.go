@@ -26,6 +26,7 @@ var imports = map[string]string{
 	"http":         "net/http",
 	"io":           "io",
 	"log":          "log",
+	"strconv":      "strconv",
 	"strings":      "strings",
 	"time":         "time",
 	"core":         module + "/core",

@@ -1,0 +1,84 @@
+package headers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
+	bucket := headers.Policy{Name: "bucket", Limit: core.TokenBucket(core.PerMinute(100), 20)} // 12 s
+	policies := []headers.Policy{perMinute, perHour, bucket}
+	ok, no := allowed(5, 30*time.Second, time.Minute), denied(0, 3*time.Second, time.Minute)
+	for _, tt := range []struct {
+		name        string
+		decisions   []core.Decision
+		least, want string
+	}{
+		{"one", []core.Decision{no, ok, ok}, "3", "60"},
+		{"another", []core.Decision{ok, ok, no}, "3", "12"},
+		{"two", []core.Decision{no, no, ok}, "3", "3600"},
+		{"the longest wait is of the shorter window", []core.Decision{denied(0, 59*time.Second, time.Minute), ok, no}, "59", "60"},
+		{"a wait longer than the window", []core.Decision{denied(0, 61*time.Second, time.Minute), ok, ok}, "61", "61"},
+		{"a wait just longer", []core.Decision{denied(0, time.Minute+time.Microsecond, time.Minute), ok, ok}, "61", "61"},
+		{"no wait helps", []core.Decision{denied(0, core.Never, time.Minute), ok, ok}, "", ""},
+		{"no wait helps with one", []core.Decision{no, denied(0, core.Never, time.Minute), ok}, "", ""},
+		{"allowed", []core.Decision{ok, ok, ok}, "", ""},
+	} {
+		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+			o := decided(t, policies, tt.decisions...)
+			for choice, want := range map[headers.RetryAfter]string{headers.LeastWait: tt.least, headers.Window: tt.want} {
+				h := written(t, headers.Options{Show: show, RetryAfter: choice}, policies, o)
+				if got := h.Get("Retry-After"); got != want {
+					t.Errorf("%s, show %d, choice %d: got %q, want %q", tt.name, show, choice, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	o := decided(t, policies, denied(0, 3*time.Second, time.Minute))
+	want(t, written(t, headers.Options{RetryAfter: headers.Window}, policies, o),
+		`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=3`, "Retry-After: 60")
+	want(t, written(t, headers.Options{RetryAfter: headers.Window, Formats: []headers.Format{headers.Draft7}}, policies, o),
+		`RateLimit-Policy: 100;w=60`, `RateLimit: limit=100, remaining=0, reset=60`, "Retry-After: 60")
+}
+
+func TestAWindowOfRetryAfterIsThatOfTheLimitHeldTo(t *testing.T) {
+	known := []headers.Policy{{Name: "plan"}} // found per request
+	actual := headers.Policy{Name: "plan", Limit: core.FixedWindow(core.Per(5, 90*time.Second))}
+	o := decided(t, []headers.Policy{actual}, denied(0, 3*time.Second, time.Minute))
+	if got := written(t, headers.Options{RetryAfter: headers.Window}, known, o).Get("Retry-After"); got != "90" {
+		t.Errorf("got %q, want 90", got)
+	}
+}
+
+func TestAWindowSaysNothingOfWhatCouldNotBeDecided(t *testing.T) {
+	rules := rulesOf(perMinute)
+	rules[0].OnFailure = core.FailClosed
+	o := core.MustNew(core.Config[string]{Rules: rules, Backend: broken{}}).Decide(t.Context(), "client")
+	want(t, written(t, headers.Options{RetryAfter: headers.Window}, []headers.Policy{perMinute}, &o), "Retry-After: 1")
+}
+
+func TestJitterIsAddedToAWindow(t *testing.T) {
+	policies := []headers.Policy{perMinute}
+	o := decided(t, policies, denied(0, 3*time.Second, time.Minute))
+	w := writer(t, headers.Options{RetryAfter: headers.Window, Jitter: 10 * time.Second}, policies...)
+	seen := map[int64]bool{}
+	for range 1000 {
+		h := fields()
+		w.Write(h, o)
+		retry := integer(t, h.Get("Retry-After"))
+		if retry < 60 || retry > 70 {
+			t.Fatalf("Retry-After %d, want 60 to 70", retry)
+		}
+		seen[retry] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %v", seen)
+	}
+}
