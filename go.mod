@@ -8,7 +8,7 @@ require (
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/gin-gonic/gin v1.9.1
 	github.com/go-chi/chi/v5 v5.3.0
-	github.com/google/go-cmp v0.5.9
+	github.com/google/go-cmp v0.5.5
 	github.com/labstack/echo/v4 v4.10.2
 	github.com/labstack/echo/v5 v5.1.0
 	github.com/redis/go-redis/v9 v9.19.0
