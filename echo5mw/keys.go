@@ -25,8 +25,9 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*echo.Context) (T, error
 // RoutePattern is the key function of the pattern by which echo routed the
 // request, such as "/users/:id", without the method. The key is "" where none
 // matched and in middleware given to Pre, so that all 404s and 405s share one,
-// and [keyfuncs.Join] keeps its other parts; but a group that has middleware
-// answers its 404s under a pattern of its own, such as "/api/*". It never fails.
+// and [keyfuncs.Join] keeps its other parts; but from echo 5.3 on a group that has
+// middleware answers its 404s under a pattern of its own, such as "/api/*". It
+// never fails.
 //
 // To have another key costs a client nothing, but it can only choose among the
 // patterns you registered.

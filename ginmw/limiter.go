@@ -146,10 +146,11 @@ func PlainText(c *gin.Context, o core.Outcome) {
 	nethttp.PlainText(c.Writer, c.Request, o)
 }
 
-type outcomeKey struct{}
+// outcomeKey is a string because gin before 1.12 has no other keys.
+const outcomeKey = "github.com/weir-go/weir/ginmw.outcome"
 
 func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
-	c.Set(outcomeKey{}, o)
+	c.Set(outcomeKey, o)
 	return c
 }
 
@@ -157,7 +158,7 @@ func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
 // there is one: that of the latest limiter it has come to that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(c *gin.Context) (core.Outcome, bool) {
-	v, _ := c.Get(outcomeKey{})
+	v, _ := c.Get(outcomeKey)
 	o, ok := v.(core.Outcome)
 	return o, ok
 }

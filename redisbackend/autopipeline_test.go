@@ -1,6 +1,7 @@
 package redisbackend_test
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,16 +17,35 @@ import (
 // its replies, and one whose replies wait.
 func pipeliners(t *testing.T, client *redis.Client) map[string]redis.Scripter {
 	t.Helper()
-	blocking, err := client.AutoPipeline()
-	ok(t, err)
-	deferred, err := client.AsyncAutoPipeline()
-	ok(t, err)
-	return map[string]redis.Scripter{"blocking": blocking, "deferred": deferred}
+	clients := map[string]redis.Scripter{}
+	for name, method := range map[string]string{"blocking": "AutoPipeline", "deferred": "AsyncAutoPipeline"} {
+		if pipeliner, exists, err := pipelinerOf(client, method); exists {
+			ok(t, err)
+			clients[name] = pipeliner
+		}
+	}
+	return clients
+}
+
+// pipelinerOf calls a method that clients have from go-redis 9.22 on, and reports
+// whether it exists.
+func pipelinerOf(client redis.UniversalClient, method string) (pipeliner redis.Scripter, exists bool, err error) {
+	m := reflect.ValueOf(client).MethodByName(method)
+	if !m.IsValid() {
+		return nil, false, nil
+	}
+	results := m.Call(nil)
+	err, _ = results[1].Interface().(error)
+	return results[0].Interface().(redis.Scripter), true, err
 }
 
 func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
-	for name, pipeliner := range pipeliners(t, newClient(t, server.addr)) {
+	clients := pipeliners(t, newClient(t, server.addr))
+	if len(clients) == 0 {
+		t.Skip("this go-redis has no auto-pipeliner: .ci/newest tests with one that has")
+	}
+	for name, pipeliner := range clients {
 		t.Run(name, func(t *testing.T) {
 			backendtest.Run(t, backendtest.Harness{
 				Open: func(_ testing.TB, now func() time.Time) core.Backend {

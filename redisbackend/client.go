@@ -35,6 +35,12 @@ type (
 		Len() int
 		Options() *redis.RingOptions
 	}
+	autoPipeliner interface { // redis.AutoPipeliner, which go-redis before 9.22 has not
+		processor
+		IsBlocking() bool
+		IsClosed() bool
+		pipeliner
+	}
 )
 
 // mistakes returns what is wrong with the arguments of [New].
@@ -46,7 +52,7 @@ func mistakes(client redis.Scripter, options Options) error {
 	switch client.(type) {
 	case redis.Pipeliner:
 		errs = append(errs, errors.New("a pipeline sends nothing until it is told to: pass the client, or its AutoPipeline"))
-	case single, cluster, ring, *redis.AutoPipeliner, nil:
+	case single, cluster, ring, autoPipeliner, nil:
 	default:
 		if options.HashTag == "" {
 			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", client))

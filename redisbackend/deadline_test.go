@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"testing"
 	"time"
@@ -41,12 +42,12 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 	hooked.AddHook(hook(func(context.Context, redis.Cmder) error { <-stuck; return nil }))
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, DialTimeout: never, ReadTimeout: never})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addr}, DialTimeout: never, ReadTimeout: never})
-	pipeliner, err := without.AutoPipeline()
-	ok(t, err)
-	for name, client := range map[string]redis.Scripter{
+	clients := map[string]redis.Scripter{
 		"with ContextTimeoutEnabled": with, "without": without, "with OnConnect": connects, "with a hook": hooked,
-		"Cluster": cluster, "Ring": ring, "auto-pipeliner": pipeliner,
-	} {
+		"Cluster": cluster, "Ring": ring,
+	}
+	maps.Copy(clients, pipeliners(t, without))
+	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			b := redisbackend.New(client, redisbackend.Options{})
 			if !b.HonoursDeadline() {

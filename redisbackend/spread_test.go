@@ -34,9 +34,12 @@ func TestOnACluster(t *testing.T) {
 	})
 
 	// What a client does not tell, the server does: CROSSSLOT.
-	pipeliner, err := client.AutoPipeline()
-	ok(t, err)
 	t.Run("a pipeliner that hides a cluster is found out", func(t *testing.T) {
+		pipeliner, exists, err := pipelinerOf(client, "AutoPipeline")
+		if !exists {
+			t.Skip("this go-redis has no auto-pipeliner: .ci/newest tests with one that has")
+		}
+		ok(t, err)
 		decidesGroupsExactly(t, pipeliner)
 		staysExactUnderLoad(t, pipeliner)
 		forgetsTransientDenials(t, pipeliner)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"log/slog"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -58,16 +59,31 @@ func startFleetWithin(t testing.TB, budget time.Duration, addr string, options r
 		t.Cleanup(func() { client.Close() })
 		var scripter redis.Scripter = client
 		if kind == "pipelined" {
-			pipeliner, err := client.AutoPipeline()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { pipeliner.Close() })
-			scripter = pipeliner
+			scripter = autoPipeline(t, client)
 		}
 		fleet = append(fleet, newInstance(id, scripter, budget))
 	}
 	return fleet
+}
+
+// autoPipeline returns the auto-pipeliner of a client, or the client before go-redis
+// 9.22, which has none.
+func autoPipeline(t testing.TB, client *redis.Client) redis.Scripter {
+	t.Helper()
+	method := reflect.ValueOf(client).MethodByName("AutoPipeline")
+	if !method.IsValid() {
+		return client
+	}
+	results := method.Call(nil)
+	if err, failed := results[1].Interface().(error); failed {
+		t.Fatal(err)
+	}
+	pipeliner := results[0].Interface().(interface {
+		redis.Scripter
+		Close() error
+	})
+	t.Cleanup(func() { pipeliner.Close() })
+	return pipeliner
 }
 
 // newInstance returns an instance with the stack around a client of a kind.
