@@ -36,9 +36,11 @@
 //
 // A server of a Cluster or Ring that leaves calls without any answer for 100 ms, or
 // fails three in a row over that time, is given up: its requests fail at once,
-// but for one at a time, which probes. The first answer ends that. The beginning
-// and the end are logged, see [Options].Logger. Errors of a server, while others
-// decide, say that they spare the backend: package breaker does not count them.
+// but for one at a time, which probes. One that is far away has eight of its round
+// trips. The first answer ends that. The beginning and the end are logged, see
+// [Options].Logger, and so is a server that answers with errors alone. Errors of a
+// server, while others decide, say that they spare the backend: package breaker
+// does not count them.
 //
 // # In Redis
 //
