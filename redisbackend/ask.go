@@ -24,6 +24,8 @@ type ask struct {
 	numbers []any
 	err     error
 
+	refusedBy int // the account that denied it as it denied another, from 1; 0: none
+
 	// Guarded by the lane's lock.
 	crowd      *crowd // it waits in; nil: it does not wait
 	prev, next *ask   // in the crowd

@@ -196,7 +196,11 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 	if err != nil {
 		return nil, b.lanes.blame(err, l)
 	}
-	r.all = read(a.now, a.numbers, accounts, mode, r.all)
+	if a.refusedBy > 0 {
+		r.all = refusal(a, accounts, r.all)
+	} else {
+		r.all = read(a.now, a.numbers, accounts, mode, r.all)
+	}
 	return r.all, nil
 }
 

@@ -12,8 +12,9 @@ type crowd struct {
 	known       bool // by what is the same: others may join
 	first, last *ask
 	size        int
-	names       []string // of the keys that it charges, while it waits
-	queue       *queue   // that it waits in
+	names       []string  // of the keys that it charges, while it waits
+	accounts    []account // what it charges, of those that have waited
+	queue       *queue    // that it waits in
 	prev, next  *crowd
 }
 

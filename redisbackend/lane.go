@@ -149,6 +149,12 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 		l.waiting[name]++
 	}
 	c.names = slices.Clone(a.keys) // a may leave before the others
+	if merges && a.instant == 0 {
+		c.accounts = slices.Clone(accounts)
+		for i := range c.accounts {
+			c.accounts[i].charge = nil // is the caller's
+		}
+	}
 	c.add(a)
 }
 
@@ -266,7 +272,7 @@ func (l *lane) putBackLocked(c *crowd, rest *ask) {
 	if again.size == 0 {
 		return
 	}
-	again.same = c.same
+	again.same, again.accounts = c.same, c.accounts
 	if l.crowds[c.same] == nil {
 		again.known = true
 		l.crowds[c.same] = again

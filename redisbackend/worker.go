@@ -97,6 +97,13 @@ func (w *worker) end(replies []*redis.Cmd, err error) (more bool) {
 		if err == nil {
 			reply, err = replies[i].Slice()
 		}
+		var denials []denial
+		if err == nil {
+			denials = c.denials(reply)
+		}
+		for _, d := range denials {
+			l.refuse(d)
+		}
 		if rest := c.answer(reply, err); rest != nil {
 			again = append(again, unfinished{c, rest})
 		}
