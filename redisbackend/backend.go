@@ -194,7 +194,7 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 		}
 	}
 	if err != nil {
-		return nil, b.lanes.blame(err, l)
+		return nil, b.lanes.blame(ofOneKey(err), l)
 	}
 	if a.refusedBy > 0 {
 		r.all = refusal(a, accounts, r.all)

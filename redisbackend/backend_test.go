@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -283,6 +284,9 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 				err := b.Take(t.Context(), []core.Charge{charge("s", "k", limit, 1)}, make([]core.Decision, 1))
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
+				}
+				if spares := breaker.Sparer(nil); !errors.As(err, &spares) || !spares.SparesBackend() {
+					t.Errorf("%v on %q: %v speaks against the whole backend", limit, state, err)
 				}
 				if got := client.Get(t.Context(), name).Val(); got != state {
 					t.Errorf("%v: %q became %q", limit, state, got)

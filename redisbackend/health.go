@@ -49,6 +49,15 @@ func (spared) SparesBackend() bool { return true }
 
 func (s spared) Unwrap() error { return s.error }
 
+// ofOneKey returns err, and marks it if it is about the state of one key: one that
+// this version cannot read says nothing of the others.
+func ofOneKey(err error) error {
+	if redis.HasErrorPrefix(err, "WEIR") {
+		return spared{err}
+	}
+	return err
+}
+
 // health is what a lane knows of its server, guarded by the lane's lock.
 type health struct {
 	quietSince   time.Time // with calls under way: since when nothing was answered

@@ -115,7 +115,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	for i := range groups {
 		g := &groups[i]
 		if g.err != nil {
-			errs, failing = append(errs, g.err), append(failing, g.lane)
+			errs, failing = append(errs, ofOneKey(g.err)), append(failing, g.lane)
 			continue
 		}
 		decisions := read(g.ask.now, g.ask.numbers, g.taken, ask, nil)
