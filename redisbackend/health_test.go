@@ -1,0 +1,76 @@
+package redisbackend
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A server far away has longer than one nearby until it is given up, and so has one
+// that has yet to answer: they may be connecting.
+func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		answeredIn  time.Duration // 0: it has not answered yet
+		still, over time.Duration // silent for
+	}{
+		{"nearby", time.Millisecond, 100 * time.Millisecond, 101 * time.Millisecond},
+		{"far away", 40 * time.Millisecond, 320 * time.Millisecond, 321 * time.Millisecond},
+		{"slow beyond measure", time.Minute, time.Second, 1001 * time.Millisecond},
+		{"not heard of", 0, 500 * time.Millisecond, 501 * time.Millisecond},
+	} {
+		l := newLane(nil, "a", 16, nil, new(lateness))
+		now := time.Now()
+		if tt.answeredIn > 0 {
+			l.judgeLocked(now, now.Add(-tt.answeredIn), true, true, nil)
+		}
+		l.calls, l.quietSince = 1, now
+		if l.goneLocked(now.Add(tt.still)) || !l.goneLocked(now.Add(tt.over)) {
+			t.Errorf("%s: gone after %v: %v, after %v: %v; want false and true", tt.name,
+				tt.still, l.goneLocked(now.Add(tt.still)), tt.over, l.goneLocked(now.Add(tt.over)))
+		}
+	}
+}
+
+// A server that answers, but never decides, is logged once, and once more when it
+// decides again.
+func TestAServerThatRefusesIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := newLane(nil, "198.51.100.1:6379", 16, slog.New(slog.NewTextHandler(&log, nil)), new(lateness))
+		judge := func(err error) {
+			l.mu.Lock()
+			now := time.Now()
+			l.judgeLocked(now, now, true, err == nil, err)
+			l.mu.Unlock()
+			synctest.Wait()
+		}
+		lines := func() int { return strings.Count(log.String(), "\n") }
+		oom := errors.New("OOM command not allowed")
+		judge(oom)
+		time.Sleep(time.Second)
+		judge(nil)
+		judge(oom)
+		judge(oom)
+		judge(oom)
+		if lines() != 0 {
+			t.Errorf("refusals of a moment are logged:\n%s", &log)
+		}
+		for range 10 {
+			time.Sleep(50 * time.Millisecond)
+			judge(oom)
+		}
+		if lines() != 1 || !strings.Contains(log.String(), "weir: Redis server refuses") || !strings.Contains(log.String(), "OOM") {
+			t.Errorf("want one line that says what it refuses:\n%s", &log)
+		}
+		judge(nil)
+		judge(nil)
+		if lines() != 2 || !strings.Contains(log.String(), "weir: Redis server answers again") {
+			t.Errorf("want one line more:\n%s", &log)
+		}
+	})
+}
