@@ -165,7 +165,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.firstPlace(hash)
 	sh.mu.Lock()
-	if k.retired.Load() || m.clock.steps.Load() != steps {
+	if k.retired.Load() || sh.isPastLocked(steps) {
 		sh.mu.Unlock()
 		return false
 	}

@@ -71,7 +71,7 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 		g.now = m.clock.now()
 		m.lock(g)
 		switch {
-		case m.clock.steps.Load() != steps && g.looks < maxLooks:
+		case m.isPastLocked(g, steps) && g.looks < maxLooks:
 			g.looks++
 			m.unlock(g)
 		case g.retired():
@@ -181,6 +181,16 @@ func (m *Memory) unlock(g *group) {
 			m.shards[at].mu.Unlock()
 		}
 	}
+}
+
+// isPastLocked reports whether the group read the clock before a step that somebody
+// who acted on one of its shards has seen.
+func (m *Memory) isPastLocked(g *group, steps int64) bool {
+	past := false
+	for i := range g.pending {
+		past = m.shardOf(g.pending[i].hash).isPastLocked(steps) || past
+	}
+	return past
 }
 
 func (g *group) retired() bool {

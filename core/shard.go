@@ -38,6 +38,7 @@ func (b *placeBucket) fetch() {
 // fixed size whose entries turn into free space as they become fresh.
 type shard struct {
 	mu      sync.Mutex
+	steps   int64 // of the clock, as far as anybody who had the lock has seen
 	classes *classes
 	buckets []placeBucket // at least 2
 	full    bool          // the last search for a place found none
@@ -54,7 +55,7 @@ type shard struct {
 	// of a clock that has stepped back, so may be all that a new key needs room among.
 	newestAt int64
 
-	_ [80]byte // 256 in all: no two locks in one pair of cache lines
+	_ [72]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -93,6 +94,16 @@ func (sh *shard) findLocked(hash uint64) *entry {
 		}
 	}
 	return nil
+}
+
+// isPastLocked reports whether somebody who had the lock has seen more steps of the
+// clock than the caller had when it read the clock.
+func (sh *shard) isPastLocked(steps int64) bool {
+	if sh.steps > steps {
+		return true
+	}
+	sh.steps = steps
+	return false
 }
 
 // aheadLocked returns an instant, too far after now, that the shard has acted on
