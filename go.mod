@@ -11,7 +11,7 @@ require (
 	github.com/google/go-cmp v0.5.5
 	github.com/labstack/echo/v4 v4.10.2
 	github.com/labstack/echo/v5 v5.1.0
-	github.com/redis/go-redis/v9 v9.19.0
+	github.com/redis/go-redis/v9 v9.20.0
 	github.com/sony/gobreaker/v2 v2.4.0
 )
 

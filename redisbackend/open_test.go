@@ -1,6 +1,7 @@
 package redisbackend_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -97,4 +98,30 @@ func TestCloseLeavesAClientAloneThatNewWasGiven(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	ok(t, redisbackend.New(client, redisbackend.Options{}).Close())
 	ok(t, client.Ping(t.Context()).Err())
+}
+
+func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
+	server := startRedis(t)
+	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{})
+	ok(t, err)
+	ask := func(ctx context.Context) error {
+		return b.Take(ctx, []core.Charge{charge("s", "k", core.TokenBucket(core.PerDay(10), 10), 1)}, make([]core.Decision, 1))
+	}
+	ok(t, ask(t.Context()))
+	ok(t, newClient(t, server.addr).Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
+	ctx, leave := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, leave)
+	if ask(ctx) == nil {
+		t.Fatal("a server that is silent has decided")
+	}
+	closed := make(chan struct{})
+	go func() { // while the call that was left behind waits for its reply
+		b.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Fatal("Close has not returned within a minute")
+	}
 }

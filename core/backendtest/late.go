@@ -32,23 +32,8 @@ var lateCases = []testCase{
 		why:   "64 callers that arrive late, and as many keys as there are places in the way: what is admitted in all is at most what the windows have (DESIGN 6; lesson: a clock read before the lock is a clock of the past)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			const windows, units = 20, 20
-			w := h.lateSmallWorld(t, 16)
-			c := core.Charge{Scope: "s", Key: "k", Limit: core.FixedWindow(core.Per(units, 8*ms)), Cost: 1}
-			var admitted atomic.Int64
-			w.crowd(func(caller int) {
-				for i := range 160 * windows / goroutines {
-					other := core.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1}
-					w.try(other)
-					if w.try(c)[0].Allowed {
-						admitted.Add(1)
-					}
-					w.clock.advance(50 * us)
-				}
-			})
-			if n := admitted.Load(); n > windows*units {
-				t.Errorf("%d were admitted in %d windows of %d", n, windows, units)
-			}
+			h.windowsByTurns(t)
+			h.windowsAtOnce(t)
 		},
 	},
 }
@@ -84,6 +69,72 @@ func (h Harness) holdUp(t testing.TB, l core.Limit, places int, together bool) {
 	}
 	if d := w.take(victim...)[0]; d.Allowed {
 		t.Error(about(l, "with %d places, a caller that was held up while others came got a budget that nobody knows of afterwards: %s", places, showDecision(d)))
+	}
+}
+
+// Windows of a key that callers charge who arrive late, in a store with few places.
+const (
+	lateWindows = 20
+	lateUnits   = 20
+)
+
+var lateWindow = core.FixedWindow(core.Per(lateUnits, 8*ms))
+
+// windowsByTurns holds callers up between the clock and the decision, some of them
+// for more than a window, while others decide that come after them.
+func (h Harness) windowsByTurns(t testing.TB) {
+	t.Helper()
+	w := world{t, clockAt(newYear), nil}
+	c := core.Charge{Scope: "s", Key: "k", Limit: lateWindow, Cost: 1}
+	heldUp := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // callers, and those that others are held up by
+	var calls, depth int
+	var admitted int64
+	call := func() {
+		calls++
+		w.take(core.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1})
+		if w.take(c)[0].Allowed {
+			admitted++
+		}
+		w.clock.advance(50 * us)
+	}
+	w.backend = h.OpenSmall(t, func() time.Time {
+		now := w.clock.now()
+		if held := heldUp[min(depth, 2)]; held.every > 0 && calls%held.every == 0 {
+			depth++
+			for range held.calls {
+				call()
+			}
+			depth--
+		}
+		return now
+	}, 16)
+	for w.clock.now().Before(newYear.Add(lateWindows * 8 * ms)) {
+		call()
+	}
+	windows := 1 + w.clock.now().Sub(newYear).Milliseconds()/8
+	if admitted > windows*lateUnits {
+		t.Errorf("%d were admitted in %d windows of %d", admitted, windows, lateUnits)
+	}
+}
+
+// windowsAtOnce has as many callers arrive late as there are goroutines.
+func (h Harness) windowsAtOnce(t testing.TB) {
+	t.Helper()
+	w := h.lateSmallWorld(t, 16)
+	c := core.Charge{Scope: "s", Key: "k", Limit: lateWindow, Cost: 1}
+	var admitted atomic.Int64
+	w.crowd(func(caller int) {
+		for i := range 160 * lateWindows / goroutines {
+			other := core.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1}
+			w.try(other)
+			if w.try(c)[0].Allowed {
+				admitted.Add(1)
+			}
+			w.clock.advance(50 * us)
+		}
+	})
+	if n := admitted.Load(); n > lateWindows*lateUnits {
+		t.Errorf("%d were admitted in %d windows of %d", n, lateWindows, lateUnits)
 	}
 }
 
