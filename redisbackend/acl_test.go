@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// What docs/REDIS.md tells people to allow.
+// What docs/redis.md tells people to allow.
 const (
 	aclDecide  = "+evalsha +eval +time +get +set +getrange +del"
 	aclLogs    = "+strlen +setrange +append +pexpire"
@@ -25,11 +25,11 @@ const (
 )
 
 func TestTheDocumentsListWhatToAllow(t *testing.T) {
-	text, err := os.ReadFile("../docs/REDIS.md")
+	text, err := os.ReadFile("../docs/redis.md")
 	ok(t, err)
 	for _, list := range []string{aclDecide, aclLogs, aclCheck, aclCluster, aclMasters, aclRing} {
 		if !strings.Contains(string(text), "`"+list+"`") {
-			t.Errorf("docs/REDIS.md has no `%s`", list)
+			t.Errorf("docs/redis.md has no `%s`", list)
 		}
 	}
 }

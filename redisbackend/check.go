@@ -20,7 +20,7 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 // wrong. Call it when a program starts, or from a readiness probe: a limiter
 // works without, and survives what Check complains about as its rules say. An
 // error that is [ErrEvicts] means that the server decides. Check needs a command
-// more than decisions do, INFO, and on a Cluster CLUSTER INFO: docs/REDIS.md
+// more than decisions do, INFO, and on a Cluster CLUSTER INFO: docs/redis.md
 // lists what to allow. An error about a command that is forbidden names it.
 //
 // The servers are the masters of a Cluster and the shards of a Ring, as many as
@@ -138,7 +138,7 @@ func explain(err error, key string) error {
 	if len(allow) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: allow the user +%s, and see docs/REDIS.md for what else it needs", err, strings.Join(allow, " +"))
+	return fmt.Errorf("%w: allow the user +%s, and see docs/redis.md for what else it needs", err, strings.Join(allow, " +"))
 }
 
 // judge reports what is wrong with a server that says of itself what it does in

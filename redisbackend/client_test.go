@@ -21,7 +21,7 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 	if !exists {
 		none = (*redis.Client)(nil)
 	} else if err == nil {
-		t.Error("a Ring has an auto-pipeliner by now: say so in docs/REDIS.md")
+		t.Error("a Ring has an auto-pipeliner by now: say so in docs/redis.md")
 	}
 	tagged := redisbackend.Options{HashTag: "t"}
 	for what, c := range map[string]struct {

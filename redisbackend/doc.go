@@ -55,7 +55,7 @@
 //	prefix ":" length of scope ":" scope "#" digest
 //
 // With a hash tag, "{" tag "}:" follows the prefix; and "{}:", which makes no hash
-// tag of them, where scope or key have a "{". docs/REDIS.md describes the
+// tag of them, where scope or key have a "{". docs/redis.md describes the
 // strings; a version stands first in each, and a version that is not known is
 // an error and is left alone.
 package redisbackend

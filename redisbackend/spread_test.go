@@ -65,7 +65,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 			Open: func(t testing.TB, now func() time.Time) core.Backend {
 				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made"} {
 					if strings.Contains(t.Name(), name) {
-						t.Skip("a taking that is given back has held the clock and brought a changed limit into force: docs/REDIS.md")
+						t.Skip("a taking that is given back has held the clock and brought a changed limit into force: docs/redis.md")
 					}
 				}
 				return &inTurn{Backend: open("", now)}
