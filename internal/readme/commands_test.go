@@ -1,0 +1,279 @@
+//go:build unix
+
+package readme
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// run starts a command in the root of the repository, as the leader of a process
+// group that the end of the test kills.
+func run(t *testing.T, env []string, name string, args ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	return cmd, bufio.NewReader(stderr)
+}
+
+// serve runs an example by the command that is shown, and returns its address.
+func serve(t *testing.T, command string) string {
+	t.Helper()
+	fields := strings.Fields(command)
+	cmd, log := run(t, []string{"ADDR=127.0.0.1:0", "REDIS_URL="}, fields[0], fields[1:]...)
+	stuck := time.AfterFunc(2*time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer stuck.Stop()
+	var said strings.Builder
+	for {
+		line, err := log.ReadString('\n')
+		said.WriteString(line)
+		if _, addr, ok := strings.Cut(strings.TrimSpace(line), "listening on "); ok {
+			go io.Copy(io.Discard, log)
+			return addr
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, said.String())
+		}
+	}
+}
+
+// need skips the test where a program is missing, unless it must not be.
+func need(t *testing.T, program string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	if err != nil && os.Getenv("WEIR_REQUIRE_REDIS") != "" {
+		t.Fatalf("%s is not on the PATH, and WEIR_REQUIRE_REDIS is set", program)
+	} else if err != nil {
+		t.Skipf("%s is not on the PATH", program)
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// code returns the lines of a block without comments and pipes.
+func code(b block) (commands []string) {
+	for line := range strings.Lines(b.text) {
+		line, _, _ = strings.Cut(line, " #")
+		line, _, _ = strings.Cut(line, " | ")
+		if line = strings.TrimSpace(line); line != "" {
+			commands = append(commands, line)
+		}
+	}
+	return commands
+}
+
+// TestCommandsWork runs every block of commands: one that has a test of its own in
+// scripts as a whole, and the lines of the others one by one.
+func TestCommandsWork(t *testing.T) {
+	n := 0
+	for _, path := range guides(t) {
+		blocks, _ := split(t, path)
+		for _, b := range blocks {
+			if b.info != "sh" {
+				continue
+			}
+			n++
+			t.Run(path+":"+strconv.Itoa(b.line), func(t *testing.T) {
+				for first, script := range scripts {
+					if strings.HasPrefix(b.text, first) {
+						script(t, b.text)
+						return
+					}
+				}
+				for _, command := range code(b) {
+					single(t, command)
+				}
+			})
+		}
+	}
+	if n < 6 {
+		t.Errorf("found %d blocks of commands", n)
+	}
+}
+
+// single runs one command.
+func single(t *testing.T, command string) {
+	fields := strings.Fields(command)
+	switch {
+	case command == "go test ./...": // which would come back to here
+		if !slices.Contains(lines(t, ".ci/run"), command) {
+			t.Errorf(".ci/run does not run %q", command)
+		}
+	case strings.HasPrefix(command, "go run ./examples/"):
+		conn, err := net.Dial("tcp", serve(t, command))
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+			return
+		}
+		conn.Close()
+	case strings.HasPrefix(command, "go get "):
+		out, err := exec.Command("go", "list", "-m").Output()
+		if err != nil || strings.TrimSpace(string(out)) != fields[2] {
+			t.Errorf("%s: the module is %s (%v)", command, out, err)
+		}
+	case strings.HasPrefix(command, "go test ") && strings.HasPrefix(fields[len(fields)-1], "./"): // takes minutes
+		pattern := "."
+		if i := slices.Index(fields, "-run"); i > 0 {
+			pattern = strings.Trim(fields[i+1], "'")
+		}
+		cmd := exec.Command("go", "test", "-list", pattern, fields[len(fields)-1])
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.HasPrefix(out, []byte("Test")) {
+			t.Errorf("%s: %v, these tests:\n%s", command, err, out)
+		}
+	default:
+		t.Errorf("no test knows how to run %q", command)
+	}
+}
+
+var statusCode = regexp.MustCompile(`\b[0-9]{3}\b`)
+
+// scripts are tests of blocks, by how they start.
+var scripts = map[string]func(t *testing.T, text string){
+	"for i in $(seq 20); do\n": func(t *testing.T, text string) { // forged headers
+		need(t, "curl")
+		text = strings.ReplaceAll(text, "localhost:8080", serve(t, "go run ./examples/quickstart"))
+		got := statusCode.FindAllString(bash(t, text), -1)
+		if len(got) != 20 || slices.ContainsFunc(got[:10], func(s string) bool { return s != "200" }) || !slices.Contains(got, "429") {
+			t.Errorf("got %s, want ten times 200, and 429", got)
+		}
+	},
+	"go build -o /tmp/weir-redis ": func(t *testing.T, text string) { // two instances
+		need(t, "curl")
+		need(t, "redis-server")
+		server := freeAddr(t)
+		_, port, _ := net.SplitHostPort(server)
+		_, log := run(t, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+		go io.Copy(io.Discard, log)
+		var up strings.Builder // waits instead of sleeping
+		for _, shown := range []string{"8081", "8082"} {
+			_, port, _ := net.SplitHostPort(freeAddr(t))
+			up.WriteString("until (exec 3<>/dev/tcp/127.0.0.1/" + port + ") 2>/dev/null; do sleep 0.1; done\n")
+			text = strings.ReplaceAll(text, shown, port)
+		}
+		text = strings.Replace(text, "sleep 1\n", up.String(), 1)
+		text = strings.ReplaceAll(text, "/tmp/weir-redis", filepath.Join(t.TempDir(), "weir-redis"))
+		start := time.Now()
+		out := bash(t, "export REDIS_URL=redis://"+server+"\n"+text)
+		due := 20 + int(time.Since(start).Minutes()*100) + 1
+		got, allowed := statusCode.FindAllString(out, -1), 0
+		for _, s := range got {
+			if s == "200" {
+				allowed++
+			} else if s != "429" {
+				t.Errorf("got status %s", s)
+			}
+		}
+		if len(got) != 30 || allowed < 20 || allowed > due {
+			t.Errorf("%d of %d requests were allowed, want 20 to %d:\n%s", allowed, len(got), due, out)
+		}
+	},
+}
+
+// bash runs a script, which must succeed and end, and returns what it printed.
+func bash(t *testing.T, script string) string {
+	t.Helper()
+	need(t, "bash")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-e", "-c", script)
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	out, err := os.CreateTemp(t.TempDir(), "out") // a pipe would be held open by programs left running
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left running
+	text, _ := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, text)
+	}
+	return string(text)
+}
+
+var (
+	number = regexp.MustCompile(`[0-9]+`)
+	date   = regexp.MustCompile(`(?m)^Date: .*$`)
+)
+
+// same is what two answers to one request have in common.
+func same(answer string) string {
+	answer = strings.TrimSpace(strings.ReplaceAll(answer, "\r", ""))
+	answer = date.ReplaceAllString(answer, "Date:")
+	return strings.Replace(number.ReplaceAllString(answer, "0"), "in 0 second.", "in 0 seconds.", 1)
+}
+
+// TestAnswersAreThoseShown asks the quickstart what blocks of the console ask, until
+// it answers as they say, numbers and dates aside.
+func TestAnswersAreThoseShown(t *testing.T) {
+	need(t, "curl")
+	n := 0
+	for _, path := range guides(t) {
+		blocks, _ := split(t, path)
+		for _, b := range blocks {
+			if b.info != "console" {
+				continue
+			}
+			url := "http://" + serve(t, "go run ./examples/quickstart")
+			for _, session := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+				n++
+				command, want, _ := strings.Cut(session, "\n")
+				if !strings.HasPrefix(command, "curl ") || !strings.Contains(command, "http://localhost:8080") {
+					t.Errorf("%s:%d: no test knows how to run %q", path, b.line, command)
+					continue
+				}
+				command = strings.Replace(strings.Replace(command, "curl ", "curl -s ", 1), "http://localhost:8080", url, 1)
+				got := ""
+				for range 40 {
+					if got = bash(t, command); same(got) == same(want) {
+						break
+					}
+				}
+				if same(got) != same(want) {
+					t.Errorf("%s:%d: %s\ngot\n%s\nwant, but for numbers and dates\n%s", path, b.line, command, got, want)
+				}
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("found %d commands", n)
+	}
+}
