@@ -131,7 +131,7 @@ func TestChisClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	want(t, r, "GET", "/", 503, forged...)
 }
 
-// The limiter of README's section "Moving over", where chi's RealIP was in front
+// The limiter of docs/migrating.md, section "RealIP before httprate", where RealIP was in front
 // of httprate and has not been removed.
 func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
 	limit := chimw.MustNew(chimw.Config{

@@ -81,7 +81,7 @@ func openQueue(t *testing.T, server *http.Server, outside func(http.Handler) htt
 
 func alone(next http.Handler) http.Handler { return next }
 
-// reading reads a body before its request waits for its turn, as the README says.
+// reading reads a body before its request waits for its turn, as docs/rules.md says.
 func reading(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))

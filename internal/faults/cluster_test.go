@@ -55,7 +55,7 @@ func startClusterFleet(t *testing.T, masters []*server) (fleet []*instance, clie
 	}
 	for id, kind := range kinds[:2] {
 		options := &redis.ClusterOptions{Addrs: addrs}
-		if kind == "deadlines" { // as in the README
+		if kind == "deadlines" { // as in docs/redis.md
 			options.ContextTimeoutEnabled, options.MaxRetries, options.DialerRetries = true, -1, 1
 		}
 		client = redis.NewClusterClient(options)

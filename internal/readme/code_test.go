@@ -83,6 +83,7 @@ type overlay struct {
 	here, scratch string
 	replace       map[string]string
 	packages      []string
+	ran           int // how many packages had tests
 }
 
 func newOverlay(t *testing.T) *overlay {
@@ -107,7 +108,7 @@ func (o *overlay) add(t *testing.T, pkg, name, file string) {
 	}
 }
 
-// compile compiles all packages, and their tests.
+// compile compiles all packages, and runs their tests.
 func (o *overlay) compile(t *testing.T) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"Replace": o.replace})
@@ -118,18 +119,29 @@ func (o *overlay) compile(t *testing.T) {
 	if err := os.WriteFile(list, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	bin := filepath.Join(o.scratch, "bin")
 	for _, command := range [][]string{
 		{"build", "-overlay", list},
-		{"test", "-overlay", list, "-vet=off", "-c", "-o", filepath.Join(o.scratch, "bin") + "/"},
+		{"test", "-overlay", list, "-vet=off", "-c", "-o", bin + "/"},
 	} {
 		if out, err := exec.Command("go", append(command, o.packages...)...).CombinedOutput(); err != nil {
 			t.Errorf("go %s: %v\n%s", command[0], err, out)
 		}
 	}
+	tests, err := filepath.Glob(filepath.Join(bin, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests {
+		o.ran++
+		if out, err := exec.Command(test).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", filepath.Base(test), err, out)
+		}
+	}
 }
 
 // TestCodeCompiles compiles every block of Go as a package of its own. Those of a
-// guide that follow each other with one package clause are one package.
+// guide that follow each other with one package clause are one package. Tests run.
 func TestCodeCompiles(t *testing.T) {
 	o := newOverlay(t)
 	for _, path := range guides(t) {
@@ -154,7 +166,9 @@ func TestCodeCompiles(t *testing.T) {
 	if len(o.packages) < 30 {
 		t.Fatalf("found %d packages of snippets", len(o.packages))
 	}
-	o.compile(t)
+	if o.compile(t); o.ran == 0 {
+		t.Error("docs/testing.md has no test that ran")
+	}
 }
 
 func TestJSONIsValid(t *testing.T) {

@@ -177,18 +177,21 @@ var scripts = map[string]func(t *testing.T, text string){
 		need(t, "redis-server")
 		server := freeAddr(t)
 		_, port, _ := net.SplitHostPort(server)
+		listens := func(port string) string {
+			return "until (exec 3<>/dev/tcp/127.0.0.1/" + port + ") 2>/dev/null; do sleep 0.1; done\n"
+		}
 		_, log := run(t, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 		go io.Copy(io.Discard, log)
 		var up strings.Builder // waits instead of sleeping
 		for _, shown := range []string{"8081", "8082"} {
 			_, port, _ := net.SplitHostPort(freeAddr(t))
-			up.WriteString("until (exec 3<>/dev/tcp/127.0.0.1/" + port + ") 2>/dev/null; do sleep 0.1; done\n")
+			up.WriteString(listens(port))
 			text = strings.ReplaceAll(text, shown, port)
 		}
 		text = strings.Replace(text, "sleep 1\n", up.String(), 1)
 		text = strings.ReplaceAll(text, "/tmp/weir-redis", filepath.Join(t.TempDir(), "weir-redis"))
 		start := time.Now()
-		out := bash(t, "export REDIS_URL=redis://"+server+"\n"+text)
+		out := bash(t, listens(port)+"export REDIS_URL=redis://"+server+"\n"+text)
 		due := 20 + int(time.Since(start).Minutes()*100) + 1
 		got, allowed := statusCode.FindAllString(out, -1), 0
 		for _, s := range got {
