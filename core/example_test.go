@@ -109,6 +109,22 @@ func ExampleRule_limitFor() {
 	// bob 9
 }
 
+// A limit on bytes tells clients so: RateLimit-Policy of this rule has
+// qu="content-bytes".
+func ExampleUnit() {
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
+		Name:  "upload",
+		Limit: core.TokenBucket(core.PerHour(1_000_000), 5000),
+		Key:   byCustomer,
+		Cost:  func(j job) int64 { return j.bytes },
+		Unit:  core.ContentBytes,
+	}}})
+	outcome := limiter.Decide(context.Background(), job{"ann", 2000})
+	d := outcome.At(0)
+	fmt.Println(d.Remaining, d.Unit, "left")
+	// Output: 3000 content-bytes left
+}
+
 func ExampleWhen() {
 	large := func(j job) bool { return j.bytes > 1000 }
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{

@@ -91,7 +91,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		if scope == "" {
 			scope = rule.Name
 		}
-		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit)}, rule})
+		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit), rule.Unit}, rule})
 	}
 	n := len(l.rules)
 	if rule := &l.rules[0]; n == 1 && rule.LimitFor == nil && rule.Cost == nil {

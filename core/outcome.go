@@ -39,6 +39,7 @@ type RuleDecision struct {
 	Key   string // "" if the request had none; may identify a person: do not log it or label metrics with it
 	Limit Limit
 	Cost  int64
+	Unit  Unit // of Cost, Limit and Remaining
 	Decision
 }
 
@@ -69,6 +70,7 @@ type ruleIdentity struct {
 	index       int
 	name, scope string
 	limit       unique.Handle[Limit] // of Rule.Limit
+	unit        Unit
 }
 
 // Verdict returns what the outcome comes to.
@@ -97,7 +99,7 @@ func (o *Outcome) Len() int { return int(o.n) }
 // [Config].Rules. It panics if i is not in [0, o.Len()).
 func (o *Outcome) At(i int) RuleDecision {
 	d := o.at(i)
-	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.limit.Value(), d.cost, d.Decision}
+	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.limit.Value(), d.cost, d.rule.unit, d.Decision}
 }
 
 // RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait

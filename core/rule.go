@@ -34,6 +34,10 @@ type Rule[R any] struct {
 	// Cost finds how many units a request takes. nil: 1.
 	Cost func(R) int64
 
+	// Unit says what the units are, for clients to read. A rule whose Cost is a
+	// number of bytes has ContentBytes. Zero: Requests.
+	Unit Unit
+
 	// OnFailure says what happens when the backend fails. When Key, LimitFor or
 	// Cost fails, nobody can be charged: the request is allowed if OnFailure is
 	// FailOpen and unavailable otherwise. So do not let a rule fail open whose
@@ -53,6 +57,28 @@ const (
 	// FailClosed: the request is answered 503 and takes nothing anywhere.
 	FailClosed
 )
+
+// Unit is what the units of a rule are: a quota unit of draft-ietf-httpapi-ratelimit-headers-11,
+// section 3.1.2. It changes nothing but what clients are told.
+type Unit uint8
+
+const (
+	// Requests: a request takes one unit, or as many as its cost. Clients read
+	// a unit as a request where they are told nothing else.
+	Requests Unit = iota
+	// ContentBytes: a unit is a byte of the content of requests.
+	ContentBytes
+)
+
+var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes"}
+
+// String returns the name that the draft registers, such as "content-bytes".
+func (u Unit) String() string {
+	if int(u) < len(unitNames) {
+		return unitNames[u]
+	}
+	return fmt.Sprintf("Unit(%d)", uint8(u))
+}
 
 // When makes a rule apply only to requests for which applies is true: it
 // returns a key function that is key for those and, for all others, leaves the
@@ -96,6 +122,9 @@ func (rule *Rule[R]) validate() error {
 	}
 	if rule.OnFailure > FailClosed {
 		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)", rule.OnFailure))
+	}
+	if rule.Unit > ContentBytes {
+		errs = append(errs, fmt.Errorf("unit: must be Requests or ContentBytes (got %d)", rule.Unit))
 	}
 	return errors.Join(errs...)
 }

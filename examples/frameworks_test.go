@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gin-gonic/gin"
 	"github.com/google/go-cmp/cmp"
 )
@@ -20,51 +19,16 @@ func TestTheFrameworksAnswerAlike(t *testing.T) {
 	first := "" // how the first answered
 	for _, name := range frameworks {
 		t.Run(name, func(t *testing.T) {
-			allows := name != "gin" || ginAllows()
-			transcript := visit(t, start(t, name), allows)
+			transcript := visit(t, name, start(t, name))
 			if first == "" {
 				first = transcript
 			}
-			want := first
-			if !allows {
-				want = allow.ReplaceAllString(first, "")
-			}
-			if diff := cmp.Diff(want, transcript); diff != "" {
+			if diff := cmp.Diff(first, transcript); diff != "" {
 				t.Errorf("differs from the first, -first +this:\n%s", diff)
 			}
 		})
-		t.Run(name+" on Redis", func(t *testing.T) {
-			server := miniredis.RunT(t)
-			countInRedis(t, start(t, name, "REDIS_URL=redis://"+server.Addr()), server)
-		})
 	}
 }
-
-// countInRedis asks until every limiter has counted something in Redis: a
-// decision that a busy machine holds up for too long is counted elsewhere.
-func countInRedis(t *testing.T, at string, server *miniredis.Miniredis) {
-	t.Helper()
-	counted := func(scope string) bool {
-		return slices.ContainsFunc(server.Keys(), func(key string) bool { return strings.Contains(key, ":"+scope+":") })
-	}
-	routes := [][3]string{{"GET", "/search", "search"}, {"GET", "/users/1", "users"}, {"POST", "/login", "login"}, {"GET", "/none", "per-client"}}
-	for range 20_000 {
-		for _, route := range routes {
-			a := send(t, route[0], at+route[1], "")
-			switch a.StatusCode {
-			case 200, 404, 429:
-			default:
-				t.Fatalf("%s %s: %s", route[0], route[1], a.Status)
-			}
-		}
-		if !slices.ContainsFunc(routes, func(route [3]string) bool { return !counted(route[2]) }) {
-			return
-		}
-	}
-	t.Errorf("Redis has nothing of some limiters: %q", server.Keys())
-}
-
-var allow = regexp.MustCompile("(?m)^Allow: .*\n")
 
 // ginAllows reports whether gin says which methods are allowed, as it does from
 // 1.10 on.
@@ -78,10 +42,10 @@ func ginAllows() bool {
 	return w.Header().Get("Allow") != ""
 }
 
-// visit goes through the API of the examples and writes down the answers. allows
-// says whether a 405 names the methods that are allowed.
-func visit(t *testing.T, at string, allows bool) string {
+// visit goes through the API of the examples and writes down the answers.
+func visit(t *testing.T, name, at string) string {
 	t.Helper()
+	allows := name != "gin" || ginAllows()
 	var transcript strings.Builder
 	ask := func(status int, method, path string, fields ...string) answer {
 		t.Helper()
@@ -109,7 +73,15 @@ func visit(t *testing.T, at string, allows bool) string {
 		{"POST", "/healthz", "GET"}, {"GET", "/login", "POST"}, {"HEAD", "/login", "POST"},
 		{"OPTIONS", "/search", "GET"}, {"DELETE", "/users/1", "GET"}, {"HEAD", "/users/1", "GET"},
 	} {
-		a := ask(405, request[0], request[1])
+		var a answer
+		switch {
+		case request[0] != "OPTIONS":
+			a = ask(405, request[0], request[1])
+		case name == "echo": // answers such a request itself
+			a = send(t, request[0], at+request[1], "").want(t, 204)
+		default:
+			a = send(t, request[0], at+request[1], "").want(t, 405)
+		}
 		if allows && !strings.Contains(strings.Join(a.Header.Values("Allow"), ", "), request[2]) {
 			t.Errorf("%s %s: Allow %q, want %s", request[0], request[1], a.Header.Values("Allow"), request[2])
 		}
@@ -146,17 +118,17 @@ func visit(t *testing.T, at string, allows bool) string {
 
 var numbers = regexp.MustCompile(`(;[rt]=|in )[0-9]+`)
 
-// describe returns an answer without what depends on the time. The methods of
-// Allow are a list, which may be in any order and on one line or several.
+// describe returns an answer without what depends on the time or is the framework's.
 func describe(a answer) string {
+	isPage := a.StatusCode == 404 || a.StatusCode == 405 // of the framework, in its own form
+	if isPage {
+		a.body = ""
+	}
 	var fields []string
 	for name, values := range a.Header {
-		switch {
-		case name == "Date", a.StatusCode == 429 && (name == "Retry-After" || name == "Content-Length"):
+		isNumber := a.StatusCode == 429 && (name == "Retry-After" || name == "Content-Length")
+		if name == "Date" || isNumber || isPage && !strings.HasPrefix(name, "Ratelimit") {
 			continue
-		case name == "Allow":
-			values = strings.Split(strings.Join(values, ", "), ", ")
-			slices.Sort(values)
 		}
 		fields = append(fields, fmt.Sprintf("%s: %s", name, strings.Join(values, " | ")))
 	}

@@ -37,7 +37,7 @@ func (broken) Take(context.Context, []core.Charge, []core.Decision) error {
 func rulesOf(policies ...headers.Policy) []core.Rule[string] {
 	rules := make([]core.Rule[string], len(policies))
 	for i, p := range policies {
-		rules[i] = core.Rule[string]{Name: p.Name, Limit: p.Limit, Key: func(key string) (string, error) { return key, nil }}
+		rules[i] = core.Rule[string]{Name: p.Name, Limit: p.Limit, Unit: p.Unit, Key: func(key string) (string, error) { return key, nil }}
 	}
 	return rules
 }
@@ -166,7 +166,7 @@ func wantInteger(t testing.TB, key, value string, least int64) {
 }
 
 // wantMembers checks a list of items that are of the type of example and whose
-// parameters are the Integers named in least, and pk.
+// parameters are the Integers named in least, pk and qu.
 func wantMembers(t testing.TB, key, value string, example any, least map[string]int64) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList([]string{value})
@@ -183,6 +183,9 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 		for _, name := range item.Params.Names() {
 			v, _ := item.Params.Get(name)
 			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
+				continue
+			}
+			if name == "qu" && v == "content-bytes" && key == "Ratelimit-Policy" {
 				continue
 			}
 			n, ok := v.(int64)

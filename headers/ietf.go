@@ -12,6 +12,7 @@ import (
 // pending (pull request 166 of the working group's repository).
 const (
 	paramQuota     = "q"  // RateLimit-Policy, section 3.1.1
+	paramUnit      = "qu" // RateLimit-Policy, section 3.1.2
 	paramWindow    = "w"  // RateLimit-Policy, section 3.1.3
 	paramAvailable = "r"  // RateLimit, section 4.1.1
 	paramEffective = "t"  // RateLimit, section 4.1.2
@@ -19,10 +20,15 @@ const (
 )
 
 // appendMember appends the member of RateLimit-Policy (draft -11, section 3).
-func appendMember(text []byte, name string, t terms) []byte {
+// A quota of requests has no unit: the draft has two names for that one.
+func appendMember(text []byte, name string, t terms, unit core.Unit) []byte {
 	text = appendString(text, name)
 	text = append(text, ";"+paramQuota+"="...)
 	text = strconv.AppendInt(text, t.quota, 10)
+	if unit != core.Requests {
+		text = append(text, ";"+paramUnit+"="...)
+		text = appendString(text, unit.String())
+	}
 	text = append(text, ";"+paramWindow+"="...)
 	return strconv.AppendInt(text, t.window, 10)
 }
@@ -136,7 +142,7 @@ func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.
 		if known := w.policy(&d); known.fixed(&d) {
 			text = append(text, known.member...)
 		} else {
-			text = appendMember(text, d.Rule, termsOf(d.Limit))
+			text = appendMember(text, d.Rule, termsOf(d.Limit), d.Unit)
 		}
 	}
 	v.add(fieldPolicy, text)

@@ -157,6 +157,24 @@ func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 	}
 }
 
+func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
+	fixed := headers.Policy{Name: "upload", Limit: core.TokenBucket(core.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
+	found := headers.Policy{Name: "plan", Unit: core.ContentBytes}
+	room := allowed(400, 6*time.Second, time.Minute)
+	o := decided(t, []headers.Policy{fixed, perHour}, room, room)
+	want(t, written(t, headers.Options{}, []headers.Policy{fixed, perHour}, o),
+		`RateLimit-Policy: "upload";q=1000000;qu="content-bytes";w=3600, "hourly";q=1000;w=3600`,
+		`RateLimit: "upload";r=400;t=6, "hourly";r=400;t=6`,
+	)
+	rules := rulesOf(found)
+	rules[0].LimitFor = func(string) (core.Limit, error) { return perHour.Limit, nil }
+	o = decidedFor(t, "client", rules, room)
+	want(t, written(t, headers.Options{}, []headers.Policy{found}, o),
+		`RateLimit-Policy: "plan";q=1000;qu="content-bytes";w=3600`,
+		`RateLimit: "plan";r=400;t=6`,
+	)
+}
+
 func TestAFallbacksShareIsShownAsWhatItIs(t *testing.T) {
 	policies := []headers.Policy{perMinute}
 	limiter, err := core.New(core.Config[string]{Rules: rulesOf(policies...), Backend: broken{}, Instances: 4,

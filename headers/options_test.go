@@ -26,7 +26,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		perMinute,
 		{},
 		{Name: "tab\t"},
-		{Name: "bad", Limit: core.FixedWindow(core.Per(0, -time.Second))},
+		{Name: "bad", Limit: core.FixedWindow(core.Per(0, -time.Second)), Unit: 9},
 	})
 	if err == nil {
 		t.Fatal("no error")
@@ -48,6 +48,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`headers: policy "default": name: must be unique (got "default" more than once)`,
 		`headers: policy "": name: must be one or more characters of printable ASCII (got "")`,
 		`headers: policy "tab\t": name: must be one or more characters of printable ASCII (got "tab\t")`,
+		`headers: policy "bad": unit: must be Requests or ContentBytes (got 9)`,
 		`headers: policy "bad": limit: units of a fixed-window must be 1 to 1000000000 (got 0)`,
 		`headers: policy "bad": limit: period must be positive (got -1s)`,
 	}

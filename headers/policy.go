@@ -14,13 +14,16 @@ type Policy struct {
 	Name string
 	// Limit is the rule's limit. Zero: it is found per request (LimitFor).
 	Limit core.Limit
+	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless
+	// it is [core.Requests].
+	Unit core.Unit
 }
 
 // Policies returns the policies of rules, in their order.
 func Policies[R any](rules []core.Rule[R]) []Policy {
 	policies := make([]Policy, len(rules))
 	for i := range rules {
-		policies[i] = Policy{rules[i].Name, rules[i].Limit}
+		policies[i] = Policy{rules[i].Name, rules[i].Limit, rules[i].Unit}
 	}
 	return policies
 }
@@ -38,6 +41,9 @@ func validatePolicies(policies []Policy) error {
 			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.Name))
 		}
 		seen[p.Name] = true
+		if p.Unit > core.ContentBytes {
+			errs = append(errs, fmt.Errorf("%sunit: must be Requests or ContentBytes (got %d)", prefix, p.Unit))
+		}
 		if p.Limit == (core.Limit{}) {
 			continue
 		}
@@ -78,7 +84,7 @@ func compile(p Policy) policy {
 	}
 	if p.Limit != (core.Limit{}) {
 		c.terms = termsOf(p.Limit)
-		c.member = string(appendMember(nil, p.Name, c.terms))
+		c.member = string(appendMember(nil, p.Name, c.terms, p.Unit))
 	}
 	return c
 }

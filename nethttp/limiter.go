@@ -9,7 +9,8 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those
-// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, OnFailure.
+// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit,
+// OnFailure.
 type Rule = core.Rule[*http.Request]
 
 // Config is what a [Limiter] is made of. The zero value of every field but

@@ -1,29 +1,20 @@
 // Chi limits a small API with chi: every client to 60 requests a minute, and
-// some routes further. A test compares its answers with those of the examples for
-// the other frameworks: status, content and header fields, also for pages that do
-// not exist, methods that no route takes and paths with escapes.
+// some routes further. It answers as the examples for the other frameworks do.
 package main
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
-	"github.com/weir-go/weir/redisbackend"
 )
 
 // client is who is counted: the address at the other end of the connection.
@@ -40,77 +31,42 @@ var caller = keyfuncs.First(
 func limited(r *http.Request) bool { return r.URL.Path != "/healthz" }
 
 // limiter returns a limiter of one rule.
-func limiter(state core.Backend, rule chimw.Rule) *chimw.Limiter {
-	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{rule}, Backend: state})
+func limiter(rule chimw.Rule) *chimw.Limiter {
+	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{rule}})
 }
 
 func main() {
-	state := backend()
-	perClient := limiter(state, chimw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
-	login := limiter(state, chimw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
-	search := limiter(state, chimw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
-	users := limiter(state, chimw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(chimw.RoutePattern, client)})
+	perClient := limiter(chimw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
+	login := limiter(chimw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
+	search := limiter(chimw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
+	users := limiter(chimw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(chimw.RoutePattern, client)})
 
 	r := chi.NewRouter()
 	r.Use(perClient.Handler) // pages that do not exist count as well
-	health := func(w http.ResponseWriter, _ *http.Request) { text(w, "ok\n") }
-	r.Get("/healthz", health)
-	r.Head("/healthz", health)
-	r.With(login.Handler).Post("/login", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, "Welcome.\n")
-	})
-	r.With(search.Handler).Get("/search", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, "Nothing found.\n")
-	})
+	r.Get("/healthz", text("ok"))
+	r.Head("/healthz", text("ok"))
+	r.With(login.Handler).Post("/login", text("Welcome."))
+	r.With(search.Handler).Get("/search", text("Nothing found."))
 	r.With(users.Handler).Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) {
-		text(w, fmt.Sprintf("User %s.\n", chi.URLParam(r, "id")))
+		text("User "+chi.URLParam(r, "id")+".")(w, r)
 	})
 	serve(r)
 }
 
-func text(w http.ResponseWriter, s string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Write([]byte(s))
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Write([]byte(s + "\n"))
+	}
 }
 
-// backend keeps the state of all limiters: in Redis, which all instances share,
-// if REDIS_URL is set, and otherwise in this process. While Redis is away, each
-// instance limits by itself. The scopes of the rules, which are their names, keep
-// them apart.
-func backend() core.Backend {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		return core.NewMemory(core.MemoryOptions{})
-	}
-	b, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
-	if err != nil {
-		log.Fatalf("REDIS_URL: %v", err)
-	}
-	logging.Disable() // go-redis would log every attempt, the breaker logs changes
-	return breaker.NewStack(b, breaker.Options{})
-}
-
-// serve answers on $ADDR until the process is interrupted, then lets the
-// requests under way finish.
+// serve answers on $ADDR, on port 8080 if it is not set.
 func serve(handler http.Handler) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := server.Serve(listener); err != http.ErrServerClosed {
-			log.Fatal(err)
-		}
-	}()
-
-	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(server.Serve(listener))
 }

@@ -5,15 +5,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -61,27 +58,13 @@ func main() {
 	serve(mux)
 }
 
-// serve answers on $ADDR until the process is interrupted, then lets the
-// requests under way finish.
+// serve answers on $ADDR, on port 8080 if it is not set.
 func serve(handler http.Handler) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := server.Serve(listener); err != http.ErrServerClosed {
-			log.Fatal(err)
-		}
-	}()
-
-	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(server.Serve(listener))
 }

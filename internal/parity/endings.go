@@ -1,0 +1,53 @@
+package parity
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Requests that end in another way than by an answer.
+
+// testPanic expects that the request was decided first, so that a handler that
+// panics does not make requests free.
+func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
+	return func(t *testing.T, a Adapter[R]) {
+		server := httptest.NewServer(a.Serve(t, App[R]{
+			Site:    everybody[R](core.FixedWindow(core.PerDay(1))),
+			Extra:   map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
+			Recover: where,
+		}))
+		defer server.Close()
+		first := get(t, server, "/extra")
+		if wantStatus(t, first, http.StatusInternalServerError); first.Header.Get("RateLimit") != `"everybody";r=0;t=86400` {
+			t.Errorf("fields %v", first.Header)
+		}
+		wantStatus(t, get(t, server, "/extra"), http.StatusTooManyRequests)
+	}
+}
+
+func testAbort[R any](t *testing.T, a Adapter[R]) {
+	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(9))), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if response, err := server.Client().Get(server.URL + "/extra"); err == nil {
+		response.Body.Close()
+		t.Errorf("answered %s, want no answer", response.Status)
+	}
+}
+
+func testLeft[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.FixedWindow(core.PerDay(1)))
+	handler := a.Serve(t, App[R]{Site: limit})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/hello", nil))
+	if len(w.Header()) != 0 || w.Body.Len() != 0 {
+		t.Errorf("fields %v, content %q: want nothing", w.Header(), w.Body)
+	}
+	w = httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/hello", nil))
+	wantStatus(t, w.Result(), http.StatusOK)
+}

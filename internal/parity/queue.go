@@ -1,0 +1,138 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Requests that wait for their turn.
+
+// testLeaving has a client leave when it is known to be in the queue.
+func testLeaving[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 3))
+	decided := make(chan core.Outcome, 2)
+	limit.Observe = func(_ context.Context, _ R, o core.Outcome) { decided <- o }
+	observed := func() (o core.Outcome) {
+		select {
+		case o = <-decided:
+		case <-time.After(30 * time.Second): // only if it never comes
+			t.Error("the limiter did not call Observe")
+		}
+		return o
+	}
+	var called atomic.Int32
+	ended := make(chan struct{}, 2)
+	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
+		"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }),
+	}})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		app.ServeHTTP(w, r)
+		ended <- struct{}{}
+	}))
+	defer server.Close()
+
+	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+	observed()
+	<-ended
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		if o := observed(); o.Delay() != 24*time.Hour {
+			t.Errorf("delay %v", o.Delay())
+		}
+		leave()
+	}()
+	r, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/extra", nil)
+	if response, err := server.Client().Do(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v, want to have left", response, err)
+	}
+	<-ended
+	if called.Load() != 1 {
+		t.Errorf("%d requests were served, want 1", called.Load())
+	}
+	var b strings.Builder
+	if limit.Backend.(*ledger).write(&b); b.String() != "= everybody: 1 of 3\n" {
+		t.Errorf("left: %s", b.String())
+	}
+}
+
+// testFullQueue has two requests ask for one place, of which one gets it.
+func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
+	return func(t *testing.T, a Adapter[R]) {
+		limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+		limit.MaxWaiting, limit.Sorry = 1, sorry
+		var called atomic.Int32
+		server := serve(t, a, limit, func(http.ResponseWriter, *http.Request) { called.Add(1) })
+		wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+
+		type answer struct {
+			*http.Response
+			body string
+		}
+		answers := make(chan *answer, 2)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range 2 {
+			go func() {
+				r, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/extra", nil)
+				response, err := server.Client().Do(r)
+				if err != nil {
+					answers <- nil
+					return
+				}
+				defer response.Body.Close()
+				body, _ := io.ReadAll(response.Body)
+				answers <- &answer{response, string(body)}
+			}()
+		}
+		refused := <-answers
+		leave()
+		if waiting := <-answers; refused == nil || waiting != nil || called.Load() != 1 {
+			t.Fatalf("answers %v and %v, %d served: want one answer, and one request in the queue until it leaves", refused, waiting, called.Load())
+		}
+		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right now: retry in 1 second."
+		if sorry {
+			body = "sorry, unavailable by everybody" // as Sorry has it
+		}
+		wantStatus(t, refused.Response, want)
+		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
+			t.Errorf("fields %v, content %q", h, refused.body)
+		}
+		var left strings.Builder
+		if limit.Backend.(*ledger).write(&left); left.String() != "= everybody: 6 of 9\n" {
+			t.Errorf("left: %s, want the slots spent", &left)
+		}
+	}
+}
+
+// testDeadline has a request wait for a day in a server that gives it no time.
+func testDeadline[R any](t *testing.T, a Adapter[R]) {
+	var called atomic.Int32
+	app := a.Serve(t, App[R]{
+		Site:  everybody[R](core.LeakyQueue(core.PerDay(1), 3)),
+		Extra: map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) })},
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if called.Load() > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		app.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	wantStatus(t, get(t, server, "/extra"), http.StatusOK)
+	late := get(t, server, "/extra")
+	wantStatus(t, late, http.StatusServiceUnavailable)
+	if late.Header.Get("Retry-After") != "1" || late.Header.Get("Cache-Control") != "no-store" || called.Load() != 1 {
+		t.Errorf("fields %v, %d requests served", late.Header, called.Load())
+	}
+}
