@@ -47,7 +47,7 @@ func serve(t *testing.T, command string) string {
 	t.Helper()
 	fields := strings.Fields(command)
 	cmd, log := run(t, []string{"ADDR=127.0.0.1:0", "REDIS_URL="}, fields[0], fields[1:]...)
-	stuck := time.AfterFunc(2*time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	stuck := time.AfterFunc(5*time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer stuck.Stop()
 	var said strings.Builder
 	for {
@@ -211,7 +211,7 @@ var scripts = map[string]func(t *testing.T, text string){
 func bash(t *testing.T, script string) string {
 	t.Helper()
 	need(t, "bash")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-e", "-c", script)
 	cmd.Dir = root
