@@ -21,7 +21,7 @@ import (
 )
 
 // run starts a command in the root of the repository, as the leader of a process
-// group that the end of the test kills.
+// group that the end of the test interrupts.
 func run(t *testing.T, env []string, name string, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -36,7 +36,9 @@ func run(t *testing.T, env []string, name string, args ...string) (*exec.Cmd, *b
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		stuck := time.AfterFunc(time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		defer stuck.Stop()
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 		cmd.Wait()
 	})
 	return cmd, bufio.NewReader(stderr)
@@ -221,19 +223,26 @@ func bash(t *testing.T, script string) string {
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := os.CreateTemp(t.TempDir(), "out") // a pipe would be held open by programs left running
-	if err != nil {
-		t.Fatal(err)
+	var files [2]*os.File // a pipe would be held open by programs left running
+	for i := range files {
+		file, err := os.CreateTemp(t.TempDir(), "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		files[i] = file
 	}
-	defer out.Close()
-	cmd.Stdout, cmd.Stderr = out, out
-	err = cmd.Run()
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left running
-	text, _ := os.ReadFile(out.Name())
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, script, text)
+	cmd.Stdout, cmd.Stderr = files[0], files[1]
+	err := cmd.Run()
+	if cmd.Process != nil {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left running
 	}
-	return string(text)
+	out, _ := os.ReadFile(files[0].Name())
+	if err != nil {
+		said, _ := os.ReadFile(files[1].Name())
+		t.Fatalf("%v\n%s\n%s%s", err, script, out, said)
+	}
+	return string(out)
 }
 
 var (
