@@ -155,7 +155,7 @@ func ExampleMustTrustedProxies_configured() {
 func ExampleMustTrustedProxies_everybody() {
 	defer func() { fmt.Println(recover()) }()
 	keyfuncs.MustTrustedProxies("0.0.0.0/0")
-	// Output: keyfuncs: TrustedProxies: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
+	// Output: keyfuncs: TrustedProxies: range "0.0.0.0/0": trusts every address: list only the addresses of your proxies
 }
 
 func ExampleProxyCount() {
@@ -199,7 +199,7 @@ func ExampleMustSingleHeader() {
 func ExampleForwarded() {
 	_, err := keyfuncs.Forwarded("0.0.0.0/0")
 	fmt.Println(err)
-	// Output: keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
+	// Output: keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address: list only the addresses of your proxies
 }
 
 func ExampleMustForwarded() {
