@@ -132,7 +132,7 @@ func ExampleChange() {
 	fmt.Println(page(breaker.Change{State: breaker.Open, At: noon, Err: breaker.ErrBudget}))
 	fmt.Println(page(breaker.Change{State: breaker.Closed, At: noon.Add(time.Minute), After: time.Minute}))
 	// Output:
-	// limits count per instance since 12:00:00: breaker: no answer within the time budget: see whether the backend can be reached at all, look for slow commands on it and for losses on the way to it, or raise Options.Budget
+	// limits count per instance since 12:00:00: breaker: no answer within the time budget
 	// limits are shared again after 1m0s
 }
 

@@ -32,12 +32,12 @@
 // next handler is called. At most [Config].MaxWaiting requests wait at once, and of
 // each key at most one fewer than the capacity of the queue.
 //
-// A request whose context ends while it waits is not handed on. This is how a client
-// that leaves is noticed, and net/http does not always notice it. It watches every
-// stream of HTTP/2. It watches a connection of HTTP/1.1 only after the request's body
-// has been read to its end, and only until further bytes arrive. So a request with an
-// unread body is served although its client has left. If that matters, read the body,
-// up to a bound, in a handler outside the limiter.
+// A request whose context ends while it waits is not handed on. net/http ends the
+// context when it notices that the client has left, which it does not always do. It
+// watches every stream of HTTP/2. It watches a connection of HTTP/1.1 only after the
+// request's body has been read to its end, and only until further bytes arrive. So a
+// request with an unread body is served although its client has left. If that matters,
+// read the body, up to a bound, in a handler outside the limiter.
 //
 // http.Server.ReadTimeout and WriteTimeout continue to run in the queue. Make them
 // longer than the longest wait, otherwise the handler cannot read the body, or cannot
