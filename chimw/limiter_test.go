@@ -131,8 +131,8 @@ func TestChisClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	want(t, r, "GET", "/", 503, forged...)
 }
 
-// The limiter of README's section "Moving over", where chi's RealIP was in front
-// of httprate and has not been removed.
+// The limiter of the README's section "Moving over", in a program that has not removed
+// chi's RealIP, which was in front of httprate.
 func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{

@@ -22,8 +22,9 @@ import (
 // source may also take another type of request, such as a function that returns the
 // client address of a web framework.
 //
-// Another key costs a client what source says. With IPv6 it costs another network, of
-// which an end site may have 256 (/56) or 65,536 (/48) (RFC 6177).
+// Another key costs a client as much as another address: see the documentation of
+// source. With IPv6 it costs another network, of which an end site may have 256 (/56)
+// or 65,536 (/48) (RFC 6177).
 func Address[R any](source func(R) (netip.Addr, error)) func(R) (string, error) {
 	return addressKey(source, 64)
 }

@@ -13,12 +13,12 @@ import (
 // balancer sends itself. It fails if Peer fails too. If source is nil, the result is
 // nil.
 //
-// Another address costs a client what source says, or a request that makes source fail.
-// Such a request counts by the address of the proxy it came through, together with all
-// others of its kind, and one client can use up their limit. Nobody gets a key of one's
-// own for free, but a client may use the proxy's key beside its own: do not exempt the
-// proxy's address from a limit. With OrPeer, nothing reports that source does not
-// describe the network.
+// Another address costs a client as much as with source alone, or a request that makes
+// source fail. Such a request counts by the address of the proxy it came through,
+// together with all others of its kind, and one client can use up their limit. Nobody
+// gets a key of one's own for free, but a client may use the proxy's key beside its
+// own: do not exempt the proxy's address from a limit. With OrPeer, nothing reports
+// that source does not describe the network.
 func OrPeer(source AddrSource) AddrSource {
 	if source == nil {
 		return nil

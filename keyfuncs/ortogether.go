@@ -14,11 +14,11 @@ import (
 // Put it around the whole key. Inside [First], a request that cannot be identified
 // counts by the next key.
 //
-// Another key costs a client what key says, or a request that makes key fail. All
-// requests that fail or have no key share one limit. One client can use it up for the
-// others, and may use it beside its own. A rule that fails open counts these requests
-// too. With OrTogether, nothing reports that key fails: the outcome has no error, and
-// the decision's key is empty.
+// Another key costs a client as much as with key alone, or a request that makes key
+// fail. All requests that fail or have no key share one limit. One client can use it up
+// for the others, and may use it beside its own. A rule that fails open counts these
+// requests too. With OrTogether, nothing reports that key fails: the outcome has no
+// error, and the decision's key is empty.
 func OrTogether[R any](key func(R) (string, error)) func(R) (string, error) {
 	if key == nil {
 		return nil

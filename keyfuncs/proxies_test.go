@@ -157,7 +157,7 @@ func TestWithoutProxiesThePeerIsTheClientWhateverItSends(t *testing.T) {
 			}
 		}
 	}
-	// An empty text is not an empty list: strings.Split makes one of "".
+	// An empty text is not an empty list: strings.Split("") returns one empty text.
 	if source, err := keyfuncs.TrustedProxies(""); source != nil || err == nil {
 		t.Errorf("got %v", err)
 	}
@@ -249,7 +249,7 @@ func TestAUnixPeerFailsClosedUnlessItIsTrusted(t *testing.T) {
 				wantKey(t, keyfuncs.Address(with), overUnix(request(remote, forwarded...)), "203.0.113.7")
 			}
 			wantUnidentified(t, keyfuncs.Address(without), overUnix(request("@", forwarded...)))
-			// Not over a unix socket at all.
+			// Not over a unix socket.
 			wantUnidentified(t, keyfuncs.Address(with), request("@", forwarded...))
 			wantUnidentified(t, keyfuncs.Address(with), request("pipe", forwarded...))
 			wantKey(t, keyfuncs.Address(with), request("198.51.100.1:80", forwarded...), "198.51.100.1")

@@ -15,7 +15,7 @@ import (
 // 64 bytes is represented by its digest, as in [Header]. If read is nil, the result is
 // nil.
 //
-// Another key costs a client what another value there costs.
+// Another key costs a client as much as another value.
 func Value[R any](read func(R) any) func(R) (string, error) {
 	if read == nil {
 		return nil

@@ -15,9 +15,9 @@ import (
 // socket remains one. source gets a shallow copy of the request. If either argument is
 // nil, the result is nil.
 //
-// Another address costs a client what source says, as long as no client can write what
-// peer returns. [ProxyCount], and a [SingleHeader] without ranges, do not look at the
-// peer.
+// Another address costs a client as much as with source alone, as long as no client can
+// write the result of peer. [ProxyCount], and a [SingleHeader] without ranges, do not
+// look at the peer.
 func WithPeer(peer func(*http.Request) string, source AddrSource) AddrSource {
 	if peer == nil || source == nil {
 		return nil
