@@ -15,8 +15,9 @@ import (
 )
 
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
-// fail as soon as the deadline of the context has passed. That must hold in whatever
-// they do then: wait for a connection, connect, write, read, or wait before a retry.
+// fail as soon as the deadline of the context has passed. That must hold whatever they
+// are doing then: waiting for a connection, connecting, writing, reading, or waiting
+// before a retry.
 type DeadlineHonourer interface {
 	HonoursDeadline() bool
 }

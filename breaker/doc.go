@@ -18,11 +18,11 @@
 // on the caller's goroutine, with a context that ends when the budget does.
 //
 // The breaker calls any other backend on a goroutine of its own, with the caller's
-// context, and abandons the call when the budget is spent. At most [Options].MaxCalls
-// calls are under way at once, abandoned ones included. If all are in use, a decision
-// fails at once with [ErrBusy]. An abandoned call writes to no memory of the caller's,
-// but may read the caller's context for as long as it runs. Units that it takes stay
-// taken, which can only deny early.
+// context, and abandons the call when the budget is spent. [Options].MaxCalls bounds
+// the calls under way, abandoned ones included; above it, a decision fails at once with
+// [ErrBusy]. An abandoned call writes to no memory of the caller's, but may read the
+// caller's context for as long as it runs. Units that it takes stay taken, which can
+// only deny early.
 //
 // # When it opens
 //

@@ -19,8 +19,8 @@ var (
 	// way to it; or raise [Options].Budget.
 	ErrBudget = errors.New("breaker: no answer within the time budget")
 
-	// ErrBusy means that the backend was not called because [Options].MaxCalls calls
-	// are under way. The backend is slow, or MaxCalls is too low for the load.
+	// ErrBusy means that the backend was not called because there are too many calls
+	// under way. The backend is slow, or [Options].MaxCalls is too low for the load.
 	ErrBusy = errors.New("breaker: too many calls under way")
 )
 
