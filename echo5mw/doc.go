@@ -15,10 +15,10 @@
 //	api := e.Group("/api", limit.Middleware())      // a group
 //	e.POST("/login", postLogin, limit.Middleware()) // one route
 //
-// It answers as package nethttp does, which describes the answers. The limiter writes
-// the answer itself and its middleware returns a nil error, so that the error handler
-// of the Echo does not replace the answer. To have the error handler answer denials,
-// set [Config].Denied.
+// It answers as package nethttp does: see there. The limiter writes the answer itself
+// and its middleware returns a nil error, so that the error handler of the Echo does
+// not replace the answer. To have the error handler answer denials, set
+// [Config].Denied.
 //
 // # Order of middleware
 //

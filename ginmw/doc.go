@@ -15,8 +15,8 @@
 //	api := r.Group("/api", limit.Handler())      // a group
 //	r.POST("/login", limit.Handler(), postLogin) // one route
 //
-// It answers as package nethttp does, which describes the answers. After an answer of
-// its own it calls Abort, so that no later handler runs.
+// It answers as package nethttp does: see there. After an answer of its own it calls
+// Abort, so that no later handler runs.
 //
 // # Order of handlers
 //

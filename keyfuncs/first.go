@@ -13,9 +13,9 @@ import (
 // key would be a guess. Without arguments, or with a nil function among them, the
 // result is nil.
 //
-// A key begins with its position among keys, as in "0:alice", so that a user named
-// 203.0.113.7 does not count with that address. Changing the order of keys therefore
-// resets the counts. [FirstNamed] writes names instead of positions.
+// Each result begins with the position of its key function among keys, as in "0:alice",
+// so that a user named 203.0.113.7 does not count with that address. Changing the order
+// of keys therefore resets the counts. [FirstNamed] writes names instead of positions.
 //
 // Another key costs a client as much as the cheapest of keys. Put nothing that is free
 // before an address: see [Known].

@@ -1,8 +1,9 @@
 package keyfuncs
 
-// FirstNamed is [First] with names instead of positions: a key begins with its name, as
-// in "user:alice" and "address:203.0.113.7". That helps people who read the keys of a
-// backend. Changing the order of keys keeps the counts; changing a name resets them.
+// FirstNamed is [First] with names instead of positions: each result begins with the
+// name of its key function, as in "user:alice" and "address:203.0.113.7". That helps
+// people who read the keys of a backend. Changing the order of keys keeps the counts;
+// changing a name resets them.
 //
 //	keyfuncs.FirstNamed(
 //		keyfuncs.Named("user", user),

@@ -2,9 +2,9 @@ package keyfuncs
 
 import "github.com/weir-go/weir/core"
 
-// Known returns the key function key restricted to known keys. For all other requests
-// it returns core.ErrAbsent, so that they count together, or by the next key of
-// [First]:
+// Known returns key, restricted to the keys for which known reports true. For all other
+// requests the result is core.ErrAbsent, so that they count together, or by the next
+// key of [First]:
 //
 //	keyfuncs.First(
 //		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob")),

@@ -15,8 +15,8 @@ import (
 //
 // Another address costs a client as much as with source alone, or a request that makes
 // source fail. Such a request counts by the address of the proxy it came through,
-// together with all others of its kind, and one client can use up their limit. Nobody
-// gets a key of one's own for free, but a client may use the proxy's key beside its
+// together with all others of its kind, and one client can use up their limit. No
+// client gets a new key of its own for free, but it may use the proxy's key beside its
 // own: do not exempt the proxy's address from a limit. With OrPeer, nothing reports
 // that source does not describe the network.
 func OrPeer(source AddrSource) AddrSource {

@@ -26,11 +26,11 @@ type AddrSource = func(*http.Request) (netip.Addr, error)
 // [SingleHeader]. If RemoteAddr is true but has no port, as in some adapters for AWS
 // Lambda, write an [AddrSource] that reads it.
 //
-// Another address costs a client another machine or network, since it has taken part in
-// a TCP or QUIC handshake, as long as nothing overwrites RemoteAddr. Peer cannot detect
-// middleware that writes an address with a port, as ProxyHeaders does if the header has
-// one; another address is free then. Behind a proxy all clients share the proxy's
-// address.
+// Another address costs a client another machine or network, because it must complete a
+// TCP or QUIC handshake from that address. This holds as long as nothing overwrites
+// RemoteAddr. Peer cannot detect middleware that writes an address with a port, as
+// ProxyHeaders does if the header has one; another address is free then. Behind a proxy
+// all clients share the proxy's address.
 func Peer(r *http.Request) (netip.Addr, error) {
 	host, port, bare, ok := cutPort(r.RemoteAddr)
 	if !ok || !bare && !isPort(port) {

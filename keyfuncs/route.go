@@ -16,8 +16,8 @@ import "net/http"
 func RoutePattern(r *http.Request) (string, error) { return r.Pattern, nil }
 
 // MuxPattern returns the key function of the pattern by which mux will route the
-// request. It is [RoutePattern] for limiters outside mux, which looks up the route
-// twice then. If mux is nil, the result is nil.
+// request. It is [RoutePattern] for limiters outside mux. The mux then looks up the
+// route twice. If mux is nil, the result is nil.
 func MuxPattern(mux *http.ServeMux) func(*http.Request) (string, error) {
 	if mux == nil {
 		return nil
