@@ -25,7 +25,7 @@ var (
 	errAllTrusted  = unidentified("every hop is a trusted proxy")
 	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
-	errNoText      = unidentified("the value is neither text nor an integer nor a fmt.Stringer")
+	errNoText      = unidentified("the value is not a string, an integer or a fmt.Stringer")
 )
 
 func unidentified(why string) error {
