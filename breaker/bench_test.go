@@ -9,14 +9,14 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// instant is a backend that allows at once: what a decision through a breaker
-// takes beyond it is what the breaker adds.
+// instant is a backend that allows at once, so that the time of a decision is the time
+// that the breaker adds.
 type instant struct {
-	prompt bool
-	err    error
+	honours bool
+	err     error
 }
 
-func (b *instant) HonoursDeadline() bool { return b.prompt }
+func (b *instant) HonoursDeadline() bool { return b.honours }
 
 func (b *instant) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
 	for i := range out {
@@ -27,7 +27,7 @@ func (b *instant) Take(_ context.Context, _ []core.Charge, out []core.Decision) 
 
 // opened returns a breaker that stays open.
 func opened(t testing.TB) *breaker.Breaker {
-	b := breaker.New(&instant{true, errSick}, breaker.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
+	b := breaker.New(&instant{true, errDown}, breaker.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
 	for b.State() == breaker.Closed {
 		if b.Take(context.Background(), charge("k"), make([]core.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")
@@ -36,7 +36,7 @@ func opened(t testing.TB) *breaker.Breaker {
 	return b
 }
 
-// request returns a context such as that of a request of net/http.
+// request returns a context like that of a net/http request.
 func request(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -46,7 +46,7 @@ func request(t testing.TB) context.Context {
 var kinds = map[string]func(t testing.TB) core.Backend{
 	"no breaker": func(testing.TB) core.Backend { return &instant{} },
 	"closed, on the caller's goroutine": func(testing.TB) core.Backend {
-		return breaker.New(&instant{prompt: true}, breaker.Options{Budget: time.Hour, Logger: silence})
+		return breaker.New(&instant{honours: true}, breaker.Options{Budget: time.Hour, Logger: silence})
 	},
 	"closed, on its own goroutine": func(testing.TB) core.Backend {
 		return breaker.New(&instant{}, breaker.Options{Budget: time.Hour, Logger: silence})

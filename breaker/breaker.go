@@ -14,58 +14,58 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// DeadlineHonourer is implemented by backends that can tell whether their Take
-// and Peek fail as soon as the deadline of their context has passed, in whatever
-// they are then held up: waiting for a connection, connecting, writing, reading,
-// or before trying again.
+// DeadlineHonourer is implemented by backends that know whether their Take and Peek
+// fail as soon as the deadline of the context has passed. That must hold whatever they
+// are doing then: waiting for a connection, connecting, writing, reading, or waiting
+// before a retry.
 type DeadlineHonourer interface {
 	HonoursDeadline() bool
 }
 
-// Sparer is implemented by errors that may say nothing against the backend as a
-// whole: such as those of one of its servers while others are well, or of more
-// requests than it takes while it answers. An error that has such an error in its
-// tree, whose SparesBackend returns true, is neither a failure nor a success.
+// Sparer is implemented by errors that may say nothing against the backend as a whole.
+// One server of several may be dead, or there may be more requests than a backend that
+// works can answer in time. If an error has a Sparer in its tree and SparesBackend
+// returns true, the breaker counts it neither as a failure nor as a success.
 type Sparer interface {
 	error
 	SparesBackend() bool
 }
 
-// Breaker is a [core.Backend] around another that answers or fails within a time
-// budget, and at once while the other keeps failing. It is safe for concurrent
+// Breaker is a [core.Backend] that wraps another. It answers or fails within a time
+// budget, and fails at once while the other keeps failing. It is safe for concurrent
 // use and needs no closing.
 type Breaker struct {
-	inner  core.Backend
-	budget time.Duration
-	prompt bool // inner honours deadlines
+	inner           core.Backend
+	budget          time.Duration
+	honoursDeadline bool // what inner reports
 
 	circuit *gobreaker.CircuitBreaker[struct{}]
 	state   atomic.Int32 // gobreaker.State of circuit
 	trip    trip
 	reports reports
 
-	places  places
+	slots   callSlots
 	calls   sync.Pool    // of *call
-	overdue atomic.Int64 // calls that have overrun the budget and are still under way
+	overdue atomic.Int64 // calls under way that have exceeded the budget
 }
 
-// New returns a closed breaker around inner. It panics if inner is nil, or a nil
-// pointer, or an option is negative. It does not call inner, except to ask whether it is a
-// [DeadlineHonourer] that honours deadlines.
+// New returns a closed breaker that wraps inner. It panics if inner is nil or a nil
+// pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
+// whether it honours deadlines; it calls nothing else of inner.
 func New(inner core.Backend, options Options) *Breaker {
 	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("breaker: New: the inner backend is nil")
 	}
-	options = options.filled()
+	options = options.withDefaults()
 	b := &Breaker{
 		inner:   inner,
 		budget:  options.Budget,
 		trip:    trip{failures: uint32(options.Failures), atLeast: 4 * min(options.Budget, time.Hour)},
 		reports: reports{hook: options.OnChange, logger: options.Logger},
-		places:  placesFor(options.MaxCalls),
+		slots:   newCallSlots(options.MaxCalls),
 	}
 	if h, ok := inner.(DeadlineHonourer); ok {
-		b.prompt = h.HonoursDeadline()
+		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newCall(b) }
 	b.trip.closed(time.Now())
@@ -73,14 +73,14 @@ func New(inner core.Backend, options Options) *Breaker {
 		MaxRequests:   uint32(options.Probes),
 		Timeout:       options.OpenFor,
 		IsExcluded:    func(err error) bool { return err == errUncounted },
-		IsSuccessful:  b.trip.note,
+		IsSuccessful:  b.trip.record,
 		ReadyToTrip:   b.trip.due,
 		OnStateChange: b.change,
 	})
 	return b
 }
 
-// verb is what to ask the inner backend for.
+// verb is the method of the inner backend to call.
 type verb uint8
 
 const (
@@ -88,25 +88,25 @@ const (
 	peek
 )
 
-// Take implements [core.Backend]. A context that has ended is refused.
+// Take implements [core.Backend]. It refuses a context that has ended.
 func (b *Breaker) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
 	return b.decide(ctx, take, charges, out)
 }
 
-// Peek implements [core.Peeker] if the inner backend does. It is subject to the
-// budget, and counted, as Take is.
+// Peek implements [core.Peeker] if the inner backend does. The budget applies to it,
+// and it counts, as for Take.
 func (b *Breaker) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
 	return b.decide(ctx, peek, charges, out)
 }
 
-// Reset implements [core.Resetter] if the inner backend does. It goes straight to
-// the inner backend, open or not, with no budget but that of ctx.
+// Reset implements [core.Resetter] if the inner backend does. It always calls the inner
+// backend, even while the breaker is open, and has no time budget: only ctx bounds it.
 func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
 	return core.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [core.Counter] if the inner backend does. It goes straight to
-// the inner backend, open or not, with no budget but that of ctx.
+// Count implements [core.Counter] if the inner backend does. It always calls the inner
+// backend, even while the breaker is open, and has no time budget: only ctx bounds it.
 func (b *Breaker) Count(ctx context.Context) (int, error) { return core.Count(ctx, b.inner) }
 
 // Unwrap returns the inner backend.
@@ -122,14 +122,14 @@ func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out
 	asked, exiting := false, false
 	defer func() {
 		if exiting {
-			_ = recover() // what follows is the rest of the exit
+			_ = recover() // the rest of the exit follows
 			err = errExited
 		}
 	}()
 	b.circuit.Execute(func() (struct{}, error) {
 		asked, exiting = true, true
 		defer func() {
-			if exiting { // by runtime.Goexit, after which the circuit would wait for a result
+			if exiting { // by runtime.Goexit: without a panic the circuit would wait for a result for ever
 				panic(errExited)
 			}
 		}()
@@ -146,10 +146,10 @@ func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out
 	return err
 }
 
-// ask asks the inner backend, for as long as the budget lasts.
+// ask calls the inner backend and waits no longer than the budget.
 func (b *Breaker) ask(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) error {
-	if !b.prompt {
-		return b.askAside(ctx, v, charges, out)
+	if !b.honoursDeadline {
+		return b.askOnGoroutine(ctx, v, charges, out)
 	}
 	deadline := time.Now().Add(b.budget)
 	if own, ok := ctx.Deadline(); !ok || deadline.Before(own) {
@@ -177,7 +177,7 @@ func (b *Breaker) askInner(ctx context.Context, v verb, charges []core.Charge, o
 	return b.inner.Take(ctx, charges, out)
 }
 
-// blames reports whether err speaks against the backend.
+// blames reports whether err counts against the backend.
 func (b *Breaker) blames(ctx context.Context, v verb, charges []core.Charge, err error) bool {
 	switch {
 	case ended(ctx):
@@ -191,11 +191,11 @@ func (b *Breaker) blames(ctx context.Context, v verb, charges []core.Charge, err
 	if errors.As(err, &sparer) && sparer.SparesBackend() {
 		return false
 	}
-	return !mistaken(charges)
+	return !areInvalid(charges)
 }
 
-// ended reports whether ctx has ended, or is about to: a backend that watches its
-// deadline may be quicker than the context.
+// ended reports whether ctx has ended or its deadline has passed. A backend that
+// watches the deadline may fail before the context notices.
 func ended(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

@@ -21,18 +21,18 @@ import (
 var silence = slog.New(slog.DiscardHandler)
 
 func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
-	for _, prompt := range []bool{true, false} {
-		t.Run(fmt.Sprintf("honours deadlines %t", prompt), func(t *testing.T) {
+	for _, honours := range []bool{true, false} {
+		t.Run(fmt.Sprintf("honours deadlines %t", honours), func(t *testing.T) {
 			t.Parallel()
 			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
 			backendtest.Run(t, backendtest.Harness{
 				Open: func(t testing.TB, now func() time.Time) core.Backend {
 					m := core.NewMemory(core.MemoryOptions{Clock: now})
-					return breaker.New(&inner{Memory: m, prompt: prompt}, options)
+					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
 				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) core.Backend {
 					m := core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
-					return breaker.New(&inner{Memory: m, prompt: prompt}, options)
+					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
 				Decisions: 5000,
 			})
@@ -42,8 +42,8 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 
 func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 	for _, budget := range []time.Duration{0, 7 * time.Millisecond} {
-		inBothModes(t, breaker.Options{Budget: budget}, func(w ward) {
-			w.inner.fallsIll(w.inner.hangs(w.T))
+		inBothModes(t, breaker.Options{Budget: budget}, func(w fixture) {
+			w.inner.startsFailing(w.inner.hangs(w.T))
 			start, want := time.Now(), budget
 			if budget == 0 {
 				want = 50 * time.Millisecond
@@ -57,8 +57,8 @@ func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 }
 
 func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(w.inner.stalls(49 * time.Millisecond))
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(w.inner.stalls(49 * time.Millisecond))
 		out := []core.Decision{{Remaining: -1, Source: core.SourceOpen}}
 		if err := w.breaker.Take(w.Context(), charge("k"), out); err != nil {
 			w.Fatal(err)
@@ -70,7 +70,7 @@ func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
 }
 
 func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
-	inWard(t, true, breaker.Options{}, func(w ward) {
+	withFixture(t, true, breaker.Options{}, func(w fixture) {
 		for _, own := range []time.Duration{0, 10 * time.Millisecond, time.Hour} {
 			ctx, want := context.Background(), time.Now().Add(50*time.Millisecond)
 			if own > 0 {
@@ -81,7 +81,7 @@ func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
 			if own == 10*time.Millisecond {
 				want = time.Now().Add(own)
 			}
-			w.inner.fallsIll(func(ctx context.Context) error {
+			w.inner.startsFailing(func(ctx context.Context) error {
 				if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
 					w.Errorf("own deadline in %v: the backend has until %v, want %v", own, got, want)
 				}
@@ -95,7 +95,7 @@ func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
 }
 
 func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
 		w.asked(0, func() {
@@ -107,15 +107,15 @@ func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
 }
 
 func TestErrorsOfTheBackendArePassedOn(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(refuses)
-		w.gets(errSick)
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(refuses)
+		w.gets(errDown)
 	})
 }
 
 func TestAPanicIsAnError(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(panics)
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(panics)
 		err := w.take(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "breaker: backend *breaker_test.inner: panic: boom") {
 			w.Fatalf("error %v", err)
@@ -126,22 +126,22 @@ func TestAPanicIsAnError(t *testing.T) {
 }
 
 func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
-	inWard(t, false, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(func(context.Context) error { runtime.Goexit(); return nil })
+	withFixture(t, false, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
 		if err := w.take(w.Context()); err == nil || !strings.Contains(err.Error(), "Goexit") {
 			w.Fatalf("error %v", err)
 		}
-		w.inner.isWell()
+		w.inner.recovers()
 		w.gets(nil)
 	})
 }
 
-// The circuit lets so many probes through and then waits for their results.
+// The circuit lets that many probes through and then waits for their results.
 func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
-	inWard(t, true, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(refuses)
+	withFixture(t, true, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(refuses)
 		w.opens()
-		w.inner.fallsIll(func(context.Context) error { runtime.Goexit(); return nil })
+		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
 		for range 3 {
 			time.Sleep(time.Minute)
 			exited := true
@@ -160,7 +160,7 @@ func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
 				w.Error("the caller was not ended")
 			}
 		}
-		w.inner.isWell()
+		w.inner.recovers()
 		time.Sleep(time.Minute)
 		for range 3 {
 			w.gets(nil)
@@ -175,7 +175,7 @@ type panicking struct{ context.Context }
 func (panicking) Deadline() (time.Time, bool) { panic("boom") }
 
 func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
-	inWard(t, true, breaker.Options{}, func(w ward) {
+	withFixture(t, true, breaker.Options{}, func(w fixture) {
 		if err := w.take(panicking{w.Context()}); err == nil {
 			w.Error("no error, though nothing was decided")
 		}
@@ -184,9 +184,9 @@ func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
 }
 
 func TestGoroutinesAreBounded(t *testing.T) {
-	inWard(t, false, breaker.Options{MaxCalls: 16}, func(w ward) {
+	withFixture(t, false, breaker.Options{MaxCalls: 16}, func(w fixture) {
 		before := callsUnderWay()
-		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		var busy, overran atomic.Int64
 		start := time.Now()
 		w.crowd(300, func(int) {
@@ -227,11 +227,11 @@ func callsUnderWay() int {
 }
 
 func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
-	inWard(t, false, breaker.Options{MaxCalls: 1}, func(w ward) {
-		for range 10_000 { // one caller alone is never refused
+	withFixture(t, false, breaker.Options{MaxCalls: 1}, func(w fixture) {
+		for range 10_000 { // a single caller is never refused
 			w.gets(nil)
 		}
-		w.inner.fallsIll(w.inner.stalls(90 * time.Millisecond))
+		w.inner.startsFailing(w.inner.stalls(90 * time.Millisecond))
 		w.gets(breaker.ErrBudget)
 		w.gets(breaker.ErrBusy)
 		time.Sleep(40 * time.Millisecond)
@@ -240,8 +240,8 @@ func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
 	})
 }
 
-// Every word of an abandoned call is written to memory that is not the caller's:
-// -race would tell.
+// An abandoned call writes only to memory that is not the caller's. With -race,
+// this test fails otherwise.
 func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
@@ -281,8 +281,8 @@ func (f backendFunc) Take(ctx context.Context, charges []core.Charge, out []core
 	return f(ctx, charges, out)
 }
 
-// Answers that come in at the very end of the budget, many at once, reach the
-// caller who asked, whole or not at all.
+// Many answers that arrive at the very end of the budget each reach their caller
+// completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(backendFunc(func(_ context.Context, charges []core.Charge, out []core.Decision) error {
@@ -292,7 +292,7 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 			}
 			return nil
 		}), breaker.Options{Failures: 1 << 20, Logger: silence})
-		w := ward{T: t}
+		w := fixture{T: t}
 		var answered atomic.Int64
 		for range 20 {
 			w.crowd(50, func(i int) {
@@ -324,8 +324,8 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 }
 
 func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
-	inWard(t, false, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(w.inner.stalls(60 * time.Millisecond))
+	withFixture(t, false, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
 		w.gets(breaker.ErrBudget)
 		time.Sleep(time.Second)
 		out := make([]core.Decision, 1)
@@ -336,7 +336,7 @@ func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
 }
 
 func TestDecisionsMustMatchTheCharges(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		w.asked(0, func() {
 			if err := w.breaker.Take(w.Context(), charge("k"), nil); err == nil {
 				w.Error("no room for the decision: want an error")
@@ -346,9 +346,9 @@ func TestDecisionsMustMatchTheCharges(t *testing.T) {
 }
 
 func TestNoErrorNamesAKey(t *testing.T) {
-	inBothModes(t, breaker.Options{MaxCalls: 1}, func(w ward) {
-		for _, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
-			w.inner.fallsIll(illness)
+	inBothModes(t, breaker.Options{MaxCalls: 1}, func(w fixture) {
+		for _, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+			w.inner.startsFailing(fault)
 			for range 20 {
 				if err := w.take(w.Context()); strings.Contains(err.Error(), "secret") {
 					w.Errorf("a key is in %q", err)
@@ -360,7 +360,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 }
 
 func TestPeekResetAndCountGoThrough(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		w.gets(nil)
 		ctx, out := w.Context(), make([]core.Decision, 1)
 		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
@@ -375,7 +375,7 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
 			w.Errorf("peek after reset: %+v, %v", out[0], err)
 		}
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		w.opens()
 		if err := core.Peek(ctx, w.breaker, charge("k"), out); err != breaker.ErrOpen {
 			w.Errorf("peek while open: %v", err)

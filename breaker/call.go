@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// call is one call of the inner backend on a goroutine of its own, and all the
-// memory that it may touch: nothing of the caller's but strings and the context.
-// It goes back to the pool when both goroutines are done with it.
+// call is one call of the inner backend on a goroutine of its own. It has all the
+// memory that this goroutine may touch: of the caller's memory, only strings and the
+// context. It returns to the pool when both goroutines are done with it.
 type call struct {
 	b       *Breaker
 	ctx     context.Context
@@ -21,18 +21,19 @@ type call struct {
 	out     []core.Decision
 	err     error
 
-	left     atomic.Int32  // underWay, or who left the other alone
-	answered chan struct{} // holds one
+	fate     atomic.Int32  // underWay, finished, dropped or overran
+	answered chan struct{} // has room for one answer
 	timer    *time.Timer
-	run      func() // c.work; a method value made once, so that go allocates nothing
+	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
 }
 
-// What becomes of a call. Whoever changes it from underWay is first.
+// The fates of a call. Whoever changes underWay to another fate is the first of its two
+// goroutines to finish.
 const (
 	underWay int32 = iota
 	finished       // the backend answered or failed, in time
-	dropped        // the caller's context ended
-	overran        // the budget ended
+	dropped        // the caller's context ended first
+	overran        // the budget ended first
 )
 
 func newCall(b *Breaker) *call {
@@ -41,17 +42,17 @@ func newCall(b *Breaker) *call {
 	return c
 }
 
-// askAside asks the inner backend on a goroutine of its own and leaves it behind
-// when the budget or ctx ends.
-func (b *Breaker) askAside(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) error {
-	if !b.places.take(b.state.Load() == int32(gobreaker.StateClosed)) {
+// askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
+// call when the budget or ctx ends.
+func (b *Breaker) askOnGoroutine(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) error {
+	if !b.slots.acquire(b.state.Load() == int32(gobreaker.StateClosed)) {
 		return ErrBusy
 	}
 	c := b.calls.Get().(*call)
 	c.ctx, c.verb = ctx, v
 	c.charges = append(c.charges, charges...)
 	c.out = append(c.out, make([]core.Decision, len(out))...)
-	c.left.Store(underWay)
+	c.fate.Store(underWay)
 	c.timer.Reset(b.budget)
 	go c.run()
 
@@ -60,50 +61,50 @@ func (b *Breaker) askAside(ctx context.Context, v verb, charges []core.Charge, o
 		return c.collect(out)
 	case <-ctx.Done():
 		c.timer.Stop()
-		if c.left.CompareAndSwap(underWay, dropped) {
+		if c.fate.CompareAndSwap(underWay, dropped) {
 			time.AfterFunc(b.budget, c.overrun)
 			return ctx.Err()
 		}
 	case <-c.timer.C:
-		if c.left.CompareAndSwap(underWay, overran) {
+		if c.fate.CompareAndSwap(underWay, overran) {
 			b.overdue.Add(1)
 			return ErrBudget
 		}
 	}
-	<-c.answered // at the very last moment
+	<-c.answered // the answer came at the very last moment
 	return c.collect(out)
 }
 
-// work runs on the goroutine of the call.
+// work calls the inner backend. It runs on the goroutine of the call.
 func (c *call) work() {
 	defer c.end()
 	c.err = errExited
 	c.err = c.b.askInner(c.ctx, c.verb, c.charges, c.out)
 }
 
-// end gives back the place of the call, and hands the answer to the caller if
-// that still waits.
+// end releases the slot of the call, and hands the answer to the caller if it still
+// waits.
 func (c *call) end() {
 	b := c.b
-	b.places.giveBack()
-	switch c.left.Swap(finished) {
+	b.slots.release()
+	switch c.fate.Swap(finished) {
 	case underWay:
 		c.answered <- struct{}{}
 	case overran:
 		b.overdue.Add(-1)
 		c.recycle()
-	case dropped: // not recycled: overrun may still look at it
+	case dropped: // not recycled, because overrun may still read it
 	}
 }
 
-// overrun notes that a dropped call, too, takes longer than it should.
+// overrun counts a dropped call that is still under way when its budget ends.
 func (c *call) overrun() {
-	if c.left.CompareAndSwap(dropped, overran) {
+	if c.fate.CompareAndSwap(dropped, overran) {
 		c.b.overdue.Add(1)
 	}
 }
 
-// collect gives the answer to the caller.
+// collect copies the answer to the caller and recycles the call.
 func (c *call) collect(out []core.Decision) error {
 	c.timer.Stop()
 	err := c.err
@@ -120,28 +121,29 @@ func (c *call) recycle() {
 	c.b.calls.Put(c)
 }
 
-// places bounds the calls under way.
-type places struct {
+// callSlots bounds the number of calls under way.
+type callSlots struct {
 	taken    atomic.Int64
 	max      int64
 	reserved int64 // for probes
 }
 
-func placesFor(maxCalls int) places {
-	return places{max: int64(maxCalls), reserved: int64(min(maxCalls-1, (maxCalls+7)/8))}
+func newCallSlots(maxCalls int) callSlots {
+	return callSlots{max: int64(maxCalls), reserved: int64(min(maxCalls-1, (maxCalls+7)/8))}
 }
 
-// take takes a place if one is free, all but the reserved ones if leave is set.
-func (p *places) take(leave bool) bool {
-	free := p.max
-	if leave {
-		free -= p.reserved
+// acquire takes a slot and reports whether one was free. If keepReserved is true, the
+// slots reserved for probes do not count as free.
+func (s *callSlots) acquire(keepReserved bool) bool {
+	free := s.max
+	if keepReserved {
+		free -= s.reserved
 	}
-	if p.taken.Add(1) <= free {
+	if s.taken.Add(1) <= free {
 		return true
 	}
-	p.taken.Add(-1)
+	s.taken.Add(-1)
 	return false
 }
 
-func (p *places) giveBack() { p.taken.Add(-1) }
+func (s *callSlots) release() { s.taken.Add(-1) }

@@ -6,33 +6,36 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// What [Breaker.Take] and [Breaker.Peek] return besides errors of the backend and
-// of the caller's context. No key is in their text.
+// Errors that [Breaker.Take] and [Breaker.Peek] return, besides those of the backend
+// and of the caller's context. Their texts contain no key.
 var (
-	// ErrOpen: the backend was not asked, since it has kept failing.
-	ErrOpen = errors.New("breaker: open: the backend has kept failing and is given time to recover: the report that it is degraded says why")
+	// ErrOpen means that the backend was not called because it keeps failing. The
+	// report that the backend is degraded has the failure that opened the breaker.
+	ErrOpen = errors.New("breaker: open: the backend keeps failing")
 
-	// ErrBudget: there was no answer within the time budget. A client that dials
-	// a dead server again and again ends like this too.
-	ErrBudget = errors.New("breaker: no answer within the time budget: see whether the backend can be reached at all, look for slow commands on it and for losses on the way to it, or raise Options.Budget")
+	// ErrBudget means that the backend did not answer within the time budget. A client
+	// that dials a dead server again and again fails with it too. Check that the
+	// backend can be reached; look for slow commands on it and for packet loss on the
+	// way to it; or raise [Options].Budget.
+	ErrBudget = errors.New("breaker: no answer within the time budget")
 
-	// ErrBusy: the backend was not asked, since as many calls as may be are
-	// under way.
-	ErrBusy = errors.New("breaker: too many calls are under way: the backend is slow, or Options.MaxCalls is too low for this load")
+	// ErrBusy means that the backend was not called because there are too many calls
+	// under way. The backend is slow, or [Options].MaxCalls is too low for the load.
+	ErrBusy = errors.New("breaker: too many calls under way")
 )
 
 var (
-	errLengths = errors.New("breaker: charges and decisions differ in length")
-	errExited  = errors.New("breaker: the backend ended its goroutine by runtime.Goexit instead of answering")
+	errLengths = errors.New("breaker: the numbers of charges and decisions differ")
+	errExited  = errors.New("breaker: the backend called runtime.Goexit instead of answering")
 
-	// errUncounted tells the circuit that a call was neither a failure nor a
+	// errUncounted tells the circuit to count a call neither as a failure nor as a
 	// success.
 	errUncounted = errors.New("breaker: not counted")
 )
 
-// mistaken reports whether charges are wrong for any backend, see
+// areInvalid reports whether charges are wrong for any backend, by the rules of
 // [core.Backend].
-func mistaken(charges []core.Charge) bool {
+func areInvalid(charges []core.Charge) bool {
 	for i := range charges {
 		ch := &charges[i]
 		if ch.Cost < 0 || ch.Limit.Validate() != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// far is a backend across a network that is down, and honours deadlines.
+// far is a backend across a network. It is down unless up is true, and honours deadlines.
 type far struct{ up bool }
 
 func (f *far) HonoursDeadline() bool { return true }
@@ -30,7 +30,7 @@ func (f *far) Take(_ context.Context, _ []core.Charge, out []core.Decision) erro
 	return nil
 }
 
-// stdout returns a logger to standard output that leaves out what varies.
+// stdout returns a logger to standard output that omits texts that vary.
 func stdout() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -42,13 +42,13 @@ func stdout() *slog.Logger {
 	}))
 }
 
-// What a limiter across a network needs, and one rule for which it is better to
-// answer nobody than to guess.
+// A limiter whose backend is across a network. One of its rules fails closed,
+// because answering nobody is better there than a guess.
 func Example() {
-	redis := &far{up: true} // in earnest a redisbackend.Backend
+	redis := &far{up: true} // in a real program, a redisbackend.Backend
 	limit := nethttp.MustNew(nethttp.Config{
 		Backend:   breaker.NewStack(redis, breaker.Options{}),
-		Instances: 3, // while Redis is away, each admits a third
+		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
 			{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
 			{Name: "sms", Limit: core.SlidingLog(core.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
@@ -92,12 +92,12 @@ func ExampleNew() {
 	// on primary while closed
 }
 
-// job is a request of an application that is not about HTTP at all.
+// job is a request of an application that does not use HTTP.
 type job struct{ customer string }
 
 func byCustomer(j job) (string, error) { return j.customer, nil }
 
-// NewStack is short for this, with the defaults of both.
+// NewStack is short for a denial cache with its defaults around a breaker.
 func ExampleNewStack() {
 	redis := &far{}
 	options := breaker.Options{Logger: stdout()}
@@ -132,7 +132,7 @@ func ExampleChange() {
 	fmt.Println(page(breaker.Change{State: breaker.Open, At: noon, Err: breaker.ErrBudget}))
 	fmt.Println(page(breaker.Change{State: breaker.Closed, At: noon.Add(time.Minute), After: time.Minute}))
 	// Output:
-	// limits count per instance since 12:00:00: breaker: no answer within the time budget: see whether the backend can be reached at all, look for slow commands on it and for losses on the way to it, or raise Options.Budget
+	// limits count per instance since 12:00:00: breaker: no answer within the time budget
 	// limits are shared again after 1m0s
 }
 
@@ -143,13 +143,13 @@ func ExampleState() {
 
 func ExampleBreaker_State() {
 	b := breaker.New(&far{up: true}, breaker.Options{})
-	ready := func() bool { return b.State() == breaker.Closed } // never an endpoint that has the server restarted
+	ready := func() bool { return b.State() == breaker.Closed } // not for an endpoint whose failure restarts the server
 	fmt.Println(ready())
 	// Output: true
 }
 
 func ExampleBreaker_Take() {
-	b := breaker.New(prompt{core.NewMemory(core.MemoryOptions{})}, breaker.Options{})
+	b := breaker.New(deadlineClient{core.NewMemory(core.MemoryOptions{})}, breaker.Options{})
 	charges := []core.Charge{{Scope: "exports", Key: "ann", Limit: core.FixedWindow(core.PerDay(10)), Cost: 3}}
 	decisions := make([]core.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
@@ -163,7 +163,7 @@ func ExampleBreaker_Take() {
 func ExampleBreaker_Peek() {
 	b := breaker.New(&far{up: true}, breaker.Options{})
 	err := core.Peek(context.Background(), b, nil, nil)
-	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend cannot
+	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend has no Peek
 	// Output: true
 }
 
@@ -179,7 +179,7 @@ func ExampleBreaker_Count() {
 	// Output: 0 <nil>
 }
 
-// Tell it from the other errors only to count them: the limiter deals with all
+// Distinguish ErrOpen from other errors only to count them. The limiter treats all
 // of them as its rules say.
 func ExampleErrOpen() {
 	b := breaker.New(&far{}, breaker.Options{Budget: time.Microsecond, Failures: 1, Logger: slog.New(slog.DiscardHandler)})
@@ -193,7 +193,7 @@ func ExampleErrOpen() {
 	// Output: not even asked
 }
 
-// sloth answers tomorrow, whatever the deadline.
+// sloth never answers, whatever the deadline.
 type sloth struct{}
 
 func (sloth) Take(context.Context, []core.Charge, []core.Decision) error {
@@ -215,15 +215,48 @@ func ExampleErrBusy() {
 	// Output: true
 }
 
-// prompt says that a client sets socket deadlines from its context.
-type prompt struct{ core.Backend }
+// deadlineClient is a backend whose client sets socket deadlines from the context.
+type deadlineClient struct{ core.Backend }
 
-func (prompt) HonoursDeadline() bool { return true }
+func (deadlineClient) HonoursDeadline() bool { return true }
 
 func ExampleDeadlineHonourer() {
-	var backend core.Backend = prompt{core.NewMemory(core.MemoryOptions{})}
+	var backend core.Backend = deadlineClient{core.NewMemory(core.MemoryOptions{})}
 	_, ok := backend.(breaker.DeadlineHonourer)
 	fmt.Println(ok, "and no goroutine per call")
 	breaker.New(backend, breaker.Options{})
 	// Output: true and no goroutine per call
+}
+
+func ExampleBreaker_Unwrap() {
+	memory := core.NewMemory(core.MemoryOptions{})
+	b := breaker.New(memory, breaker.Options{})
+	fmt.Println(b.Unwrap() == memory)
+	// Output: true
+}
+
+// serverDown is the error of one server of several. The other servers work.
+type serverDown struct{ addr string }
+
+func (e serverDown) Error() string       { return e.addr + ": connection refused" }
+func (e serverDown) SparesBackend() bool { return true }
+
+// sharded is a backend of several servers, one of which is down.
+type sharded struct{}
+
+func (sharded) HonoursDeadline() bool { return true }
+
+func (sharded) Take(context.Context, []core.Charge, []core.Decision) error {
+	return serverDown{"10.0.0.7:6379"}
+}
+
+// The breaker stays closed for the keys of the other servers, however often one server
+// fails.
+func ExampleSparer() {
+	b := breaker.New(sharded{}, breaker.Options{Budget: time.Microsecond, Failures: 1})
+	for range 100 {
+		b.Take(context.Background(), nil, nil)
+	}
+	fmt.Println(b.State())
+	// Output: closed
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// inner is a memory backend with an illness, for a while. A healthy one is quick.
+// inner is a memory backend that has a fault for a while. Without a fault it answers at
+// once.
 type inner struct {
 	*core.Memory
-	prompt bool // honours deadlines
+	honours bool // honours deadlines
 
-	illness atomic.Pointer[func(context.Context) error]
-	asked   atomic.Int64
-	within  atomic.Int64 // calls under way
-	most    atomic.Int64 // of them at once
+	fault  atomic.Pointer[func(context.Context) error]
+	asked  atomic.Int64
+	within atomic.Int64 // calls under way
+	most   atomic.Int64 // calls under way at once, at most
 }
 
-func (b *inner) HonoursDeadline() bool { return b.prompt }
+func (b *inner) HonoursDeadline() bool { return b.honours }
 
 func (b *inner) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
 	b.asked.Add(1)
@@ -32,27 +33,27 @@ func (b *inner) Take(ctx context.Context, charges []core.Charge, out []core.Deci
 	defer b.within.Add(-1)
 	for most := b.most.Load(); n > most && !b.most.CompareAndSwap(most, n); most = b.most.Load() {
 	}
-	if illness := b.illness.Load(); illness != nil {
-		if err := (*illness)(ctx); err != nil {
+	if fault := b.fault.Load(); fault != nil {
+		if err := (*fault)(ctx); err != nil {
 			return err
 		}
 	}
 	return b.Memory.Take(ctx, charges, out)
 }
 
-func (b *inner) fallsIll(illness func(context.Context) error) { b.illness.Store(&illness) }
-func (b *inner) isWell()                                      { b.illness.Store(nil) }
+func (b *inner) startsFailing(fault func(context.Context) error) { b.fault.Store(&fault) }
+func (b *inner) recovers()                                       { b.fault.Store(nil) }
 
-var errSick = errors.New("sick")
+var errDown = errors.New("down")
 
-func refuses(context.Context) error { return errSick }
+func refuses(context.Context) error { return errDown }
 
 func panics(context.Context) error { panic("boom") }
 
-// hangs returns an illness that takes until the context ends, or, for one that
-// honours no deadlines, until the end of the test.
+// hangs returns a fault that lasts until the context ends or, if the backend does not
+// honour deadlines, until the end of the test.
 func (b *inner) hangs(t *testing.T) func(context.Context) error {
-	if b.prompt {
+	if b.honours {
 		return func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -62,22 +63,22 @@ func (b *inner) hangs(t *testing.T) func(context.Context) error {
 	t.Cleanup(func() { close(end) })
 	return func(context.Context) error {
 		<-end
-		return errSick
+		return errDown
 	}
 }
 
-// stalls returns an illness that ends by itself after d, and answers all that
-// were waiting then.
+// stalls returns a fault that ends by itself after d and then answers all waiting
+// calls.
 func (b *inner) stalls(d time.Duration) func(context.Context) error {
 	end := time.Now().Add(d)
 	return func(ctx context.Context) error {
 		if !time.Now().Before(end) {
-			return nil // without a timer: a select on one that is due has crashed the race detector in a bubble (Go 1.26.8; compare golang/go#78156)
+			return nil // no timer: a select on a timer that is due has crashed the race detector in a bubble (Go 1.26.8; compare golang/go#78156)
 		}
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()
 		var done <-chan struct{}
-		if b.prompt {
+		if b.honours {
 			done = ctx.Done()
 		}
 		select {
@@ -101,7 +102,7 @@ func (c *changes) add(change breaker.Change) {
 	c.all = append(c.all, change)
 }
 
-// expect waits until all reports are made and compares them.
+// expect waits until all reports are delivered and compares them.
 func (c *changes) expect(t *testing.T, want ...breaker.State) {
 	t.Helper()
 	synctest.Wait()
@@ -114,8 +115,8 @@ func (c *changes) expect(t *testing.T, want ...breaker.State) {
 	}
 }
 
-// ward is a breaker around an inner backend, in virtual time.
-type ward struct {
+// fixture is a breaker that wraps an inner backend, in virtual time.
+type fixture struct {
 	*testing.T
 	inner   *inner
 	breaker *breaker.Breaker
@@ -124,21 +125,21 @@ type ward struct {
 
 // inBothModes runs test for a backend that honours deadlines and for one that
 // does not.
-func inBothModes(t *testing.T, options breaker.Options, test func(w ward)) {
+func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
 	t.Helper()
-	for _, prompt := range []bool{true, false} {
+	for _, honours := range []bool{true, false} {
 		name := "on its own goroutine"
-		if prompt {
+		if honours {
 			name = "on the caller's goroutine"
 		}
-		t.Run(name, func(t *testing.T) { inWard(t, prompt, options, test) })
+		t.Run(name, func(t *testing.T) { withFixture(t, honours, options, test) })
 	}
 }
 
-func inWard(t *testing.T, prompt bool, options breaker.Options, test func(w ward)) {
+func withFixture(t *testing.T, honours bool, options breaker.Options, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := ward{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: prompt}, reports: &changes{}}
+		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: honours}, reports: &changes{}}
 		options.OnChange = w.reports.add
 		if options.Logger == nil {
 			options.Logger = silence
@@ -154,20 +155,20 @@ func charge(key string) []core.Charge {
 	return []core.Charge{{Scope: "s", Key: key, Limit: day, Cost: 1}}
 }
 
-func (w ward) take(ctx context.Context) error {
+func (w fixture) take(ctx context.Context) error {
 	return w.breaker.Take(ctx, charge("secret-key"), make([]core.Decision, 1))
 }
 
-// gets takes once and compares the error.
-func (w ward) gets(want error) {
+// gets calls Take once and compares the error.
+func (w fixture) gets(want error) {
 	w.Helper()
 	if err := w.take(context.Background()); !errors.Is(err, want) || (want == nil) != (err == nil) {
 		w.Fatalf("%v, want %v", err, want)
 	}
 }
 
-// askedFor runs f and compares how often the inner backend was asked.
-func (w ward) asked(want int64, f func()) {
+// asked runs f and compares the number of calls of the inner backend.
+func (w fixture) asked(want int64, f func()) {
 	w.Helper()
 	before := w.inner.asked.Load()
 	f()
@@ -177,30 +178,30 @@ func (w ward) asked(want int64, f func()) {
 }
 
 // is checks whether the breaker is open.
-func (w ward) is(want breaker.State) {
+func (w fixture) is(want breaker.State) {
 	w.Helper()
 	if got := w.breaker.State(); got != want {
 		w.Fatalf("the breaker is %v, want %v", got, want)
 	}
 }
 
-// opens has an ill backend asked until the breaker opens.
-func (w ward) opens() {
+// opens calls a failing backend until the breaker opens.
+func (w fixture) opens() {
 	w.Helper()
 	for range 20 {
 		if w.breaker.State() == breaker.Open {
 			return
 		}
 		if w.take(context.Background()) == nil {
-			w.Fatal("the backend is not ill")
+			w.Fatal("the backend does not fail")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	w.Fatal("the breaker did not open")
 }
 
-// crowd has n callers take at once, and waits for them.
-func (w ward) crowd(n int, take func(i int)) {
+// crowd has n callers call take at once, and waits for all of them.
+func (w fixture) crowd(n int, take func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() { take(i) })

@@ -35,8 +35,8 @@ func (s instance) get(path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// admits requests path n times and returns how many are let in; all decisions
-// must have come from source.
+// admits requests path n times and returns how many requests are let in. All
+// decisions must come from source.
 func (s instance) admits(t *testing.T, path string, n int, source core.Source) (admitted int) {
 	t.Helper()
 	for range n {
@@ -56,14 +56,14 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 	rule := func(f core.Failure) nethttp.Rule {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		for round, illness := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		for round, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
 			path := fmt.Sprint("/round/", round)
 			back := newInstance(w.breaker, 3, rule(core.FallBack))
 			open := newInstance(w.breaker, 3, rule(core.FailOpen))
 			closed := newInstance(w.breaker, 3, rule(core.FailClosed))
-			w.inner.fallsIll(illness)
-			for i := range 100 { // from the first failure on, through the opening and many probes
+			w.inner.startsFailing(fault)
+			for i := range 100 { // from the first failure, through the opening and many probes
 				if n := back.admits(w.T, path, 1, core.SourceFallback); n == 1 != (i < 34) {
 					w.Errorf("request %d: %d admitted; a third of 100 is 34", i, n)
 				}
@@ -83,7 +83,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 				w.Errorf("fall back: status %d, want 429", got.Code)
 			}
 			w.is(breaker.Open)
-			w.inner.isWell()
+			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for _, s := range []instance{back, open, closed} {
 				if n := s.admits(w.T, fmt.Sprint("/", w.inner.asked.Load()), 101, core.SourcePrimary); n != 100 {
@@ -96,10 +96,10 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 }
 
 func TestTheOutcomeSaysWhatFailed(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		s := newInstance(w.breaker, 0, nethttp.Rule{Name: "r", Limit: day, Key: byPath})
 		r := httptest.NewRequest("GET", "/", nil)
-		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), breaker.ErrBudget) {
 			w.Errorf("%v, %v", o.Verdict(), o.Err())
 		}
@@ -115,17 +115,17 @@ func TestTheOutcomeSaysWhatFailed(t *testing.T) {
 	})
 }
 
-// client is the way of one process to a backend that processes share.
+// client is the connection of one process to a shared backend.
 type client struct{ *inner }
 
-// Three instances share a backend that is away for a while. None of their
-// requests waits beyond the budget, each admits its share at most meanwhile, and
-// then they share the limit again, exactly: what was taken before the outage is
-// still taken, and what was taken during it is nobody's.
+// Three instances share a backend that fails for a while. None of their requests
+// waits longer than the budget, and each instance admits at most its share during
+// the outage. Then they share the limit again, exactly: units taken before the
+// outage are still taken, and units taken during it count for nobody.
 func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
-	for _, prompt := range []bool{true, false} {
+	for _, honours := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			shared := &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: prompt}
+			shared := &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: honours}
 			var servers [3]instance
 			for i := range servers {
 				servers[i] = newInstance(breaker.NewStack(&client{shared}, breaker.Options{Logger: silence}), 3,
@@ -135,7 +135,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			for i := range 150 {
 				before += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
 			}
-			shared.fallsIll(shared.hangs(t))
+			shared.startsFailing(shared.hangs(t))
 			during := 0
 			for range 200 {
 				for _, s := range servers {
@@ -147,7 +147,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
-			shared.isWell()
+			shared.recovers()
 			time.Sleep(2 * time.Second)
 			for _, s := range servers { // probes, about another key
 				s.admits(t, "/other", 3, core.SourcePrimary)
@@ -157,7 +157,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 				after += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
 			}
 			if before != 150 || during != 300 || after != 150 {
-				t.Errorf("prompt %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150", prompt, before, during, after)
+				t.Errorf("honours %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150", honours, before, during, after)
 			}
 		})
 	}
@@ -165,11 +165,11 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 
 func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: true}
+		memory := &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}
 		stack := breaker.NewStack(memory, breaker.Options{Logger: silence})
 		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: core.TokenBucket(core.Per(1, 5*time.Second), 1), Key: byPath})
 		s.admits(t, "/", 2, core.SourcePrimary) // the second is denied until 5s from now
-		memory.fallsIll(refuses)
+		memory.startsFailing(refuses)
 		for range 40 {
 			s.admits(t, "/other", 1, core.SourceFallback)
 			if n := s.admits(t, "/", 1, core.SourceDenialCache); n != 0 {

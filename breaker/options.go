@@ -12,53 +12,51 @@ type Options struct {
 	// Budget is how long a decision may take. 0: 50ms.
 	Budget time.Duration
 
-	// MaxCalls is how many calls of a backend that does not honour deadlines may
-	// be under way at once, those that were left behind at the end of the budget
-	// included. Each has a goroutine. An eighth is set aside for probes, so that
-	// calls that hang do not stand in the way of recovery. 0: 1,024.
+	// MaxCalls is how many calls may be under way at once, abandoned ones included. It
+	// applies to backends that do not honour deadlines: each call has a goroutine. An
+	// eighth is reserved for probes, so that calls that hang do not prevent recovery.
+	// 0: 1,024.
 	MaxCalls int
 
-	// Failures is how many decisions in a row have to fail before the backend is
-	// not asked any more, provided that they have failed for four budgets or
-	// more. 0: 5.
+	// Failures is how many decisions in a row must fail before the breaker opens,
+	// provided that they fail over four budgets or more. 0: 5.
 	Failures int
 
-	// OpenFor is how long the backend is then left alone before it is probed.
-	// 0: 1s.
+	// OpenFor is how long an open breaker waits before it probes the backend, and
+	// between one series of probes and the next. 0: 1s.
 	OpenFor time.Duration
 
-	// Probes is how many decisions at most are let through to find out whether
-	// the backend is well again; all of them have to succeed. 0: 3.
+	// Probes is how many decisions are let through, at most, to find out whether the
+	// backend works again. All of them must succeed. 0: 3.
 	Probes int
 
-	// OnChange is told once of every change, in order, one at a time, on a
-	// goroutine of its own. A panic in it is logged. nil: nothing.
+	// OnChange is called once for every change, in order, one call at a time, on a
+	// goroutine of its own. A panic in it is logged. nil: nothing is called.
 	OnChange func(Change)
 
-	// Logger logs every change once: "weir: backend degraded" as a warning,
-	// "weir: backend recovered" as information.
-	// nil: what slog.Default returns at that time. For silence, give it a
-	// slog.DiscardHandler.
+	// Logger logs every change once: "weir: backend degraded" as a warning, "weir:
+	// backend recovered" as information. nil: the logger that slog.Default returns at
+	// that time. To log nothing, use a slog.DiscardHandler.
 	Logger *slog.Logger
 }
 
-// filled returns the options with the defaults in place. It panics if one is out
-// of range.
-func (o Options) filled() Options {
-	fill := func(name string, v *int, standard int) {
+// withDefaults returns o with the defaults in place of zeros. It panics if an option is
+// out of range.
+func (o Options) withDefaults() Options {
+	fill := func(name string, v *int, defaultValue int) {
 		if *v < 0 || *v > math.MaxInt32 {
 			panic(fmt.Sprintf("breaker: New: %s must be 0 to %d (got %d)", name, math.MaxInt32, *v))
 		}
 		if *v == 0 {
-			*v = standard
+			*v = defaultValue
 		}
 	}
-	fillDuration := func(name string, v *time.Duration, standard time.Duration) {
+	fillDuration := func(name string, v *time.Duration, defaultValue time.Duration) {
 		if *v < 0 {
 			panic(fmt.Sprintf("breaker: New: %s must not be negative (got %v)", name, *v))
 		}
 		if *v == 0 {
-			*v = standard
+			*v = defaultValue
 		}
 	}
 	fillDuration("Budget", &o.Budget, 50*time.Millisecond)

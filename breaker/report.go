@@ -10,13 +10,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// State says whether a breaker asks its backend.
+// State says whether a breaker calls its backend.
 type State uint8
 
 const (
-	// Closed: every decision asks the backend.
+	// Closed means that every decision calls the backend.
 	Closed State = iota
-	// Open: no decision asks the backend, but for a few probes.
+	// Open means that no decision calls the backend, except for a few probes.
 	Open
 )
 
@@ -33,14 +33,14 @@ func (s State) String() string {
 
 // Change reports that a breaker has opened or closed.
 type Change struct {
-	State State         // what it is now
-	At    time.Time     // since when
-	After time.Duration // how long it was in the other state
-	Err   error         // the failure that opened it; nil if it has closed
+	State State         // the new state
+	At    time.Time     // when it changed
+	After time.Duration // how long the other state lasted
+	Err   error         // the failure that opened the breaker; nil if it has closed
 }
 
-// State returns whether the breaker is open, for health checks and metrics. It
-// takes no lock.
+// State returns whether the breaker is open or closed, for health checks and metrics.
+// It takes no lock.
 func (b *Breaker) State() State {
 	if gobreaker.State(b.state.Load()) == gobreaker.StateClosed {
 		return Closed
@@ -48,8 +48,8 @@ func (b *Breaker) State() State {
 	return Open
 }
 
-// change follows the circuit, which calls it with its lock held. Between failed
-// probes, it is open as far as anybody else is concerned.
+// change is called by the circuit, under its lock. It reports nothing for a failed
+// probe: from outside, the breaker is open all the time.
 func (b *Breaker) change(_ string, from, to gobreaker.State) {
 	b.state.Store(int32(to))
 	now := time.Now()
@@ -62,28 +62,28 @@ func (b *Breaker) change(_ string, from, to gobreaker.State) {
 	}
 }
 
-// reports makes reports in order, on a goroutine that lives until all are made.
+// reports delivers reports in order, on a goroutine that ends when all are delivered.
 type reports struct {
 	hook   func(Change)
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	queue  []Change
-	making bool
+	mu         sync.Mutex
+	queue      []Change
+	delivering bool
 }
 
-// add has c reported soon.
+// add queues c for delivery.
 func (r *reports) add(c Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, c)
-	if !r.making {
-		r.making = true
-		go r.makeAll()
+	if !r.delivering {
+		r.delivering = true
+		go r.deliverAll()
 	}
 }
 
-func (r *reports) makeAll() {
+func (r *reports) deliverAll() {
 	for {
 		c, ok := r.next()
 		if !ok {
@@ -98,7 +98,7 @@ func (r *reports) next() (c Change, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) == 0 {
-		r.queue, r.making = nil, false
+		r.queue, r.delivering = nil, false
 		return Change{}, false
 	}
 	c, r.queue = r.queue[0], r.queue[1:]
@@ -106,7 +106,7 @@ func (r *reports) next() (c Change, ok bool) {
 }
 
 func (r *reports) log(c Change) {
-	defer func() { _ = recover() }() // there is nowhere to say that a log panics
+	defer func() { _ = recover() }() // a panic of the logger cannot be logged
 	if c.State == Open {
 		r.out().Warn("weir: backend degraded", "error", c.Err)
 	} else {

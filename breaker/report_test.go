@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// logger returns a logger without times, and what it logs.
+// logger returns a logger without times, and its output.
 func logger() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	noTime := func(_ []string, a slog.Attr) slog.Attr {
@@ -27,10 +27,10 @@ func logger() (*slog.Logger, *bytes.Buffer) {
 
 func TestEveryChangeIsReportedOnceToManyCallers(t *testing.T) {
 	log, lines := logger()
-	inBothModes(t, breaker.Options{Logger: log}, func(w ward) {
+	inBothModes(t, breaker.Options{Logger: log}, func(w fixture) {
 		lines.Reset()
-		w.inner.fallsIll(refuses)
-		wellAfter := time.AfterFunc(3300*time.Millisecond, w.inner.isWell)
+		w.inner.startsFailing(refuses)
+		wellAfter := time.AfterFunc(3300*time.Millisecond, w.inner.recovers)
 		defer wellAfter.Stop()
 		start := time.Now()
 		w.crowd(32, func(i int) {
@@ -41,13 +41,13 @@ func TestEveryChangeIsReportedOnceToManyCallers(t *testing.T) {
 		})
 		w.reports.expect(w.T, breaker.Open, breaker.Closed)
 		opened, closed := w.reports.all[0], w.reports.all[1]
-		if opened.Err != errSick || opened.At != start.Add(200*time.Millisecond) || opened.After != 200*time.Millisecond {
+		if opened.Err != errDown || opened.At != start.Add(200*time.Millisecond) || opened.After != 200*time.Millisecond {
 			t.Errorf("opened: %+v", opened)
 		}
 		if closed.Err != nil || closed.After != closed.At.Sub(opened.At) || closed.After < 3100*time.Millisecond || closed.After > 4500*time.Millisecond {
 			t.Errorf("closed: %+v", closed)
 		}
-		want := "level=WARN msg=\"weir: backend degraded\" error=sick\n" +
+		want := "level=WARN msg=\"weir: backend degraded\" error=down\n" +
 			"level=INFO msg=\"weir: backend recovered\" after=" + closed.After.String() + "\n"
 		if got := lines.String(); got != want {
 			t.Errorf("logged\n%s\nwant\n%s", got, want)
@@ -57,7 +57,7 @@ func TestEveryChangeIsReportedOnceToManyCallers(t *testing.T) {
 
 func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: true}, reports: &changes{}}
+		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}, reports: &changes{}}
 		told := make(chan struct{})
 		w.breaker = breaker.New(w.inner, breaker.Options{Logger: silence, OnChange: func(c breaker.Change) {
 			<-told
@@ -68,9 +68,9 @@ func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
 		}})
 		var want []breaker.State
 		for range 3 {
-			w.inner.fallsIll(refuses)
+			w.inner.startsFailing(refuses)
 			w.opens()
-			w.inner.isWell()
+			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for range 3 {
 				w.gets(nil)
@@ -98,12 +98,12 @@ func TestAPanicInAHookOrALogHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, lines := logger()
 		for _, log := range []*slog.Logger{log, slog.New(bomb{log.Handler()})} {
-			w := ward{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), prompt: true}}
+			w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}}
 			told := 0
 			w.breaker = breaker.New(w.inner, breaker.Options{Logger: log, OnChange: func(breaker.Change) { told++; panic("hook") }})
-			w.inner.fallsIll(refuses)
+			w.inner.startsFailing(refuses)
 			w.opens()
-			w.inner.isWell()
+			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for range 3 {
 				w.gets(nil)
@@ -123,14 +123,14 @@ func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	synctest.Test(t, func(t *testing.T) {
-		w := ward{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{})}}
+		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{})}}
 		w.breaker = breaker.New(w.inner, breaker.Options{})
 		log, lines := logger()
-		slog.SetDefault(log) // after New: what is the default by then
-		w.inner.fallsIll(refuses)
+		slog.SetDefault(log) // after New: reports go to the default at that time
+		w.inner.startsFailing(refuses)
 		w.opens()
 		synctest.Wait()
-		if got := lines.String(); got != "level=WARN msg=\"weir: backend degraded\" error=sick\n" {
+		if got := lines.String(); got != "level=WARN msg=\"weir: backend degraded\" error=down\n" {
 			t.Errorf("logged %q", got)
 		}
 	})

@@ -14,9 +14,9 @@ import (
 )
 
 func TestADeadBackendIsNotAsked(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		for _, illness := range []func(context.Context) error{refuses, w.inner.hangs(w.T)} {
-			w.inner.fallsIll(illness)
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		for _, fault := range []func(context.Context) error{refuses, w.inner.hangs(w.T)} {
+			w.inner.startsFailing(fault)
 			w.opens()
 			start := time.Now()
 			w.asked(0, func() {
@@ -27,7 +27,7 @@ func TestADeadBackendIsNotAsked(t *testing.T) {
 			if took := time.Since(start); took != 0 {
 				w.Errorf("10,000 decisions took %v", took)
 			}
-			w.inner.isWell()
+			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for range 3 {
 				w.gets(nil)
@@ -38,59 +38,59 @@ func TestADeadBackendIsNotAsked(t *testing.T) {
 }
 
 func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(refuses)
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(refuses)
 		for range 1000 { // a reconnection, say, while 1000 callers ask
-			w.gets(errSick)
+			w.gets(errDown)
 		}
 		w.is(breaker.Closed)
 		time.Sleep(200*time.Millisecond - 1)
-		w.gets(errSick)
+		w.gets(errDown)
 		w.is(breaker.Closed)
 		time.Sleep(time.Nanosecond)
-		w.gets(errSick)
+		w.gets(errDown)
 		w.is(breaker.Open)
 	})
-	inBothModes(t, breaker.Options{Failures: 3, Budget: time.Second}, func(w ward) {
-		w.inner.fallsIll(refuses)
-		w.gets(errSick)
+	inBothModes(t, breaker.Options{Failures: 3, Budget: time.Second}, func(w fixture) {
+		w.inner.startsFailing(refuses)
+		w.gets(errDown)
 		time.Sleep(time.Hour)
-		w.gets(errSick)
+		w.gets(errDown)
 		w.is(breaker.Closed)
-		w.gets(errSick)
+		w.gets(errDown)
 		w.is(breaker.Open)
 	})
 }
 
 func TestASuccessEndsTheRow(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		for range 4 { // below the 20 that are a window
-			w.inner.fallsIll(refuses)
+			w.inner.startsFailing(refuses)
 			for range 4 {
 				time.Sleep(time.Second)
-				w.gets(errSick)
+				w.gets(errDown)
 			}
-			w.inner.isWell()
+			w.inner.recovers()
 			w.gets(nil)
 			time.Sleep(time.Minute)
 		}
 		w.is(breaker.Closed)
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		for range 10 { // a new row, which has not lasted
-			w.gets(errSick)
+			w.gets(errDown)
 		}
 		w.is(breaker.Closed)
 	})
 }
 
-// A server that runs one command at a time holds up everybody while one is
-// slow: hundreds of calls then fail together.
+// A server that runs one command at a time delays all calls while one command is
+// slow. Hundreds of calls then fail together.
 func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		stalled := func(d time.Duration) (failed int64) {
 			var failures atomic.Int64
 			end := time.Now().Add(2 * time.Second)
-			w.inner.fallsIll(w.inner.stalls(d))
+			w.inner.startsFailing(w.inner.stalls(d))
 			w.crowd(200, func(i int) {
 				time.Sleep(time.Duration(i) * 10 * time.Microsecond)
 				for time.Now().Before(end) {
@@ -112,12 +112,12 @@ func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
 }
 
 func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		every := func(n int, pause time.Duration, times int) {
 			for i := range times {
-				w.inner.isWell()
+				w.inner.recovers()
 				if i%n == 0 {
-					w.inner.fallsIll(refuses)
+					w.inner.startsFailing(refuses)
 				}
 				w.take(w.Context())
 				time.Sleep(pause)
@@ -130,13 +130,13 @@ func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
 		w.is(breaker.Closed)
 		every(2, 10*time.Millisecond, 1)
 		w.is(breaker.Open)
-		w.inner.isWell()
+		w.inner.recovers()
 		time.Sleep(time.Minute)
 		for range 3 {
 			w.gets(nil)
 		}
 		w.is(breaker.Closed)
-		every(2, time.Second, 100) // half, but fewer than 20 in ten seconds
+		every(2, time.Second, 100) // half of them, but fewer than 20 in ten seconds
 		w.is(breaker.Closed)
 		time.Sleep(time.Minute)
 		every(2, 100*time.Millisecond, 18)
@@ -148,10 +148,10 @@ func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
 }
 
 func TestCancelledCallersNeverOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{MaxCalls: 2000}, func(w ward) {
+	inBothModes(t, breaker.Options{MaxCalls: 2000}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		for i := range 1000 {
-			w.inner.fallsIll(hang)
+			w.inner.startsFailing(hang)
 			ctx, cancel := context.WithCancel(w.Context())
 			want := context.Canceled
 			if i%2 == 0 {
@@ -174,13 +174,13 @@ func TestCancelledCallersNeverOpenIt(t *testing.T) {
 	})
 }
 
-// The failure of a backend that watches the deadline of the caller may come
-// before the context itself notices.
+// A backend that watches the caller's deadline may fail before the context itself
+// notices that the deadline has passed.
 func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		for range 100 {
-			w.inner.fallsIll(func(ctx context.Context) error { return errSick })
-			if err := w.take(lateContext{w.Context()}); err != errSick {
+			w.inner.startsFailing(func(ctx context.Context) error { return errDown })
+			if err := w.take(lateContext{w.Context()}); err != errDown {
 				w.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -189,32 +189,32 @@ func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
 	})
 }
 
-// lateContext is past its deadline and does not know it yet.
+// lateContext is past its deadline but has not ended yet.
 type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-1), true }
 
 func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		for range 4 {
-			w.inner.fallsIll(refuses)
-			w.gets(errSick)
+			w.inner.startsFailing(refuses)
+			w.gets(errDown)
 			time.Sleep(time.Second)
-			w.inner.fallsIll(hang)
+			w.inner.startsFailing(hang)
 			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
 			w.take(ctx)
 			cancel()
 		}
 		w.is(breaker.Closed)
-		w.inner.fallsIll(refuses)
-		w.gets(errSick) // the fifth in a row
+		w.inner.startsFailing(refuses)
+		w.gets(errDown) // the fifth in a row
 		w.is(breaker.Open)
 	})
 }
 
 func TestWrongChargesNeverOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
 		other := core.SlidingWindow(core.PerMinute(3))
 		for range 100 {
 			for what, charges := range map[string][]core.Charge{
@@ -233,7 +233,7 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 		}
 		w.is(breaker.Closed)
 		two := []core.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		for range 5 { // nothing wrong with these
 			w.breaker.Take(w.Context(), two, make([]core.Decision, 2))
 			time.Sleep(time.Second)
@@ -242,27 +242,27 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 	})
 }
 
-// More callers than places are no reason to open; calls that do not return are.
+// More callers than slots are no reason to open. Calls that do not return are.
 func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
-	inWard(t, false, breaker.Options{MaxCalls: 1, Failures: 10}, func(w ward) {
+	withFixture(t, false, breaker.Options{MaxCalls: 1, Failures: 10}, func(w fixture) {
 		for range 100 {
-			w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+			w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
 			w.crowd(100, func(int) { w.take(w.Context()) })
 		}
 		w.is(breaker.Closed)
-		w.inner.fallsIll(w.inner.stalls(60 * time.Millisecond))
+		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
 		w.gets(breaker.ErrBudget)
 		time.Sleep(20 * time.Millisecond) // and it has returned
-		w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+		w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
 		w.crowd(100, func(int) { w.take(w.Context()) })
 		time.Sleep(time.Minute)
 		for range 8 {
-			w.inner.fallsIll(refuses)
-			w.gets(errSick) // eight in a row
+			w.inner.startsFailing(refuses)
+			w.gets(errDown) // eight in a row
 		}
 		time.Sleep(time.Minute)
 		ctx, leave := context.WithCancel(w.Context())
-		w.inner.fallsIll(w.inner.stalls(40 * time.Millisecond))
+		w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
 		go w.take(ctx)
 		synctest.Wait()
 		for range 100 {
@@ -271,10 +271,10 @@ func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
 		leave()
 		w.is(breaker.Closed)
 		time.Sleep(time.Minute)
-		w.inner.isWell()
+		w.inner.recovers()
 		w.gets(nil)
 
-		w.inner.fallsIll(w.inner.hangs(w.T))
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.gets(breaker.ErrBudget)
 		for range 8 {
 			time.Sleep(25 * time.Millisecond)
@@ -287,10 +287,10 @@ func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
 	})
 }
 
-// Calls that hang after their callers have left take the places of others.
+// Calls that hang after their callers have left keep their slots.
 func TestDroppedCallsThatHangOverrunToo(t *testing.T) {
-	inWard(t, false, breaker.Options{MaxCalls: 8}, func(w ward) {
-		w.inner.fallsIll(w.inner.hangs(w.T))
+	withFixture(t, false, breaker.Options{MaxCalls: 8}, func(w fixture) {
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		for range 7 {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
 			w.take(ctx)
@@ -310,8 +310,8 @@ func TestDroppedCallsThatHangOverrunToo(t *testing.T) {
 }
 
 func TestProbesAreLimited(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(w.inner.hangs(w.T))
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.opens()
 		for range 5 {
 			time.Sleep(time.Second + 1)
@@ -337,18 +337,18 @@ func TestProbesAreLimited(t *testing.T) {
 }
 
 func TestAllProbesHaveToSucceed(t *testing.T) {
-	inBothModes(t, breaker.Options{Probes: 2, OpenFor: time.Minute}, func(w ward) {
-		w.inner.fallsIll(refuses)
+	inBothModes(t, breaker.Options{Probes: 2, OpenFor: time.Minute}, func(w fixture) {
+		w.inner.startsFailing(refuses)
 		w.opens()
-		w.inner.isWell()
+		w.inner.recovers()
 		time.Sleep(time.Minute - 50*time.Millisecond)
 		w.gets(breaker.ErrOpen)
 		time.Sleep(time.Second)
 		w.gets(nil)
 		w.is(breaker.Open)
-		w.inner.fallsIll(refuses)
-		w.gets(errSick)
-		w.inner.isWell()
+		w.inner.startsFailing(refuses)
+		w.gets(errDown)
+		w.inner.recovers()
 		w.gets(breaker.ErrOpen)
 		time.Sleep(time.Minute + 1)
 		w.gets(nil)
@@ -360,17 +360,17 @@ func TestAllProbesHaveToSucceed(t *testing.T) {
 }
 
 func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(refuses)
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(refuses)
 		w.opens()
-		w.inner.isWell()
+		w.inner.recovers()
 		time.Sleep(1100 * time.Millisecond)
 		for range 30 {
 			w.gets(nil)
 		}
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		for range 20 {
-			w.gets(errSick)
+			w.gets(errDown)
 		}
 		w.is(breaker.Closed)
 		w.reports.expect(w.T, breaker.Open, breaker.Closed)
@@ -378,9 +378,9 @@ func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
 }
 
 func TestACancelledProbeIsReplaced(t *testing.T) {
-	inBothModes(t, breaker.Options{Probes: 1}, func(w ward) {
+	inBothModes(t, breaker.Options{Probes: 1}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
-		w.inner.fallsIll(hang)
+		w.inner.startsFailing(hang)
 		w.opens()
 		time.Sleep(time.Minute)
 		for range 10 {
@@ -390,17 +390,17 @@ func TestACancelledProbeIsReplaced(t *testing.T) {
 			}
 			cancel()
 		}
-		w.inner.isWell()
+		w.inner.recovers()
 		w.gets(nil)
 		w.is(breaker.Closed)
 	})
 }
 
-// Calls that hang for ever hold their places; the backend may be reachable again
+// Calls that hang for ever keep their slots, but the backend may be reachable again
 // over new connections.
 func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
-	inWard(t, false, breaker.Options{MaxCalls: 8, Probes: 1}, func(w ward) {
-		w.inner.fallsIll(w.inner.hangs(w.T))
+	withFixture(t, false, breaker.Options{MaxCalls: 8, Probes: 1}, func(w fixture) {
+		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.crowd(100, func(int) { w.take(w.Context()) })
 		if n := w.inner.within.Load(); n != 7 {
 			w.Fatalf("%d calls hang, want 7", n)
@@ -413,23 +413,23 @@ func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
 			}
 		}
 		w.is(breaker.Open)
-		w.inner.isWell()
+		w.inner.recovers()
 		time.Sleep(2 * time.Second)
 		w.gets(nil)
 		w.is(breaker.Closed)
 	})
 }
 
-// A call that was sent before the breaker opened says nothing about afterwards.
+// A call from before the breaker opened says nothing about the time after.
 func TestLateAnswersDoNotCloseIt(t *testing.T) {
-	inWard(t, true, breaker.Options{Budget: time.Minute}, func(w ward) {
+	withFixture(t, true, breaker.Options{Budget: time.Minute}, func(w fixture) {
 		late := make(chan error)
-		w.inner.fallsIll(func(context.Context) error { time.Sleep(6 * time.Minute); return nil })
+		w.inner.startsFailing(func(context.Context) error { time.Sleep(6 * time.Minute); return nil })
 		go func() { late <- w.take(context.Background()) }()
 		synctest.Wait()
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		for range 5 {
-			w.gets(errSick)
+			w.gets(errDown)
 			time.Sleep(time.Minute)
 		}
 		w.is(breaker.Open)
@@ -440,28 +440,28 @@ func TestLateAnswersDoNotCloseIt(t *testing.T) {
 	})
 }
 
-// oneOfSeveral is the error of a backend of which the rest is well.
+// oneOfSeveral is an error of one server, while the other servers work.
 type oneOfSeveral struct{ error }
 
 func (oneOfSeveral) SparesBackend() bool { return true }
 
 func TestAnErrorThatSparesTheBackendIsNotCounted(t *testing.T) {
 	spared := oneOfSeveral{errors.New("one of several servers")}
-	inBothModes(t, breaker.Options{}, func(w ward) {
-		w.inner.fallsIll(func(context.Context) error { return fmt.Errorf("wrapped: %w", spared) })
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		w.inner.startsFailing(func(context.Context) error { return fmt.Errorf("wrapped: %w", spared) })
 		for range 100 {
 			time.Sleep(time.Second)
 			w.gets(spared)
 		}
 		w.is(breaker.Closed)
-		w.inner.fallsIll(refuses)
+		w.inner.startsFailing(refuses)
 		w.opens()
-		w.inner.fallsIll(func(context.Context) error { return spared })
+		w.inner.startsFailing(func(context.Context) error { return spared })
 		time.Sleep(time.Minute)
 		for range 10 { // neither closes nor opens it
 			w.gets(spared)
 		}
-		w.inner.isWell()
+		w.inner.recovers()
 		for range 3 {
 			w.gets(nil)
 		}

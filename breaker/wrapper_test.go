@@ -68,13 +68,13 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 	}
 }
 
-// giving is a backend whose denials may rest on units that it gives back.
+// giving is a backend whose denials may depend on units that it gives back later.
 type giving struct {
 	*core.Memory
-	prompt bool
+	honours bool
 }
 
-func (b giving) HonoursDeadline() bool { return b.prompt }
+func (b giving) HonoursDeadline() bool { return b.honours }
 
 func (b giving) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
 	for i := range out {
@@ -84,11 +84,11 @@ func (b giving) Take(_ context.Context, _ []core.Charge, out []core.Decision) er
 }
 
 func TestATransientDenialIsHandedThrough(t *testing.T) {
-	for _, prompt := range []bool{true, false} {
+	for _, honours := range []bool{true, false} {
 		out := make([]core.Decision, 1)
-		err := breaker.NewStack(giving{prompt: prompt}, breaker.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
+		err := breaker.NewStack(giving{honours: honours}, breaker.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
 		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != core.SourcePrimary {
-			t.Errorf("prompt %v: %v, %+v, want a transient denial", prompt, err, out[0])
+			t.Errorf("honours %v: %v, %+v, want a transient denial", honours, err, out[0])
 		}
 	}
 }

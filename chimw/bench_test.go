@@ -29,8 +29,8 @@ func TestTheAdapterCostsAtMostTwoAllocationsMoreThanThatOfNetHTTP(t *testing.T) 
 
 func Benchmark(b *testing.B) { parity.Benchmark(b, serveNothing) }
 
-// The key of a route in middleware given to Use, where it is looked up ahead, and
-// in middleware given to With, where chi knows it.
+// The key of a route in middleware given to Use, where the route is looked up ahead,
+// and in middleware given to With, where chi knows it.
 func BenchmarkRoutePattern(b *testing.B) {
 	for name, build := range map[string]func(r chi.Router, limit func(http.Handler) http.Handler){
 		"ahead": func(r chi.Router, limit func(http.Handler) http.Handler) {

@@ -1,8 +1,8 @@
 // Package chimw limits the requests of chi routers.
 //
-// chi's handlers and middleware are those of net/http, and so is the [Limiter]:
-// that of package nethttp. This package names it for users of chi and adds the
-// key functions that know chi's routes.
+// chi uses the handlers and middleware of net/http, so its [Limiter] is the one of
+// package nethttp. This package names it for users of chi and adds key functions that
+// know chi's routes.
 //
 //	limit := chimw.MustNew(chimw.Config{
 //		Rules: []chimw.Rule{{
@@ -17,5 +17,5 @@
 //	})
 //	r.With(limit.Handler).Post("/login", postLogin) // one route
 //
-// What it answers is described in package nethttp.
+// Package nethttp describes the answers.
 package chimw

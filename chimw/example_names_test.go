@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// visit sends requests, "GET /path" each, fields after "; ", and prints the
-// answers.
+// visit sends requests and prints the answers. A request is "GET /path", with fields
+// after "; ".
 func visit(handler http.Handler, requests ...string) {
 	for _, request := range requests {
 		line, fields, _ := strings.Cut(request, "; ")
@@ -52,8 +52,8 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
-// Limiters around everything, a sub-router and a route are passed one after the
-// other.
+// A request passes the limiters around everything, a sub-router and a route one after
+// another.
 func ExampleLimiter() {
 	perDay := func(name string, n int64) *chimw.Limiter {
 		return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
@@ -92,7 +92,7 @@ func ExampleOutcomeFrom() {
 	// Output: GET / 200 4 left today
 }
 
-// In a sub-router, where chi itself knows only "/users/*" so far.
+// In a sub-router, chi itself knows only "/users/*" so far.
 func ExampleRoutePattern() {
 	r := chi.NewRouter()
 	r.Route("/users", func(r chi.Router) {
@@ -117,7 +117,7 @@ func ExamplePathParam() {
 	// GET /users/2 200 hi
 }
 
-// By chi's own idea of the address, after telling chi whom to believe.
+// The client address that chi finds, after telling chi which proxies to believe.
 func ExampleClientIP() {
 	r := chi.NewRouter()
 	r.Use(middleware.ClientIPFromXFF("192.0.2.0/24"))
@@ -125,14 +125,14 @@ func ExampleClientIP() {
 	r.Get("/", hi)
 	visit(r,
 		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
-		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left address is forged
 	)
 	// Output:
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
 	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
 }
 
-// A rule that applies to some requests only, of which some cost more.
+// A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
 	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "writes",
@@ -159,7 +159,7 @@ func ExampleRule() {
 	// POST /import: 429 ["writes";q=12;w=86400]
 }
 
-// A denial in the style of an API that answers JSON of its own.
+// Denials in the JSON format of an API.
 func ExampleConfig() {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
@@ -181,7 +181,7 @@ func ExamplePlainText() {
 	limit := chimw.MustNew(chimw.Config{
 		Rules:  []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: chimw.PlainText,
-		// So that this example always says the same.
+		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := chi.NewRouter()

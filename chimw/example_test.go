@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Every client may send 100 requests a day, 2 of them to log in; each user's page
-// may be seen 3 times by each client.
+// Every client may send 100 requests a day, 2 of them to log in. Each client may see
+// each user's page 3 times.
 var (
 	perClient = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer),

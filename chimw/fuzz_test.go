@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/chimw"
 )
 
-// FuzzARouteHasOneKey sends any path to a router with limiters in every place,
-// and asks of all of them the key that the handler finds when all is routed, and
-// one value of a parameter and of the catch-all.
+// FuzzARouteHasOneKey sends any path to a router with limiters in every place. All of
+// them must find the key that the handler finds after routing, and the same value of
+// a parameter and of the catch-all.
 func FuzzARouteHasOneKey(f *testing.F) {
 	for _, path := range []string{
 		"/", "//", "/users/1", "/users/1/", "/users//", "/users/a%2Fb", "/files/", "/files/a/b/", "/files//a", "/api", "/api/", "/api//",

@@ -13,23 +13,22 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// RoutePattern is the key function of the pattern by which chi routes the
-// request, such as "/users/{id}", without the method and with the patterns of all
-// routers it passes. Where only a part of it is known yet, in middleware given
-// to Use, the route is looked up ahead. The key is "" where no pattern matches
-// and outside chi, so that 404s and 405s share one, and [keyfuncs.Join] keeps its
-// other parts. It never fails.
+// RoutePattern is the key function of the pattern by which chi routes the request, such
+// as "/users/{id}". The pattern has no method, and includes the patterns of all routers
+// on the way. In middleware given to Use, chi knows only a part of the pattern, so
+// RoutePattern looks up the rest of the route ahead. The key is "" if no pattern
+// matches and outside chi: all 404s and 405s share one key, and [keyfuncs.Join] keeps
+// its other parts. RoutePattern never fails.
 //
-// The key is the same wherever the limiter is, if middleware that rewrites paths
-// or methods, such as chi's StripSlashes, is outside every limiter, and if
-// routers are mounted as they are. In one that is wrapped, as in
-// Mount("/sub", middleware.NoCache(sub)), the key of all that is looked up is
-// "/sub/*": write With(middleware.NoCache).Mount("/sub", sub). The path at which
-// a router is mounted is a pattern of its own: 404s and 405s there have the key
-// "/sub".
+// The key is the same wherever the limiter is, on two conditions. First, middleware
+// that rewrites paths or methods, such as chi's StripSlashes, must be outside every
+// limiter. Second, a mounted router must not be wrapped. In Mount("/sub",
+// middleware.NoCache(sub)), every key that is looked up ahead is "/sub/*": write
+// With(middleware.NoCache).Mount("/sub", sub). The path at which a router is mounted is
+// a pattern of its own: 404s and 405s at that path have the key "/sub".
 //
-// To have another key costs a client nothing, but it can only choose among the
-// patterns you registered.
+// Another key costs a client nothing, but it can only choose among the patterns you
+// registered.
 func RoutePattern(r *http.Request) (string, error) {
 	rctx := chi.RouteContext(r.Context())
 	if rctx == nil {
@@ -41,16 +40,17 @@ func RoutePattern(r *http.Request) (string, error) {
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/{id}", or "*". Where it is not known yet, in middleware given to Use,
-// the route is looked up ahead, as [RoutePattern] says. Without it, or if it is
-// empty, the key is core.ErrAbsent. A value of more than 64 bytes is represented
-// as [keyfuncs.Header] says. If name is empty the result is nil.
+// "/users/{id}", or "*". In middleware given to Use, chi does not know the parameter
+// yet, so PathParam looks up the route ahead, as [RoutePattern] does. If the parameter
+// is missing or empty, the key is core.ErrAbsent. A value of more than 64 bytes is
+// represented by its digest, as in [keyfuncs.Header]. If name is empty, the result is
+// nil.
 //
-// The value is unescaped, so that /users/alice and /users/%61lice have one key,
-// although chi.URLParam finds "%61lice" in the second: unescape it there too.
+// The value is unescaped: /users/alice and /users/%61lice have one key. chi.URLParam
+// returns "%61lice" for the second, so unescape it in your handler too.
 //
-// To have another key costs a client nothing, and there may be no end of them:
-// it limits what is done to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits
+// what happens to one thing, not what one client does.
 func PathParam(name string) func(*http.Request) (string, error) {
 	if name == "" {
 		return nil
@@ -63,28 +63,28 @@ func PathParam(name string) func(*http.Request) (string, error) {
 		route := lookUp(rctx, r)
 		defer release(route, rctx)
 		if name == "*" && isWhole(route) {
-			return nil // what is found is that of a mount, which chi empties as it goes on
+			return nil // the "*" found is that of a mount, and chi empties it later
 		}
 		return unescaped(rctx, r, route.URLParam(name))
 	})
 }
 
-// unescaped returns a parameter's value without the escapes that it has where chi
-// routed by URL.RawPath: wherever there is one, unless middleware has given chi
-// URL.Path.
+// unescaped returns the value of a parameter without escapes. The value has escapes if
+// chi routed by URL.RawPath. chi does so if there is a RawPath, unless middleware has
+// set its path to URL.Path.
 func unescaped(rctx *chi.Context, r *http.Request, value string) string {
 	if r.URL.RawPath == "" || isPartOf(r.URL.Path, routedPath(rctx, r)) {
 		return value
 	}
-	if plain, err := url.PathUnescape(value); err == nil {
-		return plain
+	if decoded, err := url.PathUnescape(value); err == nil {
+		return decoded
 	}
-	return value // the pattern divides an escape
+	return value // the pattern splits an escape in two
 }
 
-// isPartOf reports whether routed is path without the slash at its end, as
-// [middleware.StripSlashes] leaves it, without the format, as
-// [middleware.URLFormat] does, or both.
+// isPartOf reports whether routed is path without its trailing slash, as after
+// [middleware.StripSlashes], without its format, as after [middleware.URLFormat], or
+// without both.
 func isPartOf(path, routed string) bool {
 	rest, ok := strings.CutPrefix(path, routed)
 	if rest = strings.TrimSuffix(rest, "/"); !ok || rest == "" {
@@ -94,16 +94,16 @@ func isPartOf(path, routed string) bool {
 	return ok && !strings.ContainsAny(format, "./")
 }
 
-// ClientIP finds the address that [middleware.GetClientIPAddr] returns, for those
-// who have put one of chi's ClientIPFrom middlewares before the limiter and want
-// one place for it:
+// ClientIP returns the address that [middleware.GetClientIPAddr] returns. It is for
+// programs that use one of chi's ClientIPFrom middlewares before the limiter and want
+// to configure trust in one place:
 //
 //	Key: keyfuncs.Address(chimw.ClientIP)
 //
 // It fails if there is no address: the middleware found none, or is missing.
 //
-// To have another costs a client what that middleware says. Do not put chi's
-// middleware.RealIP, which believes everybody, before any limiter.
+// Another address costs a client what that middleware demands. Do not put chi's
+// middleware.RealIP before any limiter: it believes everybody.
 func ClientIP(r *http.Request) (netip.Addr, error) {
 	addr := middleware.GetClientIPAddr(r.Context())
 	if !addr.IsValid() {

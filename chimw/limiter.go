@@ -8,33 +8,32 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those
-// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit,
-// OnFailure.
+// Rule is a named limit and how to apply it to a request. Its fields are those of
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
 type Rule = nethttp.Rule
 
-// Config is what a [Limiter] is made of. Its fields are those of
-// [nethttp.Config]: Rules, Backend, Fallback, Instances, Observe, Headers,
-// Denied, SkipPreflight, MaxWaiting, OutcomeInContext.
+// Config configures a [Limiter]. Its fields are those of [nethttp.Config]: Rules,
+// Backend, Fallback, Instances, Observe, Headers, Denied, SkipPreflight, MaxWaiting,
+// OutcomeInContext.
 type Config = nethttp.Config
 
-// Limiter limits the requests of chi routers: it is [nethttp.Limiter], whose
-// method Handler is middleware for Use and With. It is safe for concurrent use.
+// Limiter limits the requests of chi routers. It is a [nethttp.Limiter]: pass its
+// method Handler to Use and With. It is safe for concurrent use.
 type Limiter = nethttp.Limiter
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New(config Config) (*Limiter, error) { return nethttp.New(config) }
 
-// MustNew is [New] for package variables: it panics if config has a mistake.
+// MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
 
-// OutcomeFrom returns the outcome of the request whose context ctx is, and
-// whether there is one: the innermost limiter's that has
+// OutcomeFrom returns the outcome of the request with context ctx, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(ctx context.Context) (core.Outcome, bool) { return nethttp.OutcomeFrom(ctx) }
 
-// PlainText answers a request that is denied or could not be decided with one line
-// of plain text, whatever the client prefers. It is for [Config].Denied, and is
+// PlainText answers a request that is denied or could not be decided with one line of
+// plain text, whatever the client prefers. It is for [Config].Denied. It is
 // [nethttp.PlainText].
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	nethttp.PlainText(w, r, o)

@@ -15,9 +15,10 @@ var contexts = sync.Pool{New: func() any { return chi.NewRouteContext() }}
 
 var slash = []byte("/")
 
-// lookUp returns the context of r's route to its end: rctx, r's own, where chi
-// knows all of it, otherwise another, with what is found from the outermost
-// router on. That one has no patterns if none matches. Release it afterwards.
+// lookUp returns a context that has the whole route of r. If chi knows all of it
+// already, that is rctx, the context of r. Otherwise it is a pooled context with the
+// result of a search from the outermost router on; it has no patterns if none matches.
+// Pass the result to release afterwards.
 func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
 	if isWhole(rctx) || rctx.Routes == nil {
 		return rctx
@@ -31,7 +32,7 @@ func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
 	passed := min(len(ahead.RoutePatterns), len(rctx.RoutePatterns))
 	if !slices.Equal(ahead.RoutePatterns[:passed], rctx.RoutePatterns[:passed]) {
 		release(ahead, rctx)
-		return rctx // better a part of the pattern than that of another route
+		return rctx // a part of the pattern is better than the pattern of another route
 	}
 	if found == "" {
 		ahead.RoutePatterns = ahead.RoutePatterns[:0]
@@ -39,30 +40,30 @@ func lookUp(rctx *chi.Context, r *http.Request) *chi.Context {
 	return ahead
 }
 
-// release gives back what lookUp returned for rctx.
+// release returns to the pool what lookUp returned for rctx.
 func release(route, rctx *chi.Context) {
 	if route != rctx {
 		contexts.Put(route)
 	}
 }
 
-// isWhole reports whether the patterns that rctx knows by now are all of the
-// request's: a wildcard at the end may be where a router is mounted.
+// isWhole reports whether rctx has all patterns of the request's route. If the last
+// pattern ends in a wildcard, a router may be mounted there.
 func isWhole(rctx *chi.Context) bool {
 	n := len(rctx.RoutePatterns)
 	return n > 0 && !strings.HasSuffix(rctx.RoutePatterns[n-1], "*")
 }
 
-// routedPath returns the path by which the outermost router routes r. Middleware
-// may have given chi another than that of the URL, and a router that is mounted
-// knows only what is left of it: what came before is in the patterns passed and
-// their parameters.
+// routedPath returns the path by which the outermost router routes r. Middleware may
+// have replaced the path of the URL for chi. A mounted router has only the rest of the
+// path, so routedPath builds the beginning from the patterns passed so far and their
+// parameters.
 func routedPath(rctx *chi.Context, r *http.Request) string {
 	if len(rctx.RoutePatterns) == 0 {
 		return cmp.Or(rctx.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 	}
 	path, params := make([]byte, 0, 64), rctx.URLParams
-	start := 0 // of what the last pattern adds
+	start := 0 // where the part of the last pattern begins
 	for _, pattern := range rctx.RoutePatterns {
 		before, wild := strings.CutSuffix(pattern, "*")
 		path = bytes.TrimSuffix(path, slash)
@@ -71,25 +72,26 @@ func routedPath(rctx *chi.Context, r *http.Request) string {
 		if !wild {
 			return string(path)
 		}
-		if rest := take(&params, "*"); rest != "" { // chi empties it where it enters a mounted router
+		if rest := popParam(&params, "*"); rest != "" { // chi empties it when it enters a mounted router
 			return string(append(path, rest...))
 		}
 	}
 	if !bytes.HasSuffix(path, slash) || r.PathValue("*") == "" && rctx.RoutePath == string(path[start:]) {
-		return string(path) // a wildcard that matched nothing: RoutePath is the path that it was part of
+		return string(path) // the wildcard matched nothing, and RoutePath is the path that contains it
 	}
 	return string(append(bytes.TrimSuffix(path, slash), cmp.Or(rctx.RoutePath, "/")...))
 }
 
-// fill appends pattern to path, with the values of its parameters in their place.
+// fill appends pattern to path, with the values of its parameters in place of their
+// names.
 func fill(path []byte, pattern string, params *chi.RouteParams) []byte {
-	depth := 0 // of braces, which a regular expression may have too
+	depth := 0 // of braces: a regular expression may have some too
 	for i := range len(pattern) {
 		switch c := pattern[i]; {
 		case c == '{':
 			if depth++; depth == 1 {
 				name := pattern[i+1:]
-				path = append(path, take(params, name[:strings.IndexAny(name, ":}")])...)
+				path = append(path, popParam(params, name[:strings.IndexAny(name, ":}")])...)
 			}
 		case c == '}':
 			depth--
@@ -100,9 +102,9 @@ func fill(path []byte, pattern string, params *chi.RouteParams) []byte {
 	return path
 }
 
-// take removes the first parameter of a name, and those before it, and returns
-// its value.
-func take(params *chi.RouteParams, name string) string {
+// popParam removes the first parameter called name, and all before it, and returns its
+// value, or "" if there is none.
+func popParam(params *chi.RouteParams, name string) string {
 	i := slices.Index(params.Keys, name)
 	if i < 0 {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// recorder is a key function that remembers the keys another found.
+// recorder records the keys that another key function finds.
 type recorder struct {
 	key  func(*http.Request) (string, error)
 	keys []string
@@ -30,7 +30,7 @@ func (rec *recorder) find(r *http.Request) (string, error) {
 	return key, err
 }
 
-// everywhere returns a router with a limiter in every place that one can be in.
+// everywhere returns a router with a limiter in every possible place.
 func everywhere(limit func(http.Handler) http.Handler, before ...func(http.Handler) http.Handler) *chi.Mux {
 	r := chi.NewRouter()
 	r.Use(before...)
@@ -88,7 +88,7 @@ func TestARouteHasOneKeyWhereverTheLimiterIs(t *testing.T) {
 	}
 }
 
-// found sends a request and says what key each limiter it passes must find.
+// found sends a request and fails unless each limiter on its way finds the key want.
 func found(t *testing.T, build func(limit func(http.Handler) http.Handler) *chi.Mux, key func(*http.Request) (string, error), request, want string) {
 	t.Helper()
 	rec := &recorder{key: key}
@@ -139,7 +139,7 @@ func TestMiddlewareOfASubRouterMayRewriteThePathBeforeTheLimiter(t *testing.T) {
 	}{
 		{"StripSlashes", middleware.StripSlashes, "GET /sub/items/1/", "/sub/items/{id}"},
 		{"StripSlashes", middleware.StripSlashes, "GET /sub/items/a%2Fb/", "/sub/items/{id}"},
-		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/items/1", "/sub/items/{id}"}, // chi goes by the rest of the path
+		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/items/1", "/sub/items/{id}"}, // chi routes by the rest of the path
 		{"StripPrefix", middleware.StripPrefix("/sub"), "GET /sub/none", ""},
 		{"URLFormat", middleware.URLFormat, "GET /sub/items/1.json", "/sub/items/{id}"},
 	} {
@@ -392,7 +392,7 @@ func TestACatchAllHasOneKeyWhereverTheLimiterIs(t *testing.T) {
 		r := chi.NewRouter()
 		r.Use(limit)
 		r.With(limit).Get("/page-*", ok)
-		r.Mount("/x/files", func() http.Handler { // a router, entered by the path that a catch-all would be left with
+		r.Mount("/x/files", func() http.Handler { // a router at the path that a catch-all would have left
 			sub := chi.NewRouter()
 			sub.Use(limit)
 			sub.With(limit).Get("/files/*", ok)

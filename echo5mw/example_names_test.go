@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// visit sends requests, "GET /path" each, fields after "; ", and prints the
-// answers.
+// visit sends requests and prints the answers. A request is "GET /path", with fields
+// after "; ".
 func visit(handler http.Handler, requests ...string) {
 	for _, request := range requests {
 		line, fields, _ := strings.Cut(request, "; ")
@@ -52,7 +52,7 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
-// Limiters around everything, a group and a route are passed one after the other.
+// A request passes the limiters around everything, a group and a route one after another.
 func ExampleLimiter_Middleware() {
 	perDay := func(name string, n int64) echo.MiddlewareFunc {
 		return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
@@ -73,7 +73,7 @@ func ExampleLimiter_Middleware() {
 	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
 }
 
-// Deciding in a handler, which answers by itself.
+// A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
 	limit := oncePerDay(echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)))
 	e := echo.New()
@@ -90,7 +90,7 @@ func ExampleLimiter_Decide() {
 	// GET / 200 with yesterday's preview
 }
 
-// A denial in the style of an API that answers JSON of its own.
+// Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limit := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
@@ -121,8 +121,8 @@ func ExampleOutcomeFrom() {
 	// Output: GET / 200 4 left today
 }
 
-// Users by what authentication has set, everybody else by API key or address:
-// echo's own key functions and lifted ones together.
+// Users count by the value that authentication has set, everybody else by API key or
+// address. Key functions of echo and lifted ones work together.
 func ExampleLift() {
 	limit := oncePerDay(keyfuncs.First(
 		echo5mw.ContextValue("user"),
@@ -140,10 +140,10 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit of each plan, found by a function of the request that net/http has.
+// A limit for each plan, chosen by a function of *http.Request.
 func ExampleLift_limitFor() {
 	planOf := func(r *http.Request) (core.Limit, error) {
-		if r.Header.Get("X-API-Key") == "k-pro" { // checked before, one hopes
+		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
 			return core.TokenBucket(core.PerDay(100), 100), nil
 		}
 		return core.TokenBucket(core.PerDay(10), 10), nil
@@ -186,7 +186,7 @@ func ExamplePathParam() {
 func ExampleContextValue() {
 	authenticate := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			c.Set("user", len(c.Request().Header.Get("Authorization"))) // any integer or text
+			c.Set("user", len(c.Request().Header.Get("Authorization"))) // any integer or string
 			return next(c)
 		}
 	}
@@ -200,7 +200,7 @@ func ExampleContextValue() {
 	// GET /; Authorization: bb 200 hi
 }
 
-// By echo's own idea of the address, after telling echo whom to believe.
+// The client address that echo finds, after telling echo which proxies to believe.
 func ExampleRealIP() {
 	e := echo.New()
 	_, proxies, _ := net.ParseCIDR("192.0.2.0/24")
@@ -209,7 +209,7 @@ func ExampleRealIP() {
 	e.GET("/", hi)
 	visit(e,
 		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
-		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left address is forged
 	)
 	// Output:
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
@@ -249,7 +249,7 @@ func ExampleConfig_errorHandler() {
 	// GET / 429 {"message":"please try again later"}
 }
 
-// A rule that applies to some requests only, of which some cost more.
+// A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
 	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:  "writes",
@@ -281,7 +281,7 @@ func ExamplePlainText() {
 	limit := echo5mw.MustNew(echo5mw.Config{
 		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: echo5mw.PlainText,
-		// So that this example always says the same.
+		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	e := echo.New()

@@ -110,7 +110,7 @@ func TestPagesThatDoNotExistAndMethodsThatAreNotAllowedShareOneKey(t *testing.T)
 
 func TestAGroupCountsItsOwnPagesThatDoNotExist(t *testing.T) {
 	e := newEcho()
-	passed := 0 // by pages that do not exist: echo before 5.3 asks no middleware
+	passed := 0 // by requests for missing pages: echo before 5.3 runs no middleware for them
 	count := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { passed++; return next(c) }
 	}
@@ -334,7 +334,7 @@ func TestAParameterHasOneKeyHoweverItIsEscaped(t *testing.T) {
 		}
 	}
 	r := httptest.NewRequest("GET", "/users/1/1", nil)
-	r.URL.RawPath = "/users/%zz/%" // as no server reads it
+	r.URL.RawPath = "/users/%zz/%" // no server produces this
 	if e.ServeHTTP(httptest.NewRecorder(), r); key != join("%zz", "%") {
 		t.Errorf("invalid escapes: key %q", key)
 	}
@@ -398,7 +398,7 @@ func TestAnAddressThatWasWrittenOverThePeersIsRefused(t *testing.T) {
 	want(t, overwritten, "GET", "/", 503, "X-Real-IP: 2001:db8::1")
 	want(t, e, "GET", "/", 200)
 	want(t, e, "GET", "/", 429)
-	e.IPExtractor = func(r *http.Request) string { return r.Header.Get("CF-Connecting-IP") } // which looks at no peer
+	e.IPExtractor = func(r *http.Request) string { return r.Header.Get("CF-Connecting-IP") } // which ignores the peer
 	want(t, overwritten, "GET", "/", 200, "X-Real-IP: 198.51.100.1", "CF-Connecting-IP: 198.51.100.2")
 }
 

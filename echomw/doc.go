@@ -1,9 +1,8 @@
 // Package echomw limits the requests of echo handlers, version 4.
 //
-// A [Limiter] decides each request against its rules before the next handler
-// sees it, describes the decision in response header fields, and answers
-// requests that are denied. It goes around all routes, those of a group, or a
-// single one:
+// A [Limiter] decides each request against its rules before the next handler sees it.
+// It describes the decision in response header fields and answers requests that are
+// denied. It wraps all routes, the routes of a group, or a single route:
 //
 //	limit := echomw.MustNew(echomw.Config{
 //		Rules: []echomw.Rule{{
@@ -16,18 +15,18 @@
 //	api := e.Group("/api", limit.Middleware())      // a group
 //	e.POST("/login", postLogin, limit.Middleware()) // one route
 //
-// What it answers is described in package nethttp, whose twin it is. The answer
-// is written by the limiter, and the error that its middleware returns is nil, so
-// that the error handler of the Echo has nothing to replace;
-// [Config].Denied can hand denials to it.
+// It answers as package nethttp does: see there. The limiter writes the answer itself
+// and its middleware returns a nil error, so that the error handler of the Echo does
+// not replace the answer. To have the error handler answer denials, set
+// [Config].Denied.
 //
-// # Where it goes
+// # Order of middleware
 //
-// Middleware given to Use runs after routing and knows the route; given to Pre it
-// runs before, and does not. A response that earlier middleware has committed can
-// be given no header fields any more, nor an answer: a denial then ends the
-// request as it is.
+// Middleware given to Use runs after routing and knows the route. Middleware given to
+// Pre runs before routing and does not. If earlier middleware has committed the
+// response, it is too late for header fields and for an answer. A denial then only ends
+// the request.
 //
-// The response of the context is handed on as it is, so streaming, hijacking and
+// The response of the context is passed on unchanged, so streaming, hijacking and
 // protocol upgrades work as without the limiter.
 package echomw

@@ -14,8 +14,8 @@ import (
 
 var client = echomw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-// Every client may send 100 requests a day, 2 of them to log in; each user's page
-// may be seen 3 times by each client.
+// Every client may send 100 requests a day, 2 of them to log in. Each client may see
+// each user's page 3 times.
 var (
 	perClient = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: client,

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Lift makes a function of the request that net/http has one of echo's: the key
-// functions of package keyfuncs, and functions for LimitFor. Combinators take
-// lifted functions and echo's own together. If f is nil, so is the result.
+// Lift adapts a function of *http.Request to echo.Context. It is for the key functions
+// of package keyfuncs and for functions for LimitFor. Combinators take lifted functions
+// together with those of this package. If f is nil, the result is nil.
 func Lift[T any](f func(*http.Request) (T, error)) func(echo.Context) (T, error) {
 	if f == nil {
 		return nil
@@ -22,32 +22,32 @@ func Lift[T any](f func(*http.Request) (T, error)) func(echo.Context) (T, error)
 	return func(c echo.Context) (T, error) { return f(c.Request()) }
 }
 
-// RoutePattern is the key function of the pattern by which echo routed the
-// request, such as "/users/:id", without the method. The key is "" where none
-// matched and in middleware given to Pre, so that all 404s and 405s share one,
-// and [keyfuncs.Join] keeps its other parts; but a group that has middleware
-// answers its 404s under a pattern of its own, such as "/api/*". It never fails.
+// RoutePattern is the key function of the pattern by which echo routed the request,
+// such as "/users/:id", without the method. The key is "" if no pattern matched and in
+// middleware given to Pre: all 404s and 405s share one key, and [keyfuncs.Join] keeps
+// its other parts. A group that has middleware is an exception: it answers its 404s
+// under a pattern of its own, such as "/api/*". RoutePattern never fails.
 //
-// To have another key costs a client nothing, but it can only choose among the
-// patterns you registered.
+// Another key costs a client nothing, but it can only choose among the patterns you
+// registered.
 func RoutePattern(c echo.Context) (string, error) {
-	if c.Get(echo.ContextKeyHeaderAllow) != nil { // 405: the pattern is that of other methods
+	if c.Get(echo.ContextKeyHeaderAllow) != nil { // a 405: the pattern belongs to other methods
 		return "", nil
 	}
 	return c.Path(), nil
 }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id", unescaped, also where c.Param is not: "/users/%61" has the key of
-// "/users/a". Without it, or if it is empty, the key is core.ErrAbsent. A value of
-// more than 64 bytes is represented as [keyfuncs.Header] says. If name is empty the
-// result is nil.
+// "/users/:id". The value is unescaped, even if c.Param returns it escaped:
+// "/users/%61" has the key of "/users/a". If the parameter is missing or empty, the key
+// is core.ErrAbsent. A value of more than 64 bytes is represented by its digest, as in
+// [keyfuncs.Header]. If name is empty, the result is nil.
 //
-// To echo, a parameter after which no route goes on is the rest of the path, with
-// its slashes: "/users/a/" then has another key, and c.Param is "a/".
+// If no route goes on after a parameter, echo takes the rest of the path for its value,
+// slashes included: for "/users/a/" c.Param is "a/", which is another key.
 //
-// To have another key costs a client nothing, and there may be no end of them:
-// it limits what is done to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits
+// what happens to one thing, not what one client does.
 func PathParam(name string) func(echo.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -55,8 +55,8 @@ func PathParam(name string) func(echo.Context) (string, error) {
 	return keyfuncs.Value(func(c echo.Context) any { return pathParam(c, name) })
 }
 
-// pathParam unescapes what c.Param returns if echo routed by URL.RawPath, which
-// it does where there is one. URL.Path is unescaped already.
+// pathParam returns c.Param(name), unescaped if echo returns it escaped. It does if it
+// routed by URL.RawPath, which it uses if there is one. URL.Path is unescaped already.
 func pathParam(c echo.Context, name string) string {
 	value := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -68,12 +68,12 @@ func pathParam(c echo.Context, name string) string {
 	return value
 }
 
-// ContextValue returns the key function of a value that earlier middleware left
-// by c.Set(name, value), such as a user's id: a string, an integer or a
-// fmt.Stringer, as [keyfuncs.Value] says. Without it the key is core.ErrAbsent.
-// If name is empty the result is nil.
+// ContextValue returns the key function of a value that earlier middleware stored with
+// c.Set(name, value), such as the id of a user. The value is a string, an integer or a
+// fmt.Stringer, as in [keyfuncs.Value]. Without it the key is core.ErrAbsent. If name
+// is empty, the result is nil.
 //
-// To have another key costs a client what that middleware asks for it.
+// Another key costs a client what that middleware demands for another value.
 func ContextValue(name string) func(echo.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -81,23 +81,23 @@ func ContextValue(name string) func(echo.Context) (string, error) {
 	return keyfuncs.Value(func(c echo.Context) any { return c.Get(name) })
 }
 
-// RealIP finds the address that c.RealIP returns, for those who have set
-// echo.Echo.IPExtractor and want one place for it:
+// RealIP returns the address that c.RealIP returns. It is for programs that set
+// echo.Echo.IPExtractor and want to configure trust in one place:
 //
 //	Key: keyfuncs.Address(echomw.RealIP)
 //
-// It fails if echo finds no address, or one in RemoteAddr that [keyfuncs.Peer]
-// refuses, since middleware has put it there. An IPExtractor that only starts from
-// RemoteAddr, as that of X-Forwarded-For does, believes what it finds there: let
-// nothing overwrite it.
+// It fails if echo finds no address. It also fails if echo took the address from a
+// RemoteAddr that [keyfuncs.Peer] refuses, because middleware has overwritten it. An
+// IPExtractor may only start from RemoteAddr, as the one of X-Forwarded-For does.
+// RealIP cannot check that case: let nothing overwrite RemoteAddr.
 //
-// To have another costs a client nothing until you set IPExtractor: without,
-// echo v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, of
-// everybody. The sources of package keyfuncs, lifted, believe nobody by default.
+// Another address costs a client nothing until you set IPExtractor. Without one, echo
+// v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, from everybody. The
+// sources of package keyfuncs, lifted, believe nobody by default.
 func RealIP(c echo.Context) (netip.Addr, error) {
 	text := c.RealIP()
 	addr, err := netip.ParseAddr(text)
-	if err != nil { // err has the text, which may be a client's
+	if err != nil { // err is dropped: it contains the text, which a client may have written
 		return netip.Addr{}, errNoRealIP
 	}
 	if strings.Contains(c.Request().RemoteAddr, text) {

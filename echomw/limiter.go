@@ -11,68 +11,68 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those
-// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit,
-// OnFailure.
+// Rule is a named limit and how to apply it to a request. Its fields are those of
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
 type Rule = core.Rule[echo.Context]
 
-// Config is what a [Limiter] is made of. The zero value of every field but
-// Rules is a usable default.
+// Config configures a [Limiter]. The zero value of every field but Rules is a usable
+// default.
 type Config struct {
-	// Rules are all decided for every request, in one atomic step. Required.
+	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule
 
 	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
 	Backend core.Backend
 
-	// Fallback decides for rules that fall back while Backend fails. nil:
-	// in-process memory, made when it is first needed, and shared by all limiters
-	// on one Backend, see [core.Config].
+	// Fallback decides while Backend fails, for the rules that fall back. nil:
+	// in-process memory, which is created when it is first needed and shared by all
+	// limiters on one Backend. See [core.Config].
 	Fallback core.Backend
 
-	// Instances is the number of processes that share Backend. Above 1, each
-	// falls back to its share of every limit. 0: the whole limit.
+	// Instances is the number of processes that share Backend. If it is above 1, each
+	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before it is answered. It
-	// must be quick and safe for concurrent use. nil: nothing.
+	// Observe is called once per decided request, before the answer. It must be quick
+	// and safe for concurrent use. nil: nothing is called.
 	Observe func(context.Context, echo.Context, core.Outcome)
 
-	// Headers chooses the response header fields. Zero: RateLimit and
-	// RateLimit-Policy of the current IETF draft on every answer, and
-	// Retry-After on denials.
+	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
+	// of the current IETF draft on every answer, and Retry-After on the answer to every
+	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with
-	// status 429 or 503: [core.Outcome.Status]. [PlainText] is a ready one. The
-	// header fields are already set, Cache-Control: no-store among them. The
-	// outcome has all rules, whatever Headers shows: tell clients of those that
-	// denied at most. It may
-	// write the answer and return nil, or return an error, such as
-	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it
-	// does neither, status 200 is sent. It is not called once the response is
-	// committed, since nothing can be answered any more.
-	// A request that the server's own deadline ended is answered without it, with
-	// a bare 503.
-	// nil: a problem document or plain text, whichever the client prefers.
+	// Denied answers a request that is denied or could not be decided, with status 429
+	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
+	// fields are set when it is called, Cache-Control: no-store among them. The outcome
+	// has all rules, whatever Headers shows: tell clients only of the rules that
+	// denied.
+	//
+	// Denied either writes the answer and returns nil, or returns an error, such as
+	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it does
+	// neither, status 200 is sent. Denied is not called if the response is committed,
+	// because it is too late for an answer then.
+	//
+	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(echo.Context, core.Outcome) error
 
 	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
-	// Access-Control-Request-Method), whose failure a browser reports as a
-	// broken page. A plain OPTIONS request is still counted. Better is to put
-	// the CORS middleware outside the limiter.
+	// Access-Control-Request-Method). A browser reports a denied one as a broken page.
+	// Other OPTIONS requests still count. It is better to put the CORS middleware
+	// outside the limiter.
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, where a
-	// limit is a leaky queue. Each holds a goroutine and its connection. One more
-	// is answered as if it could not be decided, with 503 and Retry-After: its
-	// outcome becomes [core.Unavailable] and has the error [nethttp.ErrQueueFull].
+	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
+	// leaky queue. Each one holds a goroutine and its connection. A further request is
+	// answered with 503 and Retry-After, like one that could not be decided. Its
+	// outcome becomes [core.Unavailable] with the error [nethttp.ErrQueueFull], after
 	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
-	// OutcomeInContext makes the outcome, allowed or not, available by
-	// [OutcomeFrom]: to later handlers, to Denied, to outer middleware after
-	// next, and to the error handler of the Echo.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later
+	// handlers, in Denied, in outer middleware after next, and in the error handler of
+	// the Echo.
 	OutcomeInContext bool
 }
 
@@ -109,7 +109,7 @@ func New(config Config) (*Limiter, error) {
 	return &Limiter{g}, nil
 }
 
-// MustNew is [New] for package variables: it panics if config has a mistake.
+// MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter {
 	l, err := New(config)
 	if err != nil {
@@ -118,13 +118,13 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides c and takes what it costs, without answering it: for handlers
-// that act on the outcome themselves.
+// Decide decides c and takes its cost, without answering it. It is for handlers that
+// act on the outcome themselves.
 func (l *Limiter) Decide(c echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
 
-// Middleware returns middleware that lets only allowed requests through to the
-// next handler. All middleware of one limiter counts together. It panics if l is
-// nil or was not made by [New].
+// Middleware returns middleware that passes only allowed requests to the next handler.
+// All middleware of one limiter counts together. Middleware panics if l is nil or was
+// not made by [New].
 func (l *Limiter) Middleware() echo.MiddlewareFunc {
 	if l == nil || l.gate == nil {
 		panic("echomw: Limiter.Middleware: the limiter is nil or zero: make one with New")
@@ -141,9 +141,9 @@ func (l *Limiter) Middleware() echo.MiddlewareFunc {
 	}
 }
 
-// PlainText answers a request that is denied or could not be decided with one line
-// of plain text, whatever the client prefers. It is for [Config].Denied, and does
-// what [nethttp.PlainText] does.
+// PlainText answers a request that is denied or could not be decided with one line of
+// plain text, whatever the client prefers. It is for [Config].Denied. It calls
+// [nethttp.PlainText].
 func PlainText(c echo.Context, o core.Outcome) error {
 	nethttp.PlainText(c.Response(), c.Request(), o)
 	return nil
@@ -156,9 +156,9 @@ func withOutcome(c echo.Context, o core.Outcome) echo.Context {
 	return c
 }
 
-// OutcomeFrom returns the outcome of the request whose context c is, and whether
-// there is one: that of the innermost limiter it has come to that has
-// [Config].OutcomeInContext set.
+// OutcomeFrom returns the outcome of the request with context c, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that c has reached
+// and that has [Config].OutcomeInContext set.
 func OutcomeFrom(c echo.Context) (core.Outcome, bool) {
 	o, ok := c.Get(outcomeKey).(core.Outcome)
 	return o, ok

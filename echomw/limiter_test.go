@@ -325,7 +325,7 @@ func TestAParameterHasOneKeyHoweverItIsEscaped(t *testing.T) {
 		}
 	}
 	r := httptest.NewRequest("GET", "/users/1/1", nil)
-	r.URL.RawPath = "/users/%zz/%" // as no server reads it
+	r.URL.RawPath = "/users/%zz/%" // no server produces this
 	if e.ServeHTTP(httptest.NewRecorder(), r); key != join("%zz", "%") {
 		t.Errorf("invalid escapes: key %q", key)
 	}
@@ -344,7 +344,7 @@ func TestEchosClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	e.Use(perDay(1, keyfuncs.Address(echomw.RealIP)).Middleware())
 	e.GET("/", ok)
 	want(t, e, "GET", "/", 200)
-	want(t, e, "GET", "/", 200, forged...) // as documented: without an IPExtractor it is free to change
+	want(t, e, "GET", "/", 200, forged...) // as documented: without an IPExtractor, another address is free
 	want(t, e, "GET", "/", 503, "X-Forwarded-For: anything")
 	e.IPExtractor = echo.ExtractIPDirect()
 	want(t, e, "GET", "/", 429, "X-Forwarded-For: 198.51.100.2")
@@ -366,7 +366,7 @@ func TestAnAddressThatWasWrittenOverThePeersIsRefused(t *testing.T) {
 	want(t, overwritten, "GET", "/", 503, "X-Real-IP: 2001:db8::1")
 	want(t, e, "GET", "/", 200)
 	want(t, e, "GET", "/", 429)
-	e.IPExtractor = func(r *http.Request) string { return r.Header.Get("CF-Connecting-IP") } // which looks at no peer
+	e.IPExtractor = func(r *http.Request) string { return r.Header.Get("CF-Connecting-IP") } // which ignores the peer
 	want(t, overwritten, "GET", "/", 200, "X-Real-IP: 198.51.100.1", "CF-Connecting-IP: 198.51.100.2")
 }
 

@@ -28,9 +28,8 @@ func build(t *testing.T, name string) string {
 	return program
 }
 
-// start builds and runs an example, with env beside the test's environment, and
-// returns its URL. When the test ends the program is told to stop, and must have run
-// until then.
+// start builds and runs an example and returns its URL. env adds to the environment.
+// When the test ends, start stops the program, which must not have ended before.
 func start(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(build(t, name))
@@ -104,8 +103,8 @@ func (a answer) field(t *testing.T, name, want string) {
 	}
 }
 
-// A sliding window of a minute may let a unit or two through while a test runs,
-// so these tests send what is over any limit until it is denied.
+// A sliding window of a minute may regain a unit or two while a test runs, so these
+// tests send requests beyond the limit until one is denied.
 func denied(t *testing.T, ask func() answer) answer {
 	t.Helper()
 	for range 50 {
@@ -183,7 +182,7 @@ func TestLayers(t *testing.T) {
 	a = send(t, "GET", at+"/", "", "X-API-Key", "pro-1").want(t, 200)
 	a.field(t, "X-RateLimit-Limit", "300")
 	a = send(t, "GET", at+"/reports", "", "X-API-Key", "pro-1", "X-API-Key", "pro-1")
-	a.field(t, "X-RateLimit-Limit", "20") // two lines of it: whose request this is would be a guess
+	a.field(t, "X-RateLimit-Limit", "20") // two lines of X-API-Key: choosing one would be a guess
 	a = denied(t, func() answer { return send(t, "POST", at+"/reports", "", "X-API-Key", "free-1") })
 	a.field(t, "X-RateLimit-Limit", "30")
 	send(t, "POST", at+"/reports", "", "X-API-Key", "free-2").want(t, 200)

@@ -16,7 +16,7 @@ import (
 var frameworks = []string{"chi", "gin", "echo"}
 
 func TestTheFrameworksAnswerAlike(t *testing.T) {
-	first := "" // how the first answered
+	first := "" // the answers of the first framework
 	for _, name := range frameworks {
 		t.Run(name, func(t *testing.T) {
 			transcript := visit(t, name, start(t, name))
@@ -30,8 +30,7 @@ func TestTheFrameworksAnswerAlike(t *testing.T) {
 	}
 }
 
-// ginAllows reports whether gin says which methods are allowed, as it does from
-// 1.10 on.
+// ginAllows reports whether gin sends Allow with a 405, as it does from 1.10 on.
 func ginAllows() bool {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
@@ -42,7 +41,7 @@ func ginAllows() bool {
 	return w.Header().Get("Allow") != ""
 }
 
-// visit goes through the API of the examples and writes down the answers.
+// visit sends requests to the API of the examples and returns the answers as text.
 func visit(t *testing.T, name, at string) string {
 	t.Helper()
 	allows := name != "gin" || ginAllows()
@@ -77,7 +76,7 @@ func visit(t *testing.T, name, at string) string {
 		switch {
 		case request[0] != "OPTIONS":
 			a = ask(405, request[0], request[1])
-		case name == "echo": // answers such a request itself
+		case name == "echo": // echo answers such a request itself
 			a = send(t, request[0], at+request[1], "").want(t, 204)
 		default:
 			a = send(t, request[0], at+request[1], "").want(t, 405)
@@ -107,7 +106,7 @@ func visit(t *testing.T, name, at string) string {
 	if !strings.HasSuffix(a.body, `"violated-policies":["login"]}`+"\n") {
 		t.Errorf("body %s", a.body)
 	}
-	ask(200, "GET", "/users/3") // the rest goes on
+	ask(200, "GET", "/users/3") // other routes still answer
 
 	last := denied(t, func() answer { return send(t, "GET", at+"/search", "", "X-API-Key", "k1") })
 	if !strings.Contains(last.body, `"violated-policies":["`) {
@@ -118,7 +117,8 @@ func visit(t *testing.T, name, at string) string {
 
 var numbers = regexp.MustCompile(`(;[rt]=|in )[0-9]+`)
 
-// describe returns an answer without what depends on the time or is the framework's.
+// describe returns an answer without the parts that depend on the time or on the
+// framework.
 func describe(a answer) string {
 	isPage := a.StatusCode == 404 || a.StatusCode == 405 // of the framework, in its own form
 	if isPage {

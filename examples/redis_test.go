@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// redisProgram is a running instance of the example redis, whose log is kept.
+// redisProgram is a running instance of the example redis, with its log.
 type redisProgram struct {
 	url string
 	mu  sync.Mutex
@@ -75,7 +75,7 @@ func (p *redisProgram) logged(word string) (n int) {
 	return n
 }
 
-// get returns the status of GET /, which is never anything but 200 or 429.
+// get returns the status of GET / and fails unless it is 200 or 429.
 func (p *redisProgram) get(t *testing.T) int {
 	t.Helper()
 	a := send(t, "GET", p.url+"/", "")
@@ -85,7 +85,7 @@ func (p *redisProgram) get(t *testing.T) int {
 	return a.StatusCode
 }
 
-// until sends requests until word is in the log.
+// until sends requests until the log contains word.
 func (p *redisProgram) until(t *testing.T, word string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); p.logged(word) == 0; time.Sleep(10 * time.Millisecond) {
@@ -139,7 +139,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// shareOneLimit fails unless two instances allow together what one may.
+// shareOneLimit fails unless two instances together allow as much as one limit.
 func shareOneLimit(t *testing.T, one, other *redisProgram) {
 	t.Helper()
 	start, allowed := time.Now(), 0
@@ -202,7 +202,7 @@ func TestRedisThatEvictsIsUsedAndSaidToForget(t *testing.T) {
 	shareOneLimit(t, one, other)
 }
 
-// The listener accepts connections, by its backlog, and never says a word.
+// The kernel accepts connections for the listener, and nobody ever answers.
 func TestRedisThatSaysNothingHoldsNothingUp(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

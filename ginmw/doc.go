@@ -1,8 +1,8 @@
 // Package ginmw limits the requests of gin handlers.
 //
-// A [Limiter] decides each request against its rules before the handlers after
-// it, describes the decision in response header fields, and answers requests
-// that are denied. It goes before all routes, those of a group, or a single one:
+// A [Limiter] decides each request against its rules before the handlers after it. It
+// describes the decision in response header fields and answers requests that are
+// denied. It goes before all routes, the routes of a group, or a single route:
 //
 //	limit := ginmw.MustNew(ginmw.Config{
 //		Rules: []ginmw.Rule{{
@@ -15,17 +15,17 @@
 //	api := r.Group("/api", limit.Handler())      // a group
 //	r.POST("/login", limit.Handler(), postLogin) // one route
 //
-// What it answers is described in package nethttp, whose twin it is. After an
-// answer of its own it calls Abort, so that no later handler runs.
+// It answers as package nethttp does: see there. After an answer of its own it calls
+// Abort, so that no later handler runs.
 //
-// # Where it goes
+// # Order of handlers
 //
-// gin answers some requests before any handler: redirects to the path with or
-// without a trailing slash cost nothing. A handler sees 404s and 405s only if it
-// was given to Use of the engine. What earlier handlers have written stays: it can
-// be given no header fields any more, nor an answer, and a denial then only stops
-// the chain.
+// gin answers some requests before any handler runs: redirects to the path with or
+// without a trailing slash cost nothing. A handler sees 404s and 405s only if it was
+// given to Use of the engine. If an earlier handler has written to the response, it is
+// too late for header fields and for an answer. A denial then only stops the chain.
 //
-// The writer of the context is handed on as it is, so streaming, hijacking and protocol upgrades
-// work as without the limiter. c.Copy has the outcome as well.
+// The writer of the context is passed on unchanged, so streaming, hijacking and
+// protocol upgrades work as without the limiter. A copy made by c.Copy has the outcome
+// too.
 package ginmw

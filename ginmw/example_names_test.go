@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// visit sends requests, "GET /path" each, fields after "; ", and prints the
-// answers.
+// visit sends requests and prints the answers. A request is "GET /path", with fields
+// after "; ".
 func visit(handler http.Handler, requests ...string) {
 	for _, request := range requests {
 		line, fields, _ := strings.Cut(request, "; ")
@@ -49,7 +49,7 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
-// Limiters before everything, a group and a route are passed one after the other.
+// A request passes the limiters before everything, a group and a route one after another.
 func ExampleLimiter_Handler() {
 	perDay := func(name string, n int64) gin.HandlerFunc {
 		return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
@@ -70,7 +70,7 @@ func ExampleLimiter_Handler() {
 	// 429 "site";q=100;w=86400, "api";q=10;w=86400, "report";q=1;w=86400
 }
 
-// Deciding in a handler, which answers by itself.
+// A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
 	limit := oncePerDay(ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)))
 	r := gin.New()
@@ -88,7 +88,7 @@ func ExampleLimiter_Decide() {
 	// GET / 200 with yesterday's preview
 }
 
-// A denial in the style of an API that answers JSON of its own.
+// Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limit := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
@@ -120,8 +120,8 @@ func ExampleOutcomeFrom() {
 	// Output: GET / 200 4 left today
 }
 
-// Users by what authentication has set, everybody else by API key or address:
-// gin's own key functions and lifted ones together.
+// Users count by the value that authentication has set, everybody else by API key or
+// address. Key functions of gin and lifted ones work together.
 func ExampleLift() {
 	limit := oncePerDay(keyfuncs.First(
 		ginmw.ContextValue("user"),
@@ -139,10 +139,10 @@ func ExampleLift() {
 	// GET / 429 denied
 }
 
-// A limit of each plan, found by a function of the request that net/http has.
+// A limit for each plan, chosen by a function of *http.Request.
 func ExampleLift_limitFor() {
 	planOf := func(r *http.Request) (core.Limit, error) {
-		if r.Header.Get("X-API-Key") == "k-pro" { // checked before, one hopes
+		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
 			return core.TokenBucket(core.PerDay(100), 100), nil
 		}
 		return core.TokenBucket(core.PerDay(10), 10), nil
@@ -183,7 +183,7 @@ func ExamplePathParam() {
 }
 
 func ExampleContextValue() {
-	authenticate := func(c *gin.Context) { c.Set("user", len(c.GetHeader("Authorization"))) } // any integer or text
+	authenticate := func(c *gin.Context) { c.Set("user", len(c.GetHeader("Authorization"))) } // any integer or string
 	r := gin.New()
 	r.Use(authenticate, oncePerDay(ginmw.ContextValue("user")).Handler())
 	r.GET("/", hi)
@@ -194,7 +194,7 @@ func ExampleContextValue() {
 	// GET /; Authorization: bb 200 hi
 }
 
-// By gin's own idea of the address, after telling gin whom to believe.
+// The client address that gin finds, after telling gin which proxies to believe.
 func ExampleClientIP() {
 	r := gin.New()
 	r.SetTrustedProxies([]string{"192.0.2.0/24"})
@@ -202,7 +202,7 @@ func ExampleClientIP() {
 	r.GET("/", hi)
 	visit(r,
 		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
-		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left one is forged
+		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left address is forged
 	)
 	// Output:
 	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
@@ -226,7 +226,7 @@ func ExampleConfig_observe() {
 	// / denied
 }
 
-// A rule that applies to some requests only, of which some cost more.
+// A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
 	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "writes",
@@ -258,7 +258,7 @@ func ExamplePlainText() {
 	limit := ginmw.MustNew(ginmw.Config{
 		Rules:  []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: ginmw.PlainText,
-		// So that this example always says the same.
+		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := gin.New()

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Lift makes a function of the request that net/http has one of gin's: the key
-// functions of package keyfuncs, and functions for LimitFor. Combinators take
-// lifted functions and gin's own together. If f is nil, so is the result.
+// Lift adapts a function of *http.Request to *gin.Context. It is for the key functions
+// of package keyfuncs and for functions for LimitFor. Combinators take lifted functions
+// together with those of this package. If f is nil, the result is nil.
 func Lift[T any](f func(*http.Request) (T, error)) func(*gin.Context) (T, error) {
 	if f == nil {
 		return nil
@@ -20,24 +20,24 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*gin.Context) (T, error)
 	return func(c *gin.Context) (T, error) { return f(c.Request) }
 }
 
-// RoutePattern is the key function of the pattern by which gin routed the
-// request, such as "/users/:id", without the method. The key is "" where none
-// matched, so that all 404s and 405s share one, and [keyfuncs.Join] keeps its
-// other parts. It never fails.
+// RoutePattern is the key function of the pattern by which gin routed the request, such
+// as "/users/:id", without the method. The key is "" if no pattern matched: all 404s
+// and 405s share one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never
+// fails.
 //
-// To have another key costs a client nothing, but it can only choose among the
-// patterns you registered.
+// Another key costs a client nothing, but it can only choose among the patterns you
+// registered.
 func RoutePattern(c *gin.Context) (string, error) { return c.FullPath(), nil }
 
 // PathParam returns the key function of a parameter in the path, such as "id" of
-// "/users/:id", as c.Param returns it: unescaped, so that one thing has one key,
-// unless you tell the engine to UseRawPath or UseEscapedPath without
-// UnescapePathValues. Without it, or if it is empty, the key is core.ErrAbsent. A
-// value of more than 64 bytes is represented as [keyfuncs.Header] says. If name is
-// empty the result is nil.
+// "/users/:id". The value is the one that c.Param returns. It is unescaped, so that one
+// thing has one key, unless you set UseRawPath or UseEscapedPath of the engine without
+// UnescapePathValues. If the parameter is missing or empty, the key is core.ErrAbsent.
+// A value of more than 64 bytes is represented by its digest, as in [keyfuncs.Header].
+// If name is empty, the result is nil.
 //
-// To have another key costs a client nothing, and there may be no end of them:
-// it limits what is done to one thing, not what one client does.
+// Another key costs a client nothing, and there may be endless keys: PathParam limits
+// what happens to one thing, not what one client does.
 func PathParam(name string) func(*gin.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -45,12 +45,12 @@ func PathParam(name string) func(*gin.Context) (string, error) {
 	return keyfuncs.Value(func(c *gin.Context) any { return c.Param(name) })
 }
 
-// ContextValue returns the key function of a value that an earlier handler left
-// by c.Set(name, value), such as a user's id: a string, an integer or a
-// fmt.Stringer, as [keyfuncs.Value] says. Without it the key is core.ErrAbsent.
-// If name is empty the result is nil.
+// ContextValue returns the key function of a value that an earlier handler stored with
+// c.Set(name, value), such as the id of a user. The value is a string, an integer or a
+// fmt.Stringer, as in [keyfuncs.Value]. Without it the key is core.ErrAbsent. If name
+// is empty, the result is nil.
 //
-// To have another key costs a client what that handler asks for it.
+// Another key costs a client what that handler demands for another value.
 func ContextValue(name string) func(*gin.Context) (string, error) {
 	if name == "" {
 		return nil
@@ -61,21 +61,21 @@ func ContextValue(name string) func(*gin.Context) (string, error) {
 	})
 }
 
-// ClientIP finds the address that c.ClientIP returns, for those who have told
-// the engine what to trust and want one place for it:
+// ClientIP returns the address that c.ClientIP returns. It is for programs that
+// configure trusted proxies in the engine and want to do so in one place:
 //
 //	Key: keyfuncs.Address(ginmw.ClientIP)
 //
 // It fails if gin finds no address.
 //
-// To have another costs a client nothing until you call
-// [gin.Engine.SetTrustedProxies]: by default gin believes X-Forwarded-For of
-// everybody, and so it does of everybody on a unix socket or, of the header that
-// [gin.Engine].TrustedPlatform names, wherever it comes from. The sources of
-// package keyfuncs, lifted, believe nobody by default.
+// Another address costs a client nothing until you call [gin.Engine.SetTrustedProxies],
+// because by default gin believes X-Forwarded-For from everybody. Even after that call,
+// gin believes everybody on a unix socket, and believes the header that
+// [gin.Engine].TrustedPlatform names from everybody. The sources of package keyfuncs,
+// lifted, believe nobody by default.
 func ClientIP(c *gin.Context) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(c.ClientIP())
-	if err != nil { // err has the text, which may be a client's
+	if err != nil { // err is dropped: it contains the text, which a client may have written
 		return netip.Addr{}, errNoClientIP
 	}
 	return addr, nil

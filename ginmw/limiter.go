@@ -11,67 +11,66 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those
-// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit,
-// OnFailure.
+// Rule is a named limit and how to apply it to a request. Its fields are those of
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
 type Rule = core.Rule[*gin.Context]
 
-// Config is what a [Limiter] is made of. The zero value of every field but
-// Rules is a usable default.
+// Config configures a [Limiter]. The zero value of every field but Rules is a usable
+// default.
 type Config struct {
-	// Rules are all decided for every request, in one atomic step. Required.
+	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule
 
 	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
 	Backend core.Backend
 
-	// Fallback decides for rules that fall back while Backend fails. nil:
-	// in-process memory, made when it is first needed, and shared by all limiters
-	// on one Backend, see [core.Config].
+	// Fallback decides while Backend fails, for the rules that fall back. nil:
+	// in-process memory, which is created when it is first needed and shared by all
+	// limiters on one Backend. See [core.Config].
 	Fallback core.Backend
 
-	// Instances is the number of processes that share Backend. Above 1, each
-	// falls back to its share of every limit. 0: the whole limit.
+	// Instances is the number of processes that share Backend. If it is above 1, each
+	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before it is answered. It
-	// must be quick and safe for concurrent use. nil: nothing.
+	// Observe is called once per decided request, before the answer. It must be quick
+	// and safe for concurrent use. nil: nothing is called.
 	Observe func(context.Context, *gin.Context, core.Outcome)
 
-	// Headers chooses the response header fields. Zero: RateLimit and
-	// RateLimit-Policy of the current IETF draft on every answer, and
-	// Retry-After on denials.
+	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
+	// of the current IETF draft on every answer, and Retry-After on the answer to every
+	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with
-	// status 429 or 503: [core.Outcome.Status]. [PlainText] is a ready one. The
-	// header fields are already set, Cache-Control: no-store among them. The
-	// outcome has all rules, whatever Headers shows: tell clients of those that
-	// denied at most. It has
-	// to write the status: without, gin sends 200, or the 404 or 405 that it
-	// was about to send. The chain is aborted already. It is not called once
-	// earlier handlers have written, since nothing can be answered any more.
-	// A request that the server's own deadline ended is answered without it, with
-	// a bare 503.
-	// nil: a problem document or plain text, whichever the client prefers.
+	// Denied answers a request that is denied or could not be decided, with status 429
+	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
+	// fields are set when it is called, Cache-Control: no-store among them. The outcome
+	// has all rules, whatever Headers shows: tell clients only of the rules that
+	// denied.
+	//
+	// Denied must write the status. Otherwise gin sends 200, or the 404 or 405 that it
+	// was about to send. The chain is aborted already. Denied is not called if earlier
+	// handlers have written to the response, because it is too late for an answer then.
+	//
+	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*gin.Context, core.Outcome)
 
 	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
-	// Access-Control-Request-Method), whose failure a browser reports as a
-	// broken page. A plain OPTIONS request is still counted. Better is to put
-	// the CORS middleware before the limiter.
+	// Access-Control-Request-Method). A browser reports a denied one as a broken page.
+	// Other OPTIONS requests still count. It is better to put the CORS middleware
+	// before the limiter.
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, where a
-	// limit is a leaky queue. Each holds a goroutine and its connection. One more
-	// is answered as if it could not be decided, with 503 and Retry-After: its
-	// outcome becomes [core.Unavailable] and has the error [nethttp.ErrQueueFull].
+	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
+	// leaky queue. Each one holds a goroutine and its connection. A further request is
+	// answered with 503 and Retry-After, like one that could not be decided. Its
+	// outcome becomes [core.Unavailable] with the error [nethttp.ErrQueueFull], after
 	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
-	// OutcomeInContext makes the outcome, allowed or not, available by
-	// [OutcomeFrom]: to later handlers, to Denied, and to earlier ones after
-	// c.Next.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome, allowed or not: in later
+	// handlers, in Denied, and in earlier handlers after c.Next.
 	OutcomeInContext bool
 }
 
@@ -97,7 +96,7 @@ func New(config Config) (*Limiter, error) {
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
-			c.Abort() // first, so that a c.Next in Denied runs nothing
+			c.Abort() // before Denied, so that a c.Next in it runs nothing
 			config.Denied(c, o)
 			return nil
 		}
@@ -112,7 +111,7 @@ func New(config Config) (*Limiter, error) {
 	return &Limiter{g}, nil
 }
 
-// MustNew is [New] for package variables: it panics if config has a mistake.
+// MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter {
 	l, err := New(config)
 	if err != nil {
@@ -121,12 +120,12 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides c and takes what it costs, without answering it: for handlers
-// that act on the outcome themselves.
+// Decide decides c and takes its cost, without answering it. It is for handlers that
+// act on the outcome themselves.
 func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
 
-// Handler returns a handler that lets only allowed requests through to those
-// after it. All handlers of one limiter count together. It panics if l is nil or
+// Handler returns a handler that lets only allowed requests through to the handlers
+// after it. All handlers of one limiter count together. Handler panics if l is nil or
 // was not made by [New].
 func (l *Limiter) Handler() gin.HandlerFunc {
 	if l == nil || l.gate == nil {
@@ -140,14 +139,14 @@ func (l *Limiter) Handler() gin.HandlerFunc {
 	}
 }
 
-// PlainText answers a request that is denied or could not be decided with one line
-// of plain text, whatever the client prefers. It is for [Config].Denied, and does
-// what [nethttp.PlainText] does.
+// PlainText answers a request that is denied or could not be decided with one line of
+// plain text, whatever the client prefers. It is for [Config].Denied. It calls
+// [nethttp.PlainText].
 func PlainText(c *gin.Context, o core.Outcome) {
 	nethttp.PlainText(c.Writer, c.Request, o)
 }
 
-// outcomeKey is a string because gin before 1.12 has no other keys.
+// outcomeKey is a string because gin before 1.12 accepts no other keys.
 const outcomeKey = "github.com/weir-go/weir/ginmw.outcome"
 
 func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
@@ -155,9 +154,9 @@ func withOutcome(c *gin.Context, o core.Outcome) *gin.Context {
 	return c
 }
 
-// OutcomeFrom returns the outcome of the request whose context c is, and whether
-// there is one: that of the latest limiter it has come to that has
-// [Config].OutcomeInContext set.
+// OutcomeFrom returns the outcome of the request with context c, and whether there is
+// one. With several limiters, it is the outcome of the latest one that c has reached
+// and that has [Config].OutcomeInContext set.
 func OutcomeFrom(c *gin.Context) (core.Outcome, bool) {
 	v, _ := c.Get(outcomeKey)
 	o, ok := v.(core.Outcome)

@@ -112,7 +112,7 @@ func TestALimiterGoesWhereGinsHandlersGo(t *testing.T) {
 
 func newEngine() *gin.Engine { return gin.New() }
 
-// defaultEngine is gin.Default without what it prints.
+// defaultEngine is gin.Default without its output.
 func defaultEngine() *gin.Engine {
 	defer func(w, e io.Writer) { gin.DefaultWriter, gin.DefaultErrorWriter = w, e }(gin.DefaultWriter, gin.DefaultErrorWriter)
 	gin.DefaultWriter, gin.DefaultErrorWriter = io.Discard, io.Discard
@@ -265,7 +265,7 @@ func TestWhatIsCommittedStays(t *testing.T) {
 func TestGinsClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	forged := []string{"X-Forwarded-For: 198.51.100.1", "X-Real-IP: 198.51.100.1"}
 
-	r := gin.New() // which believes everybody
+	r := gin.New() // believes everybody
 	r.Use(perDay(1, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))).Handler())
 	r.GET("/", ok)
 	want(t, r, "GET", "/", 200)
@@ -275,7 +275,7 @@ func TestGinsClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
 	r.GET("/", ok)
 	want(t, r, "GET", "/", 200)
-	want(t, r, "GET", "/", 200, forged...) // as documented: until trust is set, it is free to change
+	want(t, r, "GET", "/", 200, forged...) // as documented: until SetTrustedProxies, another address is free
 	if err := r.SetTrustedProxies(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestGinsClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
 
 func TestAnAddressThatGinMakesUpIsAnError(t *testing.T) {
 	r := gin.New()
-	r.TrustedPlatform = "CF-Connecting-IP" // whose text gin returns as it is
+	r.TrustedPlatform = "CF-Connecting-IP" // gin returns its text unchanged
 	r.Use(perDay(1, keyfuncs.Address(ginmw.ClientIP)).Handler())
 	r.GET("/", ok)
 	want(t, r, "GET", "/", 503, "CF-Connecting-IP: anything")

@@ -11,8 +11,8 @@ import (
 )
 
 // Ten units a minute under every algorithm, counted by the memory backend at
-// 15.25 seconds past a full minute: first 4 units are allowed, then 7 denied,
-// then 11, which no wait will ever bring.
+// 15.25 seconds past a full minute. First 4 units are allowed, then 7 are denied,
+// then 11, for which no wait helps.
 func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 	const epoch = 1795262400 // 2026-11-21 12:00:00 UTC
 	rate := core.PerMinute(10)
@@ -20,17 +20,17 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		limit       core.Limit
 		allowed     int    // t when allowed, in seconds
 		denied      int    // t and Retry-After when denied, in seconds
-		reset       string // seconds to go, as Discord has it
+		reset       string // seconds from now, as Discord writes them
 		resetAt     string // seconds since the full minute
 		resetS, atS int    // the same, rounded up
 	}{
-		// A unit of a bucket takes 6 seconds; 1 of the 7 is lacking.
+		// A bucket gains a unit in 6 seconds; 1 of the 7 is missing.
 		{limit: core.TokenBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
 		{limit: core.LeakyBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
 		{limit: core.LeakyQueue(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
 		// The window ends in 44.75 seconds.
 		{limit: core.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000", atS: 60},
-		// A microsecond into the next window the 4 weigh 3; they weigh until it ends.
+		// A microsecond into the next window the 4 weigh 3. They have weight until it ends.
 		{limit: core.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000", atS: 120},
 		// The 4 count for a minute.
 		{limit: core.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},

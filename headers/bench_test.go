@@ -15,7 +15,7 @@ var threePolicies = []headers.Policy{
 	perHour,
 }
 
-// benchmark measures Write of o on a header that has what before holds.
+// benchmark measures Write of o on a header that has the fields of before.
 func benchmark(b *testing.B, options headers.Options, policies []headers.Policy, before http.Header, o *core.Outcome) {
 	w := writer(b, options, policies...)
 	h := http.Header{}

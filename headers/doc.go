@@ -5,36 +5,37 @@
 //	outcome := limiter.Decide(ctx, request)
 //	writer.Write(w.Header(), &outcome)
 //
-// By default a [Writer] emits the fields of draft-ietf-httpapi-ratelimit-headers-11,
-// on every answer, and Retry-After on those that are not allowed:
+// By default a [Writer] emits the fields of draft-ietf-httpapi-ratelimit-headers-11 on
+// every answer, and Retry-After on the answer to every request that is not allowed:
 //
 //	RateLimit-Policy: "default";q=100;w=60
 //	RateLimit: "default";r=50;t=30
 //
-// [Options.Formats] chooses older and vendors' fields instead or besides, and
-// [Options.Custom] adds one's own.
+// [Options.Formats] chooses older or vendor-specific fields, instead of these or beside
+// them. [Options.Custom] adds fields of your own.
 //
 // # Numbers
 //
-// Seconds are rounded up and units down, so that a client that trusts them is
-// never early and never over. A policy's quota is the most its limit allows at
-// one instant, the burst, and its window the time that so many units take at
-// the limit's rate: 10 per second with a burst of 100 reads q=100;w=10.
+// Seconds are rounded up and units are rounded down, so a client that follows them
+// never comes too early and never sends too much. The quota of a policy is the burst of
+// the limit: the most that the limit allows at one instant. The window of a policy is
+// the time in which the limit's rate yields that many units: 10 per second with a burst
+// of 100 reads q=100;w=10.
 //
-// Retry-After is the longest wait of the rules that stood in the way, at least
-// 1, and left out if no wait helps. It is never less than t of those rules.
-// [Options.RetryAfter] pins it to the window instead.
+// Retry-After is the longest wait among the rules that did not allow the request. It is
+// at least 1, and omitted if no wait helps. It is never less than t of those rules.
+// [Options.RetryAfter] can make it the window instead.
 //
-// A decision that rests on no count, because its rule failed open or was not
-// asked, appears nowhere. With [OnDenial], neither does one that allowed.
+// The fields omit a rule that failed open or was not asked, because nothing was
+// counted. [OnDenial] also omits the rules that allowed the request.
 //
 // # Stacked limiters
 //
-// Where an outer limiter has already written to the header, policies and quotas
-// are merged into one list. Rules of limiters that stack should have different
-// names, since a name is what joins a quota to its policy. Fields that hold a
-// single policy cannot be merged: they show, as one set, the policy that binds.
-// A denial binds before what an outer limiter allowed, then the lower remaining,
-// then the longer reset, then the outer. A field whose value is of another
-// format than the one to be written is replaced.
+// A header may already have the fields of an outer limiter. Fields that hold a list are
+// merged: the list names the policies and quotas of both limiters. Give the rules of
+// stacked limiters different names, because the name connects a quota with its policy.
+// Fields that hold a single policy cannot be merged. They show, as one set, the policy
+// that binds: a denial binds before what an outer limiter allowed, then the lower
+// remaining, then the longer reset, then the outer limiter. An existing value in
+// another format is replaced.
 package headers

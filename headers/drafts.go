@@ -8,11 +8,11 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// appendDrafts appends the fields of Draft6 and Draft7 for the decision d that
-// binds. Retry is the value of Retry-After, 0 if there is none.
+// appendDrafts appends the fields of Draft6 and Draft7 for d, the decision that binds.
+// retry is the value of Retry-After, 0 if there is none.
 func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Outcome, d *core.RuleDecision, retry int64) []byte {
-	limit, remaining := w.terms(d).quota, count(d.Remaining)
-	// Draft -07, section 4: reset should be what Retry-After is.
+	limit, remaining := w.allowance(d).quota, count(d.Remaining)
+	// Draft -07, section 4: reset should equal Retry-After.
 	reset := retry
 	if retry == 0 {
 		reset = ceilSeconds(d.ResetAfter)
@@ -37,18 +37,18 @@ func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Out
 	return w.appendIntegerPolicies(text, v, fieldPolicy.in(h), o)
 }
 
-// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged
-// with what outer has of it. No quota may appear twice (draft -07, section
-// 3.5): what outer lists stays, and of ours the one with the longer window,
-// which is the stricter.
+// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged with
+// outer, the lines that are there already. No quota may appear twice (draft -07,
+// section 3.5). A quota that outer lists stays; of our own policies with equal quotas,
+// the one with the longer window stays, since it is the stricter one.
 func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o *core.Outcome) []byte {
 	start := len(text)
 	text = appendList(text, outer, isDigit)
 	merged := len(text) > start
 	switch {
 	case !merged && !w.has(Draft7) && present(outer):
-		// The List of Strings of an outer limiter that writes IETF. As when
-		// one limiter writes both, it goes before that of Draft6.
+		// An outer limiter has written the field of IETF. It takes precedence over
+		// the field of Draft6, as it does where one limiter writes both formats.
 		return text
 	case !merged && w.integerMembers != "" && w.allFixed(o):
 		return v.addString(fieldPolicy, text, w.integerMembers)
@@ -58,62 +58,63 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o
 		if !w.shows(&d) {
 			continue
 		}
-		t := w.terms(&d)
-		if merged && lists(outer, t.quota) || w.covered(o, i, t) {
+		a := w.allowance(&d)
+		if merged && lists(outer, a.quota) || w.covered(o, i, a) {
 			continue
 		}
-		text = appendIntegerMember(separate(text, start), t)
+		text = appendIntegerMember(separate(text, start), a)
 	}
 	v.add(fieldPolicy, text)
 	return text
 }
 
-// covered reports whether another decision of o stands for the i-th, which was
-// held to t, in a list where no quota appears twice.
-func (w *Writer) covered(o *core.Outcome, i int, t terms) bool {
+// covered reports whether a list in which no quota may appear twice omits a, the
+// allowance of the i-th decision, because another decision of o covers it.
+func (w *Writer) covered(o *core.Outcome, i int, a allowance) bool {
 	for j := range o.Len() {
-		if d := o.At(j); j != i && w.shows(&d) && w.terms(&d).covers(t, j < i) {
+		if d := o.At(j); j != i && w.shows(&d) && w.allowance(&d).covers(a, j < i) {
 			return true
 		}
 	}
 	return false
 }
 
-// joinIntegerMembers returns RateLimit-Policy of all policies, "" if one has no
-// fixed limit.
+// joinIntegerMembers returns RateLimit-Policy with all policies, or "" if one of them
+// has no fixed limit.
 func (w *Writer) joinIntegerMembers() string {
 	var text []byte
 	for i := range w.policies {
 		if w.policies[i].member == "" {
 			return ""
 		}
-		t, covered := w.policies[i].terms, false
+		a, covered := w.policies[i].allowance, false
 		for j := range w.policies {
-			covered = covered || j != i && w.policies[j].covers(t, j < i)
+			covered = covered || j != i && w.policies[j].covers(a, j < i)
 		}
 		if !covered {
-			text = appendIntegerMember(separate(text, 0), t)
+			text = appendIntegerMember(separate(text, 0), a)
 		}
 	}
 	return string(text)
 }
 
-// covers reports whether t stands for other where no quota appears twice: the
-// longer window does, or else the one that comes before.
-func (t terms) covers(other terms, before bool) bool {
-	return t.quota == other.quota && (t.window > other.window || t.window == other.window && before)
+// covers reports whether a stands for other in a list in which no quota may appear
+// twice. The longer window does; if the windows are equal, the one that comes first
+// does.
+func (a allowance) covers(other allowance, before bool) bool {
+	return a.quota == other.quota && (a.window > other.window || a.window == other.window && before)
 }
 
-// appendIntegerMember appends the member of a RateLimit-Policy of drafts -04 to
-// -07, whose policies have no name.
-func appendIntegerMember(text []byte, t terms) []byte {
-	text = strconv.AppendInt(text, t.quota, 10)
+// appendIntegerMember appends a member of RateLimit-Policy of drafts -04 to -07.
+// Policies have no name there.
+func appendIntegerMember(text []byte, a allowance) []byte {
+	text = strconv.AppendInt(text, a.quota, 10)
 	text = append(text, ";w="...)
-	return strconv.AppendInt(text, t.window, 10)
+	return strconv.AppendInt(text, a.window, 10)
 }
 
-// allFixed reports whether every rule of the limiter is shown, and was counted by
-// a fixed limit.
+// allFixed reports whether the fields show every rule of the limiter, and each was
+// counted by its fixed limit.
 func (w *Writer) allFixed(o *core.Outcome) bool {
 	if o.Len() != len(w.policies) {
 		return false
@@ -127,8 +128,8 @@ func (w *Writer) allFixed(o *core.Outcome) bool {
 	return true
 }
 
-// entry returns the value of the dictionary entry in lines that begins with
-// prefix, "" if there is none.
+// entry returns the value of the first dictionary entry in lines that begins with
+// prefix, or "" if there is none.
 func entry(lines []string, prefix string) string {
 	for _, line := range lines {
 		for e := range strings.SplitSeq(line, ",") {

@@ -51,7 +51,7 @@ func Example() {
 		panic(err)
 	}
 
-	h := http.Header{} // of an http.ResponseWriter
+	h := http.Header{} // Header() of an http.ResponseWriter
 	outcome := limiter.Decide(context.Background(), "client")
 	writer.Write(h, &outcome)
 	print(h)
@@ -130,7 +130,7 @@ func ExamplePolicies() {
 	// Ratelimit-Policy: "default";q=3;w=60, "plan";q=60;w=6
 }
 
-// A policy written by hand says the same as the rule it stands for.
+// A policy written by hand is equal to the policy of the rule.
 func ExamplePolicy() {
 	writer, _ := headers.New(headers.Options{}, []headers.Policy{{Name: rule.Name, Limit: rule.Limit}})
 
@@ -219,7 +219,7 @@ func ExampleOptions_formats() {
 	// X-Ratelimit-Used: 1
 }
 
-// A login route need not publish its budget.
+// A login route need not publish how many tries are left.
 func ExampleShow() {
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
 		writer, _ := headers.New(headers.Options{Show: show}, headers.Policies([]core.Rule[string]{rule}))
@@ -238,7 +238,7 @@ func ExampleShow() {
 	// [Retry-After]
 }
 
-// What httprate sends, for clients that are used to it.
+// The fields that httprate sends, for clients that rely on them.
 func ExampleRetryAfter() {
 	options := headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}
 	writer, _ := headers.New(options, headers.Policies([]core.Rule[string]{rule}))
@@ -252,7 +252,7 @@ func ExampleRetryAfter() {
 	// X-Ratelimit-Reset: 1795262460
 }
 
-// Fields under other names, instead of those of the formats.
+// Fields with other names, instead of the fields of the formats.
 func ExampleOptions_custom() {
 	options := headers.Options{
 		Formats: []headers.Format{}, // none
@@ -274,8 +274,8 @@ func ExampleOptions_custom() {
 	// X-Quota-Left: 0
 }
 
-// At noon nearly all of a day's units are left for half a day, twice the pace of
-// the policy. Capped, t asks the client to make them last.
+// At noon nearly all of a day's units are left for half a day: twice the pace of
+// the policy. With CapPace, t asks the client to spread them over the day.
 func ExampleOptions_capPace() {
 	daily := rule
 	daily.Name = "daily"

@@ -31,7 +31,7 @@ const (
 	fields
 )
 
-// keys are the names of the fields in the canonical form of [http.Header].
+// keys are the field names in the canonical form of [http.Header].
 var keys = [fields]string{
 	fieldRetryAfter: "Retry-After",
 
@@ -56,19 +56,20 @@ var keys = [fields]string{
 // in returns the lines of f in h.
 func (f field) in(h http.Header) []string { return h[keys[f]] }
 
-// values says where in the text of an answer the values of its fields are.
-// They are written one after the other into one text, so that all of them cost
-// one string and one slice, which belong to this answer alone. The text is not
-// part of it but handed from function to function: stored behind a pointer, its
-// first bytes could not be on the stack.
+// values records which part of an answer's text is the value of which field. The values
+// are written one after another into one text, so that all of them together cost one
+// string and one slice. Both belong to this answer alone.
+//
+// The text is handed from function to function instead of being a field of values:
+// behind a pointer, its first bytes could not be on the stack.
 type values struct {
 	n     int
 	field [fields]field
 	end   [fields]uint32
 }
 
-// add makes the text from the end of the value before the value of f, which
-// must not have one yet.
+// add makes the text after the end of the previous value the value of f. f must not
+// have a value yet.
 func (v *values) add(f field, text []byte) {
 	v.field[v.n], v.end[v.n] = f, uint32(len(text))
 	v.n++
@@ -88,8 +89,8 @@ func (v *values) addString(f field, text []byte, s string) []byte {
 	return text
 }
 
-// set sets the fields in h. No two share memory that one of them could change
-// or grow into.
+// set sets the fields in h. The slices of two fields never share memory that a later
+// append or assignment could change.
 func (v *values) set(h http.Header, text []byte) {
 	if v.n == 0 {
 		return

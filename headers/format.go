@@ -7,35 +7,35 @@ type Format uint8
 
 const (
 	// IETF is RateLimit and RateLimit-Policy as in
-	// draft-ietf-httpapi-ratelimit-headers-11. When a later draft changes them
-	// IETF will follow it, and what it is today will be had under a name of its
-	// own, as Draft7 is.
+	// draft-ietf-httpapi-ratelimit-headers-11. IETF will follow later drafts; the
+	// fields of today will then get a constant of their own, as those of draft -07 have
+	// Draft7.
 	IETF Format = iota + 1
 
-	// Draft7 is RateLimit and RateLimit-Policy as they were in draft -07 alone,
-	// a Dictionary and a List of Integers.
+	// Draft7 is RateLimit and RateLimit-Policy as in draft -07, the only draft in
+	// which they are a Dictionary and a List of Integers.
 	Draft7
 
 	// Draft6 is RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset (seconds
-	// to go) and RateLimit-Policy, as in drafts -04 to -06.
+	// from now) and RateLimit-Policy, as in drafts -04 to -06.
 	Draft6
 
 	// GitHub is X-RateLimit-Limit, -Remaining, -Used, -Reset (seconds since the
 	// Unix epoch) and -Resource (the rule's name), as GitHub sends them.
 	GitHub
 
-	// DeltaSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds to go).
+	// DeltaSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds from now).
 	DeltaSeconds
 
 	// Discord is X-RateLimit-Limit, -Remaining, -Reset (seconds since the Unix
-	// epoch), -Reset-After (seconds to go) and -Bucket (the rule's name), as
-	// Discord sends them: the seconds have decimals. A denial also has -Scope
-	// and, if that is global, -Global. See [Options.DiscordShared].
+	// epoch), -Reset-After (seconds from now) and -Bucket (the rule's name), as
+	// Discord sends them: the seconds have three decimals. A denial also has
+	// -Scope and, if the scope is global, -Global. See [Options.DiscordShared].
 	Discord
 
 	// EpochSeconds is X-RateLimit-Limit, -Remaining and -Reset (seconds since the
-	// Unix epoch), as httprate, ulule/limiter and many others send them: those of
-	// GitHub without -Used and -Resource.
+	// Unix epoch), as httprate, ulule/limiter and many others send them: the fields
+	// of GitHub without -Used and -Resource.
 	EpochSeconds
 )
 
@@ -59,9 +59,9 @@ func (f Format) String() string {
 
 func (f Format) known() bool { return f >= IETF && f <= EpochSeconds }
 
-// conflicts are the pairs of formats that one answer cannot carry. IETF and
-// Draft6 are not among them: they share RateLimit-Policy alone, which is then
-// that of IETF, and the three fields of Draft6 stand without it.
+// conflicts are the pairs of formats that one answer cannot carry. IETF and Draft6 are
+// no such pair: they share only RateLimit-Policy, which is then the one of IETF, and
+// the other three fields of Draft6 stand without it.
 var conflicts = [...]struct {
 	a, b Format
 	why  string
@@ -75,18 +75,20 @@ var conflicts = [...]struct {
 	{Discord, EpochSeconds, "both use X-RateLimit-Reset with different precision"},
 }
 
-// Show says on which answers a [Writer] puts the fields of its formats.
-// Retry-After is on every answer that is not allowed, whatever Show is. [Options].Custom is
-// called on the answers on which the fields are. What an outer limiter has written stays.
+// Show says which answers get the fields of the formats, and which rules the fields
+// name. [Options].Custom is called for the same answers. Show does not change
+// Retry-After, which is on every answer to a request that is not allowed, nor fields
+// that an outer limiter has written.
 type Show uint8
 
 const (
-	// Always puts them on every answer, allowed or denied, with all rules.
+	// Always shows all rules on every answer, whether the request is allowed or
+	// denied.
 	Always Show = iota
-	// OnDenial puts them on denials only, with the rules that denied and no
-	// other, as for a login route that need not publish its budgets.
+	// OnDenial shows only the rules that denied, and only on denials. It suits a
+	// login route, which need not publish how many tries are left.
 	OnDenial
-	// Never puts them nowhere. An answer of package nethttp's then names no rule
-	// in its body either.
+	// Never omits the fields. The answers of package nethttp then name no rule in
+	// their bodies either.
 	Never
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// source draws numbers from bytes. It never ends: after them come zeros.
+// source draws numbers from bytes. After the last byte it draws zeros.
 type source struct{ data []byte }
 
 // below returns a number in [0, n), small ones as likely as large.
@@ -87,8 +87,8 @@ func (s *source) decision(l core.Limit) core.Decision {
 	return d
 }
 
-// limiter returns policies for a writer and an outcome under them. Some of the
-// policies have their limit found per request.
+// limiter returns policies for a writer and an outcome under them. Some policies
+// have no fixed limit.
 func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
 	var decisions []core.Decision
 	var actual, known []headers.Policy
@@ -138,8 +138,8 @@ func (s *source) options() headers.Options {
 	return o
 }
 
-// checkWrite writes what data says, within an outer limiter that allowed or
-// alone, and compares with the oracle.
+// checkWrite writes an outcome that data describes, alone or inside an outer limiter
+// that allowed the request, and compares the header with the oracle.
 func checkWrite(t *testing.T, data []byte) {
 	s := &source{data}
 	options := s.options()
@@ -266,9 +266,8 @@ func FuzzWrite(f *testing.F) {
 	f.Fuzz(checkWrite)
 }
 
-// What stands in the header already may be anybody's: whatever it is, Write
-// does not panic, and what it writes over text that does not begin as a list
-// of the right type parses.
+// The header may already have any text. Write never panics, and if that text does not
+// begin as a list of the right type, the result of Write parses.
 func FuzzWriteOverForeignFields(f *testing.F) {
 	f.Add(uint8(0), `"a";r=1`, "5", "1.5")
 	f.Add(uint8(1), "limit=1, remaining=5, reset=2", "x", "-1")

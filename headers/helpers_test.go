@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// prepared is a backend that answers what it holds.
+// prepared is a backend that answers with its decisions.
 type prepared []core.Decision
 
 func (p prepared) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
@@ -59,7 +59,7 @@ func decidedFor(t testing.TB, key string, rules []core.Rule[string], decisions .
 	return &o
 }
 
-// allowed is a decision that leaves remaining units to be spread over window.
+// allowed is a decision that leaves remaining units to spread over window.
 func allowed(remaining int64, window, reset time.Duration) core.Decision {
 	return core.Decision{Allowed: true, Remaining: remaining, EffectiveWindow: window, ResetAfter: reset, At: at}
 }

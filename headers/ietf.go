@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// The parameter names of draft -11, in one place: a rename of r and t is
+// Parameter names of draft -11. They stand in one place because a rename of r and t is
 // pending (pull request 166 of the working group's repository).
 const (
 	paramQuota     = "q"  // RateLimit-Policy, section 3.1.1
@@ -19,29 +19,29 @@ const (
 	paramPartition = "pk" // RateLimit, section 4.1.3
 )
 
-// appendMember appends the member of RateLimit-Policy (draft -11, section 3).
-// A quota of requests has no unit: the draft has two names for that one.
-func appendMember(text []byte, name string, t terms, unit core.Unit) []byte {
+// appendMember appends a member of RateLimit-Policy (draft -11, section 3). It writes
+// no unit for requests, the default: the draft has two names for that unit.
+func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte {
 	text = appendString(text, name)
 	text = append(text, ";"+paramQuota+"="...)
-	text = strconv.AppendInt(text, t.quota, 10)
+	text = strconv.AppendInt(text, a.quota, 10)
 	if unit != core.Requests {
 		text = append(text, ";"+paramUnit+"="...)
 		text = appendString(text, unit.String())
 	}
 	text = append(text, ";"+paramWindow+"="...)
-	return strconv.AppendInt(text, t.window, 10)
+	return strconv.AppendInt(text, a.window, 10)
 }
 
-// appendPrefix appends what comes before the number of available units in the
-// member of RateLimit (draft -11, section 4).
+// appendPrefix appends the member of RateLimit up to the number of available units
+// (draft -11, section 4).
 func appendPrefix(text []byte, name string) []byte {
 	text = appendString(text, name)
 	return append(text, ";"+paramAvailable+"="...)
 }
 
-// joinMembers returns RateLimit-Policy of all policies, "" if one has no fixed
-// limit.
+// joinMembers returns RateLimit-Policy with all policies, or "" if one of them has no
+// fixed limit.
 func (w *Writer) joinMembers() string {
 	var text []byte
 	for i := range w.policies {
@@ -54,8 +54,9 @@ func (w *Writer) joinMembers() string {
 	return string(text)
 }
 
-// appendIETF appends RateLimit and RateLimit-Policy, merged with what h has of
-// them. It also returns the largest t of the rules that stood in the way.
+// appendIETF appends RateLimit and RateLimit-Policy, merged with the values that h has
+// already. It also returns the largest t among the rules that did not allow the
+// request.
 func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration) (_ []byte, longest int64) {
 	start := len(text)
 	text = appendList(text, fieldRateLimit.in(h), isQuote)
@@ -83,8 +84,8 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 	return w.appendPolicies(text, v, fieldPolicy.in(h), o, allFixed), longest
 }
 
-// appendQuota appends the member of RateLimit for d, whose rule's policy is
-// known or nil. It also returns t, 0 if there is none.
+// appendQuota appends the member of RateLimit for d. known is the policy of d's rule,
+// nil if there is none. appendQuota also returns t, or 0 if the member has no t.
 func (w *Writer) appendQuota(text []byte, known *policy, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
 	if known != nil {
 		text = append(text, known.prefix...)
@@ -108,13 +109,13 @@ func (w *Writer) appendQuota(text []byte, known *policy, d *core.RuleDecision, j
 	return text, t
 }
 
-// effective returns t, the seconds within which the client is to use no more
-// than the available units (draft -11, section 4.1.2).
+// effective returns t: the seconds over which the client should spread the available
+// units (draft -11, section 4.1.2).
 func (w *Writer) effective(d *core.RuleDecision, available int64, jitter time.Duration) int64 {
 	wait := max(d.EffectiveWindow, 0)
 	if w.capPace {
-		t := w.terms(d)
-		paced := ceilMulDiv(available, t.window, t.quota)
+		a := w.allowance(d)
+		paced := ceilMulDiv(available, a.window, a.quota)
 		wait = max(wait, time.Duration(min(paced, maxSeconds))*time.Second)
 	}
 	if !d.Allowed {
@@ -126,7 +127,8 @@ func (w *Writer) effective(d *core.RuleDecision, available int64, jitter time.Du
 // maxSeconds is the longest wait, in seconds, that a time.Duration can hold.
 const maxSeconds = int64((core.Never - 1) / time.Second)
 
-// appendPolicies appends RateLimit-Policy, merged with what outer has of it.
+// appendPolicies appends RateLimit-Policy, merged with outer, the lines that are there
+// already.
 func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.Outcome, allFixed bool) []byte {
 	start := len(text)
 	text = appendList(text, outer, isQuote)
@@ -142,7 +144,7 @@ func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.
 		if known := w.policy(&d); known.fixed(&d) {
 			text = append(text, known.member...)
 		} else {
-			text = appendMember(text, d.Rule, termsOf(d.Limit), d.Unit)
+			text = appendMember(text, d.Rule, allowanceOf(d.Limit), d.Unit)
 		}
 	}
 	v.add(fieldPolicy, text)

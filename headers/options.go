@@ -12,60 +12,61 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// Formats are the fields to write. IETF and Draft7 exclude each other, and
-	// so do GitHub, DeltaSeconds, Discord and EpochSeconds. Draft6 beside IETF
-	// goes without its RateLimit-Policy. Empty but not nil: none, for which
-	// Custom must be set. nil: IETF.
+	// Formats are the fields to write. IETF and Draft7 exclude each other, and so do
+	// GitHub, DeltaSeconds, Discord and EpochSeconds. Draft6 beside IETF omits its
+	// RateLimit-Policy. nil: IETF. Empty but not nil: none; Custom must be set then.
 	Formats []Format
 
-	// Show says on which answers to write them. Zero: Always.
+	// Show says which answers get the fields. Zero: Always.
 	Show Show
 
-	// Custom adds fields of one's own, or changes those that the formats wrote. It
-	// is called after the formats, on every answer on which Show has them written:
-	// not on those that could not be decided, and never if Show is Never. The
-	// outcome has all rules: with OnDenial, tell of those that denied at most, and
-	// never of a key. Numbers mean something only where [core.Source.Counted] is
-	// true. Custom must be quick and safe for concurrent use, must not keep the
-	// header, and must not make Retry-After shorter: a client would come back and
-	// be denied. nil: nothing.
+	// Custom adds fields of your own, or changes those that the formats wrote. It is
+	// called after the formats, for the same answers: see Show. It is not called for a
+	// request that could not be decided, and never if Show is Never.
+	//
+	// The outcome has all rules, whatever Show says. With OnDenial, publish only the
+	// rules that denied. Never publish a key. The numbers of a decision mean something
+	// only if [core.Source.Counted] is true for it.
+	//
+	// Custom must be quick and safe for concurrent use. It must not keep the header. It
+	// must not shorten Retry-After: a client would come back too early and be denied.
+	// nil: nothing.
 	Custom func(http.Header, core.Outcome)
 
 	// RetryAfter says what Retry-After is on a denial. Zero: LeastWait.
 	RetryAfter RetryAfter
 
-	// PartitionKey makes the parameter pk of IETF from the key of a decision,
-	// for clients that use several keys at once. [Digest] is a ready-made one:
-	// a pk must not give away the key. It appears on the members of RateLimit
-	// alone, so that RateLimit-Policy is the same on all answers, and is left
-	// out where the result is empty or the request had no key. nil: no pk.
+	// PartitionKey returns the parameter pk of IETF for the key of a decision. It
+	// serves clients that use several keys at once. The parameter must not reveal the
+	// key: [Digest] is a ready-made function. Only the members of RateLimit have it, so
+	// that RateLimit-Policy is the same on all answers. It is omitted if the result is
+	// empty or the request had no key. nil: no pk.
 	PartitionKey func(key string) []byte
 
-	// CapPace raises t of IETF so that r per t seconds is never a higher pace
-	// than q per w seconds (draft -11, section 8.5). It matters near the end of
-	// a fixed window, which may have all its units left for a second. On a
-	// denial whose cost exceeds a positive remaining, Retry-After rises with t.
+	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q
+	// per w seconds (draft -11, section 8.5). It matters near the end of a fixed
+	// window, when all its units may be left for one second. If a request was denied
+	// because its cost exceeds a positive remaining, Retry-After rises with t.
 	CapPace bool
 
-	// Jitter keeps clients denied together from coming back together: a random
-	// time up to Jitter, to the same amount, is added to Retry-After and to t
-	// of the rules that stood in the way. At most 24h. 0: none.
+	// Jitter spreads clients that were denied together, so that they do not come back
+	// together. A random time from 0 to Jitter is added to Retry-After, and the same
+	// time to t of the rules that did not allow the request. At most 24h. 0: none.
 	Jitter time.Duration
 
-	// DiscordShared and DiscordGlobal name the rules whose denials have
-	// X-RateLimit-Scope "shared", since many clients use up the same units, and
-	// "global", since the rule holds a client's requests together wherever they
-	// go. All others have "user"; but a request without a key, which is counted
-	// with all the others that have none, has "shared".
+	// DiscordShared and DiscordGlobal name rules and set the X-RateLimit-Scope of their
+	// denials. "shared" means that many clients use up the same units; "global" means
+	// that the rule counts all requests of a client, whatever the route. All other
+	// rules have "user". A request without a key has "shared", since it is counted
+	// together with all others that have none.
 	DiscordShared, DiscordGlobal []string
 }
 
 const maxJitter = 24 * time.Hour
 
-// Validate returns nil if options are legal for a limiter of these policies;
-// otherwise an error that reports every mistake in options. [New] calls it, and
-// reports what is wrong with the policies too: Validate is for those who have
-// already been told.
+// Validate returns nil if options are legal for a limiter with these policies, or an
+// error that reports every mistake in options. [New] calls it and also reports mistakes
+// in the policies. Call Validate alone if those have been reported already.
 func (options Options) Validate(policies []Policy) error {
 	errs := validateFormats(options.Formats)
 	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {

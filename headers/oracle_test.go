@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// oracle is what a response says about limits, told from the documentation in
-// rational numbers and data structures, with another library to write them.
+// oracle is the information about limits in a response. It is computed as the
+// documentation says, in rational numbers, and printed by another library.
 type oracle struct {
 	options    headers.Options // no Jitter, Formats not nil
 	quotas     httpsfv.List
@@ -27,11 +27,11 @@ type oracle struct {
 	retry      int64
 }
 
-// single is a decision shown alone.
+// single is the decision in fields that have room for only one.
 type single struct {
 	denied           bool
 	limit, remaining int64
-	reset            *big.Rat // as far as the field shows it
+	reset            *big.Rat // with the precision of the field
 	fields           []string
 }
 
@@ -75,7 +75,7 @@ func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
 	return ds
 }
 
-// windowOf returns the longest window of what denied o.
+// windowOf returns the longest window among the rules that denied o.
 func windowOf(o *core.Outcome) (w int64) {
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed {
@@ -86,7 +86,7 @@ func windowOf(o *core.Outcome) (w int64) {
 	return w
 }
 
-// tell adds what o says to what an outer limiter said.
+// tell adds o to the information of an outer limiter.
 func (s *oracle) tell(o *core.Outcome) {
 	s.retry = 0
 	if !o.Allowed() {
@@ -182,7 +182,7 @@ func (s *oracle) listIntegers(ds []core.RuleDecision) {
 	}
 }
 
-// or returns the one of outer and inner that binds.
+// or returns outer or inner, whichever binds.
 func (outer *single) or(inner *single) *single {
 	switch {
 	case outer == nil || inner.denied || inner.remaining < outer.remaining:
@@ -237,7 +237,7 @@ func milli(r *big.Rat) *big.Rat {
 	return big.NewRat(ceil(new(big.Rat).Mul(r, rat(1000))), 1000)
 }
 
-// header returns the fields that say it all.
+// header returns the fields with all of the information.
 func (s *oracle) header() http.Header {
 	var lines []string
 	add := func(name string, v httpsfv.StructuredFieldValue) {

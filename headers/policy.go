@@ -8,18 +8,18 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Policy is what a rule looks like to clients.
+// Policy describes a rule to clients.
 type Policy struct {
-	// Name is the rule's name: printable ASCII, stable, nothing secret.
+	// Name is the name of the rule: printable ASCII, stable, and nothing secret.
 	Name string
-	// Limit is the rule's limit. Zero: it is found per request (LimitFor).
+	// Limit is the limit of the rule. Zero: LimitFor returns it per request.
 	Limit core.Limit
-	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless
-	// it is [core.Requests].
+	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless it is
+	// [core.Requests].
 	Unit core.Unit
 }
 
-// Policies returns the policies of rules, in their order.
+// Policies returns the policies of rules, in the same order.
 func Policies[R any](rules []core.Rule[R]) []Policy {
 	policies := make([]Policy, len(rules))
 	for i := range rules {
@@ -56,24 +56,24 @@ func validatePolicies(policies []Policy) error {
 	return errors.Join(errs...)
 }
 
-// terms are what a limit promises in whole units and seconds.
-type terms struct{ quota, window int64 }
+// allowance is a limit as clients see it: quota units in window seconds.
+type allowance struct{ quota, window int64 }
 
-func termsOf(l core.Limit) terms {
+func allowanceOf(l core.Limit) allowance {
 	rate := l.Rate()
-	return terms{
+	return allowance{
 		quota:  l.Burst(),
 		window: max(1, ceilMulDiv(l.Burst(), rate.Period.Microseconds(), rate.Units*microsPerSecond)),
 	}
 }
 
-// policy is a [Policy] and the text that is the same in every answer.
+// policy is a [Policy] with the text that is the same in every answer.
 type policy struct {
 	Policy
-	terms
-	member string // of RateLimit-Policy; "" if the limit is found per request
+	allowance
+	member string // in RateLimit-Policy; "" if LimitFor returns the limit per request
 	prefix string // of the member of RateLimit, up to the number of units
-	scope  string // of X-RateLimit-Scope
+	scope  string // the value of X-RateLimit-Scope
 }
 
 func compile(p Policy) policy {
@@ -83,13 +83,13 @@ func compile(p Policy) policy {
 		scope:  scopeUser,
 	}
 	if p.Limit != (core.Limit{}) {
-		c.terms = termsOf(p.Limit)
-		c.member = string(appendMember(nil, p.Name, c.terms, p.Unit))
+		c.allowance = allowanceOf(p.Limit)
+		c.member = string(appendMember(nil, p.Name, c.allowance, p.Unit))
 	}
 	return c
 }
 
-// policy returns the policy of d's rule, nil if d is of another limiter.
+// policy returns the policy of d's rule, nil if d comes from another limiter.
 func (w *Writer) policy(d *core.RuleDecision) *policy {
 	if uint(d.Index) >= uint(len(w.policies)) {
 		return nil
@@ -100,16 +100,16 @@ func (w *Writer) policy(d *core.RuleDecision) *policy {
 	return nil
 }
 
-// fixed reports whether p, which may be nil, says what d was held to. It does
-// not if the limit was found per request or is a fallback's share.
+// fixed reports whether d was decided by the limit of p, which may be nil. It was not
+// if LimitFor returned the limit, or if d is by a fallback that applies a share of it.
 func (p *policy) fixed(d *core.RuleDecision) bool {
 	return p != nil && p.member != "" && p.Limit == d.Limit
 }
 
-// terms returns the terms that d was held to.
-func (w *Writer) terms(d *core.RuleDecision) terms {
+// allowance returns the allowance by which d was decided.
+func (w *Writer) allowance(d *core.RuleDecision) allowance {
 	if p := w.policy(d); p.fixed(d) {
-		return p.terms
+		return p.allowance
 	}
-	return termsOf(d.Limit)
+	return allowanceOf(d.Limit)
 }

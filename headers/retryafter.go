@@ -6,24 +6,24 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// RetryAfter says what Retry-After is on a denial. It is never less than the least
-// wait that works, and is left out if no wait helps, whichever is chosen.
+// RetryAfter says what Retry-After is on a denial. Whichever is chosen, it is never
+// less than the least wait that works, and it is omitted if no wait helps.
 type RetryAfter uint8
 
 const (
-	// LeastWait is the longest wait of the rules that denied: a client that comes
-	// back then is allowed, unless it has asked for something else meanwhile.
+	// LeastWait is the longest wait among the rules that denied. A client that comes
+	// back after it is allowed, unless it has sent other requests meanwhile.
 	LeastWait RetryAfter = iota
-	// Window is the longest window of the rules that denied, w of their policies,
-	// or the least wait if that is longer. It is for clients that expect the same
+	// Window is the longest window of the rules that denied (w of their policies),
+	// or the least wait if that is longer. It suits clients that expect the same
 	// number in all denials, as httprate sends it. They wait longer than they have
-	// to. The parameter t of IETF stays the least wait; the reset of Draft6 and
-	// Draft7 follows Retry-After on denials, as always.
+	// to. The parameter t of IETF stays the least wait. The reset of Draft6 and
+	// Draft7 equals Retry-After on denials, as always.
 	Window
 )
 
-// retry returns the seconds of Retry-After for o, which is not allowed; 0 if no
-// wait helps.
+// retry returns Retry-After in seconds for o, which is not allowed, or 0 if no wait
+// helps.
 func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
 	wait := o.RetryAfter()
 	if wait == core.Never {
@@ -35,12 +35,12 @@ func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
 	return max(1, ceilSeconds(plus(wait, jitter)))
 }
 
-// longestWindow returns the longest window of the rules that denied o.
+// longestWindow returns the longest window among the rules that denied o.
 func (w *Writer) longestWindow(o *core.Outcome) time.Duration {
 	longest := int64(0)
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed {
-			longest = max(longest, w.terms(&d).window)
+			longest = max(longest, w.allowance(&d).window)
 		}
 	}
 	return time.Duration(min(longest, maxSeconds)) * time.Second

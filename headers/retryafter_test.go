@@ -49,7 +49,7 @@ func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
 }
 
 func TestAWindowOfRetryAfterIsThatOfTheLimitHeldTo(t *testing.T) {
-	known := []headers.Policy{{Name: "plan"}} // found per request
+	known := []headers.Policy{{Name: "plan"}} // the limit is found per request
 	actual := headers.Policy{Name: "plan", Limit: core.FixedWindow(core.Per(5, 90*time.Second))}
 	o := decided(t, []headers.Policy{actual}, denied(0, 3*time.Second, time.Minute))
 	if got := written(t, headers.Options{RetryAfter: headers.Window}, known, o).Get("Retry-After"); got != "90" {

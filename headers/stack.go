@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// appendList appends the members of the list in lines, which another limiter
-// wrote, as one line. It appends nothing if a line does not begin as members of
-// the wanted type do: joined with ours, it would make the whole field malformed.
+// appendList appends the members of the list in lines, written by another limiter, as
+// one line. begins reports whether a byte can begin a member of the wanted type. If a
+// line begins otherwise appendList appends nothing: joined with our members, it would
+// make the whole field malformed.
 func appendList(text []byte, lines []string, begins func(byte) bool) []byte {
 	start := len(text)
 	for _, line := range lines {
@@ -27,8 +28,8 @@ func isQuote(c byte) bool { return c == '"' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// separate appends what comes between two members of a list, if the one that
-// begins at start has any.
+// separate appends the separator of list members, unless the list that begins at start
+// is empty.
 func separate(text []byte, start int) []byte {
 	if len(text) == start {
 		return text
@@ -36,17 +37,16 @@ func separate(text []byte, start int) []byte {
 	return append(text, ", "...)
 }
 
-// standing is how a decision compares with others where a field has room for
-// one alone.
+// standing orders decisions for fields that have room for only one.
 type standing struct {
 	denied    bool
 	remaining int64
-	reset     int64 // microseconds, in the rounding of the field
+	reset     int64 // microseconds, rounded as the field is
 }
 
-// binds reports whether s is to replace what an outer limiter wrote. That one
-// has allowed the request: a denial binds first, then the lower remaining, then
-// the longer reset, then the outer. What cannot be read is replaced.
+// binds reports whether s replaces the values of an outer limiter, which allowed the
+// request. A denial binds first, then the lower remaining, then the longer reset, then
+// the outer limiter. Values that cannot be parsed are replaced.
 func (s standing) binds(remaining, reset string) bool {
 	if s.denied || remaining == "" {
 		return true
@@ -59,7 +59,7 @@ func (s standing) binds(remaining, reset string) bool {
 	return !ok || s.reset > r
 }
 
-// parseMicros reads seconds, with or without decimals, as microseconds.
+// parseMicros parses seconds, with or without decimals, into microseconds.
 func parseMicros(s string) (int64, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
@@ -80,7 +80,7 @@ func parseMicros(s string) (int64, bool) {
 	return seconds*microsPerSecond + micros, true
 }
 
-// first returns the first of lines, "" if there is none.
+// first returns the first of lines, or "" if there is none.
 func first(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -88,7 +88,7 @@ func first(lines []string) string {
 	return lines[0]
 }
 
-// present reports whether lines hold anything.
+// present reports whether any of lines has text.
 func present(lines []string) bool {
 	for _, line := range lines {
 		if trim(line) != "" {
@@ -98,5 +98,5 @@ func present(lines []string) bool {
 	return false
 }
 
-// trim removes the white space that may surround a field's value and members.
+// trim removes the white space that may surround a field value or a list member.
 func trim(s string) string { return strings.Trim(s, " \t") }

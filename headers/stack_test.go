@@ -76,8 +76,8 @@ func TestALimiterThatCountedNothingLeavesTheOuterFieldsAlone(t *testing.T) {
 	}
 }
 
-// The fields that hold one policy: what the outer limiter (1000 an hour) and
-// the inner one (100 a minute) write alone, and which of the two is left.
+// Fields that hold one policy: the values that the outer limiter (1000 an hour) and
+// the inner limiter (100 a minute) write alone, and which of the two remains.
 func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -42,7 +42,7 @@ func appendBytes(text, b []byte) []byte {
 	return append(text, ':')
 }
 
-// count returns n as an Integer that is not negative.
+// count returns n as an Integer: 0 if n is negative, at most maxInteger.
 func count(n int64) int64 { return min(max(n, 0), maxInteger) }
 
 // ceilSeconds returns ⌈d⌉ in seconds, 0 if d is negative.
@@ -50,7 +50,7 @@ func ceilSeconds(d time.Duration) int64 {
 	return ceilDiv(max(int64(d), 0), int64(time.Second))
 }
 
-// ceilDiv returns ⌈a/b⌉ of a ≥ 0, b > 0.
+// ceilDiv returns ⌈a/b⌉ for a ≥ 0 and b > 0.
 func ceilDiv(a, b int64) int64 {
 	if a%b > 0 {
 		return a/b + 1
@@ -58,8 +58,7 @@ func ceilDiv(a, b int64) int64 {
 	return a / b
 }
 
-// ceilMulDiv returns ⌈a·b/d⌉ of numbers that are not negative, at most
-// maxInteger.
+// ceilMulDiv returns ⌈a·b/d⌉ for a, b ≥ 0 and d > 0, at most maxInteger.
 func ceilMulDiv(a, b, d int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(d) {
@@ -75,7 +74,7 @@ func ceilMulDiv(a, b, d int64) int64 {
 	return int64(quotient)
 }
 
-// plus returns d + e of durations that are not negative, but less than Never.
+// plus returns d + e for d, e ≥ 0, or the largest duration below Never if that is less.
 func plus(d, e time.Duration) time.Duration {
 	return min(d, core.Never-1-e) + e
 }

@@ -21,15 +21,15 @@ type Writer struct {
 
 	policies []policy
 
-	// What RateLimit-Policy says when every rule was counted by a fixed limit;
-	// "" if that never happens.
+	// The values of RateLimit-Policy for an outcome in which every rule was counted
+	// by its fixed limit; "" if a rule has none.
 	members        string
 	integerMembers string
 }
 
-// New returns a writer for the outcomes of one limiter, or an error that
-// reports every mistake in its arguments. The policies are those of the
-// limiter's rules, in the order of [core.Config].Rules, as [Policies] makes them.
+// New returns a writer for the outcomes of one limiter, or an error that reports every
+// mistake in its arguments. policies are those of the limiter's rules, in the order of
+// [core.Config].Rules: use [Policies].
 func New(options Options, policies []Policy) (*Writer, error) {
 	if err := errors.Join(options.Validate(policies), validatePolicies(policies)); err != nil {
 		return nil, err
@@ -63,23 +63,22 @@ const xFormats = 1<<GitHub | 1<<DeltaSeconds | 1<<Discord | 1<<EpochSeconds
 
 func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 
-// shows reports whether d is one that the fields may speak of. A denial by one
-// rule must not publish what [OnDenial] keeps to itself of the others.
+// shows reports whether the fields show d. With [OnDenial] they show no rule that
+// allowed the request, since a denial must not publish the budgets of other rules.
 func (w *Writer) shows(d *core.RuleDecision) bool {
 	return d.Source.Counted() && (w.show != OnDenial || !d.Allowed)
 }
 
-// Write sets in h what o tells the client, and then calls [Options].Custom. Call it once, before anything of the
-// response is sent, and before the next handler so that a limiter further in
-// finds the fields and adds its own.
+// Write sets the fields for o in h and then calls [Options].Custom. Call it once per
+// request, before the response is sent and before the next handler, so that an inner
+// limiter finds the fields and adds its own.
 //
-// A denial that no wait ends has no Retry-After, not even one that h had. An
-// outcome that is unavailable has no numbers: it gets Retry-After alone. An
-// abandoned one gets nothing. Every value Write sets is a fresh slice, which
-// other code may change or append to.
+// On a denial that no wait ends, Write deletes Retry-After from h. An outcome that is
+// unavailable has no numbers and gets Retry-After alone. An abandoned outcome gets
+// nothing. Each value is a fresh slice that other code may change or append to.
 func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	var v values
-	var buf [256]byte // more text than this costs another allocation
+	var buf [256]byte // longer text costs one more allocation
 	text := buf[:0]
 	switch o.Verdict() {
 	case core.Abandoned:
@@ -107,14 +106,15 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	}
 }
 
-// customize is apart from Write because a copy of an outcome is large.
+// customize is separate from Write, whose stack frame would otherwise hold a copy of
+// the outcome.
 func (w *Writer) customize(h http.Header, o *core.Outcome) {
 	if w.showsFields(o) {
 		w.custom(h, *o)
 	}
 }
 
-// showsFields reports whether the fields of the formats are on the answer to o.
+// showsFields reports whether the answer to o gets the fields of the formats.
 func (w *Writer) showsFields(o *core.Outcome) bool {
 	switch o.Verdict() {
 	case core.Allowed:
@@ -125,9 +125,9 @@ func (w *Writer) showsFields(o *core.Outcome) bool {
 	return false
 }
 
-// appendFields appends the fields of all formats. Beside the text it returns
-// retry, the value of Retry-After, or more if t of a rule that stood in the way
-// is more (draft -11, section 6). 0 is no Retry-After and stays so.
+// appendFields appends the fields of all formats. It returns the text and the value of
+// Retry-After: retry, raised to the largest t among the rules that did not allow the
+// request (draft -11, section 6). A retry of 0 means no Retry-After and stays 0.
 func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration, retry int64) ([]byte, int64) {
 	if w.has(IETF) {
 		var t int64

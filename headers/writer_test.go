@@ -47,7 +47,7 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 	want(t, written(t, never, policies, no), retry)
 }
 
-// A log-in denied for the address must not tell how many tries a user has left.
+// A login that is denied for its address must not show how many tries a user has left.
 func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 	user, address, route := headers.Policy{Name: "user", Limit: core.FixedWindow(core.PerHour(3))}, perMinute, perHour
 	policies := []headers.Policy{user, address, route}
@@ -62,7 +62,7 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 		"Discord":        {headers.Discord},
 		"Discord and so": {headers.Draft7, headers.Draft6, headers.Discord},
 	} {
-		for _, fixed := range []bool{true, false} { // limits known in advance, and found per request
+		for _, fixed := range []bool{true, false} { // fixed limits, and limits per request
 			t.Run(fmt.Sprint(name, fixed), func(t *testing.T) {
 				known := slices.Clone(policies)
 				if !fixed {

@@ -16,7 +16,7 @@ const (
 	scopeGlobal = "global"
 )
 
-// setScope gives the policies of the given names a scope.
+// setScope sets the scope of the policies with the given names.
 func (w *Writer) setScope(names []string, scope string) {
 	for _, name := range names {
 		for i := range w.policies {
@@ -27,9 +27,9 @@ func (w *Writer) setScope(names []string, scope string) {
 	}
 }
 
-// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for
-// the decision d that binds. All X-RateLimit fields are one set: where ours replace
-// an outer limiter's, none of those stays.
+// appendX appends the fields of GitHub, DeltaSeconds, Discord or EpochSeconds for d,
+// the decision that binds. All X-RateLimit fields are one set: if ours replace an outer
+// limiter's, none of the outer limiter's stays.
 func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDecision) []byte {
 	remaining := count(d.Remaining)
 	var reset int64 // microseconds, rounded as the field will be
@@ -50,7 +50,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 			delete(h, keys[f])
 		}
 	}
-	limit := w.terms(d).quota
+	limit := w.allowance(d).quota
 	text = v.addInteger(fieldXLimit, text, limit)
 	text = v.addInteger(fieldXRemaining, text, remaining)
 	if w.has(Discord) {
@@ -64,7 +64,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 	return v.addString(fieldXResource, text, d.Rule)
 }
 
-// appendDiscord appends what Discord sends and nobody else.
+// appendDiscord appends the fields that only Discord has.
 func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, reset int64) []byte {
 	text = appendDecimal(text, reset)
 	v.add(fieldXReset, text)
@@ -75,8 +75,8 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 		return text
 	}
 	scope := scopeUser
-	if known := w.policy(d); known != nil {
-		scope = known.scope
+	if p := w.policy(d); p != nil {
+		scope = p.scope
 	}
 	if d.Key == "" {
 		scope = scopeShared
@@ -90,9 +90,9 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 
 const microsPerMilli = 1000
 
-// resetAt returns the instant at which d's key is as if never charged, in
-// microseconds since the Unix epoch. It is a sum of two whole numbers of the
-// backend, so that it is the same in every answer until something is taken.
+// resetAt returns the instant at which the state of d's key equals fresh, in
+// microseconds since the Unix epoch. It adds two whole numbers of the backend, so it
+// stays the same in every answer until something is taken.
 func resetAt(d *core.RuleDecision) int64 {
 	after, at := micros(d.ResetAfter), max(d.At, 0)
 	return min(at, math.MaxInt64-microsPerSecond-after) + after
@@ -103,11 +103,11 @@ func micros(d time.Duration) int64 {
 	return ceilDiv(max(int64(d), 0), int64(time.Microsecond))
 }
 
-// roundUp returns the least multiple of unit that is not below v ≥ 0.
+// roundUp returns the smallest multiple of unit that is at least v, for v ≥ 0.
 func roundUp(v, unit int64) int64 { return ceilDiv(v, unit) * unit }
 
-// appendDecimal appends v, a whole number of milliseconds given in
-// microseconds, as seconds with three decimals.
+// appendDecimal appends v as seconds with three decimals. v is in microseconds, a whole
+// number of milliseconds.
 func appendDecimal(text []byte, v int64) []byte {
 	text = strconv.AppendInt(text, v/microsPerSecond, 10)
 	milli := v % microsPerSecond / microsPerMilli

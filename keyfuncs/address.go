@@ -8,29 +8,30 @@ import (
 	"strings"
 )
 
-// Address returns the key function of the client's address as source finds it:
-// an IPv4 address whole, an IPv6 address by its /64. The keys are canonical
-// texts such as "203.0.113.7" and "2001:db8:1:2::/64", never text from a
-// header. It fails when source fails. If source is nil, so is the result.
+// Address returns the key function of the client's address that source finds. An IPv4
+// address is the key as a whole; an IPv6 address counts by its /64. Keys are canonical
+// texts such as "203.0.113.7" and "2001:db8:1:2::/64", never text from a header. The
+// key function fails if source fails. If source is nil, the result is nil.
 //
-// A host chooses the last 64 bits of its IPv6 address freely (RFC 8981), so
-// counting single IPv6 addresses limits nobody. IPv4 addresses that a
-// translator has embedded in IPv6 (RFC 6052, 6to4) count as IPv6. If all your
-// IPv4 clients come through such a translator, unwrap theirs in an [AddrSource]
-// of your own, or they share one key.
+// A host chooses the last 64 bits of its IPv6 address freely (RFC 8981), so a limit on
+// single IPv6 addresses limits nobody. IPv4 addresses that a translator has embedded in
+// IPv6 (RFC 6052, 6to4) count as IPv6. If all your IPv4 clients come through such a
+// translator they share one key, unless an [AddrSource] of your own extracts their
+// addresses.
 //
-// source may also be one for another type of request, such as the address that
-// a web framework has found in its own way.
+// source may also take another type of request, such as a function that returns the
+// client address of a web framework.
 //
-// To have another key costs a client what source says; with IPv6, another
-// network: an end site may have 256 (/56) or 65,536 (/48) of them (RFC 6177).
+// Another key costs a client as much as another address: see the documentation of
+// source. With IPv6 it costs another network, of which an end site may have 256 (/56)
+// or 65,536 (/48) (RFC 6177).
 func Address[R any](source func(R) (netip.Addr, error)) func(R) (string, error) {
 	return addressKey(source, 64)
 }
 
-// AddressPrefix is [Address] with IPv6 addresses counted by their first
-// ipv6Bits bits, 32 to 128. Providers hand out /48 to /64: fewer bits put whole
-// neighbourhoods under one key, more bits give a single host many.
+// AddressPrefix is [Address] with IPv6 addresses counted by their first ipv6Bits bits,
+// 32 to 128. Providers assign /48 to /64. Fewer bits put whole neighbourhoods under one
+// key; more bits give a single host many keys.
 func AddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) (func(R) (string, error), error) {
 	var errs []error
 	if source == nil {
@@ -45,7 +46,7 @@ func AddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) (fun
 	return addressKey(source, ipv6Bits), nil
 }
 
-// MustAddressPrefix is [AddressPrefix] for use at start-up: it panics on an error.
+// MustAddressPrefix is [AddressPrefix] for use at start-up. It panics on an error.
 func MustAddressPrefix[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R) (string, error) {
 	return must(AddressPrefix(source, ipv6Bits))
 }
@@ -71,12 +72,12 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 		}
 		var buf [maxAddrText + len("/128")]byte
 		if addr.Is6() && ipv6Bits < 128 {
-			prefix, _ := addr.Prefix(ipv6Bits) // no error: both were checked
+			prefix, _ := addr.Prefix(ipv6Bits) // no error: address and bits are valid
 			return string(prefix.AppendTo(buf[:0])), nil
 		}
 		text := addr.AppendTo(buf[:0])
-		// An IPv4 peer's text is canonical already: sharing it with the
-		// request saves the one allocation of this function.
+		// The text of an IPv4 peer is canonical already. Sharing it with the request
+		// saves the only allocation of this function.
 		if r, ok := any(r).(*http.Request); ok && strings.HasPrefix(r.RemoteAddr, string(text)) {
 			return r.RemoteAddr[:len(text)], nil
 		}

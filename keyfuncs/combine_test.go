@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// pair is a request type of no framework at all.
+// pair is a request type that belongs to no framework.
 type pair struct{ a, b string }
 
 func first(p pair) (string, error)  { return p.a, nil }
@@ -151,7 +151,7 @@ func TestCombinatorsOfNothingAreNil(t *testing.T) {
 			t.Errorf("%s is not nil", name)
 		}
 	}
-	// A key function that could not be made is reported however deep it is.
+	// A nil key function is reported at any depth.
 	if keyfuncs.Join(keyfuncs.First(keyfuncs.Header(""), keyfuncs.BearerToken), keyfuncs.Method) != nil {
 		t.Error("a nil function inside is not reported")
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// FromContext returns the key function of a value in the request's context,
-// such as the user that authentication put there. If read reports false, or the
-// empty string, it returns core.ErrAbsent. A value of more than 64 bytes is
-// represented as [Header] says. If read is nil, so is the result.
+// FromContext returns the key function of a value in the request's context, such as the
+// user that authentication stored there. The key function returns core.ErrAbsent if
+// read reports false or returns the empty string. A value of more than 64 bytes is
+// represented by its digest, as in [Header]. If read is nil, the result is nil.
 //
-// To have another key costs a client what the middleware that wrote the value
-// asks for it. That middleware must come before the limiter.
+// The middleware that stores the value must run before the limiter. Another key costs a
+// client what that middleware demands for another value.
 func FromContext(read func(context.Context) (string, bool)) func(*http.Request) (string, error) {
 	if read == nil {
 		return nil

@@ -8,17 +8,18 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Cookie returns the key function of the [Digest] of a cookie's value: of the
-// cookie that [http.Request.Cookie] returns, the first of that name that is
-// valid. It returns core.ErrAbsent if there is none, or if the value is empty. If
-// name is not a token the result is nil.
+// Cookie returns the key function of the [Digest] of a cookie's value. The cookie is
+// the one that [http.Request.Cookie] returns: the first valid cookie of that name. The
+// key function returns core.ErrAbsent if there is none or its value is empty. If name
+// is not a token, the result is nil.
 //
-// A request with more cookies than net/http reads has none: 3,000 of any name, or
-// what GODEBUG=httpcookiemaxnum says, if that is at least 50.
+// If a request has more cookies than net/http reads, no cookie is found in it. That
+// limit is 3,000 cookies of any name, or GODEBUG=httpcookiemaxnum if that is at least
+// 50.
 //
-// To have another key costs a client nothing as long as nobody has checked the
-// cookie; most clients never send one. Count those without by address: see
-// [First] and [Known].
+// Another key costs a client nothing unless something has checked the cookie, and most
+// clients never send one. Count requests without a valid cookie by address: see [First]
+// and [Known].
 func Cookie(name string) func(*http.Request) (string, error) {
 	if !isToken(name) {
 		return nil
@@ -48,14 +49,14 @@ func Cookie(name string) func(*http.Request) (string, error) {
 	}
 }
 
-// fewCookies is how many cookies are looked through here: as many as every
-// browser keeps for a site (RFC 6265, section 6.1). Of more, net/http knows
-// whether it reads them, which GODEBUG may change. Request.Cookie would do for
-// few as well, but it allocates room for every cookie.
+// fewCookies is the largest number of cookies that Cookie parses by itself: as many as
+// every browser keeps for a site (RFC 6265, section 6.1). Above it Request.Cookie
+// decides, because GODEBUG may change how many net/http reads. Request.Cookie is
+// correct for few cookies too, but allocates room for every one.
 const fewCookies = 50
 
-// areMany reports whether lines hold more than fewCookies, counted as net/http
-// does.
+// areMany reports whether lines hold more than fewCookies cookies. It counts as
+// net/http does.
 func areMany(lines []string) bool {
 	count := len(lines)
 	for _, line := range lines {
@@ -67,7 +68,8 @@ func areMany(lines []string) bool {
 	return count > fewCookies
 }
 
-// cookieValue returns the value of pair if it is a valid cookie of that name.
+// cookieValue returns the value of pair, and whether pair is a valid cookie of that
+// name.
 func cookieValue(pair, name string) (string, bool) {
 	key, value, _ := strings.Cut(textproto.TrimString(pair), "=")
 	if textproto.TrimString(key) != name {

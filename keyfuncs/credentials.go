@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// APIKey returns the key function of the [Digest] of the API key in a header.
-// It treats the header as [Header] does: without it core.ErrAbsent, several
-// lines an error, nil if name cannot be one.
+// APIKey returns the key function of the [Digest] of the API key in a header. The
+// header is treated as in [Header]: core.ErrAbsent without it, an error if there are
+// several lines, and a nil result if header is not a legal name.
 //
-// To have another key costs a client nothing as long as nobody has checked the
-// API key: combine it with [Known], or put the limiter behind authentication.
+// Another key costs a client nothing unless something has checked the API key. Combine
+// APIKey with [Known], or put the limiter behind authentication.
 func APIKey(header string) func(*http.Request) (string, error) {
 	name, ok := headerName(header)
 	if !ok {
@@ -30,20 +30,19 @@ func APIKey(header string) func(*http.Request) (string, error) {
 	}
 }
 
-// BearerToken is the key function of the [Digest] of the token in an
-// Authorization header of scheme Bearer, in upper or lower case (RFC 6750,
-// section 2.1). It returns core.ErrAbsent if there is none, and an error if
-// there are several Authorization lines.
+// BearerToken is the key function of the [Digest] of the token in an Authorization
+// header of scheme Bearer, in upper or lower case (RFC 6750, section 2.1). It returns
+// core.ErrAbsent if there is no token, and an error if there are several Authorization
+// lines.
 //
-// A token is a token68 (RFC 9110, section 11.2): letters, digits, "-._~+/", and
-// "=" at its end. Anything else, such as two tokens or a token with a parameter
-// behind it, is no token, and counts with the requests that have none: its key
-// would vary with what comes beside the token. A token is compared byte by byte,
-// "=" included.
+// A token is a token68 (RFC 9110, section 11.2): letters, digits, "-._~+/", and "=" at
+// its end. Anything else counts as no token: two tokens, say, or a token followed by a
+// parameter. Otherwise the text beside a token would give it as many keys as a client
+// likes. Tokens are compared byte by byte, "=" included.
 //
-// To have another key costs a client nothing as long as nobody has checked the
-// token. Where tokens are renewed, each is another key of the same user; behind
-// authentication count users instead, by [FromContext].
+// Another key costs a client nothing unless something has checked the token. A renewed
+// token is another key of the same user; behind authentication, count users with
+// [FromContext] instead.
 func BearerToken(r *http.Request) (string, error) {
 	token, err := credentials(r, "Bearer")
 	if err != nil {
@@ -68,8 +67,8 @@ func isToken68(s string) bool {
 	return s != ""
 }
 
-// inToken68 are the characters of a token68 but "=". Tokens are long: to look
-// them up takes a third of the time of comparing.
+// inToken68 marks the characters of a token68 other than "=". Tokens are long, and a
+// look-up takes a third of the time of the comparisons.
 var inToken68 = func() (in [256]bool) {
 	for c := range in {
 		in[c] = isAlphanumeric(byte(c)) || strings.IndexByte("-._~+/", byte(c)) >= 0
@@ -77,16 +76,16 @@ var inToken68 = func() (in [256]bool) {
 	return in
 }()
 
-// BasicAuthUser is the key function of the user name in an Authorization header
-// of scheme Basic (RFC 7617); the password takes no part. It returns
-// core.ErrAbsent if there is none or if it is malformed, and an error if there
-// are several Authorization lines or if the name has more than 767 bytes. Of
-// more than 64 bytes, it is represented as [Header] says.
+// BasicAuthUser is the key function of the user name in an Authorization header of
+// scheme Basic (RFC 7617). The password is not part of the key. BasicAuthUser returns
+// core.ErrAbsent if the user name is missing or the header malformed. It returns an
+// error if there are several Authorization lines or the name has more than 767 bytes. A
+// name of more than 64 bytes is represented by its digest, as in [Header].
 //
-// To have another key costs a client nothing as long as nobody has checked the
-// password. As the key of a login it limits the guessing of one user's
-// password, and lets anybody use up that user's limit. Names are compared byte
-// by byte: if your users' are not, each spelling of a name has a limit of its own.
+// Another key costs a client nothing unless something has checked the password. As the
+// key of a login, it limits guesses at the password of one user, but lets anybody use
+// up that user's limit. Names are compared byte by byte: if your users' names are not,
+// each spelling of a name has a limit of its own.
 func BasicAuthUser(r *http.Request) (string, error) {
 	encoded, err := credentials(r, "Basic")
 	if err != nil {
@@ -108,10 +107,10 @@ func BasicAuthUser(r *http.Request) (string, error) {
 	return bounded(string(decoded[:colon])), nil
 }
 
-// maxBasic is how many bytes of Basic credentials are decoded, a multiple of 4.
+// maxBasic is how many bytes of Basic credentials are decoded. It is a multiple of 4.
 const maxBasic = 1024
 
-// credentials returns what follows scheme in the Authorization header
+// credentials returns the credentials of the given scheme in the Authorization header
 // (RFC 9110, section 11.6.2).
 func credentials(r *http.Request, scheme string) (string, error) {
 	value, err := onlyLine(r, "Authorization")

@@ -44,7 +44,7 @@ func TestAHeaderIsItsOwnKey(t *testing.T) {
 	wantAbsent(t, key, request("", "X-Tenant:  \t "))
 }
 
-// Whichever line the limiter went by, the handler may go by another.
+// The handler may use another line than the limiter.
 func TestSeveralLinesOfACredentialAreAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		key    key
@@ -81,9 +81,9 @@ func TestALongValueIsRepresentedByItsDigest(t *testing.T) {
 			wantKey(t, c.key, c.of(longest), longest)
 			wantKey(t, c.key, c.of(long), "sha256:"+sha(long))
 			if name == "basic" {
-				return // the name of a user has no colon
+				return // a user name cannot contain a colon
 			}
-			// A value that is the digest of another does not count with it.
+			// A value that equals the digest of another does not share its key.
 			wantKey(t, c.key, c.of("sha256:"+sha(long)), "sha256:"+sha("sha256:"+sha(long)))
 		})
 	}
@@ -188,7 +188,8 @@ func TestTheCookieIsTheOneThatTheHandlerSees(t *testing.T) {
 	wantAbsent(t, key, request(""))
 }
 
-// wantSameCookie fails if key, of the cookie name, is not that of r.Cookie.
+// wantSameCookie fails if key, of the cookie called name, differs from the key of
+// r.Cookie.
 func wantSameCookie(t *testing.T, key key, r *http.Request, name string) {
 	t.Helper()
 	if cookie, err := r.Cookie(name); err == nil && cookie.Value != "" {
@@ -220,7 +221,7 @@ func TestAsManyCookiesAreReadAsTheHandlerReads(t *testing.T) {
 	}
 }
 
-// A token with something beside it would have another key for each something.
+// If a token with a text beside it had a key, each text would be another key.
 func TestABearerTokenIsAToken68(t *testing.T) {
 	for _, token := range []string{"k", "0", "mF_9.B5f-4.1JqM", "a+b/c~d", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "Zm9vYg==", "k="} {
 		wantKey(t, keyfuncs.BearerToken, request("", "Authorization: Bearer "+token), keyfuncs.Digest(token))
@@ -256,7 +257,7 @@ func TestAValueOfTheContextIsAKey(t *testing.T) {
 	wantAbsent(t, key, withUser(request(""), ""))
 }
 
-// Else a made-up credential would be a fresh budget, as often as one likes.
+// Otherwise every made-up credential would be a fresh limit.
 func TestAnUnknownCredentialIsAbsent(t *testing.T) {
 	key := keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob"))
 	wantKey(t, key, request("", "X-API-Key: k-alice"), keyfuncs.Digest("k-alice"))

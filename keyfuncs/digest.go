@@ -5,14 +5,14 @@ import (
 	"encoding/hex"
 )
 
-// Digest returns the key under which this package's functions count a secret:
-// the first 128 bits of its SHA-256, as 32 hexadecimal digits. So secrets do
-// not travel to the backend, and a key can be found again with common tools:
+// Digest returns the key by which this package counts a secret: the first 128 bits of
+// its SHA-256, as 32 hexadecimal digits. The backend never sees the secret itself.
+// Common tools compute the same key:
 //
 //	printf %s "$SECRET" | sha256sum | cut -c1-32
 //
-// It hides what cannot be guessed, such as random tokens; whoever sees the
-// digest of a guessable secret can find it by trying.
+// A digest hides secrets that cannot be guessed, such as random tokens. Whoever sees
+// the digest of a guessable secret can find the secret by trying.
 func Digest(secret string) string {
 	sum := sum256(secret)
 	var text [32]byte
@@ -20,17 +20,18 @@ func Digest(secret string) string {
 	return string(text[:])
 }
 
-// maxPlain is how long a client's text may be to be a key as it stands.
-const maxPlain = 64
+// maxVerbatim is the largest number of bytes of a client's text that is a key as it
+// stands.
+const maxVerbatim = 64
 
-// longPrefix marks the digest that stands for a longer text. With 64 digits
-// after it, it is too long to be taken for a text that stands for itself.
+// longPrefix begins the key of a longer text. With 64 digits after it, the key has more
+// than maxVerbatim bytes, so no text that is a key as it stands can equal it.
 const longPrefix = "sha256:"
 
-// bounded returns s, or its digest if s is longer than maxPlain. Different
+// bounded returns s, or its digest if s has more than maxVerbatim bytes. Different
 // texts have different results.
 func bounded(s string) string {
-	if len(s) <= maxPlain {
+	if len(s) <= maxVerbatim {
 		return s
 	}
 	sum := sum256(s)
@@ -40,8 +41,7 @@ func bounded(s string) string {
 	return string(text[:])
 }
 
-// sum256 hashes s without a copy as long as s, which may be all that a client
-// is allowed to send.
+// sum256 hashes s without copying all of it: s may be as long as a request may be.
 func sum256(s string) (sum [sha256.Size]byte) {
 	var block [1024]byte
 	if len(s) <= len(block) {

@@ -1,5 +1,5 @@
-// Package keyfuncs finds out who sent an HTTP request: it has the key functions
-// that a rule's Key field takes, and combinators that make new ones of those.
+// Package keyfuncs identifies the sender of an HTTP request. It has key functions for
+// the field Key of a rule, and combinators that build key functions from others.
 //
 //	Key: keyfuncs.Address(keyfuncs.Peer)
 //	Key: keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))
@@ -7,11 +7,10 @@
 //
 // # Client addresses
 //
-// A client can write whatever it likes into X-Forwarded-For and its kin, and a
-// limiter that believes it has no limit. Which part of a header is true depends
-// on what stands in front of the server, and only you know that. So there is no
-// default and no guessing between headers; choose the one [AddrSource] that
-// describes your network:
+// A client can write anything into X-Forwarded-For and similar headers, and a limiter
+// that believes it limits nobody. Which part of a header is true depends on the proxies
+// in front of the server, and only you know them. So there is no default, and no
+// guessing between headers. Choose the [AddrSource] that describes your network:
 //
 //	nothing in front, clients connect directly    Peer
 //	proxies whose addresses are known             TrustedProxies, Forwarded
@@ -19,36 +18,37 @@
 //	a proxy that overwrites a header of its own   SingleHeader
 //	any of these, with the true peer elsewhere    WithPeer
 //
-// Sources fail closed. Where the header contradicts the description (a trusted
-// proxy that sent none, a hop that is no address, too few hops) they return an
-// error, never another address in its place. Their work and memory are bounded
-// whatever a client sends. [OrPeer] and [OrTogether] count such requests instead,
-// each at a cost that it states.
+// Sources fail closed. If a request contradicts the description, they return an error
+// and never another address: a trusted proxy sent no header, a hop is not an address,
+// or there are too few hops. [OrPeer] and [OrTogether] count such requests instead, and
+// state what that costs. The work and memory of a source are bounded, whatever a client
+// sends.
 //
-// No source asks the DNS. All but [ProxyCount] and a [SingleHeader] without
-// ranges go by [http.Request.RemoteAddr], so no middleware may have rewritten it
-// before: without its port it is refused, as [Peer] says. Middleware that keeps the
-// true peer elsewhere is for [WithPeer].
+// No source queries the DNS. All sources but [ProxyCount] and a [SingleHeader] without
+// ranges read [http.Request.RemoteAddr], so no earlier middleware may rewrite it. They
+// refuse an address without a port, as [Peer] does. If middleware keeps the true peer
+// elsewhere, use [WithPeer].
 //
 // # Keys
 //
-// A key has a bounded length, at most 253 bytes: longer texts from a client are
-// represented by their digest. (Patterns and constants are as long as you make
-// them, and [Join], [First] and [FirstNamed] add a few bytes to their parts.) Credentials are
-// always represented by their digest; see [Digest].
+// A key has at most 253 bytes. A longer text from a client is represented by its
+// digest. (Patterns and constants are as long as you make them, and [Join], [First] and
+// [FirstNamed] add a few bytes to each key they combine.) Credentials are always
+// represented by their digest: see [Digest].
 //
-// Key functions do not read the body. They keep no state and are safe for
-// concurrent use. Those that take a name or a function return nil if it cannot
-// work (an empty header name, a nil function), and so do combinators of a nil
-// function; the limiter's constructor reports a nil key function. Mistakes in
-// data that may come from a configuration file are reported as errors instead.
+// Key functions do not read the body. They keep no state and are safe for concurrent
+// use. A constructor returns nil if its name or function cannot work, such as an empty
+// header name or a nil function. So does a combinator of a nil function. The
+// constructor of the limiter reports a nil key function. Mistakes in data that may come
+// from a configuration file are reported as errors instead.
 //
-// Each function says what it costs a client to have another key. A limit is
-// worth no more than that.
+// Each function says what another key costs a client. A limit is worth no more than
+// that.
 //
 // # Other types of request
 //
 // [First], [FirstNamed], [Join], [Known], [OrTogether], [Constant], [Value] and
-// [Address] are for any type of request. The other functions are for [http.Request]; the adapters for frameworks
-// that have a type of their own lift them to it.
+// [Address] take any type of request. The other functions take an [http.Request].
+// Adapters for frameworks with a request type of their own have a function Lift that
+// adapts them.
 package keyfuncs

@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// ErrUnidentified is wrapped by every error of this package's sources and key
-// functions except core.ErrAbsent: who sent the request cannot be told without a
-// guess. A limiter answers such a request as unavailable. If ordinary requests
-// cause it, the source does not fit what stands in front of the server.
+// ErrUnidentified is wrapped by every error of this package's sources and key functions
+// except core.ErrAbsent. It means that the sender cannot be identified without a guess.
+// A limiter answers such a request as unavailable. If ordinary requests cause it, the
+// source does not describe the network in front of the server.
 //
-// The errors are fixed texts: they never hold any part of the request.
+// The texts of the errors are fixed and never contain any part of the request.
 var ErrUnidentified = errors.New("keyfuncs: cannot tell who sent the request")
 
-// Made once, so that failing allocates nothing.
+// These errors are created at start-up, so that failing allocates nothing.
 var (
 	errPeer        = unidentified("the peer has no IP address")
-	errOverwritten = unidentified("RemoteAddr has no port, so it is not the peer's: middleware such as chi's RealIP or gorilla's ProxyHeaders wrote into it what a header says; remove that and use TrustedProxies or SingleHeader")
+	errOverwritten = unidentified("RemoteAddr has no port: middleware such as chi's RealIP or gorilla's ProxyHeaders has overwritten it with the value of a header: remove that middleware and use TrustedProxies or SingleHeader")
 	errAddress     = unidentified("the address is missing, unspecified or invalid")
 	errMissing     = unidentified("the forwarding header is missing")
 	errHop         = unidentified("a hop of the forwarding header is not an IP address")
 	errTooFewHops  = unidentified("the forwarding header has fewer hops than there are proxies")
 	errTooManyHops = unidentified("the forwarding header has too many hops")
 	errAllTrusted  = unidentified("every hop is a trusted proxy")
-	errSeveral     = unidentified("several lines of a header that may have one")
+	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
-	errNoText      = unidentified("the value is neither text nor an integer nor a fmt.Stringer")
+	errNoText      = unidentified("the value is not a string, an integer or a fmt.Stringer")
 )
 
 func unidentified(why string) error {

@@ -24,8 +24,8 @@ func show(key func(*http.Request) (string, error), r *http.Request) {
 }
 
 func Example() {
-	// Clients with a key we have given out count by that key, all others by
-	// address; per route.
+	// For each route, clients with an API key that we have issued count by that key,
+	// and all others by address.
 	key := keyfuncs.Join(
 		keyfuncs.RoutePattern,
 		keyfuncs.First(
@@ -78,8 +78,8 @@ func ExampleAddress() {
 	// 2001:db8:1:2::/64
 }
 
-// A source of one's own: clients' IPv4 addresses arrive inside a translator's
-// IPv6 prefix (RFC 6052).
+// A source of your own. The IPv4 addresses of clients arrive in the IPv6 prefix of a
+// translator (RFC 6052).
 func ExampleAddrSource() {
 	translated := netip.MustParsePrefix("64:ff9b::/96")
 	source := func(r *http.Request) (netip.Addr, error) {
@@ -111,7 +111,7 @@ func ExampleMustAddressPrefix() {
 }
 
 func ExampleTrustedProxies() {
-	ranges := strings.Split("10.0.0.0/8,192.0.2.300", ",") // from the environment, say
+	ranges := strings.Split("10.0.0.0/8,192.0.2.300", ",") // for example from the environment
 	_, err := keyfuncs.TrustedProxies(ranges...)
 	fmt.Println(err)
 	// Output: keyfuncs: TrustedProxies: range "192.0.2.300": must be a CIDR range, an IP address without zone, or "unix"
@@ -138,7 +138,7 @@ func ExampleMustTrustedProxies() {
 
 // The ranges may come from the configuration: without any, the peer is the client.
 func ExampleMustTrustedProxies_configured() {
-	for _, proxies := range []string{"10.0.0.0/8 192.0.2.1", ""} { // of the environment, say
+	for _, proxies := range []string{"10.0.0.0/8 192.0.2.1", ""} { // for example from the environment
 		key := keyfuncs.Address(keyfuncs.MustTrustedProxies(strings.Fields(proxies)...))
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Forwarded-For", "203.0.113.7")
@@ -155,7 +155,7 @@ func ExampleMustTrustedProxies_configured() {
 func ExampleMustTrustedProxies_everybody() {
 	defer func() { fmt.Println(recover()) }()
 	keyfuncs.MustTrustedProxies("0.0.0.0/0")
-	// Output: keyfuncs: TrustedProxies: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
+	// Output: keyfuncs: TrustedProxies: range "0.0.0.0/0": trusts every address: list only the addresses of your proxies
 }
 
 func ExampleProxyCount() {
@@ -183,7 +183,7 @@ func ExampleSingleHeader() {
 }
 
 func ExampleMustSingleHeader() {
-	// Only what comes from the proxy in 192.0.2.0/24 is believed.
+	// Only a proxy in 192.0.2.0/24 is believed.
 	key := keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP", "192.0.2.0/24"))
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("X-Real-IP", "203.0.113.7")
@@ -199,21 +199,21 @@ func ExampleMustSingleHeader() {
 func ExampleForwarded() {
 	_, err := keyfuncs.Forwarded("0.0.0.0/0")
 	fmt.Println(err)
-	// Output: keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
+	// Output: keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address: list only the addresses of your proxies
 }
 
 func ExampleMustForwarded() {
 	key := keyfuncs.Address(keyfuncs.MustForwarded("10.0.0.0/8"))
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = "10.0.0.1:50000"
-	r.Header.Add("Forwarded", `for="198.51.100.99`) // an open quote, to swallow what follows
+	r.Header.Add("Forwarded", `for="198.51.100.99`) // an open quote, meant to swallow the next line
 	r.Header.Add("Forwarded", `for="[2001:db8:1:2::a]:50000";proto=https, for=10.0.0.2`)
 	show(key, r)
 	// Output: 2001:db8:1:2::/64
 }
 
 // A health check that the load balancer itself sends has no X-Forwarded-For. It
-// counts by the balancer's address, where it would be answered 503 otherwise.
+// counts by the balancer's address, instead of being answered with 503.
 func ExampleOrPeer() {
 	key := keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
 	r := httptest.NewRequest("GET", "/", nil)
@@ -226,7 +226,7 @@ func ExampleOrPeer() {
 	// 203.0.113.7
 }
 
-// One request a day for all that cannot be identified, together.
+// One request a day for all clients that cannot be identified, together.
 func ExampleOrTogether() {
 	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 		Name:  "per-client",
@@ -246,8 +246,8 @@ func ExampleOrTogether() {
 	// 203.0.113.8 allowed
 }
 
-// Middleware further in writes what a header says into RemoteAddr, for others.
-// Middleware outside it has kept the peer.
+// Inner middleware overwrites RemoteAddr with the value of a header. Middleware
+// outside it has saved the peer.
 func ExampleWithPeer() {
 	type peerKey struct{}
 	keepPeer := func(next http.Handler) http.Handler {
@@ -398,7 +398,7 @@ func ExampleMuxPattern() {
 	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
 	key := keyfuncs.MuxPattern(mux)
 	limited := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		show(key, r) // what a limiter around the mux does
+		show(key, r) // as a limiter around the mux does
 		mux.ServeHTTP(w, r)
 	})
 	limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/items/1", nil))
@@ -451,7 +451,7 @@ func ExampleErrUnidentified() {
 	// Output: true false
 }
 
-// A framework that hands its handlers a request of its own, with values in it.
+// A framework whose handlers get a request type of its own, which stores values.
 func ExampleValue() {
 	type request struct{ values map[string]any }
 	user := keyfuncs.Value(func(r *request) any { return r.values["user"] })

@@ -7,19 +7,18 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// First returns the key function of the first of keys that the request has: a
-// key that is core.ErrAbsent or empty makes way for the next. It returns
-// core.ErrAbsent if the request has none of them, and any other error at once,
-// because to go on would be a guess. Without arguments, or with a nil function
-// among them, the result is nil.
+// First returns the key function of the first of keys that the request has. A key that
+// is core.ErrAbsent or empty is skipped. The key function returns core.ErrAbsent if the
+// request has none of keys. It returns any other error at once, because trying the next
+// key would be a guess. Without arguments, or with a nil function among them, the
+// result is nil.
 //
-// A key is preceded by its place among keys, as in "0:alice", so that a user
-// who calls herself 203.0.113.7 does not count with that address. To change
-// their order is therefore to start counting anew. [FirstNamed] writes names in
-// the place of numbers.
+// Each result begins with the position of its key function among keys, as in "0:alice",
+// so that a user named 203.0.113.7 does not count with that address. Changing the order
+// of keys therefore resets the counts. [FirstNamed] writes names instead of positions.
 //
-// To have another key costs a client as much as the cheapest of keys: put
-// nothing free before an address; see [Known].
+// Another key costs a client as much as the cheapest of keys. Put nothing that is free
+// before an address: see [Known].
 func First[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	if !complete(keys) {
 		return nil
@@ -31,10 +30,10 @@ func First[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	return firstOf(choices)
 }
 
-// choice is a key function of [First] and what its keys begin with.
+// choice is a key function of [First] with the prefix of its keys.
 type choice[R any] struct {
-	tag string
-	key func(R) (string, error)
+	prefix string
+	key    func(R) (string, error)
 }
 
 func firstOf[R any](choices []choice[R]) func(R) (string, error) {
@@ -47,7 +46,7 @@ func firstOf[R any](choices []choice[R]) func(R) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			return choices[i].tag + key, nil
+			return choices[i].prefix + key, nil
 		}
 		return "", core.ErrAbsent
 	}

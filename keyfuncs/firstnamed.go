@@ -1,17 +1,17 @@
 package keyfuncs
 
-// FirstNamed is [First] with names in the place of numbers: a key is preceded by
-// its name, as in "user:alice" and "address:203.0.113.7", where people look at the
-// keys of a backend. To change the order of keys loses no counts; to change a name
-// is to start counting anew.
+// FirstNamed is [First] with names instead of positions: each result begins with the
+// name of its key function, as in "user:alice" and "address:203.0.113.7". That helps
+// people who read the keys of a backend. Changing the order of keys keeps the counts;
+// changing a name resets them.
 //
 //	keyfuncs.FirstNamed(
 //		keyfuncs.Named("user", user),
 //		keyfuncs.Named("address", keyfuncs.Address(keyfuncs.Peer)),
 //	)
 //
-// Without arguments, or with one that [Named] could not make, or with a name twice,
-// the result is nil.
+// The result is nil without arguments, if a name occurs twice, or if an argument is the
+// zero NamedKey, which [Named] returns for a wrong name.
 func FirstNamed[R any](keys ...NamedKey[R]) func(R) (string, error) {
 	choices := make([]choice[R], len(keys))
 	seen := make(map[string]bool, len(keys))
@@ -28,7 +28,7 @@ func FirstNamed[R any](keys ...NamedKey[R]) func(R) (string, error) {
 	return firstOf(choices)
 }
 
-// NamedKey is a key function with a name, for [FirstNamed]. [Named] makes it.
+// NamedKey is a key function with a name, for [FirstNamed]. Use [Named] to make one.
 type NamedKey[R any] struct {
 	name string
 	key  func(R) (string, error)
@@ -36,9 +36,9 @@ type NamedKey[R any] struct {
 
 const maxKeyName = 64
 
-// Named returns key with a name for [FirstNamed]: 1 to 64 letters, digits, or any
-// of "!#$%&'*+-.^_`|~" (a token of RFC 9110, which has no colon). If the name is
-// another, or key is nil, FirstNamed returns nil.
+// Named returns key with a name for [FirstNamed]. A name has 1 to 64 letters, digits,
+// or any of "!#$%&'*+-.^_`|~": it is a token (RFC 9110, section 5.6.2), which has no
+// colon. If the name is anything else or key is nil, FirstNamed returns nil.
 func Named[R any](name string, key func(R) (string, error)) NamedKey[R] {
 	if !isToken(name) || len(name) > maxKeyName {
 		return NamedKey[R]{}

@@ -133,7 +133,8 @@ func ExampleFirstNamed() {
 	// user:alice
 }
 
-// A name that a key could be mistaken for is refused, as a name given twice is.
+// A name with a colon is refused, because a key could be mistaken for it. So is a
+// name given twice.
 func ExampleNamed() {
 	fmt.Println(keyfuncs.FirstNamed(keyfuncs.Named("user:", keyfuncs.FromContext(user))) == nil)
 	// Output: true

@@ -13,33 +13,32 @@ var forwarded = &forwardList{
 	skipEmpty: true, // RFC 9110, section 5.6.1.2
 }
 
-// Forwarded returns the [AddrSource] for servers behind proxies of known
-// addresses that append to the standard Forwarded header (RFC 7239). It reads
-// the for parameters as [TrustedProxies] reads the hops of X-Forwarded-For, and
-// takes the same ranges; without any it is [Peer] too.
+// Forwarded returns the [AddrSource] for servers behind proxies of known addresses that
+// append to the standard Forwarded header (RFC 7239). It reads the for parameters as
+// [TrustedProxies] reads the hops of X-Forwarded-For, and takes the same ranges.
+// Without ranges it is [Peer].
 //
-// It fails where TrustedProxies fails, and if an element it has to look at is
-// malformed, has a parameter twice, has no for, or hides the address ("unknown"
-// or an obfuscated name). IPv6 needs brackets, as the standard says. Of one
-// element at most 1024 bytes are looked at.
+// The source fails where TrustedProxies fails. It also fails if an element that it has
+// to read is malformed, has a parameter twice, has no for parameter, or hides the
+// address ("unknown" or an obfuscated name). IPv6 needs brackets, as the standard says.
+// The source reads at most 1024 bytes of an element.
 //
-// To have another address costs a client another machine or network, as long as
-// every proxy in ranges appends its own peer's address, and quotes what it
-// copies from the request: one that copies the Host header without quotes lets
-// clients write elements of their own.
+// Another address costs a client another machine or network, as long as every proxy in
+// ranges appends the address of its own peer and quotes what it copies from the
+// request. A proxy that copies the Host header without quotes lets clients write
+// elements of their own.
 func Forwarded(ranges ...string) (AddrSource, error) {
 	return trustedList("Forwarded", forwarded, ranges)
 }
 
-// MustForwarded is [Forwarded] for use at start-up: it panics on an error.
+// MustForwarded is [Forwarded] for use at start-up. It panics on an error.
 func MustForwarded(ranges ...string) AddrSource { return must(Forwarded(ranges...)) }
 
-// lastUnquotedComma splits lists with quoted strings (RFC 9110, section 5.6.4),
-// from the right. That needs no look at the left part of s, which may be a
-// client's: the right end of a line is outside quotes, a quote that no
-// backslash escapes changes sides, and in a well-formed element nothing else
-// does. So elements that proxies appended are split right, whatever precedes
-// them, an open quote included.
+// lastUnquotedComma splits lists with quoted strings (RFC 9110, section 5.6.4), from
+// the right. It needs no look at the left part of s, which a client may have written.
+// The right end of a line is outside quotes. Each quote that no backslash escapes opens
+// or closes a string, and in a well-formed element nothing else does. So the elements
+// that proxies appended are split correctly whatever precedes them, even an open quote.
 func lastUnquotedComma(s string) (int, error) {
 	from := max(0, len(s)-maxElementText)
 	quoted := false
@@ -63,14 +62,14 @@ func lastUnquotedComma(s string) (int, error) {
 	return -1, nil
 }
 
-// escaped reports whether the byte after s is escaped: it is if s ends in an
-// odd number of backslashes.
+// escaped reports whether the byte after s is escaped: whether s ends in an odd number
+// of backslashes.
 func escaped(s string) bool {
 	backslashes := len(s) - len(strings.TrimRight(s, `\`))
 	return backslashes%2 == 1
 }
 
-// maxParameters bounds the parameters of an element; four are registered.
+// maxParameters bounds the parameters of an element. Four are registered.
 const maxParameters = 16
 
 // parseElement returns the address in the for parameter of an element of
@@ -107,9 +106,9 @@ func parseElement(s string) (netip.Addr, error) {
 	return parseNode(node)
 }
 
-// cutValue cuts a parameter's value, quotes and all, from what follows it: the
-// end or a semicolon. A value without quotes may hold more than the token of
-// the standard, because ports and hosts are often written so and nothing is
+// cutValue cuts the value of a parameter, with its quotes, from the rest, which begins
+// with a semicolon or is empty. An unquoted value may contain more than the token of
+// the standard: ports and hosts are often written without quotes, and nothing is
 // ambiguous about them.
 func cutValue(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
@@ -132,9 +131,9 @@ func cutValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unquote strips quotes and backslashes from a node. An address needs no
-// backslash, so the allocation is rare, and it is small: "" stands for a node
-// that is too long to be an address.
+// unquote removes quotes and backslashes from a node. It returns "" for a node that is
+// too long to be an address. No address needs a backslash, so the allocation is rare,
+// and it is small.
 func unquote(s string) string {
 	if s == "" || s[0] != '"' {
 		return s
@@ -146,14 +145,14 @@ func unquote(s string) string {
 	if len(s) > 2*maxHopText {
 		return ""
 	}
-	plain := make([]byte, 0, len(s))
+	unquoted := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' {
 			i++
 		}
-		plain = append(plain, s[i])
+		unquoted = append(unquoted, s[i])
 	}
-	return string(plain)
+	return string(unquoted)
 }
 
 func containsFold(names []string, name string) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// slowHop reads a hop by a grammar, where the package reads it by hand.
+// slowHop parses a hop by a grammar; the package parses it by hand.
 func slowHop(s string) (netip.Addr, bool) {
 	m := hopGrammar.FindStringSubmatch(s)
 	if m == nil {
@@ -30,7 +30,7 @@ var hopGrammar = regexp.MustCompile(`(?s)^(?:([0-9.]+)(?::[0-9]{1,5})?` +
 	`|\[([0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)(?:%[^\]]+)?\](?::[0-9]{1,5})?` +
 	`|([0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)(?:%.+)?)$`)
 
-// withPort is how RemoteAddr ends where nobody has overwritten it.
+// withPort matches the end of a RemoteAddr that nobody has overwritten.
 var withPort = regexp.MustCompile(`(?s)^(?:[0-9.]+|\[.*\]):[0-9]{1,5}$`)
 
 // slowClient walks a whole list, parsed beforehand.
@@ -62,8 +62,8 @@ func wantSame(t *testing.T, source keyfuncs.AddrSource, r *http.Request, want ne
 	wantCanonical(t, source, r)
 }
 
-// wantCanonical fails if the key is not the canonical text of an address or
-// prefix, and so perhaps a client's text.
+// wantCanonical fails if the key is not the canonical text of an address or prefix:
+// it may then be a client's text.
 func wantCanonical(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
 	t.Helper()
 	key, err := keyfuncs.Address(source)(r)
@@ -116,7 +116,7 @@ func checkXForwardedFor(t *testing.T, peer, line1, line2 string) {
 	}
 }
 
-// checkInstead compares OrPeer, OrTogether and WithPeer with what source says of r.
+// checkInstead compares OrPeer, OrTogether and WithPeer with the result of source for r.
 func checkInstead(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
 	t.Helper()
 	want, err := source(r)
@@ -245,7 +245,7 @@ func checkForwarded(t *testing.T, peer, line1, line2 string) {
 	}
 }
 
-// Fuzzing seldom writes headers that are nearly right; these are.
+// Fuzzing seldom finds headers that are nearly correct. These are.
 func TestSourcesAgreeWithSlowReadersOnHeadersNearlyRight(t *testing.T) {
 	addresses := []string{"10.0.0.2", "203.0.113.7", "::ffff:10.0.0.3", "2001:db8::1", "[2001:db8::1]", "[::ffff:10.0.0.3]", "fe80::1%x", "0.0.0.0", "unknown", "_x"}
 	hop := append([]string{":80", ":", ",", ",", ", ", " ", "", ",,", ":123456"}, addresses...)

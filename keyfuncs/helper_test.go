@@ -55,7 +55,7 @@ func wantUnidentified(t *testing.T, key key, r *http.Request) {
 	}
 }
 
-// hopCase is a request and what an address source makes of it; "" is an error.
+// hopCase is a request and the address that a source finds in it; "" means an error.
 type hopCase struct {
 	name   string
 	remote string

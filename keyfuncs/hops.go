@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// maxHops is how many elements of a forwarding header are looked at, and
-// maxHopText and maxElementText how many bytes of one. With them the work does
-// not grow with what a client sends, even if it may claim trusted addresses.
+// maxHops is the number of elements of a forwarding header that are read. maxHopText
+// and maxElementText are the numbers of bytes of one element that are read. These
+// bounds keep the work independent of what a client sends, even if it may claim trusted
+// addresses.
 const (
 	maxHops        = 64
 	maxHopText     = 128  // an IPv6 address with zone, brackets and port, and some white space
@@ -20,33 +21,33 @@ const (
 // forwardList is the syntax of a header to which each proxy appends a hop.
 type forwardList struct {
 	header    string                           // canonical
-	lastComma func(string) (int, error)        // index of the comma before the last element, -1 if there is one element
-	parse     func(string) (netip.Addr, error) // of one element
+	lastComma func(string) (int, error)        // returns the index of the comma before the last element, -1 if there is only one
+	parse     func(string) (netip.Addr, error) // parses one element
 	skipEmpty bool
 }
 
-// of returns the hops of r. All lines of the header are one list, in order
-// (RFC 9110, section 5.3).
+// of returns the hops of r. All lines of the header form one list, in order (RFC 9110,
+// section 5.3).
 func (list *forwardList) of(r *http.Request) hops {
 	return hops{list: list, lines: r.Header[list.header]}
 }
 
-// hops reads a list from its right end, the only end that a client does not
-// write. Each line is split on its own, so that what is wrong in one line
-// cannot change how another is read.
+// hops reads a list from its right end, the only end that a client cannot write. Each
+// line is split on its own, so that an error in one line cannot change how another is
+// read.
 type hops struct {
 	list  *forwardList
-	lines []string // not yet begun
-	rest  string   // of the line begun
-	open  bool     // rest has an element, be it empty
+	lines []string // lines that have not been started
+	rest  string   // the unread part of the current line
+	open  bool     // rest has another element, which may be empty
 	count int      // elements read
 }
 
-// errNoMoreHops never leaves the package.
+// errNoMoreHops is never returned to callers of the package.
 var errNoMoreHops = errors.New("keyfuncs: no more hops")
 
-// next returns the element left of the one before, without white space around
-// it; errNoMoreHops if there is none.
+// next returns the next element to the left, without surrounding white space, or
+// errNoMoreHops if there is none.
 func (h *hops) next() (string, error) {
 	for {
 		if !h.open {
@@ -73,7 +74,7 @@ func (h *hops) next() (string, error) {
 	}
 }
 
-// lastComma splits lists that have no quoting.
+// lastComma splits lists that have no quoted strings.
 func lastComma(s string) (int, error) {
 	from := max(0, len(s)-maxHopText)
 	comma := strings.LastIndexByte(s[from:], ',')

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Join returns the key function of all keys together: requests count together
-// if they agree in every one. An error of one of them is the error of the
-// whole, core.ErrAbsent and that of core.When included; an empty key is a part
-// like others. Without arguments, or with a nil function among them, the result
+// Join returns the key function of several keys together: requests count together if
+// they agree in every key. If one of keys returns an error, so does the joined key
+// function; that includes core.ErrAbsent and core.ErrDoesNotApply. An empty key is a
+// part like any other. Without arguments, or with a nil function among them, the result
 // is nil.
 //
-// Each part is preceded by its length, as in "5:alice3:GET", so that no two
-// different lists of parts have the same key.
+// Each part begins with its length, as in "5:alice3:GET", so that different lists of
+// parts never have the same key.
 //
-// To have another key costs a client as much as the cheapest of keys: joined
-// with something that is free to change without end, such as [Path], a limit by
-// address is none.
+// Another key costs a client as much as the cheapest of keys. A limit by address that
+// is joined with an endless free choice, such as [Path], limits nobody.
 func Join[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	if !complete(keys) {
 		return nil
@@ -47,7 +46,7 @@ func Join[R any](keys ...func(R) (string, error)) func(R) (string, error) {
 	}
 }
 
-// complete reports whether there are keys and none is nil.
+// complete reports whether there are keys and none of them is nil.
 func complete[R any](keys []func(R) (string, error)) bool {
 	for _, key := range keys {
 		if key == nil {

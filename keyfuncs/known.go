@@ -2,19 +2,21 @@ package keyfuncs
 
 import "github.com/weir-go/weir/core"
 
-// Known returns key for the requests whose key is known; for the others
-// core.ErrAbsent, so that they count together, or by the next key of [First]:
+// Known returns key, restricted to the keys for which known reports true. For all other
+// requests the result is core.ErrAbsent, so that they count together, or by the next
+// key of [First]:
 //
 //	keyfuncs.First(
 //		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob")),
 //		keyfuncs.Address(keyfuncs.Peer),
 //	)
 //
-// known is given what key returned, of a secret the [Digest], and is called for
-// every request that has a key. If either argument is nil, so is the result.
+// known gets the key that key returned, which for a secret is its [Digest]. It is
+// called for every request that has a key. If either argument is nil, the result is
+// nil.
 //
-// To have another key costs a client another known one. Known does not replace
-// authentication: the request goes on either way.
+// Another key costs a client another known one. Known does not replace authentication:
+// the request is let through either way.
 func Known[R any](key func(R) (string, error), known func(key string) bool) func(R) (string, error) {
 	if key == nil || known == nil {
 		return nil
@@ -31,9 +33,9 @@ func Known[R any](key func(R) (string, error), known func(key string) bool) func
 	}
 }
 
-// Secrets returns a function for [Known] that reports whether a key is the
-// [Digest] of one of secrets. Digests are compared, not secrets, so that the
-// time it takes says nothing about a secret.
+// Secrets returns a function for [Known] that reports whether a key is the [Digest] of
+// one of secrets. It compares digests rather than secrets, so that its running time
+// reveals nothing about a secret.
 func Secrets(secrets ...string) func(key string) bool {
 	digests := make(map[string]struct{}, len(secrets))
 	for _, secret := range secrets {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// parseHop reads an IP address as proxies write it into X-Forwarded-For:
-// 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80.
-// An IPv6 address may have a zone, which is dropped.
+// parseHop parses an IP address as proxies write it into X-Forwarded-For: 192.0.2.1,
+// 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. It drops the zone of an
+// IPv6 address.
 func parseHop(s string) (netip.Addr, error) {
 	host, port, bare, ok := cutPort(s)
 	if !ok || !bare && !isPort(port) {
@@ -16,9 +16,9 @@ func parseHop(s string) (netip.Addr, error) {
 	return parseHost(host, s[0] == '[')
 }
 
-// parseNode reads the IP address of an RFC 7239 node (section 6). It differs
-// from a hop: an IPv6 address needs its brackets, for without them a port after
-// it could not be told from its last group, and a port may be obfuscated.
+// parseNode parses the IP address of an RFC 7239 node (section 6). A node differs from
+// a hop in two ways: its port may be obfuscated, and an IPv6 address needs brackets,
+// without which its last group could be a port.
 func parseNode(s string) (netip.Addr, error) {
 	host, port, bare, ok := cutPort(s)
 	if !ok || !bare && !isPort(port) && !isObfuscated(port) {
@@ -31,8 +31,8 @@ func parseNode(s string) (netip.Addr, error) {
 	return parseHost(host, bracketed)
 }
 
-// cutPort cuts host[:port] in two and strips the brackets of host. bare means
-// that there was no port. Text with two colons and no brackets is all host.
+// cutPort cuts host[:port] in two and removes the brackets of host. bare reports that
+// there is no port. A text with two colons and no brackets is all host.
 func cutPort(s string) (host, port string, bare, ok bool) {
 	if s == "" {
 		return "", "", false, false
@@ -55,8 +55,9 @@ func cutPort(s string) (host, port string, bare, ok bool) {
 	return s[:colon], s[colon+1:], false, true
 }
 
-// parseHost reads an address without port. The zone is cut off first, because
-// netip keeps the zones it parses, and this text is a stranger's.
+// parseHost parses an address without a port. It removes the zone before parsing,
+// because netip keeps every zone it parses in memory, and a client may have written
+// this text.
 func parseHost(host string, bracketed bool) (netip.Addr, error) {
 	host, zone, zoned := strings.Cut(host, "%")
 	if len(host) > maxAddrText {
@@ -73,8 +74,8 @@ func parseHost(host string, bracketed bool) (netip.Addr, error) {
 // ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255.
 const maxAddrText = 45
 
-// clean brings addr into the one form in which it may be compared with ranges,
-// masked and written: IPv4 is never mapped into IPv6, there is no zone.
+// clean returns addr in the form that can be compared with ranges, masked and printed:
+// IPv4 is not mapped into IPv6, and there is no zone.
 func clean(addr netip.Addr) (netip.Addr, error) {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() || addr.IsUnspecified() {

@@ -8,17 +8,17 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// OrPeer returns the [AddrSource] that is source, and [Peer] for the requests of
-// which source cannot tell the client. It is for programs that cannot know what
-// stands in front of them, and for health checks that a load balancer sends
-// itself. It fails where Peer fails too. If source is nil, so is the result.
+// OrPeer returns the [AddrSource] that calls source and, if source fails, [Peer]. It is
+// for programs that cannot know their network, and for health checks that a load
+// balancer sends itself. It fails if Peer fails too. If source is nil, the result is
+// nil.
 //
-// To have another address costs a client what source says, or a request that
-// makes source fail. Such a request is counted by the address of the proxy it
-// came through, together with all others of that kind, and one client can use up
-// what they share. Nobody gets a key of one's own for free, but a client may have
-// the proxy's besides: do not exempt the proxy's address from a limit. Nothing
-// reports any more that source does not fit.
+// Another address costs a client as much as with source alone, or a request that makes
+// source fail. Such a request counts by the address of the proxy it came through,
+// together with all others of its kind, and one client can use up their limit. No
+// client gets a new key of its own for free, but it may use the proxy's key beside its
+// own: do not exempt the proxy's address from a limit. With OrPeer, nothing reports
+// that source does not describe the network.
 func OrPeer(source AddrSource) AddrSource {
 	if source == nil {
 		return nil

@@ -56,7 +56,7 @@ func TestOverAUnixSocketThereIsNoPeerToFallBackTo(t *testing.T) {
 	wantUnidentified(t, keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("unix"))), r)
 }
 
-// Whoever makes the source fail has one key more, the proxy's, and never another.
+// A client that makes the source fail gets one more key, the proxy's, and no other.
 func TestMakingTheSourceFailBuysOneKeyForAll(t *testing.T) {
 	key := keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
 	for _, forged := range []string{"", "x", "203.0.113.7, x", "198.51.100.1,,", "1.2.3.4:x", "0.0.0.0", "10.0.0.2", "::"} {

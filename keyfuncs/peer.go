@@ -6,30 +6,31 @@ import (
 	"net/netip"
 )
 
-// AddrSource finds the address of the client that sent a request, by one model
-// of what can be trusted. It returns an IPv4 address as such, never mapped into
-// IPv6, without zone, and never the unspecified address; or an error if the
+// AddrSource finds the address of the client that sent a request, by one model of what
+// can be trusted. It returns an IPv4 address that is not mapped into IPv6, or an IPv6
+// address without a zone, and never the unspecified address. It returns an error if the
 // request does not fit the model.
 //
-// It is safe for concurrent use. Write your own for what none of this package's
-// sources describes; [Address] accepts any, and puts its result into that form.
+// An AddrSource is safe for concurrent use. Write your own if no source of this package
+// describes your network. [Address] accepts any source and puts its result into the
+// form above.
 type AddrSource = func(*http.Request) (netip.Addr, error)
 
-// Peer is the [AddrSource] that returns the address at the other end of the
-// connection, [http.Request.RemoteAddr]. It fails if there is none: over a unix
-// socket, whatever name the client has bound itself to, and a pipe.
+// Peer is the [AddrSource] that returns the address at the other end of the connection,
+// [http.Request.RemoteAddr]. It fails if there is none: over a pipe, and over a unix
+// socket, whatever name the client has bound its end to.
 //
-// It also fails if RemoteAddr has no port, as net/http always writes one: then
-// middleware has put something else there. chi's RealIP and gorilla's ProxyHeaders
-// do, with what a header says that anybody can send. Remove them, and describe
-// your proxies to [TrustedProxies] or [SingleHeader]. Where RemoteAddr is bare and
-// true, as in some adapters for AWS Lambda, write an [AddrSource] that reads it.
+// It also fails if RemoteAddr has no port. net/http always writes one, so middleware
+// has overwritten RemoteAddr. chi's RealIP and gorilla's ProxyHeaders do, with a header
+// that anybody can send. Remove them, and describe your proxies to [TrustedProxies] or
+// [SingleHeader]. If RemoteAddr is true but has no port, as in some adapters for AWS
+// Lambda, write an [AddrSource] that reads it.
 //
-// To have another address costs a client another machine or network, since it has
-// taken part in a TCP or QUIC handshake, as long as nothing overwrites RemoteAddr.
-// Middleware that writes a port too, as ProxyHeaders does if the header has one,
-// cannot be noticed, and makes it free. Behind a proxy all clients share the
-// proxy's.
+// Another address costs a client another machine or network, because it must complete a
+// TCP or QUIC handshake from that address. This holds as long as nothing overwrites
+// RemoteAddr. Peer cannot detect middleware that writes an address with a port, as
+// ProxyHeaders does if the header has one; another address is free then. Behind a proxy
+// all clients share the proxy's address.
 func Peer(r *http.Request) (netip.Addr, error) {
 	host, port, bare, ok := cutPort(r.RemoteAddr)
 	if !ok || !bare && !isPort(port) {
@@ -45,8 +46,9 @@ func Peer(r *http.Request) (netip.Addr, error) {
 	return addr, nil
 }
 
-// overUnixSocket goes by the listener's own address: the peer's, in RemoteAddr,
-// is a name that a local process may choose, or "@".
+// overUnixSocket reports whether r came over a unix socket. It checks the address of
+// the listener, because the peer's, in RemoteAddr, is "@" or a name that a local
+// process may choose.
 func overUnixSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

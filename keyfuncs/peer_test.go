@@ -70,8 +70,8 @@ var looksAtThePeer = map[string]keyfuncs.AddrSource{
 	"SingleHeader":   keyfuncs.MustSingleHeader("X-Real-IP", "10.0.0.0/8"),
 }
 
-// chi's RealIP and gorilla's ProxyHeaders leave such, from a header that anybody
-// can send.
+// chi's RealIP and gorilla's ProxyHeaders leave such a RemoteAddr, from a header that
+// anybody can send.
 func TestAnAddressWithoutPortIsNoPeer(t *testing.T) {
 	for name, source := range looksAtThePeer {
 		for _, remote := range []string{"203.0.113.7", "10.0.0.1", "2001:db8::1", "[2001:db8::1]"} {
@@ -149,8 +149,8 @@ func TestAHostOfOneIPv6NetworkHasOneKey(t *testing.T) {
 	wantKey(t, key, request("[2001:db8:1:3::1]:80"), "2001:db8:1:3::/64")
 }
 
-// Were it masked before it is unmapped, all IPv4 clients of a dual-stack socket
-// would share ::/64.
+// If the address were masked before it is unmapped, all IPv4 clients of a dual-stack
+// socket would share ::/64.
 func TestMappedAndPlainIPv4AreOneKey(t *testing.T) {
 	key := keyfuncs.Address(keyfuncs.Peer)
 	for _, remote := range []string{"203.0.113.7:80", "[::ffff:203.0.113.7]:80", "[::FFFF:CB00:7107]:80"} {
@@ -222,7 +222,8 @@ func TestAddressPutsASourceOfYourOwnInOrder(t *testing.T) {
 	}
 }
 
-// A peer's text may start with the client's: it is then shared, not confused.
+// The peer's text may begin with the client's. The key then shares its memory and is
+// still the client's.
 func TestTheKeyIsTheSourcesAddressWhateverThePeer(t *testing.T) {
 	key := keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))
 	r := request("10.0.0.12:80", "X-Forwarded-For: 1.0.0.1")

@@ -7,14 +7,14 @@ import (
 	"net/netip"
 )
 
-// proxies is a set of peers and hops whose word is believed.
+// proxies is a set of peers and hops that are trusted.
 type proxies struct {
 	ranges []netip.Prefix
-	unix   bool // peers over a unix socket too
+	unix   bool // peers over a unix socket are trusted too
 }
 
-// parseProxies reads CIDR ranges, single IP addresses and "unix", and reports
-// every mistake among them in the name of constructor.
+// parseProxies parses CIDR ranges, single IP addresses and "unix". It reports every
+// mistake among them under the name of constructor.
 func parseProxies(constructor string, texts []string) (*proxies, error) {
 	p := new(proxies)
 	var errs []error
@@ -44,18 +44,18 @@ func parseRange(text string) (netip.Prefix, error) {
 	}
 	if addr := prefix.Addr(); addr.Is4In6() {
 		if prefix.Bits() < 96 {
-			return netip.Prefix{}, errors.New("covers more than IPv4 mapped into IPv6: write an IPv4 range")
+			return netip.Prefix{}, errors.New("covers more than the IPv4 addresses mapped into IPv6: write an IPv4 range")
 		}
 		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
 	}
 	if prefix.Bits() == 0 {
-		return netip.Prefix{}, errors.New("trusts every address, which leaves nobody to be the client")
+		return netip.Prefix{}, errors.New("trusts every address: list only the addresses of your proxies")
 	}
 	return prefix.Masked(), nil
 }
 
-// peer returns the address at the other end of the connection, and whether it
-// is one of p; over a trusted unix socket, no address and true.
+// peer returns the address at the other end of the connection, and whether p trusts it.
+// Over a trusted unix socket it returns no address and true.
 func (p *proxies) peer(r *http.Request) (addr netip.Addr, trusted bool, err error) {
 	if p.unix && overUnixSocket(r) {
 		return netip.Addr{}, true, nil
@@ -73,19 +73,19 @@ func (p *proxies) contains(addr netip.Addr) bool {
 	return false
 }
 
-// client returns the peer unless it is one of p, otherwise the rightmost hop
-// that is not.
+// client returns the peer if p does not trust it, otherwise the rightmost hop that p
+// does not trust.
 func (p *proxies) client(r *http.Request, list *forwardList) (netip.Addr, error) {
 	addr, trusted, err := p.peer(r)
 	if err != nil || !trusted {
 		return addr, err
 	}
 	hops := list.of(r)
-	atEnd := errMissing
+	ifNone := errMissing
 	for {
 		hop, err := hops.next()
 		if err == errNoMoreHops {
-			return netip.Addr{}, atEnd
+			return netip.Addr{}, ifNone
 		}
 		if err != nil {
 			return netip.Addr{}, err
@@ -93,6 +93,6 @@ func (p *proxies) client(r *http.Request, list *forwardList) (netip.Addr, error)
 		if addr, err = list.parse(hop); err != nil || !p.contains(addr) {
 			return addr, err
 		}
-		atEnd = errAllTrusted
+		ifNone = errAllTrusted
 	}
 }

@@ -124,10 +124,10 @@ func TestEveryMistakeInTheRangesIsReported(t *testing.T) {
 keyfuncs: Forwarded: range "10.0.0.0/33": must be a CIDR range, an IP address without zone, or "unix"
 keyfuncs: Forwarded: range "proxy.example": must be a CIDR range, an IP address without zone, or "unix"
 keyfuncs: Forwarded: range "fe80::1%eth0": must be a CIDR range, an IP address without zone, or "unix"
-keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address, which leaves nobody to be the client
-keyfuncs: Forwarded: range "::/0": trusts every address, which leaves nobody to be the client
-keyfuncs: Forwarded: range "::ffff:0:0/96": trusts every address, which leaves nobody to be the client
-keyfuncs: Forwarded: range "::ffff:0:0/90": covers more than IPv4 mapped into IPv6: write an IPv4 range`
+keyfuncs: Forwarded: range "0.0.0.0/0": trusts every address: list only the addresses of your proxies
+keyfuncs: Forwarded: range "::/0": trusts every address: list only the addresses of your proxies
+keyfuncs: Forwarded: range "::ffff:0:0/96": trusts every address: list only the addresses of your proxies
+keyfuncs: Forwarded: range "::ffff:0:0/90": covers more than the IPv4 addresses mapped into IPv6: write an IPv4 range`
 	source, err := keyfuncs.Forwarded("", "10.0.0.0/8", "10.0.0.0/33", "proxy.example", "fe80::1%eth0",
 		"0.0.0.0/0", "::/0", "::ffff:0:0/96", "::ffff:0:0/90")
 	if source != nil || err == nil || err.Error() != text {
@@ -157,7 +157,7 @@ func TestWithoutProxiesThePeerIsTheClientWhateverItSends(t *testing.T) {
 			}
 		}
 	}
-	// An empty text is not an empty list: strings.Split makes one of "".
+	// An empty text is not an empty list: strings.Split("") returns one empty text.
 	if source, err := keyfuncs.TrustedProxies(""); source != nil || err == nil {
 		t.Errorf("got %v", err)
 	}
@@ -249,7 +249,7 @@ func TestAUnixPeerFailsClosedUnlessItIsTrusted(t *testing.T) {
 				wantKey(t, keyfuncs.Address(with), overUnix(request(remote, forwarded...)), "203.0.113.7")
 			}
 			wantUnidentified(t, keyfuncs.Address(without), overUnix(request("@", forwarded...)))
-			// Not over a unix socket at all.
+			// Not over a unix socket.
 			wantUnidentified(t, keyfuncs.Address(with), request("@", forwarded...))
 			wantUnidentified(t, keyfuncs.Address(with), request("pipe", forwarded...))
 			wantKey(t, keyfuncs.Address(with), request("198.51.100.1:80", forwarded...), "198.51.100.1")

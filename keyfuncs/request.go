@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// Method is the key function of the request's method. HEAD counts as GET, or it
-// would be a second helping of every page; methods other than those of RFC
-// 9110, PATCH and QUERY are one key, "other", since clients invent them. It
-// never fails.
+// Method is the key function of the request's method. HEAD counts as GET, otherwise
+// each page would have a second limit. Methods other than those of RFC 9110, PATCH and
+// QUERY share one key, "other", because clients can invent methods. Method never fails.
 //
-// To have another key costs a client nothing, but there are only ten: joined
-// with an address, it gives each address ten limits instead of one.
+// Another key costs a client nothing, but there are only ten: joined with an address,
+// it gives each address ten limits instead of one.
 func Method(r *http.Request) (string, error) {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead:
@@ -23,14 +22,14 @@ func Method(r *http.Request) (string, error) {
 	return "other", nil
 }
 
-// Host is the key function of the host that the request is for, in lower case,
-// without port and trailing dot; an IPv6 address keeps its brackets. Without a
-// host the key is "", and hosts too long to be a name (RFC 1035, section 2.3.4)
-// are one key, "*". It never fails.
+// Host is the key function of the host that the request is for, in lower case, without
+// port and trailing dot. An IPv6 address keeps its brackets. Without a host the key is
+// "". All hosts that are too long to be a name (RFC 1035, section 2.3.4) share one key,
+// "*". Host never fails.
 //
-// To have another key costs a client nothing, and there is no end of them: it
-// may ask for any host. Unless something in front refuses hosts that are not
-// yours, a limit by host is none, even joined with an address: see [Known].
+// Another key costs a client nothing, and there are endless keys: a client may ask for
+// any host. Unless something in front refuses hosts that are not yours, a limit by host
+// limits nobody, even joined with an address. See [Known].
 func Host(r *http.Request) (string, error) {
 	host := r.Host
 	if len(host) > maxHost+len(".:65535") {
@@ -48,12 +47,12 @@ func Host(r *http.Request) (string, error) {
 
 const maxHost = 253
 
-// Path is the key function of the URL's path, unescaped and otherwise as the
-// client sent it. A path of more than 64 bytes is represented as [Header] says.
-// It never fails.
+// Path is the key function of the URL's path, unescaped and otherwise as the client
+// sent it. A path of more than 64 bytes is represented by its digest, as in [Header].
+// Path never fails.
 //
-// To have another key costs a client nothing, and there is no end of them: "/a",
-// "//a", "/a/", "/no/such/page". Prefer [RoutePattern].
+// Another key costs a client nothing, and there are endless keys: "/a", "//a", "/a/",
+// "/no/such/page". Prefer [RoutePattern].
 func Path(r *http.Request) (string, error) {
 	if r.URL == nil {
 		return "", nil
@@ -61,7 +60,8 @@ func Path(r *http.Request) (string, error) {
 	return bounded(r.URL.Path), nil
 }
 
-// asciiLower allocates nothing if s, of at most maxHost bytes, has no capital.
+// asciiLower returns s in lower case. s has at most maxHost bytes. Without a capital in
+// s, it does not allocate.
 func asciiLower(s string) string {
 	if !strings.ContainsFunc(s, isCapital) {
 		return s

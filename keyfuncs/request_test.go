@@ -69,7 +69,7 @@ func TestTheMuxPatternIsKnownOutsideTheMux(t *testing.T) {
 	}
 }
 
-// Random paths must not be fresh budgets.
+// Random paths must not be fresh limits.
 func TestRequestsThatMatchNoRouteCountTogetherByAddress(t *testing.T) {
 	key := keyfuncs.Join(keyfuncs.RoutePattern, keyfuncs.Address(keyfuncs.Peer))
 	for _, path := range []string{"/a", "/b", "/c/d"} {

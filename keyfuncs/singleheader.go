@@ -8,24 +8,23 @@ import (
 	"net/textproto"
 )
 
-// SingleHeader returns the [AddrSource] for servers behind a proxy that writes
-// the client's address into the header name and replaces whatever the client
-// sent there. If ranges are given, only peers in them are believed, and any
-// other peer is itself the client; ranges are those of [TrustedProxies].
-// Without ranges every peer is believed, unlike with TrustedProxies: only a
-// firewall that lets nobody but the proxy connect makes that safe.
+// SingleHeader returns the [AddrSource] for servers behind a proxy that writes the
+// client's address into the header name and replaces whatever the client sent there.
+// ranges are those of [TrustedProxies]. If there are any, only a peer in them is
+// believed, and any other peer is itself the client. Without ranges every peer is
+// believed, unlike with TrustedProxies. That is safe only behind a firewall that lets
+// nobody but the proxy connect.
 //
-// Check that your proxy really replaces the header. Many are passed on as the
-// client sent them unless configured: True-Client-IP, X-Real-IP,
-// Fastly-Client-IP, X-Azure-ClientIP. X-Forwarded-For and Forwarded are refused
-// here, since their last hop alone may be true: see [TrustedProxies],
-// [ProxyCount] and [Forwarded].
+// Check that your proxy really replaces the header. Unless configured, many proxies
+// pass on what the client sent in True-Client-IP, X-Real-IP, Fastly-Client-IP and
+// X-Azure-ClientIP. SingleHeader refuses X-Forwarded-For and Forwarded, because only
+// their last hop may be true: see [TrustedProxies], [ProxyCount] and [Forwarded].
 //
-// The source fails if a believed peer sent no such header, more than one line
-// of it (it was not replaced, then), or no IP address (with or without port).
+// The source fails if a believed peer sent no such header, more than one line of it (so
+// it was not replaced), or a value that is not an IP address (with or without port).
 //
-// To have another address costs a client another machine or network if the
-// proxy replaces the header, and nothing if it does not.
+// Another address costs a client another machine or network if the proxy replaces the
+// header, and nothing if it does not.
 func SingleHeader(name string, ranges ...string) (AddrSource, error) {
 	var errs []error
 	header, ok := headerName(name)
@@ -39,9 +38,9 @@ func SingleHeader(name string, ranges ...string) (AddrSource, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	everybody := len(ranges) == 0
+	believesAll := len(ranges) == 0
 	return func(r *http.Request) (netip.Addr, error) {
-		if !everybody {
+		if !believesAll {
 			peer, believed, err := trusted.peer(r)
 			if err != nil || !believed {
 				return peer, err
@@ -59,7 +58,7 @@ func SingleHeader(name string, ranges ...string) (AddrSource, error) {
 	}, nil
 }
 
-// MustSingleHeader is [SingleHeader] for use at start-up: it panics on an error.
+// MustSingleHeader is [SingleHeader] for use at start-up. It panics on an error.
 func MustSingleHeader(name string, ranges ...string) AddrSource {
 	return must(SingleHeader(name, ranges...))
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Value returns the key function of a value that read finds in a request of any
-// type, such as what earlier middleware left in a framework's own context: a
-// string, an integer or a [fmt.Stringer]. If it is nil or has no text, the key is
-// core.ErrAbsent; a value of another type is an error. A text of more than 64
-// bytes is represented as [Header] says. If read is nil, so is the result.
+// Value returns the key function of a value that read finds in a request of any type,
+// such as a value that earlier middleware stored in a framework's own context. The
+// value is a string, an integer or a [fmt.Stringer]. If it is nil or its text is empty,
+// the key is core.ErrAbsent. A value of another type is an error. A text of more than
+// 64 bytes is represented by its digest, as in [Header]. If read is nil, the result is
+// nil.
 //
-// To have another key costs a client what it costs to have another value there.
+// Another key costs a client as much as another value.
 func Value[R any](read func(R) any) func(R) (string, error) {
 	if read == nil {
 		return nil
@@ -31,7 +32,7 @@ func Value[R any](read func(R) any) func(R) (string, error) {
 	}
 }
 
-// textOf returns the text of a value, "" if there is none.
+// textOf returns the text of a value, "" if it is nil or has none.
 func textOf(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:

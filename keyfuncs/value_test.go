@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// store is a request of a framework that keeps one value for each.
+// store is a framework's request, which stores one value.
 type store struct{ value any }
 
 func stored(s store) any { return s.value }

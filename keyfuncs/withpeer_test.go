@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// savedPeer is where middleware of the tests keeps the peer.
+// savedPeer returns the peer that middleware of the tests has saved.
 func savedPeer(r *http.Request) string { return r.Header.Get("Saved") }
 
 func TestASourceSeesThePeerThatIsKeptElsewhere(t *testing.T) {
@@ -36,7 +36,7 @@ func TestASourceSeesThePeerThatIsKeptElsewhere(t *testing.T) {
 			if r.RemoteAddr != remote {
 				t.Errorf("%s: RemoteAddr %q became %q", name, remote, r.RemoteAddr)
 			}
-			r.Header.Set("Saved", "198.51.100.1:80") // no proxy: what it sends is not believed
+			r.Header.Set("Saved", "198.51.100.1:80") // not a proxy, so its header is not believed
 			wantKey(t, keyfuncs.Address(source), r, "198.51.100.1")
 		}
 	}

@@ -2,17 +2,17 @@ package nethttp
 
 import "strings"
 
-// maxAccept is how many bytes of Accept are read, those of all lines together. A
-// client that needs more to say what it wants gets the default.
+// maxAccept is the number of bytes of Accept that are read, all lines together. A
+// client that sends more gets the default.
 const maxAccept = 512
 
 // prefersText reports whether an Accept field (RFC 9110, section 12.5.1) gives
-// text/plain a higher weight than JSON. Without a preference it does not.
+// text/plain a higher weight than JSON. Equal weights mean JSON.
 func prefersText(accept []string) bool {
 	text, json := preference{}, preference{}
 	room := maxAccept + 1
 	for _, line := range accept {
-		if room -= len(line) + 1; room < 0 { // with the comma that joins two lines
+		if room -= len(line) + 1; room < 0 { // one more for the comma that joins two lines
 			return false
 		}
 		for line != "" {
@@ -39,8 +39,8 @@ func prefersText(accept []string) bool {
 	return text.weight > json.weight
 }
 
-// preference is the weight of a media type by the most specific range so far
-// that includes it.
+// preference is the weight of a media type, taken from the most specific media range so
+// far that includes it.
 type preference struct{ specific, weight int }
 
 func (p *preference) offer(specific, weight int) {
@@ -49,7 +49,7 @@ func (p *preference) offer(specific, weight int) {
 	}
 }
 
-// weight returns the q parameter in thousandths, 1000 if there is none.
+// weight returns the q parameter in thousandths, or 1000 if there is none.
 func weight(params string) int {
 	for params != "" {
 		var param string
@@ -62,7 +62,8 @@ func weight(params string) int {
 	return 1000
 }
 
-// thousandths reads 0 to 1 with up to three decimals; 0 if it is anything else.
+// thousandths parses a number from 0 to 1 with up to three decimals. It returns 0 for
+// any other text.
 func thousandths(s string) int {
 	if s == "" || s[0] < '0' || s[0] > '1' || len(s) > 5 || len(s) > 1 && s[1] != '.' {
 		return 0

@@ -9,13 +9,13 @@ import (
 
 type outcomeKey struct{}
 
-// withOutcome is a [GateConfig].Attach.
+// withOutcome implements [GateConfig].Attach.
 func withOutcome(r *http.Request, o core.Outcome) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), outcomeKey{}, &o))
 }
 
-// OutcomeFrom returns the outcome of the request whose context ctx is, and
-// whether there is one: the innermost limiter's that has
+// OutcomeFrom returns the outcome of the request with context ctx, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
 	if o, ok := ctx.Value(outcomeKey{}).(*core.Outcome); ok {

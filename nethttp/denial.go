@@ -16,7 +16,7 @@ const (
 
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeProblem answers with a problem document (RFC 9457), which names the rules
+// writeProblem answers with a problem document (RFC 9457). The document names the rules
 // that denied if names is true.
 func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names bool) {
 	body := bodies.Get().(*[]byte)
@@ -37,22 +37,22 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names
 	bodies.Put(body)
 }
 
-// PlainText answers a request that is denied or could not be decided with status
-// 429 or 503 and one line of plain text, such as "Too many requests: retry in 30
-// seconds.", whatever the client prefers. It names no rule. It is for
+// PlainText answers a request that is denied or could not be decided with status 429 or
+// 503 and one line of plain text, whatever the client prefers. The line is such as "Too
+// many requests: retry in 30 seconds." and names no rule. PlainText is for
 // [Config].Denied:
 //
 //	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
 //
-// It goes by the header fields that are set already. If o is allowed or abandoned
-// it answers nothing.
+// It takes the wait from the header field Retry-After, if that is set. If o is allowed
+// or abandoned, PlainText does nothing.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
 		writeText(w, r, &o)
 	}
 }
 
-// writeText answers with the same explanation in plain text.
+// writeText answers in plain text with the same explanation as writeProblem.
 func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 	b := appendDetail(nil, w.Header(), o)
 	write(w, r, o, "text/plain; charset=utf-8", append(b, '\n'))
@@ -61,7 +61,7 @@ func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 func write(w http.ResponseWriter, r *http.Request, o *core.Outcome, contentType string, body []byte) {
 	status := o.Status()
 	w.Header()["Content-Type"] = []string{contentType}
-	if r.Method == http.MethodHead { // the fields of a GET, without content: RFC 9110, section 9.3.2
+	if r.Method == http.MethodHead { // the fields of a GET without the content (RFC 9110, section 9.3.2)
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 		w.WriteHeader(status)
 		return
@@ -70,7 +70,7 @@ func write(w http.ResponseWriter, r *http.Request, o *core.Outcome, contentType 
 	w.Write(body) // an error means that the client has left
 }
 
-// appendDetail explains the answer, with the wait that Retry-After gives.
+// appendDetail appends an explanation of the answer, with the wait in Retry-After.
 func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
 	retry := ""
 	if v := h["Retry-After"]; len(v) > 0 {
@@ -85,7 +85,7 @@ func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
 		b = append(b, "Too many requests"...)
 	}
 	switch {
-	case !isSeconds(retry): // headers.Options.Custom may have written anything
+	case !isSeconds(retry): // headers.Options.Custom may have written any text
 		return append(b, '.')
 	case retry == "1":
 		return append(b, ": retry in 1 second."...)
@@ -104,8 +104,9 @@ func isSeconds(s string) bool {
 	return s != ""
 }
 
-// appendViolated names the rules that denied, as the draft's extension member.
-// A name is printable ASCII, so only two of its characters need an escape.
+// appendViolated appends the names of the rules that denied, in the extension member of
+// the IETF draft. A name is printable ASCII, so only two of its characters need an
+// escape.
 func appendViolated(b []byte, o *core.Outcome) []byte {
 	named := false
 	for i := range o.Len() {

@@ -92,7 +92,7 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
-// A limit by what a user has put into the request's context.
+// A limit by a value in the request's context.
 func ExampleRule() {
 	type userKey struct{}
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
@@ -138,7 +138,7 @@ func ExamplePlainText() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:  []nethttp.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: nethttp.PlainText,
-		// So that this example always says the same.
+		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	handler := limit.Handler(hi)
@@ -149,12 +149,12 @@ func ExamplePlainText() {
 	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
-// A backend that fails, what stands in for it, and what an operator sees.
+// A backend that fails, its fallback, and the operator's view of both.
 func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
-		Backend:   unreachable{},                                     // one that many instances share
+		Backend:   unreachable{},                                     // a backend that many instances share
 		Fallback:  core.NewMemory(core.MemoryOptions{MaxKeys: 1000}), // while it is down
 		Instances: 4,                                                 // each allows a quarter then
 		Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
@@ -180,7 +180,7 @@ func ExampleConfig() {
 	// 503 1
 }
 
-// unreachable is a backend that is out of order.
+// unreachable is a backend that always fails.
 type unreachable struct{}
 
 func (unreachable) Take(context.Context, []core.Charge, []core.Decision) error {
@@ -193,7 +193,7 @@ func ExampleConfig_skipPreflight() {
 		SkipPreflight: true,
 	})
 	handler := limit.Handler(hi)
-	ask(handler, "OPTIONS", "/") // counted: it is no preflight
+	ask(handler, "OPTIONS", "/") // counted, because it is not a preflight
 	preflight := httptest.NewRequest("OPTIONS", "/", nil)
 	preflight.Header.Set("Origin", "https://app.example")
 	preflight.Header.Set("Access-Control-Request-Method", "POST")
@@ -228,7 +228,7 @@ func ExampleLimiter_Handler_queue() {
 	// true
 }
 
-// Deciding in a handler, which answers by itself.
+// A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{Name: "previews", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
@@ -262,7 +262,7 @@ func ExampleOutcomeFrom() {
 	// Output: GET / 200 4 left today
 }
 
-// An adapter for a framework whose handlers get a context of its own.
+// An adapter for a framework that has a context type of its own.
 func ExampleGate() {
 	type Context struct {
 		w    http.ResponseWriter
@@ -305,7 +305,7 @@ func ExampleGate() {
 	// 200 "per-user";q=1;w=86400 true
 }
 
-// A denial in the way of the framework, here as an error for its own handler.
+// A denial in the way of the framework: an error for its error handler.
 func ExampleNewGate() {
 	key := func(path string) (string, error) { return path, nil }
 	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
@@ -331,7 +331,7 @@ func ExampleNewGate() {
 	// true
 }
 
-// Handing the outcome on to later handlers, here in the request itself.
+// Passing the outcome to later handlers in the request itself.
 func ExampleGateConfig() {
 	type Context struct {
 		r       *http.Request
@@ -356,4 +356,84 @@ func ExampleGateConfig() {
 	c, _, _ := gate.Admit(httptest.NewRecorder(), r, Context{r: r})
 	fmt.Println(c.outcome.At(0).Remaining, "left today")
 	// Output: 4 left today
+}
+
+// One request may wait. The next one is refused.
+func ExampleErrQueueFull() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name: "evenly", Limit: core.LeakyQueue(core.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		}},
+		MaxWaiting: 1,
+		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			w.WriteHeader(o.Status())
+			fmt.Fprint(w, errors.Is(o.Err(), nethttp.ErrQueueFull))
+		},
+	})
+	handler := limit.Handler(hi)
+	ask(handler, "GET", "/") // goes on at once
+
+	ctx, leave := context.WithCancel(context.Background())
+	answers := make(chan *httptest.ResponseRecorder, 2)
+	for range 2 { // one of these waits until it leaves, the other is refused
+		go func() {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+			answers <- w
+		}()
+	}
+	refused := <-answers
+	leave()
+	<-answers
+	fmt.Println(refused.Code, refused.Body)
+	// Output:
+	// GET / 200 hi
+	// 503 true
+}
+
+// A decision without an answer.
+func ExampleGate_Decide() {
+	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
+		Config: core.Config[string]{Rules: []core.Rule[string]{{
+			Name:  "path",
+			Limit: core.FixedWindow(core.PerDay(1)),
+			Key:   func(path string) (string, error) { return path, nil },
+		}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/a", nil)
+	for range 2 {
+		o := gate.Decide(r, r.URL.Path)
+		fmt.Println(o.Verdict())
+	}
+	// Output:
+	// allowed
+	// denied
+}
+
+// The request that Attach returned goes to the next handler.
+func ExampleGate_Admit() {
+	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
+		Config: core.Config[string]{Rules: []core.Rule[string]{{
+			Name:  "path",
+			Limit: core.FixedWindow(core.PerDay(5)),
+			Key:   func(path string) (string, error) { return path, nil },
+		}}},
+		Attach: func(path string, o core.Outcome) string {
+			return fmt.Sprintf("%s (%d left)", path, o.At(0).Remaining)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	next := func(path string) { fmt.Println(path) }
+	r := httptest.NewRequest("GET", "/a", nil)
+	if request, ok, _ := gate.Admit(httptest.NewRecorder(), r, r.URL.Path); ok {
+		next(request)
+	}
+	// Output: /a (4 left)
 }

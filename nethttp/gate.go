@@ -8,46 +8,46 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// GateConfig is what a [Gate] is made of. The zero value of every field but
-// Rules is a usable default.
+// GateConfig configures a [Gate]. The zero value of every field but Rules is a usable
+// default.
 type GateConfig[R any] struct {
 	core.Config[R] // Rules, Backend, Fallback, Instances, Observe
 
-	// Headers chooses the response header fields. Zero: as [Config] says.
+	// Headers chooses the response header fields. Zero: as in [Config].
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, in the
-	// way of the framework; the server's own deadline is answered without it, as
-	// [Config] says. The header fields are set when it is called. What it
-	// returns, Admit returns. nil: a problem document or plain text, as [Config]
-	// says.
+	// Denied answers a request that is denied or could not be decided, in the way of
+	// the framework. The header fields are set when it is called. Admit returns its
+	// error. Denied is not called for a request that the server's own deadline ended:
+	// see [Config]. nil: a problem document or plain text, as in [Config].
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
-	// SkipPreflight exempts CORS preflight requests, as [Config] says.
+	// SkipPreflight exempts CORS preflight requests, as in [Config].
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, as [Config]
-	// says. 0: 10,000.
+	// MaxWaiting is how many requests may wait for their turn at once, as in [Config].
+	// 0: 10,000.
 	MaxWaiting int
 
-	// Attach puts the outcome, allowed or not, where other handlers and Denied
-	// find it, and returns the request that they are to have. nil: nowhere.
+	// Attach stores the outcome, allowed or not, where other handlers and Denied find
+	// it. It returns the request to pass to them. nil: the outcome is not stored.
 	Attach func(R, core.Outcome) R
 
-	// Committed reports whether the response has begun, so that it is too late
-	// for an answer: a request that may not go on then ends without one, and
-	// Denied is not called. nil: never, since net/http does not say.
+	// Committed reports whether the response has begun, so that it is too late for an
+	// answer. A request that may not go on then ends without an answer, and Denied is
+	// not called. nil: the response counts as not begun, because net/http does not
+	// tell.
 	Committed func(R) bool
 }
 
-// Gate is a limiter for the requests of a framework built upon net/http, of type
-// R: what adapters are made of, so that all decide and answer alike. Those who
-// use net/http or a framework that has an adapter do not need it: see [Limiter].
-// It is safe for concurrent use.
+// Gate limits the requests of a framework that is built on net/http. R is the
+// framework's request type. Adapters are built on a Gate, so that all of them decide
+// and answer alike. With net/http, or with a framework that has an adapter, use a
+// [Limiter] instead. A Gate is safe for concurrent use.
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
 	fields        *headers.Writer
-	names         bool // rules, in the answers to denied requests
+	namesRules    bool // in the answers to denied requests
 	room          *waitingRoom
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
@@ -60,7 +60,7 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 	engine, err := core.New(config.Config)
 	policies := headers.Policies(config.Rules)
 	room, roomErr := newWaitingRoom(config.MaxWaiting)
-	if err = errors.Join(err, roomErr); err != nil { // what is wrong with the rules has been said
+	if err = errors.Join(err, roomErr); err != nil { // core.New has reported the mistakes in the rules
 		return nil, errors.Join(err, config.Headers.Validate(policies))
 	}
 	fields, err := headers.New(config.Headers, policies)
@@ -71,7 +71,7 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 		engine:        engine,
 		fields:        fields,
 		room:          room,
-		names:         config.Headers.Show != headers.Never,
+		namesRules:    config.Headers.Show != headers.Never,
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
@@ -79,18 +79,19 @@ func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
 	}, nil
 }
 
-// Decide decides request and takes what it costs, without answering it. r is
-// the request as net/http has it.
+// Decide decides request and takes its cost, without answering it. r is the net/http
+// form of request.
 func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
 	return g.engine.Decide(r.Context(), request)
 }
 
-// Admit decides request, sets the header fields, and reports whether the request
-// may go on, after waiting for its turn if it has to. The next handler is then
-// to have what Admit returns: request itself, unless Attach made another of it.
-// Otherwise Admit has answered, except where nobody listens any more or another
-// answer has begun, and the error is what Denied returned. w and r are what
-// net/http has of the request.
+// Admit decides request, sets the header fields and, if a limit is a queue, waits for
+// the request's turn. It reports whether the request may go on. If so, pass the
+// returned request to the next handler: it is request itself, or what Attach returned.
+//
+// If not, Admit has answered, unless the client has left or another answer has begun.
+// The error is the one that Denied returned. w and r are the net/http form of the
+// response and of request.
 func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, bool, error) {
 	if g.skipPreflight && isPreflight(r) {
 		return request, true, nil
@@ -131,7 +132,7 @@ func (g *Gate[R]) abandon(w http.ResponseWriter, request R, err error) {
 	}
 }
 
-// deny answers a request that was not allowed.
+// deny answers a request that was denied or could not be decided.
 func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome) error {
 	if g.committed != nil && g.committed(request) {
 		return nil
@@ -143,12 +144,13 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if prefersText(r.Header["Accept"]) {
 		writeText(w, r, o)
 	} else {
-		writeProblem(w, r, o, g.names)
+		writeProblem(w, r, o, g.namesRules)
 	}
 	return nil
 }
 
-// isPreflight follows the Fetch standard, section 3.2.2.
+// isPreflight reports whether r is a CORS preflight request (Fetch standard, section
+// 3.2.2).
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions &&
 		len(r.Header["Origin"]) > 0 &&

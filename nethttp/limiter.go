@@ -8,71 +8,70 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// Rule is a named limit and how to apply it to a request. Its fields are those
-// of [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit,
-// OnFailure.
+// Rule is a named limit and how to apply it to a request. Its fields are those of
+// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
 type Rule = core.Rule[*http.Request]
 
-// Config is what a [Limiter] is made of. The zero value of every field but
-// Rules is a usable default.
+// Config configures a [Limiter]. The zero value of every field but Rules is a usable
+// default.
 type Config struct {
-	// Rules are all decided for every request, in one atomic step. Required.
+	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule
 
 	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
 	Backend core.Backend
 
-	// Fallback decides for rules that fall back while Backend fails. nil:
-	// in-process memory, made when it is first needed, and shared by all limiters
-	// on one Backend, see [core.Config].
+	// Fallback decides while Backend fails, for the rules that fall back. nil:
+	// in-process memory, which is created when it is first needed and shared by all
+	// limiters on one Backend. See [core.Config].
 	Fallback core.Backend
 
-	// Instances is the number of processes that share Backend. Above 1, each
-	// falls back to its share of every limit. 0: the whole limit.
+	// Instances is the number of processes that share Backend. If it is above 1, each
+	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before it is answered. It
-	// must be quick and safe for concurrent use. nil: nothing.
+	// Observe is called once per decided request, before the answer. It must be quick
+	// and safe for concurrent use. nil: nothing is called.
 	Observe func(context.Context, *http.Request, core.Outcome)
 
-	// Headers chooses the response header fields. Zero: RateLimit and
-	// RateLimit-Policy of the current IETF draft on every answer, and
-	// Retry-After on denials.
+	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
+	// of the current IETF draft on every answer, and Retry-After on the answer to every
+	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with
-	// status 429 or 503: [core.Outcome.Status]. [PlainText] is a ready one. The
-	// header fields are already set, Cache-Control: no-store among them. The
-	// outcome has all rules, whatever Headers shows: tell clients of those that
-	// denied at most. It has
-	// to write the status: without, net/http sends 200.
-	// A request that the server's own deadline ended is answered without it, with
-	// a bare 503.
-	// nil: a problem document or plain text, whichever the client prefers.
+	// Denied answers a request that is denied or could not be decided, with status 429
+	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
+	// fields are set when it is called, Cache-Control: no-store among them. The outcome
+	// has all rules, whatever Headers shows: tell clients only of the rules that
+	// denied.
+	//
+	// Denied must write the status, otherwise net/http sends 200.
+	//
+	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
 
 	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
-	// Access-Control-Request-Method), whose failure a browser reports as a
-	// broken page. A plain OPTIONS request is still counted. Better is to put
-	// the CORS middleware outside the limiter.
+	// Access-Control-Request-Method). A browser reports a denied one as a broken page.
+	// Other OPTIONS requests still count. It is better to put the CORS middleware
+	// outside the limiter.
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, where a
-	// limit is a leaky queue. Each holds a goroutine and its connection. One more
-	// is answered as if it could not be decided, with 503 and Retry-After: its
-	// outcome becomes [core.Unavailable] and has the error [ErrQueueFull].
-	// Observe has seen it allowed, and its slot stays spent. 0: 10,000.
+	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
+	// leaky queue. Each one holds a goroutine and its connection. A further request is
+	// answered with 503 and Retry-After, like one that could not be decided. Its
+	// outcome becomes [core.Unavailable] with the error [ErrQueueFull], after Observe
+	// has seen it allowed, and its slot stays spent. 0: 10,000.
 	MaxWaiting int
 
-	// OutcomeInContext makes the outcome available to later handlers, and to
-	// Denied, by [OutcomeFrom]. It costs a shallow copy of the request, and what
-	// a mux inside then writes into the copy, Pattern and the values of
-	// PathValue, handlers outside the limiter do not see.
+	// OutcomeInContext makes [OutcomeFrom] return the outcome in later handlers and in
+	// Denied. It costs a shallow copy of the request. A mux inside the limiter writes
+	// Pattern and the values of PathValue into the copy, so handlers outside the
+	// limiter do not see them.
 	OutcomeInContext bool
 }
 
-// Limiter limits the requests of net/http handlers. It is safe for concurrent
-// use.
+// Limiter limits the requests of net/http handlers. It is safe for concurrent use.
 type Limiter struct {
 	gate *Gate[*http.Request]
 }
@@ -107,7 +106,7 @@ func New(config Config) (*Limiter, error) {
 	return &Limiter{g}, nil
 }
 
-// MustNew is [New] for package variables: it panics if config has a mistake.
+// MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter {
 	l, err := New(config)
 	if err != nil {
@@ -116,13 +115,13 @@ func MustNew(config Config) *Limiter {
 	return l
 }
 
-// Decide decides r and takes what it costs, without answering it: for handlers
-// that act on the outcome themselves.
+// Decide decides r and takes its cost, without answering it. It is for handlers that
+// act on the outcome themselves.
 func (l *Limiter) Decide(r *http.Request) core.Outcome { return l.gate.Decide(r, r) }
 
-// Handler returns a handler that lets only allowed requests through to next.
-// All handlers of one limiter count together. It panics if next is nil, or l
-// is nil or was not made by [New].
+// Handler returns a handler that passes only allowed requests to next. All handlers of
+// one limiter count together. Handler panics if next is nil, or if l is nil or was not
+// made by [New].
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if l == nil || l.gate == nil {
 		panic("nethttp: Limiter.Handler: the limiter is nil or zero: make one with New")

@@ -106,7 +106,7 @@ func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
 		if next.called.Load() != 1 {
 			t.Errorf("the handler was called %d times, want 1", next.called.Load())
 		}
-		time.Sleep(30 * time.Second) // what Retry-After said
+		time.Sleep(30 * time.Second) // the wait in Retry-After
 		wantStatus(t, get(handler), http.StatusOK)
 	})
 }
@@ -182,7 +182,7 @@ func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
 	wantField(t, w, "RateLimit", "")
 }
 
-// down is a backend that is out of order.
+// down is a backend that always fails.
 type down struct{}
 
 var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
@@ -351,7 +351,7 @@ func TestAKeyByRoutePatternIsKnownBeforeAndInsideTheMux(t *testing.T) {
 		for i := range 2 {
 			wantStatus(t, get(handler, at(fmt.Sprint("/random/", i))), 404)
 		}
-		wantStatus(t, get(handler, at("/random/2")), 429) // all unknown paths are one key
+		wantStatus(t, get(handler, at("/random/2")), 429) // all unknown paths share one key
 	})
 	t.Run("inside", func(t *testing.T) {
 		limit := nethttp.MustNew(config(keyfuncs.RoutePattern))
@@ -650,7 +650,7 @@ func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
 	}
 }
 
-// byForm is a rule whose key is read from the body.
+// byForm is a rule whose key comes from the body.
 func byForm(read func(r *http.Request, name string) string) *nethttp.Limiter {
 	return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "user", Limit: core.FixedWindow(core.PerDay(2)),
@@ -695,8 +695,8 @@ func TestABodyThatIsNoFormStaysForTheHandlerWhatTheKeyAsksFor(t *testing.T) {
 	}
 }
 
-// Nobody escapes a key that is read from the body by sending too much of one:
-// such requests count together, and the handler finds no form, not half of it.
+// Nobody escapes a key that comes from the body by sending too long a body. Such
+// requests count together, and the handler finds no form rather than half of one.
 func TestABodyOverItsBoundCountsAsOneWithoutTheKey(t *testing.T) {
 	handler := http.MaxBytesHandler(byForm((*http.Request).PostFormValue).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := r.Body.Read(make([]byte, 1))

@@ -68,7 +68,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 	}
 }
 
-// The document that is not plain text holds nothing that Custom wrote.
+// A problem document contains nothing that Custom wrote.
 func TestAProblemDocumentHoldsNoTextOfRetryAfter(t *testing.T) {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:   []nethttp.Rule{{Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), Key: func(*http.Request) (string, error) { return "k", nil }}},

@@ -8,20 +8,22 @@ import (
 	"time"
 )
 
-// ErrQueueFull is the error of an outcome that is [core.Unavailable] since as many
-// requests as [Config].MaxWaiting allows are waiting for their turn.
-var ErrQueueFull = errors.New("nethttp: as many requests as MaxWaiting allows are waiting for their turn")
+// ErrQueueFull is the error of an outcome that is [core.Unavailable] because
+// [Config].MaxWaiting requests are already waiting for their turn. If it is frequent,
+// raise MaxWaiting, or lower the capacity of the queue so that fewer requests of one
+// key wait.
+var ErrQueueFull = errors.New("nethttp: the queue is full")
 
-// defaultMaxWaiting is what a MaxWaiting of 0 means.
+// defaultMaxWaiting is used if MaxWaiting is 0.
 const defaultMaxWaiting = 10_000
 
-// waitingRoom has a limited number of places. It is safe for concurrent use.
+// waitingRoom bounds the number of waiting requests. It is safe for concurrent use.
 type waitingRoom struct {
-	places int64
-	taken  atomic.Int64
+	capacity int64
+	waiting  atomic.Int64
 }
 
-// newWaitingRoom returns a room for maxWaiting requests, or an error.
+// newWaitingRoom returns a room for maxWaiting requests, or an error if it is negative.
 func newWaitingRoom(maxWaiting int) (*waitingRoom, error) {
 	if maxWaiting < 0 {
 		return nil, fmt.Errorf("nethttp: max waiting: must be positive, or 0 for %d (got %d)", defaultMaxWaiting, maxWaiting)
@@ -29,33 +31,34 @@ func newWaitingRoom(maxWaiting int) (*waitingRoom, error) {
 	if maxWaiting == 0 {
 		maxWaiting = defaultMaxWaiting
 	}
-	return &waitingRoom{places: int64(maxWaiting)}, nil
+	return &waitingRoom{capacity: int64(maxWaiting)}, nil
 }
 
-// enter takes a place and reports whether there was one.
+// enter lets one request in and reports true, or reports false if the room is full.
 func (room *waitingRoom) enter() bool {
 	for {
-		taken := room.taken.Load()
-		if taken >= room.places {
+		waiting := room.waiting.Load()
+		if waiting >= room.capacity {
 			return false
 		}
-		if room.taken.CompareAndSwap(taken, taken+1) {
+		if room.waiting.CompareAndSwap(waiting, waiting+1) {
 			return true
 		}
 	}
 }
 
-func (room *waitingRoom) leave() { room.taken.Add(-1) }
+// leave lets one request out.
+func (room *waitingRoom) leave() { room.waiting.Add(-1) }
 
-// awaitTurn waits for delay, or until ctx ends, and then returns its error. The
-// slot stays spent: those behind were told when they may start, so another
-// request could only start beside one of them.
+// awaitTurn waits for delay and returns nil, or returns the error of ctx when it ends.
+// The slot stays spent: the requests behind have been told when they may start, so
+// another request could only start beside one of them.
 func awaitTurn(ctx context.Context, delay time.Duration) error {
 	turn := time.NewTimer(delay)
 	defer turn.Stop()
 	select {
 	case <-turn.C:
-		return ctx.Err() // both may have come, where a delay is short or the process slow
+		return ctx.Err() // if the delay is short or the process slow, ctx may have ended too
 	case <-ctx.Done():
 		return ctx.Err()
 	}

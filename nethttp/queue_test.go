@@ -20,8 +20,8 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// pipes is a listener whose connections are pipes, so that a bubble holds all of
-// a server.
+// pipes is a listener whose connections are pipes, so that a whole server fits into a
+// synctest bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -93,8 +93,8 @@ func reading(next http.Handler) http.Handler {
 	})
 }
 
-// What is true and what the documents say: it is net/http that watches a
-// connection, and over HTTP/1.1 only once the body has been read to its end.
+// As documented, net/http watches a connection, and over HTTP/1.1 only after the body
+// has been read to its end.
 func TestAClientThatLeavesTheQueueIsNoticedOnceItsBodyHasBeenRead(t *testing.T) {
 	const get, post = "GET / HTTP/1.1\r\nHost: x\r\n", "POST / HTTP/1.1\r\nHost: x\r\n"
 	for _, c := range []struct {
@@ -214,7 +214,7 @@ func TestReadTimeoutRunsInTheQueue(t *testing.T) {
 	}
 }
 
-// leftInTime is a context that ends when its turn comes, before it is looked at.
+// leftInTime is a context that ends when the turn comes, before anybody checks it.
 type leftInTime struct {
 	context.Context
 	turn time.Time
@@ -292,7 +292,7 @@ func TestSoManyRequestsWaitAndNoMore(t *testing.T) {
 				leave()
 				wg.Wait()
 
-				// Who left has made room, but those who were refused have spent their slots.
+				// The clients that left have made room, but the refused requests have spent their slots.
 				start := time.Now()
 				wantStatus(t, get(handler), 200)
 				if waited, want := time.Since(start), time.Duration(places+4)*time.Second; waited != want {

@@ -1,5 +1,5 @@
-// Chi limits a small API with chi: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// Chi limits a small API with chi: every client to 60 requests a minute, and some
+// routes to less. The examples for the other frameworks answer in the same way.
 package main
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// client is who is counted: the address at the other end of the connection.
-// Behind a proxy, use keyfuncs.MustTrustedProxies or another of its kind.
+// client counts by the address at the other end of the connection. Behind a proxy,
+// use keyfuncs.MustTrustedProxies or a similar function.
 var client = keyfuncs.Address(keyfuncs.Peer)
 
-// caller is an API key that we have given out, or else the client.
+// caller counts by an API key that we have issued, or else by client.
 var caller = keyfuncs.First(
 	keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2")),
 	client,
 )
 
-// limited is false of health checks, which must always be answered.
+// limited returns false for health checks, which must always be answered.
 func limited(r *http.Request) bool { return r.URL.Path != "/healthz" }
 
-// limiter returns a limiter of one rule.
+// limiter returns a limiter with one rule.
 func limiter(rule chimw.Rule) *chimw.Limiter {
 	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{rule}})
 }
@@ -42,7 +42,7 @@ func main() {
 	users := limiter(chimw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(chimw.RoutePattern, client)})
 
 	r := chi.NewRouter()
-	r.Use(perClient.Handler) // pages that do not exist count as well
+	r.Use(perClient.Handler) // requests for missing pages count too
 	r.Get("/healthz", text("ok"))
 	r.Head("/healthz", text("ok"))
 	r.With(login.Handler).Post("/login", text("Welcome."))

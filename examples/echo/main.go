@@ -1,7 +1,8 @@
-// Echo limits a small API with echo: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// Echo limits a small API with echo: every client to 60 requests a minute, and some
+// routes to less. The examples for the other frameworks answer in the same way.
 //
-// For version 4 of echo, import echomw and echo/v4, and drop the * of *echo.Context.
+// For version 4 of echo, import echomw and echo/v4, and write echo.Context for
+// *echo.Context.
 package main
 
 import (
@@ -19,20 +20,20 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// client is who is counted: the address at the other end of the connection.
-// Behind a proxy, use keyfuncs.MustTrustedProxies or another of its kind.
+// client counts by the address at the other end of the connection. Behind a proxy,
+// use keyfuncs.MustTrustedProxies or a similar function.
 var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-// caller is an API key that we have given out, or else the client.
+// caller counts by an API key that we have issued, or else by client.
 var caller = keyfuncs.First(
 	echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))),
 	client,
 )
 
-// limited is false of health checks, which must always be answered.
+// limited returns false for health checks, which must always be answered.
 func limited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
 
-// limiter returns a limiter of one rule.
+// limiter returns a limiter with one rule.
 func limiter(rule echo5mw.Rule) *echo5mw.Limiter {
 	return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{rule}})
 }
@@ -44,18 +45,18 @@ func main() {
 	users := limiter(echo5mw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(echo5mw.RoutePattern, client)})
 
 	e := echo.New()
-	e.Use(perClient.Middleware()) // pages that do not exist count as well
+	e.Use(perClient.Middleware()) // requests for missing pages count too
 	e.Match([]string{"GET", "HEAD"}, "/healthz", text("ok"))
 	e.POST("/login", text("Welcome."), login.Middleware())
 	e.GET("/search", text("Nothing found."), search.Middleware())
 	e.GET("/users/:id", func(c *echo.Context) error {
 		return text("User " + c.Param("id") + ".")(c)
 	}, users.Middleware())
-	e.RouteNotFound("/users/:id/*", func(*echo.Context) error { return echo.ErrNotFound }) // or echo takes "1/" for an id
+	e.RouteNotFound("/users/:id/*", func(*echo.Context) error { return echo.ErrNotFound }) // otherwise echo takes "1/" for an id
 	serve(e)
 }
 
-// text is c.String without the capitals of charset=UTF-8.
+// text is c.String with charset=utf-8 in lower case.
 func text(s string) echo.HandlerFunc {
 	return func(c *echo.Context) error {
 		return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(s+"\n"))

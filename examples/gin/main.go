@@ -1,5 +1,5 @@
-// Gin limits a small API with gin: every client to 60 requests a minute, and
-// some routes further. It answers as the examples for the other frameworks do.
+// Gin limits a small API with gin: every client to 60 requests a minute, and some
+// routes to less. The examples for the other frameworks answer in the same way.
 package main
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// client is who is counted: the address at the other end of the connection.
-// Behind a proxy, use keyfuncs.MustTrustedProxies or another of its kind.
+// client counts by the address at the other end of the connection. Behind a proxy,
+// use keyfuncs.MustTrustedProxies or a similar function.
 var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-// caller is an API key that we have given out, or else the client.
+// caller counts by an API key that we have issued, or else by client.
 var caller = keyfuncs.First(
 	ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))),
 	client,
 )
 
-// limited is false of health checks, which must always be answered.
+// limited returns false for health checks, which must always be answered.
 func limited(c *gin.Context) bool { return c.Request.URL.Path != "/healthz" }
 
-// limiter returns a limiter of one rule.
+// limiter returns a limiter with one rule.
 func limiter(rule ginmw.Rule) *ginmw.Limiter {
 	return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{rule}})
 }
@@ -44,7 +44,7 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	likeTheOthers(r)
-	r.Use(gin.Recovery(), perClient.Handler()) // pages that do not exist count as well
+	r.Use(gin.Recovery(), perClient.Handler()) // requests for missing pages count too
 	r.Match([]string{"GET", "HEAD"}, "/healthz", text("ok"))
 	r.POST("/login", login.Handler(), text("Welcome."))
 	r.GET("/search", search.Handler(), text("Nothing found."))
@@ -58,8 +58,8 @@ func text(s string) gin.HandlerFunc {
 	return func(c *gin.Context) { c.String(http.StatusOK, s+"\n") }
 }
 
-// likeTheOthers has gin answer what is no route as net/http and chi do: no redirects,
-// which no handler sees, and 405 for another method. Escapes in the path stay.
+// likeTheOthers makes gin answer requests without a route as net/http and chi do: no
+// redirects, which no handler sees, and 405 for a wrong method. Escapes in paths stay.
 func likeTheOthers(r *gin.Engine) {
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true

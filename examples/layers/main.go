@@ -1,5 +1,5 @@
-// Layers puts several limits on one API: one for everybody together, one for
-// each anonymous address, and one for each caller with a plan.
+// Layers puts several limits on one API: one that everybody shares, one for each
+// anonymous address, and one for each caller with a plan.
 package main
 
 import (
@@ -22,15 +22,15 @@ var (
 	pro  = core.SlidingWindow(core.PerMinute(300))
 
 	apiKey = keyfuncs.APIKey("X-API-Key")
-	plans  = map[string]core.Limit{ // by what apiKey returns
+	plans  = map[string]core.Limit{ // by the key that apiKey returns
 		keyfuncs.Digest("free-1"): free,
 		keyfuncs.Digest("free-2"): free,
 		keyfuncs.Digest("pro-1"):  pro,
 	}
 )
 
-// planOf looks the caller's key up in our own list: a key that nobody has
-// checked costs nothing to change, so an unknown one counts as none.
+// planOf returns the plan of the caller's key. It accepts only keys in our list: a
+// client can make up other keys for free, so an unknown key counts as none.
 func planOf(r *http.Request) (core.Limit, error) {
 	key, err := apiKey(r)
 	return plans[key], err
@@ -43,7 +43,7 @@ func hasPlan(r *http.Request) bool {
 
 func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
 
-// cost says that making a report is as much work as ten other requests.
+// cost is 10 for a report, which is as much work as ten other requests.
 func cost(r *http.Request) int64 {
 	if r.Method == http.MethodPost && r.URL.Path == "/reports" {
 		return 10

@@ -1,6 +1,6 @@
-// Login slows down those who guess passwords: 3 tries in 5 minutes for a user
-// name, 10 a minute for an address, counted exactly. (Whoever knows a user's name
-// can use up that user's tries: a known device deserves a limit of its own.)
+// Login slows down guesses at passwords: 3 tries in 5 minutes for a user name, and 10
+// a minute for an address, counted exactly. (Anybody who knows a user's name can use
+// up that user's tries, so give known devices a limit of their own.)
 package main
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// user finds who wants to log in. It reads the form, which stays with the
-// request for the handler to read as well. Without a user name, or with a form
-// that cannot be read, requests count together.
+// user returns the key of the user who wants to log in. It parses the form, which
+// stays in the request, so the handler can read it too. Requests without a user name
+// or with an invalid form count together.
 func user(r *http.Request) (string, error) {
 	name := strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
 	if name == "" {
@@ -35,14 +35,14 @@ var limit = nethttp.MustNew(nethttp.Config{
 		Name:      "user",
 		Limit:     core.SlidingLog(core.Per(3, 5*time.Minute)),
 		Key:       user,
-		OnFailure: core.FailClosed, // rather no login than unlimited guessing
+		OnFailure: core.FailClosed, // no login is better than unlimited guesses
 	}, {
 		Name:      "address",
 		Limit:     core.SlidingLog(core.PerMinute(10)),
 		Key:       keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
 		OnFailure: core.FailClosed,
 	}},
-	Headers: headers.Options{Show: headers.OnDenial}, // nobody needs to know how many guesses are left
+	Headers: headers.Options{Show: headers.OnDenial}, // do not publish how many tries are left
 })
 
 func main() {
@@ -54,7 +54,7 @@ func main() {
 		fmt.Fprintf(w, "Welcome, %s.\n", r.PostFormValue("user"))
 	})
 	mux := http.NewServeMux()
-	mux.Handle("POST /login", http.MaxBytesHandler(limit.Handler(login), 4096)) // who asks for the form bounds it
+	mux.Handle("POST /login", http.MaxBytesHandler(limit.Handler(login), 4096)) // bound the body, since user reads it
 	serve(mux)
 }
 

@@ -1,5 +1,5 @@
-// Redis limits every client address to 100 requests per minute, up to 20 at
-// once, over all instances that share a Redis.
+// Redis limits every client address to 100 requests per minute, at most 20 of them at
+// once. All instances that use the same Redis share the limit.
 package main
 
 import (
@@ -39,16 +39,16 @@ func main() {
 			Limit: core.TokenBucket(core.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
-		// While Redis fails, each instance limits by itself, and this is logged once.
+		// While Redis fails, each instance limits by itself and logs that once.
 		Backend: breaker.NewStack(backend, breaker.Options{}),
 	})
-	logging.Disable() // go-redis would log every attempt
+	logging.Disable() // otherwise go-redis logs every attempt to connect
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	switch err := backend.Check(soon); {
 	case errors.Is(err, redisbackend.ErrEvicts):
-		log.Printf("limiting with a Redis that may forget what clients have used: %v", err)
+		log.Printf("limiting, but Redis may forget units in use: %v", err)
 	case err != nil:
-		log.Printf("limiting without Redis for as long as it fails: %v", err)
+		log.Printf("limiting without Redis until it works: %v", err)
 	}
 	cancel()
 

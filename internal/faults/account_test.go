@@ -153,12 +153,12 @@ func ms(d time.Duration) string {
 // brief is an error without what differs from one time to the next.
 func brief(err error) string {
 	var network *net.OpError
-	switch {
-	case errors.Is(err, breaker.ErrOpen), errors.Is(err, breaker.ErrBudget), errors.Is(err, breaker.ErrBusy):
-		text, _, _ := strings.Cut(err.Error(), ": see whether")
-		text, _, _ = strings.Cut(text, ": the backend")
-		return text
-	case errors.As(err, &network):
+	for _, own := range []error{breaker.ErrOpen, breaker.ErrBudget, breaker.ErrBusy} {
+		if errors.Is(err, own) {
+			return own.Error()
+		}
+	}
+	if errors.As(err, &network) {
 		return network.Op + ": " + network.Err.Error()
 	}
 	return err.Error()

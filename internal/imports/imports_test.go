@@ -1,4 +1,4 @@
-// Package imports tests who may import whom.
+// Package imports tests which package may import which.
 package imports
 
 import (
@@ -13,9 +13,8 @@ import (
 
 const module = "github.com/weir-go/weir"
 
-// mayImport lists, for each package of the library, the other packages of this
-// module that it may import, itself or through others. A package that is not
-// listed has to be added here before it can be built upon.
+// mayImport lists, for each package of the library, the other packages of this module
+// that it may import, directly or not. Add a new package here first.
 var mayImport = map[string][]string{
 	"":                 {},
 	"breaker":          {"core"},
@@ -31,12 +30,11 @@ var mayImport = map[string][]string{
 	"echo5mw":          {"core", "headers", "keyfuncs", "nethttp"},
 }
 
-// standardLibraryOnly lists the packages that an application can import without
-// building anything of anybody else's.
+// standardLibraryOnly lists the packages that depend on the standard library alone.
 var standardLibraryOnly = []string{"", "core", "headers", "keyfuncs", "nethttp"}
 
-// mayImportOf lists, for the other packages, what they may import of anybody
-// else's: modules, by their path.
+// mayImportOf lists, for the other packages, the modules of others that they may
+// import, by path.
 var mayImportOf = map[string][]string{
 	"breaker": {"github.com/sony/gobreaker/v2"},
 	"chimw":   {"github.com/go-chi/chi/v5"},
@@ -71,7 +69,8 @@ func list(t *testing.T) map[string]pkg {
 	}
 }
 
-// inModule returns the path of p below the module, if it is part of it.
+// inModule returns the path of p relative to the module, and whether p belongs to the
+// module.
 func inModule(p string) (string, bool) {
 	if p == module {
 		return "", true
@@ -83,8 +82,8 @@ func isPartOfTheLibrary(path string) bool {
 	return !strings.HasPrefix(path+"/", "examples/") && !strings.HasPrefix(path, "internal/")
 }
 
-// Keys may be addresses or secrets. What never writes a log line or a metric
-// cannot put one there: that is for [core.Config].Observe to do.
+// Keys may be addresses or secrets. A package that never writes a log line or a metric
+// cannot put a key there. Programs write both in [core.Config].Observe.
 func TestTheEngineWritesNoLogAndNoMetric(t *testing.T) {
 	packages := list(t)
 	for _, path := range []string{"core", "headers", "keyfuncs", "nethttp"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// behaviours are tests of how a limiter gets along with the rest of a server.
+// runBehaviour tests how a limiter works together with the rest of a server.
 func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 	for _, b := range []struct {
 		name string
@@ -37,7 +37,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// everybody is a limit for all requests together.
+// everybody returns a limit that all requests share.
 func everybody[R any](limit core.Limit) *Config[R] {
 	return &Config[R]{Config: core.Config[R]{
 		Rules:   []core.Rule[R]{{Name: "everybody", Limit: limit, Key: keyfuncs.Constant[R]("everybody")}},
@@ -45,7 +45,7 @@ func everybody[R any](limit core.Limit) *Config[R] {
 	}}
 }
 
-// serve starts a server for an application whose GET /extra is handler, behind
+// serve starts a server for an application in which handler answers GET /extra behind
 // limit.
 func serve[R any](t *testing.T, a Adapter[R], limit *Config[R], handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
@@ -107,7 +107,8 @@ func testConcurrency[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// testOverwritten has middleware outside do as chi's RealIP does.
+// testOverwritten has a RemoteAddr that outer middleware has overwritten, as chi's
+// RealIP does.
 func testOverwritten[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](core.FixedWindow(core.PerDay(3)))
 	limit.Rules[0].Key = a.Lift(keyfuncs.Address(keyfuncs.Peer))

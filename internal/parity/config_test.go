@@ -15,7 +15,8 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// adapters are the packages that have a Config of their own. chimw has that of nethttp.
+// adapters are the packages that have a Config of their own. chimw uses the one of
+// nethttp.
 var adapters = map[string]reflect.Type{
 	"nethttp": reflect.TypeFor[nethttp.Config](),
 	"ginmw":   reflect.TypeFor[ginmw.Config](),
@@ -23,20 +24,20 @@ var adapters = map[string]reflect.Type{
 	"echo5mw": reflect.TypeFor[echo5mw.Config](),
 }
 
-// ofGatesAlone are the fields of a GateConfig that adapters fill in themselves.
-var ofGatesAlone = []string{"Attach", "Committed"}
+// onlyInGateConfig are the fields of a GateConfig that adapters fill in themselves.
+var onlyInGateConfig = []string{"Attach", "Committed"}
 
-// ofAdapters are the fields of a Config that a GateConfig has under another name.
-var ofAdapters = []string{"OutcomeInContext"} // Attach
+// onlyInAdapters are the fields of a Config that a GateConfig has under another name.
+var onlyInAdapters = []string{"OutcomeInContext"} // Attach
 
 func TestEveryConfigHasTheSameFields(t *testing.T) {
 	want := fieldsOf(reflect.TypeFor[core.Config[int]]())
 	for _, field := range fieldsOf(reflect.TypeFor[nethttp.GateConfig[int]]()) {
-		if field != "Config" && !slices.Contains(ofGatesAlone, field) {
+		if field != "Config" && !slices.Contains(onlyInGateConfig, field) {
 			want = append(want, field)
 		}
 	}
-	want = append(want, ofAdapters...)
+	want = append(want, onlyInAdapters...)
 	slices.Sort(want)
 	for name, config := range adapters {
 		got := fieldsOf(config)
@@ -47,8 +48,8 @@ func TestEveryConfigHasTheSameFields(t *testing.T) {
 	}
 }
 
-// TestEveryConfigForwardsItsFields expects New to read every field of its Config,
-// and to hand those of a core.Config on under their names.
+// TestEveryConfigForwardsItsFields expects New to read every field of its Config and to
+// forward the fields of a core.Config under their own names.
 func TestEveryConfigForwardsItsFields(t *testing.T) {
 	ofCore := fieldsOf(reflect.TypeFor[core.Config[int]]())
 	for name, config := range adapters {
@@ -77,8 +78,8 @@ func fieldsOf(config reflect.Type) (names []string) {
 	return names
 }
 
-// usesOf returns which fields of the variable config a file reads, and which it
-// sets from the field of the same name.
+// usesOf returns which fields of the variable config a file reads, and which of them it
+// assigns to a field of the same name.
 func usesOf(t *testing.T, path string) (read, forwarded map[string]bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// What a limiter leaves to the connection: upgrades, streams, HTTP/2.
+// A limiter must not disturb the connection: upgrades, streams, HTTP/2.
 
-// testUpgrade speaks the handshake of RFC 6455 and then sends lines.
+// testUpgrade sends the handshake of RFC 6455 and then lines.
 func testUpgrade[R any](t *testing.T, a Adapter[R]) {
 	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(1))), func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(http.Hijacker); !ok {
@@ -82,7 +82,7 @@ func testHTTP2[R any](t *testing.T, a Adapter[R]) {
 	checkStream(t, server, release, 2)
 }
 
-// streaming writes one line, and another when it is released.
+// streaming writes one line, and a second one when release is closed.
 func streaming(t *testing.T, release <-chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		flusher, ok := w.(http.Flusher)
@@ -117,8 +117,8 @@ func checkStream(t *testing.T, server *httptest.Server, release chan<- struct{},
 	}
 }
 
-// testController expects what the framework does without a limiter: echo before
-// 4.11 hides the connection.
+// testController expects the same as without a limiter. Echo before 4.11 hides the
+// connection.
 func testController[R any](t *testing.T, a Adapter[R]) {
 	setDeadline := func(site *Config[R]) (err error) {
 		server := serve(t, a, site, func(w http.ResponseWriter, r *http.Request) {

@@ -7,20 +7,20 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// What the adapter of net/http allocates for a request, and how much more
-// another may.
+// The allocations per request of the net/http adapter, and how many more another
+// adapter may have.
 const (
 	allowedAllocs = 2
 	deniedAllocs  = 4
 	moreAllocs    = 2
 )
 
-// Cost checks what a limiter adds to the application that serve builds with the
-// limit, or without one if it is the zero Limit. It answers GET / without
-// content.
+// Cost checks how many allocations a limiter adds to an application. serve builds the
+// application with the limit, or without a limiter if the limit is zero. The
+// application answers GET / without content.
 func Cost(t *testing.T, serve func(core.Limit) http.Handler) {
 	if raceEnabled {
-		t.Skip("the race detector makes pools forget")
+		t.Skip("the race detector makes pools drop objects")
 	}
 	bare := allocs(serve(core.Limit{}))
 	denying := serve(core.SlidingWindow(core.PerDay(1)))
@@ -40,8 +40,8 @@ func Cost(t *testing.T, serve func(core.Limit) http.Handler) {
 	}
 }
 
-// Benchmark measures the application without a limiter, and with one that allows
-// and one that denies.
+// Benchmark measures the application without a limiter, with one that allows, and with
+// one that denies.
 func Benchmark(b *testing.B, serve func(core.Limit) http.Handler) {
 	denying := serve(core.SlidingWindow(core.PerDay(1)))
 	request(denying)()
@@ -77,7 +77,7 @@ func request(h http.Handler) func() {
 	}
 }
 
-// sink is a ResponseWriter that costs next to nothing.
+// sink is a ResponseWriter that discards everything.
 type sink struct{ header http.Header }
 
 func (s *sink) Header() http.Header         { return s.header }

@@ -9,10 +9,10 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Requests that end in another way than by an answer.
+// Requests that do not end with an answer of the handler.
 
-// testPanic expects that the request was decided first, so that a handler that
-// panics does not make requests free.
+// testPanic expects the limiter to decide before the handler panics, so that requests
+// that panic are not free.
 func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		server := httptest.NewServer(a.Serve(t, App[R]{

@@ -1,5 +1,5 @@
-// Package parity holds what all adapters must do alike: a table of requests and
-// answers, and tests of how a limiter gets along with the rest of a server. Each
+// Package parity tests that all adapters behave alike. It has a table of requests and
+// answers, and tests of how a limiter works together with the rest of a server. Each
 // adapter, net/http's own among them, builds the same application and passes.
 package parity
 
@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/headers"
 )
 
-// Adapter is an adapter under test, whose requests are of type R.
+// Adapter is an adapter under test. Its requests are of type R.
 type Adapter[R any] struct {
 	// Serve builds the application. It fails the test if it cannot.
 	Serve func(t *testing.T, app App[R]) http.Handler
@@ -27,7 +27,7 @@ type Adapter[R any] struct {
 	ContextValue func(name string) func(R) (string, error)
 }
 
-// Config is what a limiter is to be made of.
+// Config configures a limiter under test.
 type Config[R any] struct {
 	core.Config[R]
 	Headers          headers.Options
@@ -38,13 +38,13 @@ type Config[R any] struct {
 	PlainText        bool // denials are answered by the adapter's PlainText
 }
 
-// App is the application that an adapter builds. From the outside in: the
-// framework's recoverer if Recover is Outside, middleware that sets the value
-// "user" to the field X-User if there is one, the limiter Site, the recoverer if
-// Recover is Inside. A limiter that is nil is left out. The routes are
+// App is the application that an adapter builds. From the outside in, it has the
+// framework's recoverer if Recover is Outside; middleware that sets the value "user" to
+// the field X-User if there is one; the limiter Site; and the recoverer if Recover is
+// Inside. A limiter that is nil is left out. The routes are
 //
 //	GET /hello, OPTIONS /hello    Hello
-//	GET /left                     Left, of the outcome in the context
+//	GET /left                     Left, with the outcome in the context
 //	GET /users/{id}               User; behind Route
 //	POST /login                   Hello; behind Route, the same limiter
 //	other methods of /login       NotAllowed
@@ -67,13 +67,13 @@ const (
 	Inside
 )
 
-// Hello answers a request that went through.
+// Hello answers a request that was let through.
 func Hello(w http.ResponseWriter) { answer(w, http.StatusOK, "hello") }
 
 // User answers with a parameter of the path.
 func User(w http.ResponseWriter, id string) { answer(w, http.StatusOK, "user "+id) }
 
-// Left answers with what the outcome in the context says is left.
+// Left answers with the remaining units of the outcome in the context.
 func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 	if !ok {
 		answer(w, http.StatusOK, "nobody knows")
@@ -85,13 +85,13 @@ func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 // NotFound answers a request for which there is no route.
 func NotFound(w http.ResponseWriter) { answer(w, http.StatusNotFound, "no such page") }
 
-// NotAllowed answers a request whose method the route, /login, does not take.
+// NotAllowed answers a request with a method that the route /login does not accept.
 func NotAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST")
 	w.WriteHeader(http.StatusMethodNotAllowed)
 }
 
-// Sorry is a denial of the application's own.
+// Sorry answers a denial in the application's own way.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
 	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.Binding()).Rule))
 }

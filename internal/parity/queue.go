@@ -16,7 +16,7 @@ import (
 
 // Requests that wait for their turn.
 
-// testLeaving has a client leave when it is known to be in the queue.
+// testLeaving has a client leave after its request has entered the queue.
 func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 3))
 	decided := make(chan core.Outcome, 2)
@@ -24,7 +24,7 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	observed := func() (o core.Outcome) {
 		select {
 		case o = <-decided:
-		case <-time.After(30 * time.Second): // only if it never comes
+		case <-time.After(30 * time.Second): // reached only if Observe is never called
 			t.Error("the limiter did not call Observe")
 		}
 		return o
@@ -64,7 +64,7 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// testFullQueue has two requests ask for one place, of which one gets it.
+// testFullQueue sends two requests for one place in the queue. One of them gets it.
 func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
@@ -100,7 +100,7 @@ func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 		}
 		want, body := http.StatusServiceUnavailable, "The service cannot decide on this request right now: retry in 1 second."
 		if sorry {
-			body = "sorry, unavailable by everybody" // as Sorry has it
+			body = "sorry, unavailable by everybody" // as Sorry answers
 		}
 		wantStatus(t, refused.Response, want)
 		if h := refused.Header; h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("Cache-Control") != "no-store" || !strings.Contains(refused.body, body) {
@@ -113,7 +113,7 @@ func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 	}
 }
 
-// testDeadline has a request wait for a day in a server that gives it no time.
+// testDeadline has a request wait for a day in a server that gives it a millisecond.
 func testDeadline[R any](t *testing.T, a Adapter[R]) {
 	var called atomic.Int32
 	app := a.Serve(t, App[R]{

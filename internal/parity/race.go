@@ -2,5 +2,5 @@
 
 package parity
 
-// The race detector makes sync.Pool drop what it is given, at random.
+// The race detector makes sync.Pool drop objects at random.
 const raceEnabled = true

@@ -18,15 +18,15 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// table is a transcript: of each scenario the requests with the answers that are
-// wanted, and what is left of every key afterwards, in the order in which the
-// keys were first charged.
+// table is a transcript. For each scenario it has the requests with the expected
+// answers, and then the remaining units of every key, in the order in which the keys
+// were first charged.
 //
 //	# name of the scenario
 //	after 30s              the clock moves on before the next request
 //	> GET /hello           a request and its fields
 //	< 200                  its answer: status, fields but Date, content
-//	= per-client: 1 of 2   what is left afterwards
+//	= per-client: 1 of 2   the remaining units
 //
 //go:embed table.txt
 var table string
@@ -58,7 +58,7 @@ func runTable[R any](t *testing.T, a Adapter[R]) {
 	}
 }
 
-// transcript sends the requests in want to app and writes down what happens.
+// transcript sends the requests in want to app and returns the transcript.
 func transcript[R any](t *testing.T, a Adapter[R], app App[R], want string) string {
 	t.Helper()
 	ledger := newLedger()
@@ -99,7 +99,7 @@ func transcript[R any](t *testing.T, a Adapter[R], app App[R], want string) stri
 	return b.String()
 }
 
-// ask sends a request and writes down the answer.
+// ask sends a request and writes its answer to b.
 func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []string) {
 	t.Helper()
 	method, path, _ := strings.Cut(strings.TrimPrefix(lines[0], "> "), " ")
@@ -146,8 +146,8 @@ func ask(t *testing.T, b *strings.Builder, server *httptest.Server, lines []stri
 	}
 }
 
-// withDeadline lets a request ask, by X-Deadline, that the server has run out of
-// time before it begins.
+// withDeadline gives a request with the field X-Deadline a server deadline that has
+// passed already.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Deadline") != "" {
@@ -159,8 +159,8 @@ func withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// ledger is the memory backend at a time set by hand, and a list of the keys it
-// was asked for.
+// ledger is the memory backend with a clock set by hand. It lists the keys that were
+// charged.
 type ledger struct {
 	memory *core.Memory
 
@@ -196,7 +196,7 @@ func (l *ledger) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 	return l.memory.Take(ctx, charges, out)
 }
 
-// write writes down what is left of every key.
+// write writes the remaining units of every key to b.
 func (l *ledger) write(b *strings.Builder) {
 	if b.Len() > 0 {
 		fmt.Fprintln(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 )
 
-// Key functions of net/http, which adapters lift.
+// Key functions of *http.Request, which adapters lift.
 var (
 	clientSource = keyfuncs.MustSingleHeader("X-Client", "127.0.0.1", "::1")
 
@@ -21,10 +21,10 @@ var (
 	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))
 )
 
-// savedPeer finds the peer where middleware has kept it.
+// savedPeer returns the peer that middleware has saved.
 func savedPeer(r *http.Request) string { return r.Header.Get("X-Saved") }
 
-// quota writes a field of the application's own.
+// quota writes a header field of the application's own.
 func quota(h http.Header, o core.Outcome) {
 	if i := o.Binding(); i >= 0 {
 		d := o.At(i)
@@ -32,13 +32,13 @@ func quota(h http.Header, o core.Outcome) {
 	}
 }
 
-// plan finds a limit in the request.
+// plan returns the limit that the request asks for.
 func plan(r *http.Request) (core.Limit, error) {
 	n, err := strconv.ParseInt(r.Header.Get("X-Plan"), 10, 64)
 	return core.FixedWindow(core.PerMinute(n)), err
 }
 
-// cost finds a cost in the request.
+// cost returns the cost that the request asks for.
 func cost(r *http.Request) int64 {
 	n, err := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
 	if err != nil {
@@ -47,15 +47,15 @@ func cost(r *http.Request) int64 {
 	return n
 }
 
-// down is a backend that is out of order.
+// down is a backend that always fails.
 type down struct{}
 
 func (down) Take(context.Context, []core.Charge, []core.Decision) error {
 	return errors.New("dial redis://:hunter2@10.0.0.1: refused")
 }
 
-// scenarios are the applications of the table, by the names they have in it. All
-// limiters without a backend of their own get that of the test.
+// scenarios returns the applications of the table by name. A limiter without a backend
+// gets the ledger of the test.
 func scenarios[R any](a Adapter[R]) map[string]App[R] {
 	one := func(name string, limit core.Limit, key func(R) (string, error)) *Config[R] {
 		return &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{{Name: name, Limit: limit, Key: key}}}}
