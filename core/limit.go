@@ -60,6 +60,14 @@ var algorithmNames = [...]string{
 	AlgorithmAnchoredWindow: "anchored-window",
 }
 
+// one returns a's name with its article.
+func (a Algorithm) one() string {
+	if a == AlgorithmAnchoredWindow {
+		return "an " + a.String()
+	}
+	return "a " + a.String()
+}
+
 // isBucket reports whether a drains continuously and has a burst of its own.
 func (a Algorithm) isBucket() bool {
 	return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket || a == AlgorithmLeakyQueue
@@ -170,7 +178,7 @@ func (l Limit) Validate() error {
 	}
 	var errs []error
 	if l.rate.Units < 1 || l.rate.Units > most {
-		errs = append(errs, fmt.Errorf("units of a %v must be 1 to %d (got %d)", l.algorithm, most, l.rate.Units))
+		errs = append(errs, fmt.Errorf("units of %s must be 1 to %d (got %d)", l.algorithm.one(), most, l.rate.Units))
 	}
 	switch p := l.rate.Period; {
 	case p <= 0:

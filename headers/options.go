@@ -43,7 +43,7 @@ type Options struct {
 
 	// CapPace raises t of IETF so that r per t seconds is never a higher pace
 	// than q per w seconds (draft -11, section 8.5). It matters near the end of
-	// a fixed window, which may have all its units left for a second. On a
+	// a fixed or anchored window, which may have all its units left for a second. On a
 	// denial whose cost exceeds a positive remaining, Retry-After rises with t.
 	CapPace bool
 
