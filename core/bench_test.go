@@ -17,6 +17,7 @@ var benchLimits = []core.Limit{
 	core.LeakyQueue(core.PerSecond(1_000_000), 1_000_000_000),
 	core.FixedWindow(core.PerMinute(1_000_000_000)),
 	core.SlidingWindow(core.PerMinute(1_000_000_000)),
+	core.AnchoredWindow(core.PerMinute(1_000_000_000)),
 }
 
 func BenchmarkHotKeyAllowed(b *testing.B) {

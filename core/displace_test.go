@@ -50,6 +50,7 @@ func TestAFloodDisplacesItselfAndNotTheRegularsOfAnotherScope(t *testing.T) {
 		core.TokenBucket(core.PerMinute(100), 20),
 		core.SlidingWindow(core.PerMinute(100)),
 		core.SlidingLog(core.PerMinute(100)),
+		core.AnchoredWindow(core.PerMinute(100)),
 	} {
 		for _, test := range []struct{ places, stay float64 }{{0.1, 0.99}, {0.4, 0.99}, {0.9, 0.7}} { // they have a claim to half
 			if raceEnabled && test.places != 0.4 { // some ten times as slow

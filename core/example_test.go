@@ -363,6 +363,8 @@ func ExampleLimit_Algorithm() {
 		limit = core.SlidingWindow(double)
 	case core.AlgorithmSlidingLog:
 		limit = core.SlidingLog(double)
+	case core.AlgorithmAnchoredWindow:
+		limit = core.AnchoredWindow(double)
 	}
 	fmt.Println(limit, "every", limit.Rate().Period)
 	// Output: token-bucket 200/1m burst 40 every 1m0s
@@ -414,6 +416,7 @@ func ExampleLimit() {
 		core.FixedWindow(core.PerSecond(2)),
 		core.SlidingWindow(core.PerSecond(2)),
 		core.SlidingLog(core.PerSecond(2)),
+		core.AnchoredWindow(core.PerSecond(2)),
 	} {
 		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 		memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return start }})
@@ -439,6 +442,29 @@ func ExampleLimit() {
 	// fixed-window 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
 	// sliding-window 2/1s: start after 0s, start after 0s, retry after 1.000001s retry after 1.000001s
 	// sliding-log 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
+	// anchored-window 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
+}
+
+// An hour that begins with a client's first request, not with the clock's.
+func ExampleAnchoredWindow() {
+	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
+	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	request := []core.Charge{{Scope: "api", Key: "ann", Limit: core.AnchoredWindow(core.PerHour(2)), Cost: 1}}
+	decision := make([]core.Decision, 1)
+	for range 5 {
+		if err := memory.Take(context.Background(), request, decision); err != nil {
+			fmt.Println(err)
+		}
+		d := decision[0]
+		fmt.Println(now.Format("15:04"), d.Allowed, d.Remaining, "left, the window closes in", d.ResetAfter)
+		now = now.Add(20 * time.Minute)
+	}
+	// Output:
+	// 09:40 true 1 left, the window closes in 1h0m0s
+	// 10:00 true 0 left, the window closes in 40m0s
+	// 10:20 false 0 left, the window closes in 20m0s
+	// 10:40 true 1 left, the window closes in 1h0m0s
+	// 11:00 true 0 left, the window closes in 40m0s
 }
 
 func ExampleDecision() {

@@ -36,6 +36,8 @@ func (t *terms) counted(s *state) int64 {
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
 		return s.a + int64(s.b)
+	case AlgorithmAnchoredWindow:
+		return s.a
 	case AlgorithmSlidingLog:
 		return s.logSum()
 	}
@@ -43,10 +45,11 @@ func (t *terms) counted(s *state) int64 {
 }
 
 // larger returns a state that, at every instant from now on, has at least as
-// much in use as either of a and b.
+// much in use as either of a and b. An anchored window has if flatten makes it one
+// that moves.
 func (t *terms) larger(a, b state) state {
 	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
 		if a.at > b.at {
 			a, b = b, a
 		}
@@ -100,8 +103,20 @@ func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 	k.settleFloor(&k.terms, s, largest, now)
 }
 
-// flatten returns s as a state that needs no nodes.
+// flatten returns s as a state that needs no nodes, to start a key from that was
+// not found.
+//
+// When the anchored window of such a key opened, nobody knows: at s.at at the
+// latest. If it closed before, what the key takes from now on is in a window that
+// opens with it, and closes later than at s.at + period. So each taking moves the
+// start of the window: once it has closed, any window is closed that may have been
+// open.
 func (t *terms) flatten(s *settled) state {
+	if t.algorithm == AlgorithmAnchoredWindow && s.a > 0 {
+		moving := s.state
+		moving.b = 1
+		return moving
+	}
 	if t.algorithm != AlgorithmSlidingLog {
 		return s.state
 	}

@@ -32,6 +32,10 @@ func FuzzSlidingLog(f *testing.F) {
 	fuzzLimit(f, func(r core.Rate, _ int64) core.Limit { return core.SlidingLog(r) })
 }
 
+func FuzzAnchoredWindow(f *testing.F) {
+	fuzzLimit(f, func(r core.Rate, _ int64) core.Limit { return core.AnchoredWindow(r) })
+}
+
 // fuzzLimit plays a script against the memory backend and against the slow exact
 // one, which must agree on every field. Each step of the script is two bytes: how
 // far the clock moves, as a part of the period or to the edge of the last wait,

@@ -39,6 +39,7 @@ const (
 	AlgorithmFixedWindow
 	AlgorithmSlidingWindow
 	AlgorithmSlidingLog
+	AlgorithmAnchoredWindow
 )
 
 // String returns the name that [ParseLimit] reads, such as "token-bucket".
@@ -50,12 +51,21 @@ func (a Algorithm) String() string {
 }
 
 var algorithmNames = [...]string{
-	AlgorithmTokenBucket:   "token-bucket",
-	AlgorithmLeakyBucket:   "leaky-bucket",
-	AlgorithmLeakyQueue:    "leaky-queue",
-	AlgorithmFixedWindow:   "fixed-window",
-	AlgorithmSlidingWindow: "sliding-window",
-	AlgorithmSlidingLog:    "sliding-log",
+	AlgorithmTokenBucket:    "token-bucket",
+	AlgorithmLeakyBucket:    "leaky-bucket",
+	AlgorithmLeakyQueue:     "leaky-queue",
+	AlgorithmFixedWindow:    "fixed-window",
+	AlgorithmSlidingWindow:  "sliding-window",
+	AlgorithmSlidingLog:     "sliding-log",
+	AlgorithmAnchoredWindow: "anchored-window",
+}
+
+// one returns a's name with its article.
+func (a Algorithm) one() string {
+	if a == AlgorithmAnchoredWindow {
+		return "an " + a.String()
+	}
+	return "a " + a.String()
 }
 
 // isBucket reports whether a drains continuously and has a burst of its own.
@@ -121,6 +131,20 @@ func SlidingLog(rate Rate) Limit {
 	return Limit{AlgorithmSlidingLog, rate, rate.Units}
 }
 
+// AnchoredWindow counts in windows that each key opens for itself: one opens with
+// the first request allowed while none is open, lasts the period, and closes.
+// Nothing is counted outside, and what is taken within does not move it. A client
+// that has nothing left waits for its window to close, which is at most a period.
+//
+// It is what ulule/limiter does, what INCR with EXPIRE does in Redis, and
+// what GitHub's hourly limit is. Most call it a fixed window, too, as they do
+// [FixedWindow], whose windows are those of the clock. Like that it may allow
+// twice its units within one period: a client can keep all but one unit until the
+// end of its window, and use up the next right after it.
+func AnchoredWindow(rate Rate) Limit {
+	return Limit{AlgorithmAnchoredWindow, rate, rate.Units}
+}
+
 // Algorithm returns how l counts.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 
@@ -145,7 +169,7 @@ func (l Limit) Validate() error {
 	if l.algorithm == 0 {
 		return errors.New("limit is not set (make one with a constructor such as SlidingWindow(PerMinute(100)))")
 	}
-	if l.algorithm > AlgorithmSlidingLog {
+	if int(l.algorithm) >= len(algorithmNames) {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
 	}
 	most := int64(maxUnits)
@@ -154,7 +178,7 @@ func (l Limit) Validate() error {
 	}
 	var errs []error
 	if l.rate.Units < 1 || l.rate.Units > most {
-		errs = append(errs, fmt.Errorf("units of a %v must be 1 to %d (got %d)", l.algorithm, most, l.rate.Units))
+		errs = append(errs, fmt.Errorf("units of %s must be 1 to %d (got %d)", l.algorithm.one(), most, l.rate.Units))
 	}
 	switch p := l.rate.Period; {
 	case p <= 0:

@@ -20,6 +20,7 @@ func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
 		{core.TokenBucket(core.PerSecond(0), 1), []string{"units", "1 to 1000000000", "got 0"}},
 		{core.TokenBucket(core.PerSecond(-1), 1), []string{"units", "got -1"}},
 		{core.FixedWindow(core.PerSecond(1_000_000_001)), []string{"units", "got 1000000001"}},
+		{core.AnchoredWindow(core.PerSecond(1_000_000_001)), []string{"units of an anchored-window", "got 1000000001"}},
 		{core.SlidingLog(core.PerDay(10_001)), []string{"sliding-log", "1 to 10000", "got 10001"}},
 		{core.SlidingWindow(core.Per(1, 0)), []string{"period must be positive", "got 0s"}},
 		{core.SlidingWindow(core.Per(1, -time.Second)), []string{"period must be positive", "got -1s"}},
@@ -52,6 +53,7 @@ func TestTheExtremesAreLegal(t *testing.T) {
 		core.FixedWindow(core.Per(1_000_000_000, time.Millisecond)),
 		core.SlidingWindow(core.Per(1_000_000_000, 366*24*time.Hour)),
 		core.SlidingLog(core.Per(10_000, 366*24*time.Hour)),
+		core.AnchoredWindow(core.Per(1_000_000_000, 366*24*time.Hour)),
 		core.TokenBucket(core.Per(1_000_000_000, time.Millisecond), 1_000_000_000),
 		core.TokenBucket(core.Per(1, 365*24*time.Hour), 100),
 		core.LeakyQueue(core.Per(1_000_000_000, 366*24*time.Hour), 1_000_000_000),
@@ -84,6 +86,7 @@ func TestParseLimitReadsWhatPeopleWrite(t *testing.T) {
 		{"fixed-window 1000/day", core.FixedWindow(core.PerDay(1000))},
 		{"sliding-window 1/1ms", core.SlidingWindow(core.Per(1, time.Millisecond))},
 		{"sliding-log 3/5m", core.SlidingLog(core.Per(3, 5*time.Minute))},
+		{"anchored-window 60/hour", core.AnchoredWindow(core.PerHour(60))},
 	} {
 		got, err := core.ParseLimit(tt.text)
 		if err != nil || got != tt.want {

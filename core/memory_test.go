@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,7 @@ func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
 		core.FixedWindow(core.Per(1, year)),
 		core.SlidingWindow(core.Per(1, year)),
 		core.SlidingLog(core.Per(1, year)),
+		core.AnchoredWindow(core.Per(1, year)),
 	} {
 		now := late
 		m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
@@ -110,6 +112,7 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 	for _, limit := range []core.Limit{
 		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
 		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
+		core.AnchoredWindow(core.PerMinute(10)),
 	} {
 		for _, used := range []int{10, 0} { // before the step
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -153,7 +156,10 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 // What is cleared after a step back does not move the latest instant of a clearing,
 // which lies before the step. A late caller must notice it all the same.
 func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.Per(10, 10*time.Millisecond)), core.TokenBucket(core.Per(10, 10*time.Millisecond), 10)} {
+	for _, limit := range []core.Limit{
+		core.FixedWindow(core.Per(10, 10*time.Millisecond)), core.AnchoredWindow(core.Per(10, 10*time.Millisecond)),
+		core.TokenBucket(core.Per(10, 10*time.Millisecond), 10),
+	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 		held, meanwhile := 0, func() {}
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
@@ -196,6 +202,7 @@ func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {
 	for _, limit := range []core.Limit{
 		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
 		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
+		core.AnchoredWindow(core.PerMinute(10)),
 	} {
 		const places = 1000
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -226,7 +233,9 @@ func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {
 // A caller whose every look at the clock is overtaken goes on by the instant of
 // those who were later, and is counted there.
 func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T) {
-	for _, limit := range []core.Limit{core.TokenBucket(core.PerSecond(1), 5), core.FixedWindow(core.PerSecond(5)), core.SlidingLog(core.PerSecond(5))} {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerSecond(1), 5), core.FixedWindow(core.PerSecond(5)), core.SlidingLog(core.PerSecond(5)), core.AnchoredWindow(core.PerSecond(5)),
+	} {
 		now, overtaking, inside := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), 0, false
 		var m *core.Memory
 		m = core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
@@ -288,6 +297,51 @@ func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 				t.Errorf("%v: %d in window %d", limit, n, w)
 			}
 		}
+	}
+}
+
+// The same for anchored windows, each of which begins with its first decision.
+func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
+	const windows, period = 40, 8000
+	limit := core.AnchoredWindow(core.Per(20, period*time.Microsecond))
+	var clock atomic.Int64
+	clock.Store(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time {
+		now := clock.Load()
+		runtime.Gosched()
+		return time.UnixMicro(now)
+	}})
+	var callers sync.WaitGroup
+	var admitted [64][]int64
+	for i := range admitted {
+		callers.Go(func() {
+			out := make([]core.Decision, 1)
+			for range 160 * windows / len(admitted) {
+				if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					t.Error(err)
+				}
+				if out[0].Allowed {
+					admitted[i] = append(admitted[i], out[0].At)
+				}
+				clock.Add(50)
+			}
+		})
+	}
+	callers.Wait()
+	instants := slices.Concat(admitted[:]...)
+	slices.Sort(instants)
+	opened, units, seen := int64(0), 0, 0
+	for _, at := range instants {
+		if at-opened >= period {
+			opened, units = at, 0
+			seen++
+		}
+		if units++; units == 21 {
+			t.Errorf("more than 20 in the window from %d on", opened)
+		}
+	}
+	if seen < windows/2 {
+		t.Errorf("%d windows: the test shows little", seen)
 	}
 }
 
@@ -353,6 +407,7 @@ func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
 		core.FixedWindow(core.PerHour(5)),
 		core.SlidingWindow(core.PerHour(5)),
 		core.SlidingLog(core.PerHour(5)),
+		core.AnchoredWindow(core.PerHour(5)),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -759,6 +814,7 @@ func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 		core.FixedWindow(core.PerDay(10)),
 		core.SlidingWindow(core.PerDay(10)),
 		core.SlidingLog(core.PerDay(10)),
+		core.AnchoredWindow(core.PerDay(10)),
 	} {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return noon }})
 		take := func(key int, cost int64) bool {

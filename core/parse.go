@@ -17,6 +17,7 @@ import (
 //	token-bucket 100/1m burst 20
 //	leaky-queue 10/s capacity 50
 //	sliding-log 3/5m
+//	anchored-window 60/hour
 //
 // The period is a unit (second, minute, hour, day, their plurals or sec, min, s,
 // m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
@@ -98,7 +99,7 @@ func parseLimit(s string) (Limit, error) {
 		return l, nil
 	}
 	if !algorithm.isBucket() {
-		return Limit{}, fmt.Errorf("a %v has no burst of its own: remove %q or name a bucket", algorithm, "burst "+burst)
+		return Limit{}, fmt.Errorf("%s has no burst of its own: remove %q or name a bucket", algorithm.one(), "burst "+burst)
 	}
 	l.burst, err = parseUnits(burst)
 	return l, err

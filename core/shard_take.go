@@ -83,6 +83,9 @@ func (sh *shard) takeFromWindowLocked(t *terms, s *state, n, now int64, d *Decis
 	if allowed && n > 0 {
 		w.a += n
 		used += n
+		if w.b != 0 && t.algorithm == AlgorithmAnchoredWindow {
+			w.at = held
+		}
 		*s = w
 	}
 	sh.mu.Unlock()
@@ -98,7 +101,7 @@ func (sh *shard) takeFromWindowLocked(t *terms, s *state, n, now int64, d *Decis
 	case !allowed:
 		d.RetryAfter = wait(held - now + t.windowUntilFits(held, &w, n))
 		d.EffectiveWindow = d.RetryAfter
-	case t.algorithm == AlgorithmFixedWindow || d.Remaining == 0:
+	case t.algorithm != AlgorithmSlidingWindow || d.Remaining == 0:
 		d.EffectiveWindow = wait(held - now + t.windowUntilFits(held, &w, 1))
 	default:
 		d.EffectiveWindow = wait(t.spread(d.Remaining))

@@ -5,6 +5,7 @@ package core
 //	            at                      a                          b
 //	buckets     instant of last taking  D, whole µs                D, fraction
 //	windows     start of the window     units in it                units in the one before
+//	 anchored   start of the window     units in it                1 if each taking moves the start
 //	sliding log instant of last taking  list of earlier takings    sum and last cost
 //
 // D is the time until the bucket is empty. Instants are microseconds since the
@@ -42,7 +43,7 @@ func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	s.held = max(now, old.at)
 	s.former = nil
 	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
 		t.turnTo(s.held, &s.state)
 	case AlgorithmSlidingLog:
 		t.settleLog(s, nodes)
@@ -64,6 +65,8 @@ func (t *terms) rebased(old state, now int64) (state, bool) {
 		old.a, old.b = min(old.a+int64(old.b), t.max), 0
 		old.at = now - now%t.period
 		return old, true
+	case AlgorithmAnchoredWindow:
+		old.a = min(old.a, t.max)
 	case AlgorithmSlidingLog:
 		sum := old.logSum()
 		old.a, old.b = 0, packLog(sum, sum)
@@ -116,6 +119,9 @@ func (t *terms) convert(s *settled, from *terms) {
 	t.fresh(s, s.held)
 	if used > 0 {
 		t.take(s, used)
+		if t.algorithm == AlgorithmAnchoredWindow && from.algorithm == AlgorithmAnchoredWindow {
+			s.b = was.b
+		}
 		s.former = &former{from, was}
 	}
 }
@@ -140,6 +146,8 @@ func (t *terms) take(s *settled, n int64) {
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
 		s.a += n
+	case AlgorithmAnchoredWindow:
+		t.takeAnchored(&s.state, s.held, n)
 	case AlgorithmSlidingLog:
 		s.log.taken += n
 		s.at = s.held
@@ -161,7 +169,7 @@ func (t *terms) remaining(s *settled) int64 {
 // inUse returns the units that a window or log counts now.
 func (t *terms) inUse(s *settled) int64 {
 	switch t.algorithm {
-	case AlgorithmFixedWindow:
+	case AlgorithmFixedWindow, AlgorithmAnchoredWindow:
 		return s.a
 	case AlgorithmSlidingWindow:
 		return t.weight(s.held, &s.state) + s.a
@@ -177,7 +185,7 @@ func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
 		return f.terms.untilFits(&f.settled, f.terms.max-(t.max-n), nodes)
 	}
 	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
 		return t.windowUntilFits(s.held, &s.state, n)
 	case AlgorithmSlidingLog:
 		return t.logUntilFits(s, n, nodes)
@@ -190,7 +198,7 @@ func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
 // freshAt returns the instant at which s equals a state that used nothing.
 func (t *terms) freshAt(s *state) int64 {
 	switch t.algorithm {
-	case AlgorithmFixedWindow:
+	case AlgorithmFixedWindow, AlgorithmAnchoredWindow:
 		if s.a > 0 {
 			return s.at + t.period
 		}
@@ -229,7 +237,7 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 	case !allowed:
 		d.RetryAfter = wait(lag + t.untilFits(s, n, nodes))
 		d.EffectiveWindow = d.RetryAfter
-	case t.algorithm == AlgorithmFixedWindow:
+	case t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmAnchoredWindow:
 		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
 	case remaining == 0:
 		d.EffectiveWindow = wait(lag + t.untilFits(s, 1, nodes))

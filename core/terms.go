@@ -41,7 +41,8 @@ func termsOf(l Limit) terms {
 		t.hold = max(longestHeldStep, t.period)
 	}
 	t.patience = t.hold
-	if t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmSlidingWindow {
+	switch t.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
 		t.patience = 0 // so that the At of a decision lies in the window that its units count in
 	}
 	g := gcd(l.rate.Units, t.period)

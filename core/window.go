@@ -13,7 +13,21 @@ func (t *terms) turnTo(held int64, s *state) {
 		s.b = 0
 	}
 	s.a = 0
+	if t.algorithm == AlgorithmAnchoredWindow {
+		s.at = held // the next one starts with a taking
+		return
+	}
 	s.at = held - held%t.period
+}
+
+// takeAnchored adds n units, which fit at the instant held, to s. A window that is
+// empty starts at held already. So does, from now on, one whose key was not found
+// but may have been displaced (see flatten).
+func (t *terms) takeAnchored(s *state, held, n int64) {
+	s.a += n
+	if s.b != 0 {
+		s.at = held
+	}
 }
 
 // weight returns what the units of the window before still count for at the
@@ -30,7 +44,7 @@ func (t *terms) weight(held int64, s *state) int64 {
 // way, otherwise in the next, where those of this one fade.
 func (t *terms) windowUntilFits(held int64, s *state, n int64) int64 {
 	e := held - s.at
-	if t.algorithm == AlgorithmFixedWindow {
+	if t.algorithm != AlgorithmSlidingWindow {
 		return t.period - e
 	}
 	if room := t.max - s.a - n; room >= 0 {

@@ -49,7 +49,7 @@ func (s *source) limit() core.Limit {
 	rate := core.Per(1+s.below(1_000_000_000), time.Duration(1000+s.below(366*24*3600*1_000_000-1000))*time.Microsecond)
 	burst := 1 + s.below(1_000_000_000)
 	limits := []core.Limit{
-		core.SlidingWindow(rate), core.FixedWindow(rate), core.SlidingLog(rate),
+		core.SlidingWindow(rate), core.FixedWindow(rate), core.SlidingLog(rate), core.AnchoredWindow(rate),
 		core.TokenBucket(rate, burst), core.LeakyBucket(rate, burst), core.LeakyQueue(rate, burst),
 	}
 	l := limits[s.below(int64(len(limits)))]

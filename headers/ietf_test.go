@@ -49,6 +49,7 @@ func TestAPolicyIsItsLimitsBurstAndTheTimeThatTakes(t *testing.T) {
 		{core.FixedWindow(core.PerMinute(100)), "q=100;w=60"},
 		{core.SlidingWindow(core.PerDay(5000)), "q=5000;w=86400"},
 		{core.SlidingLog(core.Per(3, 5*time.Minute)), "q=3;w=300"},
+		{core.AnchoredWindow(core.PerHour(60)), "q=60;w=3600"},
 		{core.TokenBucket(core.PerSecond(10), 100), "q=100;w=10"},
 		{core.TokenBucket(core.PerMinute(100), 20), "q=20;w=12"},
 		{core.TokenBucket(core.PerMinute(7), 20), "q=20;w=172"}, // 171.4

@@ -45,7 +45,7 @@ type Options struct {
 
 	// CapPace raises t of IETF so that r per t seconds is never a faster pace than q
 	// per w seconds (draft -11, section 8.5). It matters near the end of a fixed
-	// window, when all its units may be left for one second. If a request was denied
+	// or anchored window, when all its units may be left for one second. If a request was denied
 	// because its cost exceeds a positive remaining, Retry-After rises with t.
 	CapPace bool
 

@@ -97,6 +97,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	others := []core.Limit{
 		core.TokenBucket(core.PerHour(3), 4), core.TokenBucket(core.PerHour(7), 4), core.LeakyBucket(core.PerHour(3), 4),
 		core.LeakyQueue(core.PerHour(3), 4), core.FixedWindow(core.PerDay(5)), core.SlidingWindow(core.PerDay(5)),
+		core.AnchoredWindow(core.PerDay(5)),
 	}
 	logs := []core.Limit{core.SlidingLog(core.PerHour(5)), core.SlidingLog(core.PerDay(50))}
 

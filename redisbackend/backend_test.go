@@ -40,6 +40,7 @@ var everyAlgorithm = []core.Limit{
 	core.FixedWindow(core.PerMinute(10)),
 	core.SlidingWindow(core.PerMinute(10)),
 	core.SlidingLog(core.PerMinute(10)),
+	core.AnchoredWindow(core.PerMinute(10)),
 }
 
 // Every decision is replayed in memory at the instant that Redis decided it.
@@ -94,6 +95,7 @@ func randomCharges(random *rand.Rand) []core.Charge {
 		core.FixedWindow(core.Per(5, 10*time.Millisecond)),
 		core.SlidingWindow(core.Per(4+random.Int64N(2), 25*time.Millisecond)),
 		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
+		core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
 		core.TokenBucket(core.PerHour(50), 200), // this and the next are soon spent, however slow the machine
 		core.SlidingWindow(core.PerHour(300)),
 	}
@@ -267,6 +269,8 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"1s 10 60000000 10 9000000000000000 99999999999999999999 0",
 			"1s 10 60000000 10 9000000000000000 0 99999999999999999999",
 			"1f 10 0 10 60000000 0 5",
+			"1n 10 60000000 10 99999999999999999999 1 1",
+			"1n 10 60000000 10 60000000 99999999999999999999 1",
 		},
 		core.SlidingLog(core.PerMinute(10)): {
 			"1g 10 60000000 10 00000000 0000000000000003;",

@@ -88,6 +88,21 @@ if t.bucket then
   if s.a < 0 then
     s.a, s.b = 0, 0
   end
+elseif t.algorithm == 'n' then
+  -- The window is known by its end. If nobody else took when the taking opened it,
+  -- but somebody did later, it would have opened then, and close later.
+  if s.at + t.P ~= takenAt + left then
+    return 0
+  elseif s.at == takenAt then
+    if s.b <= units and s.a > units then
+      return 0
+    end
+    s.b = max(0, s.b - units)
+  end
+  s.a = max(0, s.a - units)
+  if s.a == 0 then
+    s.at = now -- no window is open
+  end
 else
   local window = takenAt - takenAt % t.P
   if s.at == window then

@@ -208,6 +208,53 @@ func TestAWindowLosesOnlyWhatStillCounts(t *testing.T) {
 	sliding.same("two windows later")
 }
 
+// A window that only the taking has opened, with which others took later, would have
+// opened with theirs, and close later.
+func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	limit := core.AnchoredWindow(core.PerMinute(10))
+	remaining := func(s *shared, want int64, reset time.Duration, when string) {
+		t.Helper()
+		if got := take(s, s.backend, s.charge(0))[0]; got.Remaining != want || got.ResetAfter != reset {
+			t.Errorf("%s: %d remain, and it closes in %v, want %d and %v", when, got.Remaining, got.ResetAfter, want, reset)
+		}
+	}
+
+	alone := newShared(t, client, "alone", limit)
+	giveBack := alone.mustShare(4)
+	alone.after(time.Second).gives(true, giveBack, "that opened a window for nobody else")
+	alone.same("without a window")
+	alone.keep(1)
+	alone.same("with a window that opened a second later")
+
+	others := newShared(t, client, "others", limit)
+	giveBack = others.mustShare(4)
+	others.after(time.Second).keep(2)
+	others.gives(false, giveBack, "that opened the window of others")
+	remaining(others, 4, 59*time.Second, "with others later")
+
+	together := newShared(t, client, "together", limit)
+	first, second := together.mustShare(4), together.mustShare(2)
+	together.after(time.Second).keep(3)
+	together.gives(true, first, "that opened the window together with another")
+	remaining(together, 5, 59*time.Second, "with one of two gone")
+	together.gives(false, second, "of the last that opened it")
+	remaining(together, 5, 59*time.Second, "with the last not given back")
+
+	closed := newShared(t, client, "closed", limit)
+	giveBack = closed.mustShare(4)
+	closed.after(time.Minute).keep(5)
+	closed.gives(false, giveBack, "of a window that is closed")
+	closed.same("in the next window")
+
+	converted := newShared(t, client, "converted", core.AnchoredWindow(core.PerHour(10)))
+	converted.keep(3)
+	converted.limit = limit
+	giveBack = converted.after(time.Second).mustShare(4)
+	converted.gives(false, giveBack, "of a window that was opened with what another limit had in use")
+	remaining(converted, 3, time.Minute, "after a change of limit")
+}
+
 func TestALogLosesOneEntry(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	s := newShared(t, client, "k", core.SlidingLog(core.PerMinute(100)))
@@ -363,7 +410,8 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 			core.FixedWindow(core.Per(most, period)),
 			core.SlidingWindow(core.Per(most, period)),
 			core.SlidingLog(core.Per(most, period)),
-		}[i%6]
+			core.AnchoredWindow(core.Per(most, period)),
+		}[i%7]
 	}
 	most := 1 + random.Int64N(30)
 	s := newShared(t, client, fmt.Sprint(i), limitOf(most))
@@ -371,6 +419,9 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 	var pending []func() bool
 	var fresh time.Time // the latest instant at which the key was: what there was before may be forgotten
 	for range 80 {
+		if _, model := s.looks(); i%7 == 6 && model.ResetAfter == 0 {
+			s.keep(1) // a window that is open already: one that a taking opens which is given back opens too early
+		}
 		switch random.IntN(8) {
 		case 0, 1, 2:
 			s.keep(1 + random.Int64N(1+most/3))
@@ -388,7 +439,7 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 			}
 		case 7:
 			next := 1 + random.Int64N(40)
-			if i%6 < 3 { // buckets: a taking that is given back, too, would hold the level to a smaller burst
+			if i%7 < 3 { // buckets: a taking that is given back, too, would hold the level to a smaller burst
 				next = most + 1 + random.Int64N(5)
 			}
 			if random.IntN(4) == 0 && !used[next] {

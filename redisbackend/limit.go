@@ -10,12 +10,13 @@ import (
 
 // algorithms are the letters by which scripts and states name algorithms.
 var algorithms = [...]byte{
-	core.AlgorithmTokenBucket:   't',
-	core.AlgorithmLeakyBucket:   'l',
-	core.AlgorithmLeakyQueue:    'q',
-	core.AlgorithmFixedWindow:   'f',
-	core.AlgorithmSlidingWindow: 's',
-	core.AlgorithmSlidingLog:    'g',
+	core.AlgorithmTokenBucket:    't',
+	core.AlgorithmLeakyBucket:    'l',
+	core.AlgorithmLeakyQueue:     'q',
+	core.AlgorithmFixedWindow:    'f',
+	core.AlgorithmSlidingWindow:  's',
+	core.AlgorithmSlidingLog:     'g',
+	core.AlgorithmAnchoredWindow: 'n',
 }
 
 const version = '1'

@@ -34,7 +34,7 @@ if not mode or mode == 'take' then
     local limit, n = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
     local algorithm, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)$')
     local window = algorithm == 'f' or algorithm == 's'
-    if not n or n == 0 or not window and Q ~= '1' or algorithm == 'g' then
+    if not n or n == 0 or not window and Q ~= '1' or algorithm == 'g' or algorithm == 'n' then
       reply = nil
       break
     end

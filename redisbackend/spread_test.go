@@ -111,7 +111,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 		core.TokenBucket(core.Per(1, 2*time.Millisecond), 5), core.TokenBucket(core.PerSecond(700), 9),
 		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4), core.LeakyQueue(core.PerSecond(300), 6),
 		core.FixedWindow(core.Per(5, 10*time.Millisecond)), core.SlidingWindow(core.Per(4, 25*time.Millisecond)),
-		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
+		core.SlidingLog(core.Per(6, 30*time.Millisecond)), core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
 	}
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -159,7 +159,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	rate := core.PerHour(most)
 	limits := []core.Limit{
 		core.TokenBucket(rate, most), core.LeakyBucket(rate, most), core.LeakyQueue(rate, most), core.FixedWindow(rate),
-		core.SlidingWindow(rate), core.SlidingLog(rate), core.TokenBucket(core.Per(7, time.Hour+time.Second), most),
+		core.SlidingWindow(rate), core.SlidingLog(rate), core.TokenBucket(core.Per(7, time.Hour+time.Second), most), core.AnchoredWindow(rate),
 	}
 	of := func(k int, cost int64) core.Charge {
 		return charge("s", fmt.Sprint("key ", k), limits[k%len(limits)], cost)

@@ -7,13 +7,14 @@
 --   state     limit " " first " " total ";" takings   logs: eight and sixteen digits
 --   taking    at start                                sixteen digits each
 -- algorithm is one of t(oken bucket) l(eaky bucket) q(ueue) f(ixed window)
--- s(liding window) (sliding lo)g. A unit comes with every P/Q microseconds, in
+-- s(liding window) (sliding lo)g a(n)chored window. A unit comes with every P/Q microseconds, in
 -- lowest terms for buckets; for windows and logs these are period and units.
 --
 --             at                         a                   b
 --   bucket    instant of last taking     time until empty,   its fraction, in Q-ths
 --                                        whole microseconds
---   window    start of the window        units in it         units in the one before
+--   window    start of the window        units in it         units in the one before,
+--                                                            anchored: taken at its start
 --
 -- A log has its takings in order, each with the number of units taken before it.
 -- first is the index of the oldest that counted at the latest taking, total the
@@ -152,7 +153,7 @@ local function settle(t, s)
         s.b = s.a
       end
       s.a = 0
-      s.at = s.held - s.held % t.P
+      s.at = t.algorithm == 'n' and s.held or s.held - s.held % t.P
     end
   end
   return s
@@ -198,6 +199,7 @@ end
 
 -- take adds n units, which fit, to s.
 local function take(t, s, n)
+  local former = s.former
   s.former = nil
   if t.bucket then
     local us, frac = drain(t, n)
@@ -207,6 +209,9 @@ local function take(t, s, n)
     s.taken = s.taken + n
     s.at = s.held
   else
+    if t.algorithm == 'n' and s.at == s.held then -- what it was converted with came before
+      s.b = former and n or s.b + n
+    end
     s.a = s.a + n
   end
 end
@@ -228,7 +233,7 @@ local function rebased(t, s)
     local _, start = taking(s, s.first)
     take(t, back, s.total - start)
   else
-    take(t, back, min(s.a + s.b, t.most))
+    take(t, back, min(t.algorithm == 'n' and s.a or s.a + s.b, t.most))
   end
   back.rebased = true
   return back
@@ -255,7 +260,7 @@ local function untilFits(t, s, n)
     local us, frac = drain(t, n)
     us, frac = plus(t, s.a, s.b, us, frac)
     return ceil(minus(t, us, frac, t.full, t.fullFrac))
-  elseif t.algorithm == 'f' then
+  elseif t.algorithm == 'f' or t.algorithm == 'n' then
     return s.at - s.held + t.P
   elseif t.algorithm == 's' then
     local e = s.held - s.at
@@ -303,7 +308,7 @@ local function describe(t, s, n, allowed)
       wait = lag + untilFits(t, s, n)
     end
     return { left, wait, reset, wait }
-  elseif t.algorithm == 'f' then
+  elseif t.algorithm == 'f' or t.algorithm == 'n' then
     return { left, 0, reset, lag + (s.at - s.held + t.P) }
   elseif left == 0 then
     return { left, 0, reset, lag + untilFits(t, s, 1) }
@@ -324,7 +329,7 @@ local function read(key)
   if text == '' then
     return nil
   end
-  local limit, at, a, b = match(text, '^(1[tlqfs] %d+ %d+ %d+) (%d+) (%d+) (%d+)$')
+  local limit, at, a, b = match(text, '^(1[tlqfsn] %d+ %d+ %d+) (%d+) (%d+) (%d+)$')
   if limit then
     local t = terms(limit)
     local s = { at = tonumber(at), a = tonumber(a), b = tonumber(b), sum = 0, taken = 0 }

@@ -144,8 +144,9 @@ var concurrencyCases = []testCase{
 		why:  "64 callers of (a,b) and (b,a) get what the smaller limit has, and the larger lost no more than that (DESIGN 5, several charges; lesson: several limits in sequence)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
+			larger := everyAlgorithm(core.PerHour(80))
 			for i, small := range everyAlgorithm(core.PerHour(50)) {
-				large := everyAlgorithm(core.PerHour(80))[(i+1)%6]
+				large := larger[(i+1)%len(larger)]
 				a := core.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
 				b := core.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
 				var admitted atomic.Int64

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func smallCase(name string, style crushStyle) testCase {
 			const length = 400
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := &crush{crushStyle: style, random: random, ledgers: [2]ledger{{}, {}}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				c := &crush{crushStyle: style, random: random, ledgers: [2]ledger{{}, {}}, names: map[account]int{}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, livelyLimit(random))
 				}
@@ -54,8 +55,9 @@ type crush struct {
 	random  *rand.Rand
 	places  int
 	keys    int
-	limits  []core.Limit // of each scope
-	ledgers [2]ledger    // eager and lazy
+	limits  []core.Limit    // of each scope
+	ledgers [2]ledger       // eager and lazy
+	names   map[account]int // how many names a key has had
 	calls   int
 	log     map[string][]crushed // of each scope
 }
@@ -78,12 +80,14 @@ type crushed struct {
 // livelyLimit is a limit under which keys are live for a while.
 func livelyLimit(random *rand.Rand) core.Limit {
 	rate := core.Per(1+random.Int64N(8), time.Duration(1+random.Int64N(100))*sec)
-	return everyAlgorithm(rate)[random.IntN(6)]
+	every := everyAlgorithm(rate)
+	return every[random.IntN(len(every))]
 }
 
 // step makes one call and reports whether to go on.
 func (c *crush) step() bool {
 	c.Helper()
+	before := c.clock.micros()
 	switch c.random.IntN(8) {
 	case 0:
 		c.clock.advance(duration(upTo(c.random, (3 * mins).Microseconds())))
@@ -94,6 +98,8 @@ func (c *crush) step() bool {
 			c.clock.advance(-duration(upTo(c.random, mins.Microseconds())))
 		}
 	}
+	now := c.clock.micros()
+	c.rename(before, now)
 	var charges []core.Charge
 	for len(charges) == 0 || c.random.IntN(5) == 0 {
 		s := c.random.IntN(len(c.limits))
@@ -102,13 +108,14 @@ func (c *crush) step() bool {
 			key %= 3 // some come often
 		}
 		charges = append(charges, core.Charge{
-			Scope: fmt.Sprint("scope ", s), Key: fmt.Sprint(key), Limit: c.limits[s],
+			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
 			Cost: upTo(c.random, c.limits[s].Burst()), Shadow: c.random.IntN(8) == 0,
 		})
 	}
-	now := c.clock.micros()
 	for _, l := range c.ledgers {
-		l.dropFresh(now) // the store may have dropped it, too
+		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it, too
+			return u.isFresh(now) && u.limit.Algorithm() != core.AlgorithmAnchoredWindow // which rename looks at
+		})
 	}
 	maps.Copy(c.ledgers[lazy], c.ledgers[lazy].rebased(now, charges))
 	for a, u := range c.ledgers[eager] {
@@ -129,6 +136,30 @@ func (c *crush) step() bool {
 		c.Logf("  %s %s: %s", instant(past.decision.At), show(past.charge), showDecision(past.decision))
 	}
 	return false
+}
+
+// rename turns away from keys of anchored windows that a store may have forgotten, or
+// brought back, when the clock steps back: at which instant, it alone knows. For other
+// algorithms no choice of that allows more than both ledgers. But a window that opened
+// earlier closes earlier, too, and what is taken then counts for longer.
+func (c *crush) rename(before, now int64) {
+	for _, l := range c.ledgers {
+		unclear := l.unclear(before, now)
+		for a, u := range l {
+			if u.limit.Algorithm() == core.AlgorithmAnchoredWindow && (unclear[a] || u.rebased(now).at != u.at) {
+				a.key, _, _ = strings.Cut(a.key, "/")
+				c.names[a]++
+			}
+		}
+	}
+}
+
+func (c *crush) name(scope, key int) string {
+	name := fmt.Sprint(key)
+	if n := c.names[account{fmt.Sprint("scope ", scope), name}]; n > 0 {
+		name += fmt.Sprint("/", n)
+	}
+	return name
 }
 
 // follow takes from the ledgers what the store has taken, and says of which charge

@@ -139,7 +139,7 @@ var expiryCases = []testCase{
 				counts(about(l, "after three takings"), 3*i+3)
 			}
 			w.clock.advance(6 * sec) // one of three is fresh for each bucket
-			counts("after 6s", 15)
+			counts("after 6s", 3*len(limits)-3)
 			w.clock.advance(54 * sec) // all are fresh but for the sliding window's
 			counts("after a minute", 3)
 			w.clock.advance(60 * sec)

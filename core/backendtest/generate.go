@@ -46,6 +46,8 @@ var typicalLimits = []core.Limit{
 	core.SlidingWindow(core.PerSecond(5)),
 	core.SlidingLog(core.PerMinute(10)),
 	core.SlidingLog(core.Per(3, 5*mins)),
+	core.AnchoredWindow(core.PerHour(5000)),
+	core.AnchoredWindow(core.PerMinute(10)),
 }
 
 // extremeLimits are at the edges of what is legal, or do not come out even.
@@ -70,6 +72,9 @@ var extremeLimits = []core.Limit{
 	core.SlidingLog(core.Per(10_000, 1*ms)),
 	core.SlidingLog(core.Per(10_000, 366*day)),
 	core.SlidingLog(core.Per(1, 1*ms)),
+	core.AnchoredWindow(core.Per(1_000_000_000, 366*day)),
+	core.AnchoredWindow(core.Per(13, 1001*us)),
+	core.AnchoredWindow(core.Per(1, 1*ms)),
 }
 
 // randomLimit is any legal limit; common ones and extremes are as likely as
@@ -85,7 +90,7 @@ func randomLimit(random *rand.Rand) core.Limit {
 		rate := core.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
 		limit := core.Limit{}
-		switch random.IntN(6) {
+		switch random.IntN(7) {
 		case 0:
 			limit = core.TokenBucket(rate, burst)
 		case 1:
@@ -99,6 +104,8 @@ func randomLimit(random *rand.Rand) core.Limit {
 		case 5:
 			rate.Units = upTo(random, 10_000)
 			limit = core.SlidingLog(rate)
+		case 6:
+			limit = core.AnchoredWindow(rate)
 		}
 		if limit.Validate() == nil {
 			return limit
@@ -130,6 +137,8 @@ func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 		changed = core.SlidingWindow(core.Per(most, l.Rate().Period))
 	case core.AlgorithmSlidingLog:
 		changed = core.SlidingLog(core.Per(most, l.Rate().Period))
+	case core.AlgorithmAnchoredWindow:
+		changed = core.AnchoredWindow(core.Per(most, l.Rate().Period))
 	}
 	if changed.Validate() != nil {
 		return l

@@ -78,6 +78,7 @@ var scenes = []scene{
 	{core.FixedWindow(core.Per(30, 50*ms)), 0, []step{{cost: 1}}},                                                                // ends in 50ms
 	{core.SlidingWindow(core.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},                                                       // the next window starts within the history
 	{core.SlidingLog(core.Per(60, 50*ms)), 0, []step{{cost: 30}, {5 * ms, 10, core.Decision{}}, {20 * ms, 15, core.Decision{}}}}, // takings leave within it
+	{core.AnchoredWindow(core.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},                                                       // closes in 50ms
 }
 
 func (s scene) charge(key int, cost int64) core.Charge {

@@ -158,6 +158,10 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 		d.EffectiveWindow = d.RetryAfter
 	case l.Algorithm() == core.AlgorithmFixedWindow:
 		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
+	case l.Algorithm() == core.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
+		d.EffectiveWindow = duration(after.at + micros(l) - now)
+	case l.Algorithm() == core.AlgorithmAnchoredWindow: // the window that a taking would open
+		d.EffectiveWindow = duration(x + micros(l) - now)
 	case d.Remaining == 0:
 		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
 	default:

@@ -318,6 +318,7 @@ var mutants = []mutant{
 			"the same rate in other terms carries the level over", "another algorithm of the same rate counts the units in use as taken now",
 			"a fixed window of another period counts the units in use in its current window", "a fixed window turns into a sliding one and back",
 			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings", "units in use are held to the new maximum",
+			"an anchored window of the same period keeps its start and its count", "an anchored window of another period counts the units in use as taken now", "a fixed window turns into an anchored one and back",
 			"a store short of places never allows too much while limits change", "a store short of places never allows too much while limits change and the clock steps back",
 			"everything at once is decided as by the definitions",
 		},
@@ -360,7 +361,7 @@ var mutants = []mutant{
 		},
 		caughtBy: []string{
 			"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window holds its clock at the start of the window",
-			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking",
+			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking", "an anchored window holds its clock at its start",
 			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
 		},
 	},
@@ -395,6 +396,7 @@ var mutants = []mutant{
 		caughtBy: []string{
 			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts what it held as taken now",
 			"a log that finds its clock far back counts what it held as taken now", "a limit changes while the clock is far back",
+			"an anchored window that finds its clock far back counts what it held as taken now",
 		},
 	},
 	{
@@ -479,7 +481,7 @@ var mutants = []mutant{
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a fixed window never admits more than its units to late callers of a store short of places"},
+		caughtBy: []string{"a fixed or anchored window never admits more than its units to late callers of a store short of places"},
 	},
 	{
 		name: "a late caller is not held",
@@ -567,6 +569,52 @@ var mutants = []mutant{
 			return err
 		},
 		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
+	},
+	asking("an anchored window is a fixed one", func(_ *broken, c *core.Charge) {
+		if c.Limit.Algorithm() == core.AlgorithmAnchoredWindow {
+			c.Limit = core.FixedWindow(c.Limit.Rate())
+		}
+	}, "an anchored window opens with the first taking and closes a period later", "anchored windows work within a millisecond, over 366 days and in the year 2200",
+		"a fixed window turns into an anchored one and back", "one charge at a time is decided as by the definitions"),
+	{
+		name: "an anchored window moves with each taking",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					a := account{c.Scope, c.Key}
+					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit && u.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+						u.at = max(u.at, now)
+						l[a] = u
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{
+			"an anchored window opens with the first taking and closes a period later", "an anchored window can be timed for two budgets",
+			"an anchored window of the same period keeps its start and its count", "one charge at a time is decided as by the definitions",
+		},
+	},
+	{
+		name:     "a denial opens an anchored window",
+		take:     opening(func(_ core.Charge, d core.Decision) bool { return !d.Allowed }),
+		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
+	},
+	{
+		name:     "a look opens an anchored window",
+		take:     opening(func(c core.Charge, _ core.Decision) bool { return c.Cost == 0 }),
+		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
+	},
+	{
+		name: "a peek opens an anchored window",
+		take: opening(func(core.Charge, core.Decision) bool { return false }),
+		peek: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.Exact.Peek(context.Background(), charges, out)
+			b.open(charges, out, func(core.Charge, core.Decision) bool { return true })
+			return err
+		},
+		caughtBy: []string{"everything at once is decided as by the definitions"},
 	},
 	{
 		name: "a time to live is rounded down to milliseconds",
@@ -926,12 +974,46 @@ func displacing(tooEarly int) func(*broken, []core.Charge, []core.Decision) erro
 	}
 }
 
+// opening takes, and has the window of a key that has none open with a charge that
+// takes nothing, if opens says so.
+func opening(opens func(core.Charge, core.Decision) bool) func(*broken, []core.Charge, []core.Decision) error {
+	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+		err := b.exactly(charges, out)
+		b.open(charges, out, opens)
+		return err
+	}
+}
+
+// open remembers when windows opened too early, and moves those that have opened
+// since.
+func (b *broken) open(charges []core.Charge, out []core.Decision, opens func(core.Charge, core.Decision) bool) {
+	b.locked(func(l ledger, now int64) {
+		for i, c := range charges {
+			if c.Limit.Algorithm() != core.AlgorithmAnchoredWindow || out[i] == (core.Decision{}) {
+				continue
+			}
+			a := account{c.Scope, c.Key}
+			u, live := l[a]
+			early, found := b.until[a]
+			switch {
+			case found && now-early >= micros(c.Limit):
+				delete(b.until, a)
+			case found && live && u.limit == c.Limit && u.at == now && u.curr > 0:
+				u.at = early
+				l[a] = u
+			case !found && (!live || u.isFresh(now)) && opens(c, out[i]):
+				b.until[a] = now
+			}
+		}
+	})
+}
+
 // dontHold moves what is held back to now.
 func dontHold(l ledger, now int64) {
 	for a, u := range l {
 		if u.at > now && !u.isFresh(now) {
 			u.at = now
-			if u.level == nil && u.takings == nil {
+			if u.level == nil && u.takings == nil && u.limit.Algorithm() != core.AlgorithmAnchoredWindow {
 				u.at = windowStart(now, u.limit)
 			}
 			for i := range u.takings {

@@ -115,6 +115,7 @@ func everyAlgorithm(rate core.Rate) []core.Limit {
 		core.FixedWindow(rate),
 		core.SlidingWindow(rate),
 		core.SlidingLog(rate),
+		core.AnchoredWindow(rate),
 	}
 }
 

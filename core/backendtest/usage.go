@@ -14,11 +14,12 @@ type usage struct {
 
 	// at is the instant before which time does not go for this key, whatever
 	// the clock says. Buckets: when level was true, the last taking. Windows:
-	// the start of the window that curr counts in. Log: the last taking.
+	// the start of the window that curr counts in. Log: the last taking. Anchored
+	// windows: the taking that opened the window.
 	at int64
 
 	level      *big.Rat // buckets: units in use at at
-	curr, prev int64    // windows: units taken in the window of at, and in the one before it
+	curr, prev int64    // windows: units taken in the window of at, and in the one before it (anchored: no such)
 	takings    []taking // log, oldest first
 }
 
@@ -45,6 +46,11 @@ func (u usage) inUse(x int64) int64 {
 			return floor(ratio(u.curr, p, p-(x-start)))
 		}
 		return 0
+	case core.AlgorithmAnchoredWindow:
+		if u.open(x) {
+			return u.curr
+		}
+		return 0
 	case core.AlgorithmSlidingLog:
 		sum := int64(0)
 		for _, t := range u.takings {
@@ -59,6 +65,10 @@ func (u usage) inUse(x int64) int64 {
 	}
 	return ceil(u.levelAt(x))
 }
+
+// open reports whether the anchored window of u is open at instant x. There is none
+// before anything is taken.
+func (u usage) open(x int64) bool { return u.curr > 0 && x-u.at < micros(u.limit) }
 
 // levelAt is the level of a bucket at instant x.
 func (u usage) levelAt(x int64) *big.Rat {
@@ -79,6 +89,8 @@ func (u usage) freshAt() int64 {
 	case u.limit.Algorithm() == core.AlgorithmSlidingLog && len(u.takings) > 0:
 		return u.takings[len(u.takings)-1].at + p
 	case u.limit.Algorithm() == core.AlgorithmFixedWindow && u.curr > 0:
+		return u.at + p
+	case u.limit.Algorithm() == core.AlgorithmAnchoredWindow && u.curr > 0:
 		return u.at + p
 	case u.limit.Algorithm() == core.AlgorithmSlidingWindow && u.curr > 0:
 		return u.at + 2*p
@@ -104,6 +116,11 @@ func (u usage) plus(x, n int64) usage {
 			after.curr, after.prev = u.curr, u.prev
 		case u.at + micros(u.limit):
 			after.prev = u.curr
+		}
+		after.curr += n
+	case core.AlgorithmAnchoredWindow:
+		if u.open(x) {
+			after.at, after.curr = u.at, u.curr
 		}
 		after.curr += n
 	case core.AlgorithmSlidingLog:
@@ -181,7 +198,7 @@ func fresh(limit core.Limit, now int64) usage {
 	switch {
 	case isBucket(limit):
 		u.level = new(big.Rat)
-	case limit.Algorithm() != core.AlgorithmSlidingLog:
+	case limit.Algorithm() == core.AlgorithmFixedWindow, limit.Algorithm() == core.AlgorithmSlidingWindow:
 		u.at = windowStart(now, limit)
 	}
 	return u

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ var waitCases = []testCase{
 			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
 				if never := last.Cost > last.Limit.Burst(); never != (d.RetryAfter == core.Never) {
 					p.fail("a cost of %d has RetryAfter %s", last.Cost, wait(d.RetryAfter))
+				}
+				if d := p.again(last.Limit.Burst()+1, 0); d.Allowed || d.RetryAfter != core.Never {
+					p.fail("a cost above the maximum is told %s", showDecision(d))
 				}
 				if d.Allowed || d.RetryAfter == core.Never {
 					return
@@ -63,16 +67,19 @@ var waitCases = []testCase{
 	},
 	{
 		name: "EffectiveWindow is the wait for one unit where there is none",
-		why:  "where nothing remains EffectiveWindow tells when one unit fits, except for a fixed window, where it is its end (DESIGN 5, EffectiveWindow)",
+		why:  "where nothing remains EffectiveWindow tells when one unit fits, or a fixed or anchored window ends, which is the same but for units of another limit (DESIGN 5, EffectiveWindow)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
 				if !d.Allowed && d.EffectiveWindow != d.RetryAfter {
 					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter), wait(d.EffectiveWindow))
 				}
-				if last.Limit.Algorithm() == core.AlgorithmFixedWindow && p.charges[0].limit != last.Limit {
-					return // units of another limit may still be in use when the window ends
+				switch last.Limit.Algorithm() {
+				case core.AlgorithmFixedWindow, core.AlgorithmAnchoredWindow:
+					if slices.ContainsFunc(p.charges, func(c pastCharge) bool { return c.limit != last.Limit }) {
+						return // units of another limit may still be in use when the window ends
+					}
 				}
-				if d.Allowed && d.Remaining == 0 && last.Limit.Algorithm() != core.AlgorithmFixedWindow {
+				if d.Allowed && d.Remaining == 0 {
 					p.denies(1, d.EffectiveWindow-1*us, "1µs before EffectiveWindow")
 					p.allows(1, d.EffectiveWindow, "after EffectiveWindow")
 				}

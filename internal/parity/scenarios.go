@@ -145,6 +145,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			Group: with(perMinute("group", 3), func(c *Config[R]) { c.Headers.Show = headers.Never }),
 			Route: perMinute("route", 1),
 		},
+		"an anchored window":            {Site: one("per-client", core.AnchoredWindow(core.PerMinute(2)), a.Lift(client))},
 		"a sliding window":              {Site: one("per-client", core.SlidingWindow(core.PerMinute(2)), a.Lift(client))},
 		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
 	}
