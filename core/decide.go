@@ -205,6 +205,9 @@ func (rule *compiledRule[R]) limitFor(r R) (limit Limit, err error) {
 	if err == nil {
 		err = limit.Validate()
 	}
+	if err == nil && limit.algorithm > AlgorithmSlidingLog && !Supports(rule.backend, limit) {
+		err = fmt.Errorf("the backend, a %T, does not decide %s", rule.backend, limit.algorithm.one())
+	}
 	if err != nil {
 		return limit, fmt.Errorf("limit: %w", err)
 	}

@@ -181,6 +181,16 @@ func ExampleErrAbsent() {
 	// denied
 }
 
+// A backend that does not say what it supports decides the first six algorithms.
+func ExampleSupports() {
+	limit := core.AnchoredWindow(core.PerHour(60))
+	fmt.Println(core.Supports(core.NewMemory(core.MemoryOptions{}), limit))
+	fmt.Println(core.Supports(unreachable{}, limit))
+	// Output:
+	// true
+	// false
+}
+
 // unreachable is a backend that is out of order.
 type unreachable struct{}
 

@@ -62,17 +62,25 @@ const maxWrappers = 100
 // innermost follows the Unwrap methods of b.
 func innermost(b Backend) Backend {
 	for range maxWrappers {
-		w, ok := b.(interface{ Unwrap() Backend })
-		if !ok {
-			break
-		}
-		inner := w.Unwrap()
-		if isNil(inner) {
+		inner := unwrap(b)
+		if inner == nil {
 			break
 		}
 		b = inner
 	}
 	return b
+}
+
+// unwrap returns the backend that b wraps, nil if b wraps none.
+func unwrap(b Backend) Backend {
+	w, ok := b.(interface{ Unwrap() Backend })
+	if !ok {
+		return nil
+	}
+	if inner := w.Unwrap(); !isNil(inner) {
+		return inner
+	}
+	return nil
 }
 
 // isNil reports whether b is nil, or an interface that holds a nil pointer.

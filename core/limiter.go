@@ -60,6 +60,7 @@ type lone struct {
 type compiledRule[R any] struct {
 	ruleIdentity
 	Rule[R]
+	backend Backend
 }
 
 // closedRetryAfter is the wait that a rule which cannot decide asks for.
@@ -91,7 +92,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		if scope == "" {
 			scope = rule.Name
 		}
-		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit), rule.Unit}, rule})
+		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit), rule.Unit}, rule, l.backend})
 	}
 	n := len(l.rules)
 	if rule := &l.rules[0]; n == 1 && rule.LimitFor == nil && rule.Cost == nil {
@@ -137,6 +138,10 @@ func (config *Config[R]) validate() error {
 		if err := rule.validate(); err != nil {
 			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %q: ", rule.Name), err))
 		}
+		errs = append(errs, rule.unsupported("backend", config.Backend))
+		if rule.OnFailure == FallBack {
+			errs = append(errs, rule.unsupported("fallback", config.Fallback))
+		}
 		if names[rule.Name] {
 			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
 		}
@@ -152,6 +157,15 @@ func (config *Config[R]) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unsupported returns an error if b, which is given as role, does not decide the
+// limit of rule.
+func (rule *Rule[R]) unsupported(role string, b Backend) error {
+	if isNil(b) || rule.LimitFor != nil || rule.Limit.Validate() != nil || Supports(b, rule.Limit) {
+		return nil
+	}
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %s: choose another algorithm or backend", rule.Name, role, b, rule.Limit.algorithm.one())
 }
 
 // prefixEach puts prefix before every one of the joined errors in err, so that

@@ -70,3 +70,6 @@ func (m *Memory) retireClasses() error {
 	m.classes.retire(inUse)
 	return nil
 }
+
+// Supports implements [Supporter]: a Memory decides every legal limit.
+func (m *Memory) Supports(limit Limit) bool { return limit.Validate() == nil }

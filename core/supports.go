@@ -1,0 +1,29 @@
+package core
+
+// Supporter is implemented by backends that can say which limits they decide.
+type Supporter interface {
+	// Supports reports whether the backend decides limit, which is legal.
+	Supports(limit Limit) bool
+}
+
+// Supports reports whether b decides limit, which is legal. It asks b, or the first
+// of the backends that b wraps that is a [Supporter], following their methods
+// Unwrap() Backend. Of a backend that does not say it assumes the algorithms that
+// every backend has to decide: token bucket, leaky bucket, leaky queue, fixed
+// window, sliding window and sliding log.
+//
+// [New] reports a rule that its backend, or the fallback, does not support. A limit
+// that LimitFor finds and the backend does not support is an error of LimitFor.
+func Supports(b Backend, limit Limit) bool {
+	for range maxWrappers {
+		if s, ok := b.(Supporter); ok {
+			return s.Supports(limit)
+		}
+		inner := unwrap(b)
+		if inner == nil {
+			break
+		}
+		b = inner
+	}
+	return limit.algorithm <= AlgorithmSlidingLog
+}
