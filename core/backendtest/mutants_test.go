@@ -858,6 +858,15 @@ var mutants = []mutant{
 		},
 	},
 	{
+		name: "what logs hold is never free again once the clock has stepped back",
+		take: starving(func(b *broken, c core.Charge) bool {
+			return b.places > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
+		}),
+		caughtBy: []string{
+			"logs from before a step of the clock deny nobody",
+		},
+	},
+	{
 		name: "a flood in one scope denies in another",
 		take: starving(func(b *broken, c core.Charge) bool {
 			return b.places > 0 && b.taken["flood"] > b.places && c.Scope != "flood"
