@@ -575,6 +575,40 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 	})
 }
 
+// The store looks for limits that nobody uses any more by an instant that it reads
+// before it has the locks. Meanwhile the clock steps back, and a key is charged.
+func TestAStepOfTheClockWhileOldLimitsAreLookedForGivesNobodyASecondBudget(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	var meanwhile func()
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000, Clock: func() time.Time {
+		read := now
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+		}
+		return read
+	}})
+	window := core.FixedWindow(core.PerMinute(10))
+	allowed(t, m, "victim", window, 1)
+	for i := range int64(65_534) { // with that of the victim as many as the store can tell apart
+		allowed(t, m, fmt.Sprint(i), core.FixedWindow(core.PerMinute(11+i)), 1)
+	}
+	now = now.Add(time.Hour)
+	meanwhile = func() { // all that was live so far is fresh
+		now = now.Add(-2 * time.Hour)
+		allowed(t, m, "victim", window, 9) // and one that it had before
+	}
+	another := []core.Charge{{Scope: "s", Key: "another", Limit: core.FixedWindow(core.PerMinute(100_000)), Cost: 1}}
+	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err == nil || meanwhile != nil {
+		t.Fatalf("one limit more than the store can tell apart, all of them live: %v", err)
+	}
+	denied(t, m, "victim", window, 1)
+	now = now.Add(time.Minute) // what was far ahead counted as taken when it was found
+	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err != nil {
+		t.Errorf("a minute after the step: %v", err)
+	}
+}
+
 // While some goroutines bring up more limits than the store can tell apart at
 // once, so that the ids of old ones are given to new ones, others are counted
 // under limits that stay: exactly, also where their own limit lost its id.
