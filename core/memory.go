@@ -52,6 +52,11 @@ const (
 // many. A scope that has no more than its share of MaxKeys loses next to nothing
 // to another.
 //
+// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 32
+// limits apart in each part of the table. Where more are displaced, it remembers
+// limits of the scope that has most of them together, which may deny new keys of that
+// scope earlier.
+//
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {
 	classes classes
@@ -182,7 +187,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 			return true
 		}
 	}
-	if sh.aheadLocked(e, now) != 0 {
+	if sh.aheadLocked(e, k, now) != 0 {
 		sh.mu.Unlock()
 		return false
 	}

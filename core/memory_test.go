@@ -745,6 +745,24 @@ func TestTheStoreStaysWithinItsMemory(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
+// As many limits as there are, in one scope and in many: the summary of what was
+// displaced stays within 4 KiB for each 8,192 keys.
+func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 40_000, Clock: func() time.Time { return now }})
+	for i := range int64(120_000) {
+		scope := "s"
+		if i%2 == 0 {
+			scope = fmt.Sprint(i % 2000)
+		}
+		take(t, m, scope, fmt.Sprint(i), core.FixedWindow(core.PerDay(1_000_000+i%3001)), 1)
+	}
+	const shards = 4
+	if bytes, floors := core.Summary(m); bytes > shards*4096 || floors > 32 {
+		t.Errorf("%d bytes of summaries, want at most %d; %d floors to look at, want at most 32", bytes, shards*4096, floors)
+	}
+}
+
 func TestNewMemoryPanicsOnImpossibleOptions(t *testing.T) {
 	for _, options := range []core.MemoryOptions{{MaxKeys: -1}, {MaxLogEntries: -1}, {MaxKeys: 1<<30 + 1}, {MaxLogEntries: 1<<30 + 1}} {
 		func() {

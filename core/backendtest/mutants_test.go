@@ -830,6 +830,27 @@ var mutants = []mutant{
 		caughtBy: []string{"a store with a place for every key is exact", "places are free again when their keys are fresh"},
 	},
 	{
+		name: "what was displaced under more than 32 limits is forgotten",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, _ int64) {
+				limits := map[core.Limit]bool{}
+				var soonest account
+				for a, u := range l {
+					limits[u.limit] = true
+					if l[soonest].limit == (core.Limit{}) || u.freshAt() < l[soonest].freshAt() {
+						soonest = a
+					}
+				}
+				if b.places > 0 && len(limits) > 32 {
+					delete(l, soonest)
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"a flood under many limits buys nobody a fresh budget"},
+	},
+	{
 		name: "a flood denies new keys for ever",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			err := b.exactly(charges, out)
