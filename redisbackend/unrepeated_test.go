@@ -30,7 +30,7 @@ func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	ctx := t.Context()
 	client, lose := clusterThatLoses(t)
-	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN') end return redis.call('INCR', KEYS[1])"
+	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end return redis.call('INCR', KEYS[1])"
 	digest := client.ScriptLoad(ctx, source).Val()
 	pipes := redisbackend.Unrepeated(client).(interface{ Pipeline() redis.Pipeliner })
 	for name, first := range map[string]string{"the reply is lost": "first", "the first command fails": "busy"} {
