@@ -40,7 +40,10 @@ type Change struct {
 }
 
 // State returns whether the breaker is open, for health checks and metrics. It
-// takes no lock.
+// takes no lock. It says what decisions of late have shown: nothing of a server
+// that none of them asked. Where keys are spread over several servers, it stays
+// [Closed] while another server decided well within the last minute, as far as
+// is known; the log of the backend reports each server.
 func (b *Breaker) State() State {
 	if gobreaker.State(b.state.Load()) == gobreaker.StateClosed {
 		return Closed
