@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"math/big"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,11 @@ type broken struct {
 	until   map[account]int64
 	pending []core.Charge
 	taken   map[string]int // charges, by scope
+	halves  overtaken      // by calls that are half done
 }
+
+// pause lets others overtake a call that is half done.
+func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness() Harness {
 	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
@@ -640,7 +643,7 @@ var mutants = []mutant{
 					return nil
 				}
 			}
-			runtime.Gosched()
+			b.pause()
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
 					if a := (account{c.Scope, c.Key}); out[i].Allowed && c.Cost > 0 {
@@ -667,7 +670,7 @@ var mutants = []mutant{
 			b.mu.Lock()
 			now, before := b.now().UnixMicro(), maps.Clone(b.ledger)
 			b.mu.Unlock()
-			runtime.Gosched()
+			b.pause()
 			changes, err := before.take(now, charges, out)
 			b.mu.Lock()
 			maps.Copy(b.ledger, changes)
@@ -689,7 +692,7 @@ var mutants = []mutant{
 				if err := b.exactly(charges[i:i+1], out[i:i+1]); err != nil {
 					return err
 				}
-				runtime.Gosched()
+				b.pause()
 			}
 			return nil
 		},
