@@ -166,8 +166,7 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 // have stepped back.
 func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	hash := m.classes.hash(k.mix, key)
-	steps := m.clock.steps.Load()
-	now := m.clock.now()
+	now, steps := m.clock.read()
 	sh, e := m.shardOf(hash), m.firstPlace(hash)
 	sh.mu.Lock()
 	if k.retired.Load() || sh.isPastLocked(steps) {

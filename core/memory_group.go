@@ -67,8 +67,8 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 		return err
 	}
 	for {
-		steps := m.clock.steps.Load()
-		g.now = m.clock.now()
+		now, steps := m.clock.read()
+		g.now = now
 		m.lock(g)
 		switch {
 		case m.isPastLocked(g, steps) && g.looks < maxLooks:

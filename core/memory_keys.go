@@ -43,8 +43,7 @@ func (m *Memory) retireClasses() error {
 	defer m.sweep.Unlock()
 	l := classLook{seen: -1}
 	for looks := 1; ; looks++ {
-		l.steps = m.clock.steps.Load()
-		l.now = m.clock.now()
+		l.now, l.steps = m.clock.read()
 		l.last = looks == maxLooks
 		const pause = 1_000_000
 		if l.now < m.sweep.notBefore && l.now >= m.sweep.notBefore-pause {

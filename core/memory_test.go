@@ -150,6 +150,41 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 	}
 }
 
+// A caller that read the clock before it stepped back a little or a lot makes room for
+// a new key, when the first caller after the step has charged another.
+func TestACallerFromBeforeAStepForgetsNothingThatIsLiveAfterIt(t *testing.T) {
+	for _, step := range []time.Duration{500 * time.Millisecond, time.Hour} {
+		for _, limit := range []core.Limit{core.TokenBucket(core.Per(10, 100*time.Millisecond), 10), core.SlidingLog(core.Per(10, 100*time.Millisecond))} {
+			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+			var meanwhile func()
+			m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
+				read := now
+				if f := meanwhile; f != nil {
+					meanwhile = nil
+					f()
+				}
+				return read
+			}})
+			take(t, m, "s", "before", limit, 1)
+			now = now.Add(time.Second)
+			take(t, m, "s", "before, too", limit, 1)
+			meanwhile = func() {
+				now = now.Add(-step)
+				allowed(t, m, "k", limit, 10)
+				for i := range 20 { // take every place
+					take(t, m, "others", fmt.Sprint(i), limit, 1)
+				}
+			}
+			for _, key := range []string{"late", "later", "latest"} {
+				take(t, m, "s", key, limit, 1)
+			}
+			if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+				t.Errorf("%v, %v back: a second budget: %+v", limit, step, d)
+			}
+		}
+	}
+}
+
 // What is cleared after a step back does not move the latest instant of a clearing,
 // which lies before the step. A late caller must notice it all the same.
 func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
