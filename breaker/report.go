@@ -41,6 +41,11 @@ type Change struct {
 
 // State returns whether the breaker is open or closed, for health checks and metrics.
 // It takes no lock.
+//
+// It says what recent decisions have shown, and nothing about a server that none of them
+// asked. Where keys are spread over several servers, the breaker stays [Closed] while
+// another server has decided well within the last minute; the log of the backend
+// reports each server.
 func (b *Breaker) State() State {
 	if gobreaker.State(b.state.Load()) == gobreaker.StateClosed {
 		return Closed

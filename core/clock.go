@@ -43,7 +43,7 @@ func (c *clock) start(given func() time.Time) {
 func (c *clock) now() int64 {
 	if c.given != nil {
 		now := clampInstant(c.given().UnixMicro())
-		if c.latest.Swap(now)-now > longestHeldStep {
+		if c.latest.Swap(now)-now > stepTolerance.Microseconds() {
 			c.steps.Add(1)
 		}
 		return now
@@ -54,6 +54,22 @@ func (c *clock) now() int64 {
 		elapsed = int64(time.Since(c.base))
 	}
 	return clampInstant((elapsed + c.offset.Load()) / 1000)
+}
+
+// read returns the instant, and how many steps the clock had made when it was read:
+// one that this reading has found is among them, so that whoever acts on it is known
+// to come after it.
+func (c *clock) read() (now, steps int64) {
+	steps = c.steps.Load()
+	now = c.now()
+	for range maxLooks {
+		again := c.steps.Load()
+		if again == steps {
+			break
+		}
+		steps, now = again, c.now()
+	}
+	return now, steps
 }
 
 // resync looks at both clocks and follows the wall clock if it has stepped. It believes

@@ -23,12 +23,19 @@ func (b *faltering) Take(ctx context.Context, charges []core.Charge, out []core.
 	return b.counted.Take(ctx, charges, out)
 }
 
-func outage(t *testing.T, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
+// outage has a test begin with a cache that has denied one more unit of "k" than
+// its limit has.
+func outage(t *testing.T, limit core.Limit, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
-		test(t, inner, core.NewDenialCache(inner, core.DenialCacheOptions{}))
+		cache := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		allowed(t, cache, "k", limit, limit.Burst())
+		denied(t, cache, "k", limit, 1)
+		test(t, inner, cache)
 	})
 }
+
+var day = core.FixedWindow(core.PerDay(1))
 
 // gives fails unless taking returns err.
 func gives(t *testing.T, b core.Backend, key string, limit core.Limit, cost int64, want error) {
@@ -40,10 +47,8 @@ func gives(t *testing.T, b core.Backend, key string, limit core.Limit, cost int6
 }
 
 func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		limit := core.TokenBucket(core.Per(1, time.Hour), 1)
-		allowed(t, cache, "k", limit, 1)
-		denied(t, cache, "k", limit, 1)
+	limit := core.TokenBucket(core.Per(1, time.Hour), 1)
+	outage(t, limit, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		denied(t, cache, "k", limit, 2) // never
 		inner.err = errBroken
 		for left := time.Hour; left > 0; left -= time.Minute {
@@ -67,10 +72,7 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 }
 
 func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		day := core.FixedWindow(core.PerDay(1))
-		allowed(t, cache, "k", day, 1)
-		denied(t, cache, "k", day, 1)
+	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		inner.err, inner.asked = errBroken, 0
 		denied(t, cache, "k", day, 1)
 		inner.askedTimes(t, 0) // young
@@ -88,10 +90,7 @@ func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 }
 
 func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		day := core.FixedWindow(core.PerDay(2))
-		allowed(t, cache, "k", day, 2)
-		denied(t, cache, "k", day, 1)
+	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		time.Sleep(10 * time.Second)
 		if err := inner.Reset(t.Context(), "s", "k"); err != nil { // by another instance
 			t.Fatal(err)
@@ -103,10 +102,7 @@ func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) 
 }
 
 func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		day := core.FixedWindow(core.PerDay(1))
-		allowed(t, cache, "k", day, 1)
-		denied(t, cache, "k", day, 1)
+	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		time.Sleep(time.Minute)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -117,10 +113,7 @@ func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
 }
 
 func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		day := core.FixedWindow(core.PerDay(1))
-		allowed(t, cache, "k", day, 1)
-		denied(t, cache, "k", day, 1)
+	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -133,10 +126,7 @@ func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
 }
 
 func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
-	outage(t, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
-		day := core.FixedWindow(core.PerDay(1))
-		allowed(t, cache, "k", day, 1)
-		denied(t, cache, "k", day, 1)
+	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]core.Decision, 2)
@@ -152,7 +142,7 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
-		day, short := core.FixedWindow(core.PerDay(1)), core.TokenBucket(core.Per(1, 5*time.Second), 1)
+		short := core.TokenBucket(core.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
 			allowed(t, cache, key, day, 1)
 			denied(t, cache, key, day, 1)

@@ -8,12 +8,20 @@ type floor struct {
 	state state
 }
 
+// maxFloors is how many floors a shard keeps, so that a decision on a new key looks
+// at no more. Where more limits are displaced, those of the scope that has most
+// are remembered together: see coarseFloor.
+const maxFloors = 32
+
 // raiseFloorLocked makes the floor of the class of s at least s.
 func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	k := sh.classes.get(s.class)
 	raised := *s
 	if k.algorithm == AlgorithmSlidingLog {
 		raised.a, raised.b = 0, packLog(s.logSum(), s.logSum())
+	}
+	if sh.floors == nil {
+		sh.floors = make([]floor, 0, maxFloors)
 	}
 	kept := sh.floors[:0]
 	for _, f := range sh.floors {
@@ -27,6 +35,11 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 		}
 	}
 	clear(sh.floors[len(kept):])
+	if len(kept) == maxFloors {
+		sh.floors = kept
+		sh.foldLocked(floor{k, raised}, now)
+		return
+	}
 	sh.floors = append(kept, floor{k, raised})
 }
 
@@ -96,6 +109,15 @@ func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 			largest, found = k.flatten(s), true
 		}
 	}
+	if c := sh.coarseLocked(k); c != nil && c.until > now {
+		k.fresh(s, now)
+		k.take(s, c.used(&k.terms, now))
+		if found {
+			largest = k.larger(largest, k.flatten(s))
+		} else {
+			largest, found = k.flatten(s), true
+		}
+	}
 	if !found {
 		k.fresh(s, now)
 		return
@@ -144,6 +166,15 @@ func (sh *shard) rebaseFloorsLocked(now int64) {
 		f.state.class = k.id
 		if k.algorithm == AlgorithmSlidingWindow {
 			f.state.b = uint32(k.max)
+		}
+	}
+	if sh.coarse == nil {
+		return
+	}
+	for i := range sh.coarse {
+		if c := &sh.coarse[i]; c.at-now > c.hold {
+			c.at = now + c.hold
+			c.until = c.at + c.lasts
 		}
 	}
 }

@@ -121,11 +121,13 @@ func (sh *shard) reclaimLocked(buckets int, wanting *class, least int, now int64
 // expireLocked frees nodes of e, a log of k, that do not count at the instant now,
 // and reports whether there were any. Somebody who read the clock before now may
 // have yet to decide. So nothing is forgotten: what has expired is remembered
-// together, as of the last of it, until something is taken.
+// together, as of the last of it, until something is taken. So is all of a log that
+// is further ahead of the clock than is held, which is what a rebase leaves of it,
+// but not as of now: it may be the caller who is late.
 func (sh *shard) expireLocked(e *entry, k *class, now int64) bool {
 	l, held := &sh.nodes, max(now, e.at)
 	head := e.logHead()
-	if held >= e.at+k.period {
+	if held >= e.at+k.period || e.at-now > k.hold {
 		l.release(&e.state, 0, k.share)
 		e.a, e.b = 0, packLog(e.logSum(), e.logSum())
 		return head != 0

@@ -52,6 +52,11 @@ const (
 // many. A scope that has no more than its share of MaxKeys loses next to nothing
 // to another.
 //
+// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 32
+// limits apart in each part of the table. Where more are displaced, it remembers
+// limits of the scope that has most of them together, which may deny new keys of that
+// scope earlier.
+//
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {
 	classes classes
@@ -161,8 +166,7 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 // have stepped back.
 func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 	hash := m.classes.hash(k.mix, key)
-	steps := m.clock.steps.Load()
-	now := m.clock.now()
+	now, steps := m.clock.read()
 	sh, e := m.shardOf(hash), m.firstPlace(hash)
 	sh.mu.Lock()
 	if k.retired.Load() || sh.isPastLocked(steps) {
@@ -182,7 +186,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 			return true
 		}
 	}
-	if sh.aheadLocked(e, now) != 0 {
+	if sh.aheadLocked(e, k, now) != 0 {
 		sh.mu.Unlock()
 		return false
 	}

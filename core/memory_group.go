@@ -67,8 +67,8 @@ func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
 		return err
 	}
 	for {
-		steps := m.clock.steps.Load()
-		g.now = m.clock.now()
+		now, steps := m.clock.read()
+		g.now = now
 		m.lock(g)
 		switch {
 		case m.isPastLocked(g, steps) && g.looks < maxLooks:
@@ -103,7 +103,7 @@ func (m *Memory) lateLocked(g *group) bool {
 		}
 		sh := m.shardOf(p.hash)
 		e := sh.findLocked(p.hash)
-		ahead := sh.aheadLocked(e, g.now)
+		ahead := sh.aheadLocked(e, p.class, g.now)
 		latest, same = max(latest, ahead), same && ahead == p.ahead && (ahead == 0 || e != nil || sh.clears == p.cleared)
 		p.ahead, p.cleared = ahead, sh.clears
 	}
@@ -208,7 +208,7 @@ func (m *Memory) decideLocked(g *group) bool {
 		}
 		sh := m.shardOf(p.hash)
 		e := sh.findLocked(p.hash)
-		if !g.sure && (e == nil || e.at-g.now > p.class.patience || e.class != p.class.id) && sh.aheadLocked(e, g.now) != 0 {
+		if !g.sure && (e == nil || e.at-g.now > p.class.patience || e.class != p.class.id) && sh.aheadLocked(e, p.class, g.now) != 0 {
 			if m.lateLocked(g) {
 				return false
 			}

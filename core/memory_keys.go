@@ -41,23 +41,61 @@ func (m *Memory) Count(context.Context) (int, error) {
 func (m *Memory) retireClasses() error {
 	m.sweep.Lock()
 	defer m.sweep.Unlock()
-	now := m.clock.now()
-	const pause = 1_000_000
-	if now < m.sweep.notBefore && now >= m.sweep.notBefore-pause {
-		return nil
+	l := classLook{seen: -1}
+	for looks := 1; ; looks++ {
+		l.now, l.steps = m.clock.read()
+		l.last = looks == maxLooks
+		const pause = 1_000_000
+		if l.now < m.sweep.notBefore && l.now >= m.sweep.notBefore-pause {
+			return nil
+		}
+		if m.retireClassesBy(&l) {
+			m.sweep.notBefore = l.now + pause
+			return nil
+		}
 	}
-	m.sweep.notBefore = now + pause
-	inUse := make([]bool, maxClasses+1)
+}
+
+// classLook is a look at the clock, on which retireClasses decides what is live.
+type classLook struct {
+	steps int64 // of the clock, before it was read
+	now   int64
+	last  bool  // whatever has happened since, go on
+	seen  int64 // the latest instant, too far ahead, that looks before found a state at
+}
+
+// retireClassesBy is retireClasses by one look at the clock. It returns false, having
+// retired nothing, if another look is needed: where somebody has acted after another step of
+// the clock, what is live may seem fresh, and is live if this is the last look. Where
+// states are too far ahead, this caller may be late; a second look that finds the same
+// rebases them, since otherwise their limits would be in use for all of the step.
+func (m *Memory) retireClassesBy(l *classLook) bool {
+	past, seen := make([]bool, len(m.shards)), l.seen
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
+		if past[i] = sh.isPastLocked(l.steps); past[i] && !l.last {
+			return false
+		}
+	}
+	inUse := make([]bool, maxClasses+1)
+	for i := range m.shards {
+		sh := &m.shards[i]
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
-				if e := &sh.buckets[b][p]; e.empty() {
+				e := &sh.buckets[b][p]
+				if e.empty() {
 					continue
-				} else if sh.spentLocked(e, now) {
-					sh.clearSpentLocked(e, now)
+				}
+				if !past[i] && e.at-l.now > m.classes.get(e.class).hold {
+					l.seen = max(l.seen, e.at)
+					if e.at <= seen {
+						sh.rebaseLocked(e, l.now, false)
+					}
+				}
+				if !past[i] && sh.spentLocked(e, l.now) {
+					sh.clearSpentLocked(e, l.now)
 				} else {
 					inUse[e.class] = true
 				}
@@ -67,8 +105,11 @@ func (m *Memory) retireClasses() error {
 			inUse[f.class.id] = true
 		}
 	}
+	if l.seen > seen && !l.last {
+		return false
+	}
 	m.classes.retire(inUse)
-	return nil
+	return true
 }
 
 // Supports implements [Supporter]: a Memory decides every legal limit.

@@ -153,6 +153,41 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 	}
 }
 
+// A caller that read the clock before it stepped back a little or a lot makes room for
+// a new key, when the first caller after the step has charged another.
+func TestACallerFromBeforeAStepForgetsNothingThatIsLiveAfterIt(t *testing.T) {
+	for _, step := range []time.Duration{500 * time.Millisecond, time.Hour} {
+		for _, limit := range []core.Limit{core.TokenBucket(core.Per(10, 100*time.Millisecond), 10), core.SlidingLog(core.Per(10, 100*time.Millisecond))} {
+			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+			var meanwhile func()
+			m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
+				read := now
+				if f := meanwhile; f != nil {
+					meanwhile = nil
+					f()
+				}
+				return read
+			}})
+			take(t, m, "s", "before", limit, 1)
+			now = now.Add(time.Second)
+			take(t, m, "s", "before, too", limit, 1)
+			meanwhile = func() {
+				now = now.Add(-step)
+				allowed(t, m, "k", limit, 10)
+				for i := range 20 { // take every place
+					take(t, m, "others", fmt.Sprint(i), limit, 1)
+				}
+			}
+			for _, key := range []string{"late", "later", "latest"} {
+				take(t, m, "s", key, limit, 1)
+			}
+			if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+				t.Errorf("%v, %v back: a second budget: %+v", limit, step, d)
+			}
+		}
+	}
+}
+
 // What is cleared after a step back does not move the latest instant of a clearing,
 // which lies before the step. A late caller must notice it all the same.
 func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
@@ -630,6 +665,40 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 	})
 }
 
+// The store looks for limits that nobody uses any more by an instant that it reads
+// before it has the locks. Meanwhile the clock steps back, and a key is charged.
+func TestAStepOfTheClockWhileOldLimitsAreLookedForGivesNobodyASecondBudget(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	var meanwhile func()
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000, Clock: func() time.Time {
+		read := now
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+		}
+		return read
+	}})
+	window := core.FixedWindow(core.PerMinute(10))
+	allowed(t, m, "victim", window, 1)
+	for i := range int64(65_534) { // with that of the victim as many as the store can tell apart
+		allowed(t, m, fmt.Sprint(i), core.FixedWindow(core.PerMinute(11+i)), 1)
+	}
+	now = now.Add(time.Hour)
+	meanwhile = func() { // all that was live so far is fresh
+		now = now.Add(-2 * time.Hour)
+		allowed(t, m, "victim", window, 9) // and one that it had before
+	}
+	another := []core.Charge{{Scope: "s", Key: "another", Limit: core.FixedWindow(core.PerMinute(100_000)), Cost: 1}}
+	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err == nil || meanwhile != nil {
+		t.Fatalf("one limit more than the store can tell apart, all of them live: %v", err)
+	}
+	denied(t, m, "victim", window, 1)
+	now = now.Add(time.Minute) // what was far ahead counted as taken when it was found
+	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err != nil {
+		t.Errorf("a minute after the step: %v", err)
+	}
+}
+
 // While some goroutines bring up more limits than the store can tell apart at
 // once, so that the ids of old ones are given to new ones, others are counted
 // under limits that stay: exactly, also where their own limit lost its id.
@@ -764,6 +833,24 @@ func TestTheStoreStaysWithinItsMemory(t *testing.T) {
 		t.Errorf("%d bytes for 50,000 places and as many log entries, want at most %d", used, most)
 	}
 	runtime.KeepAlive(m)
+}
+
+// As many limits as there are, in one scope and in many: the summary of what was
+// displaced stays within 4 KiB for each 8,192 keys.
+func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 40_000, Clock: func() time.Time { return now }})
+	for i := range int64(120_000) {
+		scope := "s"
+		if i%2 == 0 {
+			scope = fmt.Sprint(i % 2000)
+		}
+		take(t, m, scope, fmt.Sprint(i), core.FixedWindow(core.PerDay(1_000_000+i%3001)), 1)
+	}
+	const shards = 4
+	if bytes, floors := core.Summary(m); bytes > shards*4096 || floors > 32 {
+		t.Errorf("%d bytes of summaries, want at most %d; %d floors to look at, want at most 32", bytes, shards*4096, floors)
+	}
 }
 
 func TestNewMemoryPanicsOnImpossibleOptions(t *testing.T) {

@@ -42,7 +42,8 @@ type shard struct {
 	classes *classes
 	buckets []placeBucket // at least 2
 	full    bool          // the last search for a place found none
-	floors  []floor
+	floors  []floor       // at most maxFloors
+	coarse  *coarseFloors // nil: never needed
 	nodes   logNodes
 
 	// clearedAt is the latest instant at which anything was forgotten because it
@@ -55,7 +56,7 @@ type shard struct {
 	// of a clock that has stepped back, so may be all that a new key needs room among.
 	newestAt int64
 
-	_ [72]byte // 256 in all: no two locks in one pair of cache lines
+	_ [64]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -107,9 +108,9 @@ func (sh *shard) isPastLocked(steps int64) bool {
 }
 
 // aheadLocked returns an instant, too far after now, that the shard has acted on
-// and that a charge on e depends on; 0 if there is none. e is nil for a key that
-// has no entry.
-func (sh *shard) aheadLocked(e *entry, now int64) int64 {
+// and that a charge of class k on e depends on; 0 if there is none. e is nil for a
+// key that has no entry.
+func (sh *shard) aheadLocked(e *entry, k *class, now int64) int64 {
 	if e != nil {
 		if e.at-now > sh.classes.get(e.class).patience {
 			return e.at
@@ -128,11 +129,15 @@ func (sh *shard) aheadLocked(e *entry, now int64) int64 {
 			latest = max(latest, f.state.at)
 		}
 	}
+	if c := sh.coarseLocked(k); c != nil && c.at-now > c.hold {
+		latest = max(latest, c.at)
+	}
 	return latest
 }
 
 func (sh *shard) floorsAheadLocked(now int64) bool {
-	return slices.ContainsFunc(sh.floors, func(f floor) bool { return f.state.at-now > f.class.hold })
+	return slices.ContainsFunc(sh.floors, func(f floor) bool { return f.state.at-now > f.class.hold }) ||
+		sh.coarse != nil && slices.ContainsFunc(sh.coarse[:], func(c coarseFloor) bool { return c.at-now > c.hold })
 }
 
 // rebaseLocked brings back the state of e, or the whole shard if e is nil, to a
@@ -180,7 +185,7 @@ func (sh *shard) rebaseAllLocked(now int64) {
 // state stored in e or, if e is nil, by what may have been displaced.
 func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
 	switch {
-	case e == nil && len(sh.floors) == 0:
+	case e == nil && len(sh.floors) == 0 && sh.coarse == nil:
 		k.fresh(s, now)
 	case e == nil:
 		sh.floorLocked(s, k, now)

@@ -38,7 +38,8 @@ const (
 	wellFor = time.Minute
 )
 
-// errGivenUp is the error of a request for a server that has been given up.
+// errGivenUp is the error of a request for a server that has been given up. It speaks
+// against the backend unless another server is well.
 var errGivenUp = errors.New("the server of this key does not answer, while others may")
 
 // spared is an error that does not speak against the backend as a whole.
@@ -117,7 +118,7 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 		l.reportLocked(gone)
 	}
 	if !mayProbe {
-		return false, spared{errGivenUp}
+		return false, errGivenUp
 	}
 	l.probing, l.probedAt = true, now
 	return true, nil

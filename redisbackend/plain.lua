@@ -68,6 +68,10 @@ if not mode or mode == 'take' then
       reset = P - instant % P
       local begin = instant + reset - P
       if at + 0 ~= begin then
+        if (begin - at) % P ~= 0 then -- never written: the rest says so
+          reply = nil
+          break
+        end
         b = algorithm == 's' and begin - at == P and a or '0'
         at, a = format('%.0f', begin), 0
       end

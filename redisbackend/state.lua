@@ -322,6 +322,15 @@ local function sound(t, ...)
   return min(t.P, t.Q) > 0 and max(t.most, t.P, t.Q, ...) < 9007199254740992
 end
 
+-- possible reports whether a bucket or window may have been written: with no more in
+-- use than its limit has, and at the start of a window.
+local function possible(t, s)
+  if t.bucket then
+    return s.b < t.Q and (s.a < t.full or s.a == t.full and s.b <= t.fullFrac)
+  end
+  return s.at % t.P == 0 and s.a <= t.most and s.b <= (t.algorithm == 's' and 1000000000 or 0)
+end
+
 -- read returns the limit under which a key's state was written and the state,
 -- nil if there is none, false if it cannot be read.
 local function read(key)
@@ -333,7 +342,7 @@ local function read(key)
   if limit then
     local t = terms(limit)
     local s = { at = tonumber(at), a = tonumber(a), b = tonumber(b), sum = 0, taken = 0 }
-    if not sound(t, s.at, s.a, s.b) then
+    if not (sound(t, s.at, s.a, s.b) and possible(t, s)) then
       return false
     end
     return t, s
@@ -349,8 +358,10 @@ local function read(key)
   if s.count ~= floor(s.count) or s.first >= s.count then
     return false
   end
-  s.at = taking(s, s.count - 1)
-  if not s.at or not sound(t, s.at, s.total) then
+  local _, before = taking(s, s.first)
+  local last
+  s.at, last = taking(s, s.count - 1)
+  if not (before and last and sound(t, s.at, s.total) and before <= last and last < s.total and s.total - before <= t.most) then
     return false
   end
   return t, s

@@ -5,22 +5,41 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/core"
 )
 
-// lateWorld is a world in which others may run between the reading of the clock
-// and what is done with it, so that calls arrive late.
+// lateWorld is a world in which every fourth call arrives late: between the reading
+// of the clock and what is done with it others read the clock.
 func (h Harness) lateWorld(t testing.TB) world {
 	t.Helper()
 	c := clockAt(newYear)
+	var reads overtaken
 	return world{t, c, h.Open(t, func() time.Time {
 		now := c.now()
-		runtime.Gosched()
+		if n := reads.arrive(); n%4 == 0 {
+			reads.waitFor(n + 8)
+		}
 		return now
 	})}
+}
+
+// overtaken counts callers that come by, and holds some up while others do.
+type overtaken struct{ callers atomic.Int64 }
+
+func (o *overtaken) arrive() int64 { return o.callers.Add(1) }
+
+// waitFor lets others run until so many have come by, or none is left to.
+func (o *overtaken) waitFor(n int64) {
+	for range 1000 {
+		if o.callers.Load() >= n {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // crowd calls f from many goroutines at once and waits for them.

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -53,6 +54,26 @@ var honestCases = []testCase{
 			for _, when := range []string{"while the others are live", "a week later"} {
 				w.atMost(1, w.honest("honest", 20, 125), 20*125, "of the requests of honest clients, "+when)
 				w.clock.advance(7 * day)
+			}
+		},
+	},
+	{
+		name:  "logs from before a step of the clock deny nobody",
+		why:   "of clients that come after the clock has stepped back past the takings of many others, and keep to half of their sliding log, no more than 1% of the requests are denied: who has left holds nothing that they need, on whichever side of the step (DESIGN 5, a clock that steps back; up to 98% of those of a minute were denied)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			w := world{t, clockAt(newYear), nil}
+			const places, early, late = 1000, 600, 200
+			for _, back := range []time.Duration{2 * mins, 1 * day} {
+				w.backend = h.OpenSmall(t, w.clock.now, places)
+				for i := range early {
+					for range 3 {
+						w.take(core.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
+						w.clock.advance(10 * us)
+					}
+				}
+				w.clock.advance(-back)
+				w.atMost(1, w.honest("s", late, 200), late*200, fmt.Sprintf("of the requests of honest clients, in four minutes after a step back by %s,", back))
 			}
 		},
 	},

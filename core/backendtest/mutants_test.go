@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"math/big"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,11 @@ type broken struct {
 	until   map[account]int64
 	pending []core.Charge
 	taken   map[string]int // charges, by scope
+	halves  overtaken      // by calls that are half done
 }
+
+// pause lets others overtake a call that is half done.
+func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness() Harness {
 	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
@@ -688,7 +691,7 @@ var mutants = []mutant{
 					return nil
 				}
 			}
-			runtime.Gosched()
+			b.pause()
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
 					if a := (account{c.Scope, c.Key}); out[i].Allowed && c.Cost > 0 {
@@ -715,7 +718,7 @@ var mutants = []mutant{
 			b.mu.Lock()
 			now, before := b.now().UnixMicro(), maps.Clone(b.ledger)
 			b.mu.Unlock()
-			runtime.Gosched()
+			b.pause()
 			changes, err := before.take(now, charges, out)
 			b.mu.Lock()
 			maps.Copy(b.ledger, changes)
@@ -737,7 +740,7 @@ var mutants = []mutant{
 				if err := b.exactly(charges[i:i+1], out[i:i+1]); err != nil {
 					return err
 				}
-				runtime.Gosched()
+				b.pause()
 			}
 			return nil
 		},
@@ -878,6 +881,27 @@ var mutants = []mutant{
 		caughtBy: []string{"a store with a place for every key is exact", "places are free again when their keys are fresh"},
 	},
 	{
+		name: "what was displaced under more than 32 limits is forgotten",
+		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, _ int64) {
+				limits := map[core.Limit]bool{}
+				var soonest account
+				for a, u := range l {
+					limits[u.limit] = true
+					if l[soonest].limit == (core.Limit{}) || u.freshAt() < l[soonest].freshAt() {
+						soonest = a
+					}
+				}
+				if b.places > 0 && len(limits) > 32 {
+					delete(l, soonest)
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"a flood under many limits buys nobody a fresh budget"},
+	},
+	{
 		name: "a flood denies new keys for ever",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			err := b.exactly(charges, out)
@@ -903,6 +927,15 @@ var mutants = []mutant{
 		take: starving(func(b *broken, c core.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
 		caughtBy: []string{
 			"long logs of one scope deny nobody in another",
+		},
+	},
+	{
+		name: "what logs hold is never free again once the clock has stepped back",
+		take: starving(func(b *broken, c core.Charge) bool {
+			return b.places > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
+		}),
+		caughtBy: []string{
+			"logs from before a step of the clock deny nobody",
 		},
 	},
 	{

@@ -86,6 +86,41 @@ var smallCases = []testCase{
 		},
 	},
 	{
+		name:  "a flood under many limits buys nobody a fresh budget",
+		why:   "a key that has nothing left has no more than its definition says, from one moment to the next, when a hundred limits of its scope are live in a store with few places: what a store remembers of so many limits together credits nobody, and is forgotten when they are fresh (DESIGN 6: bounded)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			w := world{t, clockAt(newYear), nil}
+			for _, places := range []int{1, 7} {
+				for _, l := range everyAlgorithm(core.PerMinute(1000)) {
+					w.clock.set(newYear.UnixMicro())
+					w.backend = h.OpenSmall(t, w.clock.now, places)
+					flood := func(i int64) {
+						w.take(core.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: core.FixedWindow(core.PerDay(200 + i)), Cost: 1})
+					}
+					for i := range int64(100) {
+						flood(i)
+					}
+					victim := core.Charge{Scope: "s", Key: "victim", Limit: l}
+					victim.Cost = w.look(victim).Remaining
+					w.take(victim)
+					u := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), victim.Cost)
+					flood(100)
+					for ends, part := u.freshAt()-newYear.UnixMicro(), int64(0); part <= 8; part++ {
+						w.clock.set(newYear.UnixMicro() + max(0, ends*part/8-1))
+						if got, most := w.look(victim).Remaining, 1000-u.inUse(w.clock.micros()); got > most {
+							t.Error(about(l, "with %d places, %d eighths of the time after its taking: %d remain, at most %d can", places, part, got, most))
+						}
+					}
+					w.clock.advance(2 * day)
+					if left := w.look(victim).Remaining; left != 1000 {
+						t.Error(about(l, "with %d places, when all of the limits are fresh %d remain", places, left))
+					}
+				}
+			}
+		},
+	},
+	{
 		name:  "a flood is forgotten when it is over",
 		why:   "early denial lasts until what was displaced is fresh, and no longer (DESIGN 6)",
 		small: true,

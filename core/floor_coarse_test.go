@@ -1,0 +1,57 @@
+package core
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A coarse floor says of every class that it stands for, at every instant, that at
+// least as much is in use as the floors of the classes do.
+func TestACoarseFloorCreditsNobody(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		start := int64(1_767_225_600_000_000) + random.Int64N(100_000_000)
+		var c coarseFloor
+		var floors []floor
+		for i := range 1 + random.IntN(5) {
+			rate := Per(1+random.Int64N(20), time.Duration(1+random.Int64N(20_000))*time.Millisecond)
+			limits := []Limit{
+				TokenBucket(rate, 1+random.Int64N(30)), LeakyQueue(rate, 1+random.Int64N(30)),
+				FixedWindow(rate), SlidingWindow(rate), SlidingLog(rate),
+			}
+			k := &class{terms: termsOf(limits[random.IntN(len(limits))]), id: uint16(i + 1), mix: 7}
+			var f floor
+			for range 1 + random.IntN(3) { // keys that were displaced
+				var s settled
+				at := start + random.Int64N(2_000_000)
+				k.fresh(&s, at)
+				k.take(&s, 1+random.Int64N(k.max))
+				if k.algorithm == AlgorithmSlidingWindow {
+					s.b = uint32(random.Int64N(k.max + 1))
+				}
+				one := k.flatten(&s)
+				if f.class != nil {
+					one = k.larger(f.state, one)
+				}
+				f = floor{k, one}
+			}
+			c.raise(k, &f.state, k.freshAt(&f.state))
+			floors = append(floors, f)
+		}
+		for range 50 {
+			now := start - 1_000_000 + random.Int64N(30_000_000)
+			for _, f := range floors {
+				var s settled
+				f.class.settleFloor(&f.class.terms, &s, f.state, now)
+				used, coarse := f.class.used(&s), int64(0)
+				if c.until > now {
+					coarse = c.used(&f.class.terms, now)
+				}
+				if coarse < used {
+					t.Fatalf("%v: %d in use %dus after the start, at most %d by the coarse floor %+v of %+v", f.class.limit, used, now-start, coarse, c, f.state)
+				}
+			}
+		}
+	}
+}
