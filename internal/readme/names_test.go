@@ -22,7 +22,7 @@ var (
 )
 
 // soon are names that guides tell of before they are there.
-var soon = []string{"core.AnchoredWindow", "anchored-window 60/hour"}
+var soon = []string{}
 
 // given are declarations that expressions in the text may use.
 const given = `package expressions
