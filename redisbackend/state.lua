@@ -328,6 +328,9 @@ local function possible(t, s)
   if t.bucket then
     return s.b < t.Q and (s.a < t.full or s.a == t.full and s.b <= t.fullFrac)
   end
+  if t.algorithm == 'n' then
+    return s.a <= t.most and s.b <= t.most
+  end
   return s.at % t.P == 0 and s.a <= t.most and s.b <= (t.algorithm == 's' and 1000000000 or 0)
 end
 
