@@ -43,7 +43,6 @@ type shard struct {
 	buckets []placeBucket // at least 2
 	full    bool          // the last search for a place found none
 	floors  []floor       // at most maxFloors
-	coarse  *coarseFloors // nil: never needed
 	nodes   logNodes
 
 	// clearedAt is the latest instant at which anything was forgotten because it
@@ -55,6 +54,8 @@ type shard struct {
 	// newestAt is the latest instant at which a key was new. If that is far ahead
 	// of a clock that has stepped back, so may be all that a new key needs room among.
 	newestAt int64
+
+	coarse *coarseFloors // nil: never needed
 
 	_ [64]byte // 256 in all: no two locks in one pair of cache lines
 }

@@ -28,7 +28,7 @@ func smallCase(name string, style crushStyle) testCase {
 			const length = 400
 			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := &crush{crushStyle: style, random: random, ledgers: [2]ledger{{}, {}}, names: map[account]int{}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				c := &crush{crushStyle: style, random: random, ledgers: [3]ledger{{}, {}, {}}, names: map[account]int{}, log: map[string][]crushed{}, places: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, livelyLimit(random))
 				}
@@ -56,18 +56,21 @@ type crush struct {
 	places  int
 	keys    int
 	limits  []core.Limit    // of each scope
-	ledgers [2]ledger       // eager and lazy
+	ledgers [3]ledger       // eager, prompt and lazy
 	names   map[account]int // how many names a key has had
 	calls   int
 	log     map[string][]crushed // of each scope
 }
 
-// After a step of the clock back one ledger does with each key what a store does
-// that has it. But of those that were displaced a store does not know which it has
-// held, and until when. So the other ledger rebases every key at every step, at
-// once: no time is credited by that either. What one of them allows is right.
+// After a step of the clock back the lazy ledger does with each key what a store does
+// that has it: it rebases a key that is too far ahead when the key is charged. But of
+// those that were displaced a store does not know which it has held, and until when.
+// So the prompt ledger rebases all keys that are too far ahead at once, and the eager
+// one every key at every step. No time is credited by any of that: what one of the
+// ledgers allows is right.
 const (
 	eager = iota
+	prompt
 	lazy
 )
 
@@ -118,6 +121,9 @@ func (c *crush) step() bool {
 		})
 	}
 	maps.Copy(c.ledgers[lazy], c.ledgers[lazy].rebased(now, charges))
+	for a, u := range c.ledgers[prompt] {
+		c.ledgers[prompt][a] = u.rebased(now)
+	}
 	for a, u := range c.ledgers[eager] {
 		c.ledgers[eager][a] = u.rebasedBeyond(0, now)
 	}
