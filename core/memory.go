@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // MemoryOptions are the options of [NewMemory]. The zero value is ready to use.
@@ -56,9 +56,10 @@ const (
 type Memory struct {
 	classes classes
 	shards  []shard
-	shift   uint          // of a hash, to the index of its shard
-	table   []placeBucket // of all shards, one after the other
-	size    uint64        // how many of them each shard has
+	shift   uint       // of a hash, to the index of its shard
+	tables  []tableRef // of the shards
+	size    int        // how many buckets a shard grows to
+	united  atomic.Bool
 	clock   clock
 
 	groups sync.Pool // of *group
@@ -88,21 +89,21 @@ func NewMemory(options MemoryOptions) *Memory {
 	m := &Memory{
 		shards: make([]shard, count),
 		shift:  uint(64 - bits.Len(uint(count-1))),
+		tables: make([]tableRef, count),
+		size:   size,
 	}
 	m.classes.init()
 	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
 	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
 	common := &commonSegments{shards: m.shards}
 	common.left.Store(int64(segments - own*count))
-	m.table, m.size = make([]placeBucket, count*size), uint64(size)
-	inHugePages(m.table)
-	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {
-		m.table[i][0].hash = unused // has the system hand the page over now, not in a decision
-	}
+	least := m.sizeAbove(0)
+	table := make([]placeBucket, count*least)
 	for i := range m.shards {
 		sh := &m.shards[i]
+		sh.memory, sh.ref = m, &m.tables[i]
 		sh.classes = &m.classes
-		sh.buckets = m.table[i*size : (i+1)*size : (i+1)*size]
+		sh.useLocked(part(table, i, least))
 		sh.nodes.own, sh.nodes.common = uint32(own), common
 	}
 	m.clock.start(options.Clock)
@@ -114,11 +115,12 @@ func defaultMemory() Backend { return NewMemory(MemoryOptions{}) }
 
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys
 // fall on shards by chance, so a shard has room for its share, six standard
-// deviations more, and the slack that a cuckoo table needs.
+// deviations more, and the slack that a cuckoo table needs. No shard has more than
+// 16,384 keys, since it grows within a decision.
 func layout(maxKeys int) (shards, buckets int) {
 	const keysPerShard = 8192
 	shards = 1
-	for shards < 256 && maxKeys/shards > 2*keysPerShard-1 {
+	for maxKeys/shards > 2*keysPerShard-1 {
 		shards *= 2
 	}
 	share := (maxKeys + shards - 1) / shards
@@ -131,13 +133,6 @@ func layout(maxKeys int) (shards, buckets int) {
 
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
-
-// firstPlace returns the first place of the first home of a hash, without
-// looking at the shard: the processor can fetch it while it waits for the
-// shard's lock. That takes a third off a key which two processors charge.
-func (m *Memory) firstPlace(hash uint64) *entry {
-	return &m.table[hash>>m.shift*m.size+firstHome(hash, m.size)][0]
-}
 
 // Take implements [Backend].
 func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {
