@@ -116,11 +116,12 @@ func defaultMemory() Backend { return NewMemory(MemoryOptions{}) }
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys
 // fall on shards by chance, so a shard has room for its share, six standard
 // deviations more, and the slack that a cuckoo table needs. No shard has more than
-// 16,384 keys, since it grows within a decision.
+// 16,384 keys, since it grows within a decision; of the hash, 16 bits say which
+// shard it is.
 func layout(maxKeys int) (shards, buckets int) {
 	const keysPerShard = 8192
 	shards = 1
-	for maxKeys/shards > 2*keysPerShard-1 {
+	for shards < 1<<16 && maxKeys/shards > 2*keysPerShard-1 {
 		shards *= 2
 	}
 	share := (maxKeys + shards - 1) / shards
