@@ -50,8 +50,8 @@ func (m *Memory) sizeAbove(size int) int {
 func (sh *shard) growing() bool { return len(sh.buckets) < sh.memory.size }
 
 // growLocked gives the shard a table twice as large, and reports whether it did.
-// It takes some 100 µs at the last step. When the first shard grows to half of its
-// largest size, all are about to.
+// That takes some 100 µs for thousands of keys. When the first shard of a large
+// store grows to half of its largest size, all are about to, and are united.
 func (sh *shard) growLocked() bool {
 	m := sh.memory
 	for size := len(sh.buckets); size < m.size; {

@@ -12,9 +12,9 @@ import (
 // MemoryOptions are the options of [NewMemory]. The zero value is ready to use.
 type MemoryOptions struct {
 	// MaxKeys is how many keys may have live state before one displaces
-	// another. Each costs 39 bytes (64 below 8,192), which NewMemory asks the
-	// system for, all at once, so that no decision has to: some 3 ms for the
-	// default. 0: 262,144 keys, 10 MiB.
+	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
+	// some 20 KB, or a byte for ten keys of MaxKeys where those are millions.
+	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
@@ -39,9 +39,17 @@ const (
 	maxMaxKeys           = 1 << 30
 )
 
-// Memory is a [Backend] that keeps state in this process, in a fixed amount of
-// memory. It is safe for concurrent use, has no background goroutine and needs
-// no closing.
+// Memory is a [Backend] that keeps state in this process, in bounded memory. It is
+// safe for concurrent use, and needs no closing.
+//
+// A Memory starts small and grows with its live keys: some 100 bytes a key at most,
+// until there are a fifth to a quarter of MaxKeys. It then takes the memory for all
+// of them; one for less than 110,000 keys does so later. Growing costs a decision
+// now and then some 100 µs, and is the only time at which a decision allocates,
+// sliding logs aside. The last step of a large Memory is made by a goroutine that
+// ends by itself within milliseconds. While it runs, the tables of before are in
+// memory as well: at most as much again.
+// A Memory does not shrink: what was live once may be again.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
 // one of some 32 whose place it may take: of the scope that has most of them, the
@@ -71,6 +79,14 @@ type Memory struct {
 
 // NewMemory returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
 // negative or above 1,073,741,824.
+//
+// A [Limiter] without a Backend makes a Memory of its own. To have several limiters
+// share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
+// all of them together: add up the keys that each has live at once. A key of two
+// rules takes two places. If there are more live keys than MaxKeys, each scope keeps
+// its share. Rules of different scopes never meet. Rules of one scope count together,
+// and the scope is the rule's Name unless set: two limiters that each have a rule
+// "per-client" need a Scope each, unless they are meant to spend one budget.
 func NewMemory(options MemoryOptions) *Memory {
 	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
 	if maxKeys < 0 || maxKeys > maxMaxKeys {

@@ -284,12 +284,13 @@ func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
 
 // How many buckets a search for a place looks at. At the load that MaxKeys stands
 // for, seven in ten buckets have no free place, and of those that a search looks
-// at more, since the first home of a key in its second is full. So one in ten
-// million searches of 64 buckets ends in vain, which is one in a thousand stores
-// of 100,000 keys. Then it looks at 256 before anything is displaced. When a
-// search has just found the shard full, the next ones look at fewer until one
-// succeeds. A table that can grow does so when 16 buckets are full, which they
-// are from a load of three quarters on.
+// at more, since the first home of a key in its second is full. So a search of 64
+// buckets may end in vain before there are MaxKeys: one of a thousand stores of
+// 100,000 keys displaced one. A search of 256 buckets comes first, therefore. In
+// hundreds of shards that had eight standard deviations more than their share none
+// was in vain. When one has just found the shard full, the next ones look at
+// few until one succeeds. A table that can grow does so as soon as 16 buckets are
+// full, which happens from a load of three quarters on.
 const (
 	searchWidth        = 64
 	searchWidthFar     = 256
