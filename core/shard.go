@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type shard struct {
 	classes *classes
 	buckets []placeBucket // at least 2
 	full    bool          // the last search for a place found none, and the table grows no more
+	near    uint8         // how many searches are not to go far
 	floors  []floor
 	nodes   logNodes
 	memory  *Memory
@@ -286,10 +288,10 @@ func (sh *shard) freePlaceLocked(bucket uint32, now int64) *entry {
 // for, seven in ten buckets have no free place, and of those that a search looks
 // at more, since the first home of a key in its second is full. So a search of 64
 // buckets may end in vain before there are MaxKeys: one of a thousand stores of
-// 100,000 keys displaced one. A search of 256 buckets comes first, therefore. In
-// hundreds of shards that had eight standard deviations more than their share none
-// was in vain. When one has just found the shard full, the next ones look at
-// few until one succeeds. A table that can grow does so as soon as 16 buckets are
+// 100,000 keys displaced one. So the first key is displaced after a search of 256
+// buckets only. In hundreds of shards that had eight standard deviations more than
+// their share none was in vain. When one has just found the shard full, the next
+// ones look at few until one succeeds. A table that can grow does so as soon as 16 buckets are
 // full, which happens from a load of three quarters on.
 const (
 	searchWidth        = 64
@@ -333,10 +335,18 @@ func (sh *shard) makeRoomLocked(a, b uint32, k *class, now int64) *entry {
 	return e
 }
 
-// searchFarLocked is a search that takes some microseconds.
+// searchFarLocked is a search that takes some microseconds. Where one was in vain,
+// so will be the next: the shard does without for a while.
 func (sh *shard) searchFarLocked(a, b uint32, now int64) *entry {
+	if sh.near > 0 {
+		sh.near--
+		return nil
+	}
 	var steps [searchWidthFar]step
 	_, e := sh.searchLocked(steps[:], a, b, now)
+	if e == nil {
+		sh.near = math.MaxUint8
+	}
 	return e
 }
 
