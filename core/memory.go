@@ -48,8 +48,8 @@ const (
 // now and then some 100 µs, and is the only time at which a decision allocates,
 // sliding logs aside. The last step of a large Memory is made by a goroutine that
 // ends by itself within milliseconds. While it runs, the tables of before are in
-// memory as well: at most as much again.
-// A Memory does not shrink: what was live once may be again.
+// memory as well: at most as much again. A Memory does not shrink: as many keys as
+// were live once may be live again.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
 // one of some 32 whose place it may take: of the scope that has most of them, the
