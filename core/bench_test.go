@@ -193,3 +193,39 @@ func BenchmarkFlood(b *testing.B) {
 		})
 	}
 }
+
+// What a store costs that nobody uses.
+func BenchmarkNewMemory(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		core.NewMemory(core.MemoryOptions{})
+	}
+}
+
+// A store from the first key to MaxKeys, made included. The longest decision is
+// that of the best of all rounds: what else the machine does is in the others.
+func BenchmarkFill(b *testing.B) {
+	for _, n := range []int{1 << 18, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			charges := []core.Charge{{Scope: "s", Limit: core.SlidingWindow(core.PerDay(10)), Cost: 1}}
+			out := make([]core.Decision, 1)
+			key := make([]byte, 8)
+			least := time.Duration(1<<63 - 1)
+			for b.Loop() {
+				start := time.Now()
+				m := core.NewMemory(core.MemoryOptions{MaxKeys: n})
+				longest := time.Since(start)
+				for i := range n {
+					binary.LittleEndian.PutUint64(key, uint64(i))
+					charges[0].Key = string(key)
+					before := time.Now()
+					m.Take(context.Background(), charges, out)
+					longest = max(longest, time.Since(before))
+				}
+				least = min(least, longest)
+			}
+			b.ReportMetric(float64(least.Microseconds()), "µs-longest")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +16,8 @@ import (
 type DenialCacheOptions struct {
 	// MaxEntries is how many denials are remembered; a new one then replaces
 	// the one that ends soonest among the few whose place it may take. Each
-	// costs 122 bytes, allocated at once. 0: 16,384, 2 MiB.
+	// costs 130 bytes: 2 at once, the rest as denials come, four at a time.
+	// 0: 16,384, of 32 KiB at first and 2 MiB at most.
 	MaxEntries int
 
 	// MaxAge is how long a denial is believed at most while the inner backend
@@ -41,7 +43,7 @@ type DenialCache struct {
 	inner  Backend
 	maxAge int64 // microseconds
 	base   time.Time
-	sets   []denialSet
+	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
 	scopeSeed, keySeed maphash.Seed
 }
@@ -79,19 +81,15 @@ func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
 	if options.MaxAge == 0 {
 		options.MaxAge = 10 * time.Second
 	}
-	c := &DenialCache{
+	return &DenialCache{
 		inner:  inner,
 		maxAge: options.MaxAge.Microseconds(),
 		base:   time.Now(),
-		sets:   make([]denialSet, (options.MaxEntries+denialWays-1)/denialWays),
+		sets:   make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
 
 		scopeSeed: maphash.MakeSeed(),
 		keySeed:   maphash.MakeSeed(),
 	}
-	for i := range c.sets {
-		c.sets[i].resetAt = -1
-	}
-	return c
 }
 
 // Take implements [Backend].
@@ -170,7 +168,10 @@ const (
 // no older than maxAge.
 func (c *DenialCache) recall(ch *Charge, out *Decision, now, maxAge int64) recollection {
 	hash := c.hash(ch.Scope, ch.Key)
-	set := c.set(hash)
+	set := c.place(hash).Load()
+	if set == nil {
+		return nothing
+	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	d := set.findLocked(hash, ch)
@@ -236,7 +237,10 @@ func (d *denial) believedUntil(maxAge int64) int64 { return min(d.until, d.sent+
 // forget drops the denial of ch if it was asked for before the instant sent.
 func (c *DenialCache) forget(ch *Charge, sent int64) {
 	hash := c.hash(ch.Scope, ch.Key)
-	set := c.set(hash)
+	set := c.place(hash).Load()
+	if set == nil {
+		return
+	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if d := set.findLocked(hash, ch); d != nil && d.sent < sent {
@@ -278,8 +282,19 @@ func (c *DenialCache) hash(scope, key string) uint64 {
 	return max(1, maphash.String(c.scopeSeed, scope)^maphash.String(c.keySeed, key))
 }
 
-func (c *DenialCache) set(hash uint64) *denialSet {
+// place returns where the set of a hash is.
+func (c *DenialCache) place(hash uint64) *atomic.Pointer[denialSet] {
 	return &c.sets[hash%uint64(len(c.sets))]
+}
+
+// set returns the set of a hash, and makes it if there is none yet.
+func (c *DenialCache) set(hash uint64) *denialSet {
+	place := c.place(hash)
+	if set := place.Load(); set != nil {
+		return set
+	}
+	place.CompareAndSwap(nil, &denialSet{resetAt: -1})
+	return place.Load()
 }
 
 var errCacheLengths = errors.New("core: denial cache: charges and decisions differ in length")

@@ -566,6 +566,30 @@ func ExampleMemoryOptions() {
 	// Output: 1000 <nil>
 }
 
+// Three limiters share a store. Each has a rule of its own, and one that spends the
+// same budget in all of them.
+func ExampleNewMemory_shared() {
+	memory := core.NewMemory(core.MemoryOptions{})
+	limiter := func(name string) *core.Limiter[job] {
+		return core.MustNew(core.Config[job]{
+			Backend: memory,
+			Rules: []core.Rule[job]{
+				{Name: "per-customer", Scope: name, Limit: core.SlidingWindow(core.PerDay(1)), Key: byCustomer},
+				{Name: "everywhere", Limit: core.SlidingWindow(core.PerDay(2)), Key: byCustomer},
+			},
+		})
+	}
+	reports, exports, searches := limiter("reports"), limiter("exports"), limiter("searches")
+	for _, l := range []*core.Limiter[job]{reports, exports, searches} {
+		outcome := l.Decide(context.Background(), job{customer: "ann"})
+		fmt.Println(outcome.Verdict())
+	}
+	// Output:
+	// allowed
+	// allowed
+	// denied
+}
+
 // Replaying what happened yesterday, at yesterday's time.
 func ExampleNewMemory() {
 	var now time.Time

@@ -7,7 +7,7 @@ import "math/bits"
 const (
 	reclaimBuckets      = 256
 	reclaimBucketsThere = 64  // in another shard
-	reclaimLogs         = 8   // whose takings may be merged
+	reclaimLogs         = 12  // whose takings may be merged
 	vainPause           = 256 // of a period, after one was in vain, for logs that have nodes
 )
 

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // MemoryOptions are the options of [NewMemory]. The zero value is ready to use.
 type MemoryOptions struct {
 	// MaxKeys is how many keys may have live state before one displaces
-	// another. Each costs 39 bytes (64 below 8,192), which NewMemory asks the
-	// system for, all at once, so that no decision has to: some 3 ms for the
-	// default. 0: 262,144 keys, 10 MiB.
+	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
+	// some 20 KB, or a byte for ten keys of MaxKeys where those are millions.
+	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
@@ -39,9 +39,17 @@ const (
 	maxMaxKeys           = 1 << 30
 )
 
-// Memory is a [Backend] that keeps state in this process, in a fixed amount of
-// memory. It is safe for concurrent use, has no background goroutine and needs
-// no closing.
+// Memory is a [Backend] that keeps state in this process, in bounded memory. It is
+// safe for concurrent use, and needs no closing.
+//
+// A Memory starts small and grows with its live keys: some 100 bytes a key at most,
+// until there are a fifth to a quarter of MaxKeys. It then takes the memory for all
+// of them; one for less than 110,000 keys does so later. Growing costs a decision
+// now and then some 100 µs, and is the only time at which a decision allocates,
+// sliding logs aside. The last step of a large Memory is made by a goroutine that
+// ends by itself within milliseconds. While it runs, the tables of before are in
+// memory as well: at most as much again. A Memory does not shrink: as many keys as
+// were live once may be live again.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
 // one of some 32 whose place it may take: of the scope that has most of them, the
@@ -61,9 +69,10 @@ const (
 type Memory struct {
 	classes classes
 	shards  []shard
-	shift   uint          // of a hash, to the index of its shard
-	table   []placeBucket // of all shards, one after the other
-	size    uint64        // how many of them each shard has
+	shift   uint       // of a hash, to the index of its shard
+	tables  []tableRef // of the shards
+	size    int        // how many buckets a shard grows to
+	united  atomic.Bool
 	clock   clock
 
 	groups sync.Pool // of *group
@@ -75,6 +84,14 @@ type Memory struct {
 
 // NewMemory returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
 // negative or above 1,073,741,824.
+//
+// A [Limiter] without a Backend makes a Memory of its own. To have several limiters
+// share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
+// all of them together: add up the keys that each has live at once. A key of two
+// rules takes two places. If there are more live keys than MaxKeys, each scope keeps
+// its share. Rules of different scopes never meet. Rules of one scope count together,
+// and the scope is the rule's Name unless set: two limiters that each have a rule
+// "per-client" need a Scope each, unless they are meant to spend one budget.
 func NewMemory(options MemoryOptions) *Memory {
 	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
 	if maxKeys < 0 || maxKeys > maxMaxKeys {
@@ -93,21 +110,21 @@ func NewMemory(options MemoryOptions) *Memory {
 	m := &Memory{
 		shards: make([]shard, count),
 		shift:  uint(64 - bits.Len(uint(count-1))),
+		tables: make([]tableRef, count),
+		size:   size,
 	}
 	m.classes.init()
 	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
 	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
 	common := &commonSegments{shards: m.shards}
 	common.left.Store(int64(segments - own*count))
-	m.table, m.size = make([]placeBucket, count*size), uint64(size)
-	inHugePages(m.table)
-	for i := 0; i < len(m.table); i += 4096 / int(unsafe.Sizeof(m.table[0])) {
-		m.table[i][0].hash = unused // has the system hand the page over now, not in a decision
-	}
+	least := m.sizeAbove(0)
+	table := make([]placeBucket, count*least)
 	for i := range m.shards {
 		sh := &m.shards[i]
+		sh.memory, sh.ref = m, &m.tables[i]
 		sh.classes = &m.classes
-		sh.buckets = m.table[i*size : (i+1)*size : (i+1)*size]
+		sh.useLocked(part(table, i, least))
 		sh.nodes.own, sh.nodes.common = uint32(own), common
 	}
 	m.clock.start(options.Clock)
@@ -119,11 +136,13 @@ func defaultMemory() Backend { return NewMemory(MemoryOptions{}) }
 
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys
 // fall on shards by chance, so a shard has room for its share, six standard
-// deviations more, and the slack that a cuckoo table needs.
+// deviations more, and the slack that a cuckoo table needs. No shard has more than
+// 16,384 keys, since it grows within a decision; of the hash, 16 bits say which
+// shard it is.
 func layout(maxKeys int) (shards, buckets int) {
 	const keysPerShard = 8192
 	shards = 1
-	for shards < 256 && maxKeys/shards > 2*keysPerShard-1 {
+	for shards < 1<<16 && maxKeys/shards > 2*keysPerShard-1 {
 		shards *= 2
 	}
 	share := (maxKeys + shards - 1) / shards
@@ -136,13 +155,6 @@ func layout(maxKeys int) (shards, buckets int) {
 
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
-
-// firstPlace returns the first place of the first home of a hash, without
-// looking at the shard: the processor can fetch it while it waits for the
-// shard's lock. That takes a third off a key which two processors charge.
-func (m *Memory) firstPlace(hash uint64) *entry {
-	return &m.table[hash>>m.shift*m.size+firstHome(hash, m.size)][0]
-}
 
 // Take implements [Backend].
 func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {

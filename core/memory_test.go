@@ -419,7 +419,10 @@ func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {
 }
 
 func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
-	for _, maxKeys := range []int{1, 2, 7, 8, 9, 16, 100, 1000, 8191, 8192, 20_000, 100_000} {
+	for _, maxKeys := range []int{1, 2, 7, 8, 9, 16, 100, 1000, 8191, 8192, 20_000, 100_000, 200_000} {
+		if raceEnabled && maxKeys > 100_000 { // some ten times as slow
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) {
 			m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys})
 			limit := core.SlidingWindow(core.PerHour(2))
