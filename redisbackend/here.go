@@ -41,11 +41,11 @@ func (l *lane) callHere(ctx context.Context, a *ask, since time.Time) (err error
 	if err != nil {
 		return err
 	}
-	a.now, _, _, err = parse(numbers, a.width, 1)
-	if err == nil {
-		a.numbers = numbers[1:]
+	if a.now, err = instantOf(numbers); err != nil {
+		return err
 	}
-	return err
+	a.numbers = numbers[1:]
+	return checkNumbers(a.numbers, a.width)
 }
 
 // endHere ends a call that a caller has made, and has others sent that waited.
