@@ -57,15 +57,15 @@ func (l *lane) endHere(reply *redis.Cmd, err error, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.judgeLocked(now, since, answers(err), err == nil, err)
-	if l.calls > l.most || !l.waits() {
+	if answers(err) {
+		l.noteLocked(now, now.Sub(since), 1)
+	}
+	if l.calls > l.allowedLocked(now) || !l.waits() {
 		l.calls--
+		l.watchLocked()
 		return
 	}
-	w := l.workers.Get().(*worker)
-	l.collectLocked(w)
-	w.bound = l.contextLocked(now)
-	w.since = now
-	go w.run()
+	l.startLocked(now)
 }
 
 // isPrompt reports whether calls of a client end as soon as the deadline of their

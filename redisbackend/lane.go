@@ -37,6 +37,8 @@ type lane struct {
 
 	workers sync.Pool                  // of *worker
 	late    *lateness                  // of the process
+	watch   *time.Timer                // nil: not made yet
+	watched bool                       // it runs
 	where   *atomic.Pointer[placement] // where keys are kept; holds nil if one call can be for all
 	wellAt  atomic.Int64               // when it last decided, in nanoseconds since epoch; negative: has failed since
 }
@@ -97,8 +99,9 @@ func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.
 		l.mu.Unlock()
 		return false, err
 	}
-	if l.calls >= l.most && !probes {
+	if l.calls >= l.allowedLocked(now) && !probes {
 		l.enqueueLocked(a, accounts)
+		l.watchLocked()
 		l.mu.Unlock()
 		return false, nil
 	}

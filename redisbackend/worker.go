@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -75,6 +76,10 @@ func (w *worker) context() context.Context {
 func (w *worker) end(failure error) (more bool) {
 	l, now := w.lane, time.Now()
 	answered, succeeded, latest := false, false, failure
+	weight := 0
+	for _, c := range w.crowds {
+		weight += c.rounds * c.one().weight
+	}
 	if failure == nil {
 		for i := range w.calls.all {
 			err := w.calls.all[i].reply.Err()
@@ -86,6 +91,9 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	l.mu.Lock()
 	l.judgeLocked(now, w.since, answered, succeeded, latest)
+	if answered {
+		l.noteLocked(now, now.Sub(w.since), weight)
+	}
 	l.mu.Unlock()
 
 	type unfinished struct {
@@ -111,6 +119,7 @@ func (w *worker) end(failure error) (more bool) {
 		}
 	}
 	w.calls.reset()
+	runtime.Gosched() // those that have an answer may ask again
 
 	l.mu.Lock()
 	for i := len(again) - 1; i >= 0; i-- {
@@ -128,12 +137,13 @@ func (w *worker) end(failure error) (more bool) {
 	if w.probes {
 		l.probing, w.probes = false, false
 	}
-	if l.calls <= l.most {
+	if l.calls <= l.allowedLocked(now) {
 		l.collectLocked(w)
 	}
 	if len(w.crowds) == 0 {
 		w.bound = nil
 		l.calls--
+		l.watchLocked()
 		l.mu.Unlock()
 		l.workers.Put(w)
 		return false
