@@ -73,6 +73,7 @@ local function open(key, t)
     take(t, account.s, used)
     account.s.former = { t = from, s = s }
   end
+  account.ahead = s.held - now > hold(t) -- once written, it is rebased by whoever reads it
   return account
 end
 
@@ -90,7 +91,7 @@ end
 -- of t, nil if its state cannot be read.
 local function accountOf(key, t, mode)
   local account = accounts[key]
-  if account and (account.t ~= t or mode == 'share' and t.algorithm == 'g') then
+  if account and (account.t ~= t or account.ahead and account.took > 0 or mode == 'share' and t.algorithm == 'g') then
     close(account)
     account = nil
   end
@@ -200,6 +201,9 @@ local function decide(form, at, n)
   local rounds, allowed = 0, true
   while allowed and rounds < n do
     for i = 1, #form do
+      if charged[i].ahead and rounds > 0 then
+        charged[i] = accountOf(KEYS[at + i], form[i].t, mode)
+      end
       allowed = allowed and fits(charged[i].t, charged[i].s, form[i].n)
     end
     for i = 1, #form do
