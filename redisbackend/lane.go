@@ -27,6 +27,7 @@ type lane struct {
 
 	mu         sync.Mutex
 	calls      int
+	weight     int             // of what waits
 	queues     [3]list[*crowd] // of what waits: the more of its keys are crowded, the later
 	waiting    map[string]int  // crowds that charge a key, by its name
 	crowds     map[sameness]*crowd
@@ -154,8 +155,9 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	l.countLocked(c, 1)
 }
 
-// countLocked counts those that wait for the keys of a crowd.
+// countLocked counts those that wait, for the keys of a crowd.
 func (l *lane) countLocked(c *crowd, by int) {
+	l.weight += by * c.one().weight
 	for _, name := range c.one().keys {
 		if l.waiting[name] += by; l.waiting[name] == 0 {
 			delete(l.waiting, name)

@@ -21,7 +21,7 @@ const (
 
 // allowedLocked returns how many calls may be under way.
 func (l *lane) allowedLocked(now time.Time) int {
-	if l.fastest == 0 || l.failures > 0 {
+	if l.fastest == 0 || l.failures > 0 || l.weight >= maxWeight {
 		return l.most
 	}
 	n := 1 + l.fastest/callEvery
@@ -40,9 +40,24 @@ func (l *lane) noteLocked(now time.Time, took time.Duration, weight int) {
 	}
 }
 
-// watchLocked has another call made for those that wait, if none ends.
+// yieldsLocked reports whether a worker should let others run before it collects what
+// waits: they have just been answered, and may ask again. Where goroutines wait for
+// their turn anyway it would be the last of them.
+func (l *lane) yieldsLocked(now time.Time) bool {
+	return l.weight < maxWeight/2 && l.late.within(now, 2*slice) == 0
+}
+
+// watchLocked has another call made for those that wait, at once if they fill it, or
+// if none ends.
 func (l *lane) watchLocked() {
-	if l.watched || l.calls >= l.most || !l.waits() {
+	if l.calls >= l.most || !l.waits() {
+		return
+	}
+	if l.weight >= maxWeight {
+		l.calls++
+		l.startLocked(time.Now())
+	}
+	if l.watched {
 		return
 	}
 	l.watched = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,6 +93,7 @@ func (w *worker) end(failure error) (more bool) {
 	if answered {
 		l.noteLocked(now, now.Sub(w.since), weight)
 	}
+	yields := l.yieldsLocked(now)
 	l.mu.Unlock()
 
 	type unfinished struct {
@@ -119,7 +119,9 @@ func (w *worker) end(failure error) (more bool) {
 		}
 	}
 	w.calls.reset()
-	runtime.Gosched() // those that have an answer may ask again
+	if yields {
+		now = l.late.measure() // and how long that takes
+	}
 
 	l.mu.Lock()
 	for i := len(again) - 1; i >= 0; i-- {
