@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,4 +242,75 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 			group[0].Cost, group[1].Cost = int64(1+i%3), 1
 		}
 	}
+}
+
+// A client that does not say that it is of a Cluster is found out by the first call
+// for keys of several slots, which decides nothing: its requests are sent apart.
+func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
+	server := startRedis(t, "--cluster-enabled", "yes")
+	admin := newClient(t, server.addr)
+	ok(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	until(t, "the cluster is up", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	g := new(gate)
+	client.AddHook(g)
+	b := redisbackend.New(client, redisbackend.Options{})
+	limit := core.LeakyBucket(core.PerDay(1), 10)
+	for round := range 2 {
+		var groups [][]core.Charge
+		for i := range 40 {
+			groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
+		}
+		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
+		g.open()
+		wait()
+		allowed := make(map[string]int64)
+		for i, group := range groups {
+			ok(t, errs[i])
+			if decisions[i][0].Allowed {
+				allowed[group[0].Key] += group[0].Cost
+			}
+		}
+		for key, units := range allowed {
+			if want := int64(7 + 3*round); units+7*int64(round) != want {
+				t.Errorf("round %d, key %s: %d units admitted, want %d", round, key, units, want-7*int64(round))
+			}
+		}
+	}
+}
+
+// A call that gets no answer, such as on a connection that broke unseen, holds up
+// nobody else for long, though few calls are enough for a server that is near.
+func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, PoolSize: 4, ContextTimeoutEnabled: true})
+	defer client.Close()
+	g := new(gate)
+	client.AddHook(g)
+	b := redisbackend.New(client, redisbackend.Options{})
+	redisbackend.WaitForEver(b)
+	limit := core.LeakyBucket(core.PerDay(1), 100)
+	for range 20 {
+		take(t, b, charge("s", "k", limit, 1)) // the server is near
+	}
+	stuck, release := make(chan struct{}), make(chan struct{})
+	var second atomic.Bool
+	g.mu.Lock()
+	g.before = func() {
+		if second.CompareAndSwap(false, true) {
+			close(stuck)
+			<-release
+		}
+	}
+	g.mu.Unlock()
+	var callers sync.WaitGroup
+	callers.Go(func() { take(t, b, charge("s", "stuck", limit, 1)) })
+	<-stuck
+	for range 5 {
+		take(t, b, charge("s", "k", limit, 1))
+	}
+	close(release)
+	callers.Wait()
 }

@@ -13,8 +13,7 @@ import (
 
 // lane is the way to one server. It has a bounded number of calls under way, each
 // on a goroutine that lives while there is work, and has the other requests wait.
-// When a call ends, those that wait are sent in one pipeline; equal ones are
-// decided together. A call does not end with its caller: whoever leaves leaves it
+// When a call ends, those that wait are decided by the next. A call does not end with its caller: whoever leaves leaves it
 // behind, and the connection it makes is there for the next.
 type lane struct {
 	client redis.Scripter
