@@ -62,7 +62,7 @@ func (a *account) units() any {
 	if !a.shadows {
 		return a.enforced
 	}
-	return fmt.Sprint(a.enforced, " ", a.shadow)
+	return fmt.Sprint(a.enforced, ",", a.shadow)
 }
 
 // sum returns a + b, or a number above every limit.
@@ -83,4 +83,12 @@ func (a *account) width(mode mode) int {
 		n += 5
 	}
 	return n
+}
+
+// weight is what a counts for in a call of the script.
+func (a *account) weight() int {
+	if a.limit.limit.Algorithm() == core.AlgorithmSlidingLog {
+		return logWeight
+	}
+	return 1
 }

@@ -12,12 +12,14 @@ import (
 // ask is what one caller wants one server to decide in one step. Whoever sends it
 // reads keys, args and ctx, and nothing else of the caller's.
 type ask struct {
-	ctx     context.Context
-	keys    []string
-	args    []any
-	mode    mode
-	instant int64
-	width   int // numbers in a reply, without the instant
+	ctx      context.Context
+	keys     []string
+	args     []any
+	mode     mode
+	instant  int64
+	accounts []account // of one that waits
+	width    int       // numbers in a reply, without the instant
+	weight   int       // what it counts for in a call
 
 	done    chan struct{} // holds one, once what follows is there
 	now     int64         // the instant at which it was decided
@@ -28,7 +30,7 @@ type ask struct {
 
 	// Guarded by the lane's lock.
 	crowd      *crowd // it waits in; nil: it does not wait
-	prev, next *ask   // in the crowd
+	place      link[*ask]
 	sent, left bool
 }
 
@@ -36,9 +38,10 @@ type ask struct {
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode, instant int64) {
 	a.ctx, a.mode, a.instant = ctx, mode, instant
 	a.keys, a.args = b.arguments(accounts, mode, instant, a.keys[:0], a.args[:0])
-	a.width = 0
+	a.width, a.weight = 0, 0
 	for i := range accounts {
 		a.width += accounts[i].width(mode)
+		a.weight += accounts[i].weight()
 	}
 	if a.done == nil {
 		a.done = make(chan struct{}, 1)
@@ -49,7 +52,8 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 func (a *ask) reset() {
 	clear(a.keys)
 	clear(a.args)
-	*a = ask{keys: a.keys[:0], args: a.args[:0], done: a.done}
+	clear(a.accounts)
+	*a = ask{keys: a.keys[:0], args: a.args[:0], accounts: a.accounts[:0], done: a.done}
 }
 
 // sameness is what requests have in common that can be decided together: each

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,8 +43,7 @@ type Backend struct {
 
 	requests sync.Pool // of *request
 
-	placement atomic.Pointer[placement] // nil: one step decides all
-	spread    spread                    // scopes whose units may be given back
+	spread    spread // scopes whose units may be given back
 	flights   flights
 	giveBacks giveBacks
 }
@@ -74,7 +72,7 @@ func New(client redis.Scripter, options Options) *Backend {
 	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix}
 	b.requests.New = func() any { return new(request) }
 	if where := placementOf(client); where != nil && options.HashTag == "" {
-		b.placement.Store(&where)
+		b.lanes.where.Store(&where)
 	}
 	return b
 }
@@ -107,7 +105,7 @@ const (
 )
 
 // modes are the arguments that say so.
-var modes = [...]any{modeTake: "take", modePeek: "peek", modeShare: "share"}
+var modes = [...]string{modeTake: "take", modePeek: "peek", modeShare: "share"}
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
@@ -162,7 +160,7 @@ func (b *Backend) release(r *request) {
 // settle decides all accounts, in one step if they are kept in one place.
 func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled, error) {
 	accounts, instant := r.accounts, b.instant()
-	if where := b.placement.Load(); where != nil && len(accounts) > 1 {
+	if where := b.lanes.where.Load(); where != nil && len(accounts) > 1 {
 		groups, err := groupsOf(accounts, *where)
 		if err != nil {
 			return nil, err
@@ -189,7 +187,7 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 	if err != nil && len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		if hiding, ok := b.client.(processor); ok { // a Cluster behind a client that does not say so
 			where := bySlot(hiding)
-			b.placement.Store(&where)
+			b.lanes.where.Store(&where)
 			return b.settle(ctx, &request{accounts: accounts}, mode)
 		}
 	}

@@ -14,14 +14,18 @@
 //
 // # Calls
 //
-// Each server has a queue of its own. At most 16 calls to a server are under way
-// at once, or as many as the client's PoolSize, if that is less, and 128 where the
-// client does not tell, as an auto-pipeliner. Requests beyond that wait; when a
-// call ends, up to 128 different ones are sent in one pipeline.
-// Equal requests that wait, which take the same units from the same keys, are
-// decided by one call of the script, one after the other at one instant, as far as
-// the first denial, which all the rest get. So the connections of one client,
-// however many, take little of the server.
+// Each server has a queue of its own. A call is one script, which decides the
+// requests that waited, one after the other at one instant. It charges up to 128
+// keys. On a Cluster it is for the keys of one slot, and calls for several slots are
+// sent in one pipeline. Equal requests, which take the same units from the same
+// keys, are decided up to the first denial, which the rest get too. So the
+// connections of one client, however many, take little of the server.
+//
+// A request waits only while calls are under way. A server that is near has few at
+// once, about one for every 100 microseconds of its round trip, and one more after 2
+// ms without an answer. Requests that fill a call do not wait for that. At most 16
+// calls are under way at once, or as many as the client's PoolSize, if that is less,
+// and 128 where the client does not tell, as an auto-pipeliner.
 //
 // A call does not end with its caller. It has a second, so that a connection that
 // takes longer to make than the caller may wait is there for the next one. A

@@ -76,8 +76,8 @@ func Waiting(b *Backend) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.queues {
-		for c := l.queues[i].first; c != nil; c = c.next {
-			n += c.size
+		for k := l.queues[i].first; k != nil; k = k.next {
+			n += k.of.asks.size
 		}
 	}
 	return n

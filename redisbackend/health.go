@@ -64,7 +64,9 @@ type health struct {
 	quietSince   time.Time // with calls under way: since when nothing was answered
 	answeredAt   time.Time
 	answeredIn   time.Duration // what that call took
-	failures     int           // calls that failed since, without an answer
+	fastest      time.Duration // what the fastest call took, lately
+	fastestAt    time.Time
+	failures     int // calls that failed since, without an answer
 	failingSince time.Time
 	latest       error // of these
 	refusal      error // the latest of a server that answers

@@ -41,11 +41,11 @@ func (l *lane) callHere(ctx context.Context, a *ask, since time.Time) (err error
 	if err != nil {
 		return err
 	}
-	a.now, _, _, err = parse(numbers, a.width, 1)
-	if err == nil {
-		a.numbers = numbers[1:]
+	if a.now, err = instantOf(numbers); err != nil {
+		return err
 	}
-	return err
+	a.numbers = numbers[1:]
+	return checkNumbers(a.numbers, a.width)
 }
 
 // endHere ends a call that a caller has made, and has others sent that waited.
@@ -57,15 +57,15 @@ func (l *lane) endHere(reply *redis.Cmd, err error, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.judgeLocked(now, since, answers(err), err == nil, err)
-	if l.calls > l.most || !l.waits() {
+	if answers(err) {
+		l.noteLocked(now, now.Sub(since), 1)
+	}
+	if l.calls > l.allowedLocked(now) || !l.waits() {
 		l.calls--
+		l.watchLocked()
 		return
 	}
-	w := l.workers.Get().(*worker)
-	l.collectLocked(w)
-	w.bound = l.contextLocked(now)
-	w.since = now
-	go w.run()
+	l.startLocked(now)
 }
 
 // isPrompt reports whether calls of a client end as soon as the deadline of their

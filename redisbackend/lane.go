@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +13,7 @@ import (
 
 // lane is the way to one server. It has a bounded number of calls under way, each
 // on a goroutine that lives while there is work, and has the other requests wait.
-// When a call ends, those that wait are sent in one pipeline; equal ones are
-// decided together. A call does not end with its caller: whoever leaves leaves it
+// When a call ends, those that wait are decided by the next. A call does not end with its caller: whoever leaves leaves it
 // behind, and the connection it makes is there for the next.
 type lane struct {
 	client redis.Scripter
@@ -28,26 +26,27 @@ type lane struct {
 
 	mu         sync.Mutex
 	calls      int
-	queues     [3]queue       // of what waits: the more of its keys are crowded, the later
-	waiting    map[string]int // crowds that charge a key, by its name
+	weight     int             // of what waits
+	queues     [3]list[*crowd] // of what waits: the more of its keys are crowded, the later
+	waiting    map[string]int  // crowds that charge a key, by its name
 	crowds     map[sameness]*crowd
 	spare      []*crowd
 	bound      context.Context // of the calls that start now
 	boundUntil time.Time
 	health
 
-	workers sync.Pool    // of *worker
-	late    *lateness    // of the process
-	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
+	workers sync.Pool                  // of *worker
+	late    *lateness                  // of the process
+	watch   *time.Timer                // nil: not made yet
+	watched bool                       // it runs
+	where   *atomic.Pointer[placement] // where keys are kept; holds nil if one call can be for all
+	wellAt  atomic.Int64               // when it last decided, in nanoseconds since epoch; negative: has failed since
 }
 
 const (
 	// callTimeout is how long a call may take: long enough to connect over slow
 	// networks, whatever time the callers have.
 	callTimeout = time.Second
-
-	// maxBatch is how many crowds are sent in one pipeline.
-	maxBatch = 128
 
 	// crowdedKey is how many crowds have to wait for a key before others go first.
 	crowdedKey = 32
@@ -59,7 +58,7 @@ const (
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
 	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), crowds: make(map[sameness]*crowd)}
 	l.workers.New = func() any {
-		w := &worker{lane: l}
+		w := &worker{lane: l, solo: newCrowd()}
 		w.run = w.work
 		return w
 	}
@@ -100,8 +99,9 @@ func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.
 		l.mu.Unlock()
 		return false, err
 	}
-	if l.calls >= l.most && !probes {
+	if l.calls >= l.allowedLocked(now) && !probes {
 		l.enqueueLocked(a, accounts)
+		l.watchLocked()
 		l.mu.Unlock()
 		return false, nil
 	}
@@ -116,7 +116,7 @@ func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.
 	w.probes = probes
 	w.solo.add(a)
 	a.sent = true
-	w.crowds = append(w.crowds, &w.solo)
+	w.crowds = append(w.crowds, w.solo)
 	w.bound = l.contextLocked(now)
 	w.since = now
 	l.mu.Unlock()
@@ -128,6 +128,10 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	merges := a.mode == modeTake
 	var same sameness
 	if merges {
+		a.accounts = append(a.accounts[:0], accounts...)
+		for i := range a.accounts {
+			a.accounts[i].charge = nil // is the caller's
+		}
 		same = samenessOf(accounts, a.instant)
 		if c := l.crowds[same]; c != nil {
 			c.add(a)
@@ -138,30 +142,32 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	if n := len(l.spare); n > 0 {
 		c, l.spare = l.spare[n-1], l.spare[:n-1]
 	} else {
-		c = new(crowd)
+		c = newCrowd()
 	}
 	if merges {
 		c.same, c.known = same, true
 		l.crowds[same] = c
 	}
-	l.queueOf(a.keys).add(c)
-	for _, name := range a.keys {
-		l.waiting[name]++
-	}
-	c.names = slices.Clone(a.keys) // a may leave before the others
-	if merges && a.instant == 0 {
-		c.accounts = slices.Clone(accounts)
-		for i := range c.accounts {
-			c.accounts[i].charge = nil // is the caller's
+	c.add(a)
+	c.queue = l.queueOf(a.keys)
+	c.queue.add(&c.place)
+	l.countLocked(c, 1)
+}
+
+// countLocked counts those that wait, for the keys of a crowd.
+func (l *lane) countLocked(c *crowd, by int) {
+	l.weight += by * c.one().weight
+	for _, name := range c.one().keys {
+		if l.waiting[name] += by; l.waiting[name] == 0 {
+			delete(l.waiting, name)
 		}
 	}
-	c.add(a)
 }
 
 // queueOf returns where a request for some keys is to wait. Each key that many
 // others wait for sends it further back, so that nobody waits behind a client that
 // sends more than Redis can take.
-func (l *lane) queueOf(names []string) *queue {
+func (l *lane) queueOf(names []string) *list[*crowd] {
 	crowded := 0
 	for _, name := range names {
 		if l.waiting[name] >= crowdedKey {
@@ -173,13 +179,9 @@ func (l *lane) queueOf(names []string) *queue {
 
 // unlinkLocked removes a crowd from those that wait.
 func (l *lane) unlinkLocked(c *crowd) {
-	c.queue.remove(c)
-	for _, name := range c.names {
-		if l.waiting[name]--; l.waiting[name] == 0 {
-			delete(l.waiting, name)
-		}
-	}
-	c.names = nil
+	c.queue.remove(&c.place)
+	c.queue = nil
+	l.countLocked(c, -1)
 	if c.known {
 		delete(l.crowds, c.same)
 	}
@@ -199,8 +201,8 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 	err = ctx.Err()
 	waits := a.crowd != nil && !a.sent
 	if waits {
-		if c := a.crowd; c.size == 1 {
-			c.remove(a)
+		c := a.crowd
+		if c.asks.size == 1 {
 			l.unlinkLocked(c)
 			l.keepLocked(c)
 		} else {
@@ -226,29 +228,25 @@ func (l *lane) timelyLocked(ctx context.Context, since time.Time) bool {
 
 // keepLocked keeps the memory of a crowd for later.
 func (l *lane) keepLocked(c *crowd) {
-	*c = crowd{}
+	c.clear()
 	if len(l.spare) < maxSpare {
 		l.spare = append(l.spare, c)
 	}
 }
 
-// collectLocked gives w what waits, as far as one pipeline takes it.
+// collectLocked gives w what waits, as far as one call takes it.
 func (l *lane) collectLocked(w *worker) {
-	most := 1
-	if _, ok := l.client.(pipeliner); ok {
-		most = maxBatch
-	}
+	weight := 0
 	for i := range l.queues {
-		rest := (most - len(w.crowds)) / 8 // for those behind, so that they get on as well
+		most := maxWeight - (maxWeight-weight)/8 // the rest is for those behind, so that they get on as well
 		if i == len(l.queues)-1 {
-			rest = 0
+			most = maxWeight
 		}
-		for q := &l.queues[i]; q.first != nil && len(w.crowds) < most-rest; {
-			c := q.first
+		for q := &l.queues[i]; q.first != nil && weight < most; {
+			c := q.first.of
+			weight += c.one().weight
 			l.unlinkLocked(c)
-			for a := c.first; a != nil; a = a.next {
-				a.sent = true
-			}
+			c.send()
 			w.crowds = append(w.crowds, c)
 		}
 	}
@@ -260,28 +258,27 @@ func (l *lane) waits() bool {
 }
 
 // putBackLocked has those wait again, first of all, that a call did not get to.
-func (l *lane) putBackLocked(c *crowd, rest *ask) {
-	again := new(crowd)
-	for a := rest; a != nil; {
-		next := a.next
-		if a.prev, a.next, a.sent = nil, nil, false; !a.left {
+func (l *lane) putBackLocked(c *crowd, rest *link[*ask]) {
+	again := newCrowd()
+	for k := rest; k != nil; {
+		a, next := k.of, k.next
+		a.place = link[*ask]{}
+		if a.sent = false; !a.left {
 			again.add(a)
 		}
-		a = next
+		k = next
 	}
-	if again.size == 0 {
+	if again.asks.size == 0 {
 		return
 	}
-	again.same, again.accounts = c.same, c.accounts
+	again.same = c.same
 	if l.crowds[c.same] == nil {
 		again.known = true
 		l.crowds[c.same] = again
 	}
-	again.names = slices.Clone(again.first.keys)
-	l.queues[0].addFirst(again)
-	for _, name := range again.names {
-		l.waiting[name]++
-	}
+	again.queue = &l.queues[0]
+	again.queue.addFirst(&again.place)
+	l.countLocked(again, 1)
 }
 
 // callContext is the context of a call: as bounded, with a caller's values.

@@ -17,6 +17,7 @@ type lanes struct {
 	logger *slog.Logger
 
 	late     lateness
+	where    atomic.Pointer[placement]                    // nil: one step decides all
 	only     *lane                                        // nil: there are several
 	serverOf func(name string) (*redis.Client, error)     // that keeps a name
 	learn    func(ctx context.Context, name string) error // what serverOf has to know first; nil: nothing
@@ -64,7 +65,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.only = newLane(client, "", ls.most, logger, &ls.late)
-		ls.only.prompt = isPrompt(client)
+		ls.only.prompt, ls.only.where = isPrompt(client), &ls.where
 	}
 	return ls
 }
@@ -159,6 +160,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 		}
 	}
 	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
+	l.where = &ls.where
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l

@@ -10,81 +10,57 @@ import (
 // the others that charge it as much are denied by the same answer: they would be,
 // and to ask for each would have everybody else wait.
 
-// denial is what a reply says of a key that denied.
-type denial struct {
-	account account
-	now     int64
-	numbers []any
-}
-
-// denials returns what a reply says of the keys that denied, if the crowd waited.
-func (c *crowd) denials(reply []any) (all []denial) {
-	if c.accounts == nil {
-		return nil
+// refuse denies those that wait for a key that many wait for, by as much as c charges
+// it, if a call has denied that. c is one that waited.
+func (l *lane) refuse(c *crowd, d decided) {
+	a := c.one()
+	if len(a.accounts) == 0 || a.instant != 0 {
+		return
 	}
-	width := 0
-	for i := range c.accounts {
-		width += c.accounts[i].width(modeTake)
-	}
-	now, rounds, _, err := parse(reply, width, c.size)
-	if err != nil {
-		return nil
-	}
-	numbers := reply[1+(rounds-1)*width:][:width]
-	for _, a := range c.accounts {
+	numbers := d.numbers[(d.rounds-1)*a.width:]
+	for i := range a.accounts {
+		of := &a.accounts[i]
 		if number(numbers[2]) < 0 {
-			all = append(all, denial{a, now, numbers[:a.numbers()]})
+			l.refuseBy(of, d.now, numbers[:of.numbers()])
 		}
-		numbers = numbers[a.width(modeTake):]
+		numbers = numbers[of.width(modeTake):]
 	}
-	return all
 }
 
-// refuse denies those that wait for a crowded key that denied, by as much as they
-// charge it.
-func (l *lane) refuse(d denial) {
+func (l *lane) refuseBy(by *account, now int64, numbers []any) {
 	l.mu.Lock()
 	var refused []*crowd
-	if l.waiting[d.account.name] >= crowdedKey {
+	if l.waiting[by.name] >= crowdedKey {
 		for i := range l.queues {
-			for c := l.queues[i].first; c != nil; {
-				next := c.next
-				if c.charges(&d.account) {
+			for k := l.queues[i].first; k != nil; {
+				c, next := k.of, k.next
+				if c.one().indexOf(by) >= 0 {
 					l.unlinkLocked(c)
-					for a := c.first; a != nil; a = a.next {
-						a.sent = true
-					}
+					c.send()
 					refused = append(refused, c)
 				}
-				c = next
+				k = next
 			}
 		}
 	}
 	l.mu.Unlock()
 	for _, c := range refused {
-		c.refuse(d)
+		at := c.one().indexOf(by) + 1
+		for k := c.asks.first; k != nil; {
+			a, next := k.of, k.next
+			a.place = link[*ask]{}
+			a.now, a.numbers, a.refusedBy = now, numbers, at
+			a.done <- struct{}{} // from here on a is the caller's
+			k = next
+		}
 	}
 }
 
-// charges reports whether c charges the key of a as a does.
-func (c *crowd) charges(a *account) bool { return c.indexOf(a) >= 0 }
-
-func (c *crowd) indexOf(a *account) int {
-	return slices.IndexFunc(c.accounts, func(b account) bool {
-		return b.name == a.name && b.limit.limit == a.limit.limit && b.enforced == a.enforced && a.enforced > 0
+// indexOf returns the index of the account that charges a key as another does, or -1.
+func (a *ask) indexOf(other *account) int {
+	return slices.IndexFunc(a.accounts, func(b account) bool {
+		return b.name == other.name && b.limit.limit == other.limit.limit && b.enforced == other.enforced && other.enforced > 0
 	})
-}
-
-// refuse answers every request of c with d.
-func (c *crowd) refuse(d denial) {
-	by := c.indexOf(&d.account)
-	for a := c.first; a != nil; {
-		next := a.next
-		a.prev, a.next = nil, nil
-		a.now, a.numbers, a.refusedBy = d.now, d.numbers, by+1
-		a.done <- struct{}{} // from here on a is the caller's
-		a = next
-	}
 }
 
 // refusal returns the decisions of a request that was denied by one of its

@@ -79,16 +79,21 @@ local function ceil(us, frac)
   return us
 end
 
--- terms returns what a limit comes to.
+-- terms returns what a limit comes to, the same table each time.
+local known = {}
 local function terms(limit)
+  if known[limit] then
+    return known[limit]
+  end
   local algorithm, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)')
-  local t = { limit = limit, algorithm = algorithm, most = tonumber(most), P = tonumber(P), Q = tonumber(Q) }
+  local t = { limit = limit, algorithm = algorithm, most = tonumber(most), P = tonumber(P), Q = tonumber(Q), pattern = '^' .. limit .. ' (%d+) (%d+) (%d+)$' }
   t.whole = floor(t.P / t.Q)
   t.part = t.P - t.whole * t.Q
   t.bucket = algorithm == 't' or algorithm == 'l' or algorithm == 'q'
   if t.bucket then
     t.full, t.fullFrac = drain(t, t.most)
   end
+  known[limit] = t
   return t
 end
 
@@ -299,7 +304,8 @@ local function untilFresh(t, s)
   return max(0, wait)
 end
 
--- describe returns the decision on n units that left s behind.
+-- describe returns the decision on n units that left s behind: what remains, retry
+-- after (0 if allowed, -1 for never), reset after and effective window.
 local function describe(t, s, n, allowed)
   local lag, left, reset = s.held - now, remaining(t, s), untilFresh(t, s)
   if not allowed then
@@ -307,13 +313,13 @@ local function describe(t, s, n, allowed)
     if n <= t.most then
       wait = lag + untilFits(t, s, n)
     end
-    return { left, wait, reset, wait }
+    return left, wait, reset, wait
   elseif t.algorithm == 'f' or t.algorithm == 'n' then
-    return { left, 0, reset, lag + (s.at - s.held + t.P) }
+    return left, 0, reset, lag + (s.at - s.held + t.P)
   elseif left == 0 then
-    return { left, 0, reset, lag + untilFits(t, s, 1) }
+    return left, 0, reset, lag + untilFits(t, s, 1)
   end
-  return { left, 0, reset, ceil(drain(t, left)) }
+  return left, 0, reset, ceil(drain(t, left))
 end
 
 -- sound reports whether what was read can be counted on: it is exact, and
@@ -335,11 +341,22 @@ local function possible(t, s)
 end
 
 -- read returns the limit under which a key's state was written and the state,
--- nil if there is none, false if it cannot be read.
-local function read(key)
-  local text = redis.call('GETRANGE', key, 0, 127)
+-- nil if there is none, false if it cannot be read. Most often the limit is that of
+-- t, which is quick to see.
+local function read(key, t)
+  local text = redis.call('GETRANGE', key, '0', '127')
   if text == '' then
     return nil
+  end
+  if t then
+    local at, a, b = match(text, t.pattern)
+    if at then
+      local s = { at = at + 0, a = a + 0, b = b + 0, sum = 0, taken = 0 }
+      if s.at < 9007199254740992 and s.a < 9007199254740992 and s.b < 9007199254740992 and possible(t, s) then
+        return t, s
+      end
+      return false
+    end
   end
   local limit, at, a, b = match(text, '^(1[tlqfsn] %d+ %d+ %d+) (%d+) (%d+) (%d+)$')
   if limit then
@@ -370,11 +387,25 @@ local function read(key)
   return t, s
 end
 
+-- digits returns n in full. Several states of one call have the same instants.
+local texts = {}
+local function digits(n)
+  if n < 2147483648 then
+    return format('%d', n) -- 31 bits are enough on every server, and quicker
+  end
+  local text = texts[n]
+  if not text then
+    text = format('%.0f', n)
+    texts[n] = text
+  end
+  return text
+end
+
 -- write stores s as the state of a key under the limit of t.
 local function write(key, t, s)
-  local ttl = format('%.0f', floor((untilFresh(t, s) + 999) / 1000) + slack)
+  local ttl = digits(floor((untilFresh(t, s) + 999) / 1000) + slack)
   if t.algorithm ~= 'g' then
-    redis.call('SET', key, format('%s %.0f %.0f %.0f', t.limit, s.at, s.a, s.b), 'PX', ttl)
+    redis.call('SET', key, t.limit .. ' ' .. digits(s.at) .. ' ' .. digits(s.a) .. ' ' .. digits(s.b), 'PX', ttl)
     return
   end
   local live = s.sum > 0

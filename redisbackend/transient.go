@@ -54,7 +54,7 @@ func (s *spread) add(scope string) {
 // noteSpread notes the scopes of a request that may be given back in part: before
 // it is sent, so that whoever its units deny finds them noted.
 func (b *Backend) noteSpread(r *request, mode mode) {
-	if len(r.accounts) < 2 || mode == modePeek || b.placement.Load() == nil {
+	if len(r.accounts) < 2 || mode == modePeek || b.lanes.where.Load() == nil {
 		return
 	}
 	for i := range r.accounts {
@@ -65,7 +65,7 @@ func (b *Backend) noteSpread(r *request, mode mode) {
 // markTransient marks the denials that may rest on units about to be given back.
 // One that is never to end rests on none.
 func (b *Backend) markTransient(charges []core.Charge, out []core.Decision) {
-	if b.placement.Load() == nil {
+	if b.lanes.where.Load() == nil {
 		return
 	}
 	for i := range out {

@@ -36,39 +36,65 @@ const (
 func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
 	for _, connections := range []int{1000, 6000} {
 		t.Run(fmt.Sprint(connections), func(t *testing.T) {
-			if most := descriptors(t) - spareHandles; connections > most {
-				t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))
-				connections = most
-			}
-			if raceDetector && connections > 2000 {
-				t.Logf("2000 connections instead of %d: the race detector makes this process ten times as slow", connections)
-				connections = 2000
-			}
-			if connections < 100 {
-				t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
-			}
-			var noticed []string
-			for start, attempt := time.Now(), 1; time.Since(start) < patience; attempt++ {
-				t.Run(fmt.Sprint("attempt ", attempt), func(t *testing.T) { noticed = floodOnce(t, connections) })
-				if len(noticed) == 0 {
-					return
-				}
-				t.Logf("attempt %d: %s", attempt, strings.Join(noticed, "; "))
-			}
-			t.Error("no attempt went unnoticed")
+			goesUnnoticed(t, connections, func(int) string { return "" })
 		})
 	}
 }
 
+// The same where no two requests are equal, so that no denial is that of another: one
+// costs more than the other, or names another user, who has a limit too. One in ten
+// is as everybody's.
+func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
+	for name, vary := range map[string]func(n int) string{
+		"by cost":          func(n int) string { return fmt.Sprintf("X-Cost: %d\r\n", 1000+n) },
+		"by user":          func(n int) string { return fmt.Sprintf("X-User: u%d\r\n", n) },
+		"by cost and user": func(n int) string { return fmt.Sprintf("X-Cost: %d\r\nX-User: u%d\r\n", 1000+n, n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			goesUnnoticed(t, 3000, func(n int) string {
+				if n%10 == 0 {
+					return ""
+				}
+				return vary(n)
+			})
+		})
+	}
+}
+
+// goesUnnoticed has one client flood a site on many connections, by requests of which
+// the n-th has some fields more.
+func goesUnnoticed(t *testing.T, connections int, fields func(n int) string) {
+	if most := descriptors(t) - spareHandles; connections > most {
+		t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))
+		connections = most
+	}
+	if raceDetector && connections > 2000 {
+		t.Logf("2000 connections instead of %d: the race detector makes this process ten times as slow", connections)
+		connections = 2000
+	}
+	if connections < 100 {
+		t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
+	}
+	var noticed []string
+	for start, attempt := time.Now(), 1; time.Since(start) < patience; attempt++ {
+		t.Run(fmt.Sprint("attempt ", attempt), func(t *testing.T) { noticed = floodOnce(t, connections, fields) })
+		if len(noticed) == 0 {
+			return
+		}
+		t.Logf("attempt %d: %s", attempt, strings.Join(noticed, "; "))
+	}
+	t.Error("no attempt went unnoticed")
+}
+
 // floodOnce returns what anybody noticed. It fails the test if Redis admitted more
 // than was due, or anything is not as the policies say.
-func floodOnce(t *testing.T, connections int) (noticed []string) {
+func floodOnce(t *testing.T, connections int, fields func(n int) string) (noticed []string) {
 	site := startFloodedSite(t, startServer(t).addr)
 	flood := dialFlood(t, site.addr, connections)
 	calm := startCalm(t, site.addr)
 	eventually(t, "the calm clients have had answers", func() bool { return calm.answers.Load() >= 4*calmClients })
 	start := time.Now()
-	statuses := flood.ask(t, floodAsks/connections)
+	statuses := flood.ask(t, floodAsks/connections, fields)
 	took := time.Since(start)
 	calm.end()
 	r := site.report(t)
@@ -81,8 +107,8 @@ func floodOnce(t *testing.T, connections int) (noticed []string) {
 	for i, route := range r.Flooder {
 		late += route.elsewhere()
 		due := floodBurst + int((route.Latest-route.Earliest)*floodRate/1e6)
-		if route.Allowed > due {
-			t.Errorf("flooder, %s: Redis admitted %d, want %d at most", scopes[i], route.Allowed, due)
+		if route.Units > int64(due) {
+			t.Errorf("flooder, %s: Redis admitted %d, want %d at most", scopes[i], route.Units, due)
 		}
 		if route.Allowed < floodBurst {
 			notice("flooder, %s: %v, want %d to %d admitted (%s)", scopes[i], route, floodBurst, due, route.Err)
@@ -183,8 +209,8 @@ func dialFlood(t *testing.T, addr string, connections int) flood {
 }
 
 // ask asks so many times on each connection, on all of them at once, each time
-// another route, and counts the statuses.
-func (f flood) ask(t *testing.T, times int) map[int]int {
+// another route and with some fields more, and counts the statuses.
+func (f flood) ask(t *testing.T, times int, fields func(n int) string) map[int]int {
 	t.Helper()
 	statuses := make(map[int]int)
 	var mu sync.Mutex
@@ -194,7 +220,7 @@ func (f flood) ask(t *testing.T, times int) map[int]int {
 			conn.SetDeadline(time.Now().Add(2 * patience))
 			reader := bufio.NewReaderSize(conn, 1<<10)
 			for j := range times {
-				fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: %s\r\n\r\n", sitePaths[(i+j)%len(sitePaths)], flooder)
+				fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: %s\r\n%s\r\n", sitePaths[(i+j)%len(sitePaths)], flooder, fields(i*times+j))
 				response, err := http.ReadResponse(reader, nil)
 				if err != nil {
 					t.Errorf("connection %d, request %d: %v", i, j, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,7 +43,8 @@ type siteReport struct {
 
 // tally counts decisions on a route.
 type tally struct {
-	Allowed, Denied                int // by Redis, or the denial cache
+	Allowed, Denied                int   // by Redis, or the denial cache
+	Units                          int64 // of what was allowed
 	Fallback, Open, Closed, NoRule int
 	Earliest, Latest               int64 // instants of Redis, in microseconds
 	Longest                        int64 // nanoseconds in the limiter
@@ -66,12 +68,12 @@ func (all tallies) longest() (longest int64) {
 	return longest
 }
 
-func (t *tally) add(o core.Outcome, took time.Duration) {
+func (t *tally) add(o core.Outcome, cost int64, rules int, took time.Duration) {
 	t.Longest = max(t.Longest, int64(took))
 	if err := o.Err(); err != nil {
 		t.Err = brief(err)
 	}
-	if o.Len() != 1 {
+	if o.Len() != rules {
 		t.NoRule++
 		return
 	}
@@ -80,6 +82,7 @@ func (t *tally) add(o core.Outcome, took time.Duration) {
 	case core.SourcePrimary, core.SourceDenialCache:
 		if o.Allowed() {
 			t.Allowed++
+			t.Units += cost
 		} else {
 			t.Denied++
 		}
@@ -123,6 +126,10 @@ func floodedSite(redisAddr string) int {
 		limiter := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{{
 				Name: sitePaths[i][1:], Limit: core.TokenBucket(core.PerSecond(floodRate), floodBurst), Key: address, OnFailure: policy,
+				Cost: costOf,
+			}, {
+				Name: sitePaths[i][1:] + " by user", Limit: core.SlidingWindow(core.PerDay(1000)), OnFailure: policy,
+				Key: core.When(func(r *http.Request) bool { return r.Header.Get("X-User") != "" }, keyfuncs.Header("X-User")),
 			}},
 			Backend: stack,
 			Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
@@ -133,7 +140,11 @@ func floodedSite(redisAddr string) int {
 				if r.Header.Get("X-Forwarded-For") == flooder {
 					all = &report.Flooder
 				}
-				all[i].add(o, took)
+				rules := 1
+				if r.Header.Get("X-User") != "" {
+					rules++
+				}
+				all[i].add(o, costOf(r), rules, took)
 			},
 		})
 		mux.Handle(sitePaths[i], limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -162,3 +173,11 @@ func floodedSite(redisAddr string) int {
 
 // arrival is under which a request's context has the time when it came.
 type arrival struct{}
+
+// costOf is what a request says that it costs.
+func costOf(r *http.Request) int64 {
+	if cost, err := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64); err == nil {
+		return cost
+	}
+	return 1
+}

@@ -1,0 +1,316 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// The conformance suite through a client that has one call under way at a time, so
+// that whatever comes at once is decided by one call of the script.
+func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
+	server := startRedis(t)
+	backendtest.Run(t, backendtest.Harness{
+		Open: func(t testing.TB, now func() time.Time) core.Backend {
+			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
+			t.Cleanup(func() { client.Close() })
+			return redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), now)
+		},
+		Decisions: 1000,
+	})
+}
+
+// asking is what one of several requests of a call asks.
+type asking struct {
+	charges []core.Charge
+	peeks   bool
+}
+
+// Requests that one call decides are decided as if each came alone, one after the
+// other, at one instant: limits that change, logs, shadows, peeks, costs that never
+// fit and clocks that step back among them.
+func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
+	client, g := startGate(t)
+	alone := newClient(t, client.Options().Addr)
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	many := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+	one := redisbackend.WithClock(redisbackend.New(alone, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+	limits := []core.Limit{
+		core.TokenBucket(core.Per(2, 3*time.Millisecond), 7), core.TokenBucket(core.PerSecond(700), 9),
+		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4), core.LeakyQueue(core.PerSecond(300), 12),
+		core.FixedWindow(core.Per(15, 10*time.Millisecond)), core.SlidingWindow(core.Per(14, 25*time.Millisecond)),
+		core.SlidingLog(core.Per(16, 30*time.Millisecond)), core.SlidingLog(core.Per(9, 30*time.Millisecond)),
+		core.TokenBucket(core.PerHour(50), 200), core.SlidingWindow(core.PerHour(300)),
+	}
+	next := func() asking {
+		var a asking
+		for _, j := range random.Perm(4)[:1+random.IntN(3)] {
+			limit := limits[j] // most often by the limit of the scope
+			if random.IntN(4) == 0 {
+				limit = limits[random.IntN(len(limits))]
+			}
+			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), limit, random.Int64N(4))
+			if random.IntN(20) == 0 {
+				c.Cost = 1000
+			}
+			c.Shadow = random.IntN(6) == 0
+			a.charges = append(a.charges, c)
+			if random.IntN(8) == 0 {
+				c.Shadow = !c.Shadow
+				a.charges = append(a.charges, c)
+			}
+		}
+		a.peeks = random.IntN(5) == 0
+		return a
+	}
+	denied, calls := 0, 0
+	for round := range 60 {
+		random.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
+		var all []asking
+		for range 2 + random.IntN(12) {
+			a := next()
+			all = append(all, a)
+			for random.IntN(4) == 0 { // which may be decided together
+				all = append(all, a)
+			}
+		}
+		g.scripts.Store(0)
+		got, errs, wait := queueAll(t, t.Context(), many, g, all)
+		g.open()
+		wait()
+		if n := g.scripts.Load(); n > 3 && round > 0 {
+			t.Fatalf("seed %d, round %d: %d requests took %d scripts, want one for all that waited", seed, round, len(all), n-1)
+		}
+		calls++
+		// Equal takings are decided where the first of them waited.
+		for _, i := range inOrder(all) {
+			a := all[i]
+			want := make([]core.Decision, len(a.charges))
+			decide := one.Take
+			if a.peeks {
+				decide = one.Peek
+			}
+			ok(t, errs[i])
+			ok(t, decide(t.Context(), a.charges, want))
+			if diff := cmp.Diff(want, got[i]); diff != "" {
+				t.Fatalf("seed %d, round %d, request %d, peeks %v, %v:\nalone (-), with others (+):\n%s", seed, round, i, a.peeks, a.charges, diff)
+			}
+			if slices.ContainsFunc(want, func(d core.Decision) bool { return !d.Allowed }) {
+				denied++
+			}
+		}
+		now = now.Add(time.Duration(random.Int64N(20_000)) * time.Microsecond)
+		switch random.IntN(8) {
+		case 0:
+			now = now.Add(-15 * time.Millisecond) // is held
+		case 1:
+			now = now.Add(-time.Minute) // is not
+		}
+	}
+	if denied < 100 {
+		t.Errorf("seed %d: only %d denials: the test shows little", seed, denied)
+	}
+}
+
+// inOrder returns the order in which a call decides requests that wait.
+func inOrder(all []asking) (order []int) {
+	of := make(map[string][]int)
+	var names []string
+	for i, a := range all {
+		name := fmt.Sprint(a.charges)
+		if a.peeks {
+			name = fmt.Sprint("peek ", i)
+		}
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], i)
+	}
+	for _, name := range names {
+		order = append(order, of[name]...)
+	}
+	return order
+}
+
+// queueAll is queue for takings and peeks.
+func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, all []asking) (decisions [][]core.Decision, errs []error, wait func()) {
+	t.Helper()
+	_, _, held := queue(t, ctx, b, g, nil)
+	decisions, errs = make([][]core.Decision, len(all)), make([]error, len(all))
+	var callers sync.WaitGroup
+	for i, a := range all {
+		decisions[i] = make([]core.Decision, len(a.charges))
+		decide := b.Take
+		if a.peeks {
+			decide = b.Peek
+		}
+		callers.Go(func() { errs[i] = decide(ctx, a.charges, decisions[i]) })
+		until(t, "it waits", func() bool { return redisbackend.Waiting(b) > i })
+	}
+	return decisions, errs, func() { held(); callers.Wait() }
+}
+
+// A state that cannot be read fails the requests that charge its key, and no others
+// of the same call. What they charge besides is not taken.
+func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
+	client, g := startGate(t)
+	admin := newClient(t, client.Options().Addr)
+	limit := core.LeakyBucket(core.PerDay(1), 10)
+	for what, spoil := range map[string]func(name string) error{
+		"of another version": func(name string) error { return admin.Set(t.Context(), name, "2t 1 1 1 1 1 1", 0).Err() },
+		"of another type":    func(name string) error { return admin.LPush(t.Context(), name, "x").Err() },
+	} {
+		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		ok(t, spoil(redisbackend.Name(b, "s", "spoilt")))
+		spoilt, sound := charge("s", "spoilt", limit, 1), charge("s", "sound", limit, 1)
+		twice := sound
+		twice.Cost = 2
+		groups := [][]core.Charge{{sound}, {spoilt}, {sound, spoilt}, {twice}, {spoilt}, {charge("s", "other", limit, 1)}}
+		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
+		g.open()
+		wait()
+		for i, remaining := range map[int]int64{0: 9, 3: 7, 5: 9} {
+			if errs[i] != nil || !decisions[i][0].Allowed || decisions[i][0].Remaining != remaining {
+				t.Errorf("%s: request %d: %+v, %v, want %d left", what, i, decisions[i], errs[i], remaining)
+			}
+		}
+		for _, i := range []int{1, 2, 4} {
+			if errs[i] == nil || strings.Contains(errs[i].Error(), "spoilt") {
+				t.Errorf("%s: request %d: got %v, want an error without the key", what, i, errs[i])
+			}
+			if spares := breaker.Sparer(nil); what == "of another version" && (!errors.As(errs[i], &spares) || !spares.SparesBackend()) {
+				t.Errorf("%s: request %d: %v speaks against the whole backend", what, i, errs[i])
+			}
+		}
+	}
+}
+
+// A server that refuses to write refuses the first write of a call, and with it all:
+// nobody is told of units that nobody took, and nothing is taken.
+func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
+	client, g := startGate(t)
+	admin := newClient(t, client.Options().Addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	limit, log := core.LeakyBucket(core.PerDay(1), 10), core.SlidingLog(core.PerDay(10))
+	var groups [][]core.Charge
+	for i := range 20 {
+		groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
+	}
+	take(t, b, groups[0]...) // a log that exists is written in three steps
+	for what, refuse := range map[string][2][]string{
+		"out of memory": {{"maxmemory", "1"}, {"maxmemory", "0"}},
+		"few replicas":  {{"min-replicas-to-write", "3"}, {"min-replicas-to-write", "0"}},
+	} {
+		ok(t, admin.ConfigSet(t.Context(), refuse[0][0], refuse[0][1]).Err())
+		_, errs, wait := queue(t, t.Context(), b, g, groups)
+		g.open()
+		wait()
+		for i, err := range errs {
+			if err == nil {
+				t.Errorf("%s: request %d: no error", what, i)
+			}
+		}
+		ok(t, admin.ConfigSet(t.Context(), refuse[1][0], refuse[1][1]).Err())
+		for i, group := range groups {
+			for j := range group {
+				group[j].Cost = 0
+			}
+			want := int64(10)
+			if i%7 == 0 {
+				want = 9
+			}
+			if d := take(t, b, group...); d[0].Remaining != want {
+				t.Errorf("%s: request %d took: %+v", what, i, d[0])
+			}
+			group[0].Cost, group[1].Cost = int64(1+i%3), 1
+		}
+	}
+}
+
+// A client that does not say that it is of a Cluster is found out by the first call
+// for keys of several slots, which decides nothing: its requests are sent apart.
+func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
+	server := startRedis(t, "--cluster-enabled", "yes")
+	admin := newClient(t, server.addr)
+	ok(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	until(t, "the cluster is up", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	g := new(gate)
+	client.AddHook(g)
+	b := redisbackend.New(client, redisbackend.Options{})
+	limit := core.LeakyBucket(core.PerDay(1), 10)
+	for round := range 2 {
+		var groups [][]core.Charge
+		for i := range 40 {
+			groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
+		}
+		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
+		g.open()
+		wait()
+		allowed := make(map[string]int64)
+		for i, group := range groups {
+			ok(t, errs[i])
+			if decisions[i][0].Allowed {
+				allowed[group[0].Key] += group[0].Cost
+			}
+		}
+		for key, units := range allowed {
+			if want := int64(7 + 3*round); units+7*int64(round) != want {
+				t.Errorf("round %d, key %s: %d units admitted, want %d", round, key, units, want-7*int64(round))
+			}
+		}
+	}
+}
+
+// A call that gets no answer, such as on a connection that broke unseen, holds up
+// nobody else for long, though few calls are enough for a server that is near.
+func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, PoolSize: 4, ContextTimeoutEnabled: true})
+	defer client.Close()
+	g := new(gate)
+	client.AddHook(g)
+	b := redisbackend.New(client, redisbackend.Options{})
+	redisbackend.WaitForEver(b)
+	limit := core.LeakyBucket(core.PerDay(1), 100)
+	for range 20 {
+		take(t, b, charge("s", "k", limit, 1)) // the server is near
+	}
+	stuck, release := make(chan struct{}), make(chan struct{})
+	var second atomic.Bool
+	g.mu.Lock()
+	g.before = func() {
+		if second.CompareAndSwap(false, true) {
+			close(stuck)
+			<-release
+		}
+	}
+	g.mu.Unlock()
+	var callers sync.WaitGroup
+	callers.Go(func() { take(t, b, charge("s", "stuck", limit, 1)) })
+	<-stuck
+	for range 5 {
+		take(t, b, charge("s", "k", limit, 1))
+	}
+	close(release)
+	callers.Wait()
+}
