@@ -19,9 +19,10 @@ const (
 	stuckAfter = 2 * time.Millisecond
 )
 
-// allowedLocked returns how many calls may be under way.
+// allowedLocked returns how many calls may be under way. A client that hides how many
+// connections it has, such as an auto-pipeliner, gathers calls by itself.
 func (l *lane) allowedLocked(now time.Time) int {
-	if l.fastest == 0 || l.failures > 0 || l.weight >= maxWeight {
+	if l.fastest == 0 || l.failures > 0 || l.weight >= maxWeight || l.most == hiddenCalls {
 		return l.most
 	}
 	n := 1 + l.fastest/callEvery
