@@ -181,6 +181,21 @@ func ExampleErrAbsent() {
 	// denied
 }
 
+func ExampleAlgorithms() {
+	for _, algorithm := range core.Algorithms() {
+		limit, err := core.ParseLimit(algorithm.String() + " 10/minute")
+		fmt.Println(limit, err)
+	}
+	// Output:
+	// token-bucket 10/1m burst 10 <nil>
+	// leaky-bucket 10/1m burst 10 <nil>
+	// leaky-queue 10/1m burst 10 <nil>
+	// fixed-window 10/1m <nil>
+	// sliding-window 10/1m <nil>
+	// sliding-log 10/1m <nil>
+	// anchored-window 10/1m <nil>
+}
+
 // A backend that does not say what it supports decides the first six algorithms.
 func ExampleSupports() {
 	limit := core.AnchoredWindow(core.PerHour(60))

@@ -42,6 +42,15 @@ const (
 	AlgorithmAnchoredWindow
 )
 
+// Algorithms returns all algorithms, in the order of their constants.
+func Algorithms() []Algorithm {
+	var all []Algorithm
+	for a := AlgorithmTokenBucket; int(a) < len(algorithmNames); a++ {
+		all = append(all, a)
+	}
+	return all
+}
+
 // String returns the name that [ParseLimit] reads, such as "token-bucket".
 func (a Algorithm) String() string {
 	if int(a) < len(algorithmNames) && a != 0 {

@@ -32,10 +32,15 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		{limit: core.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000", atS: 60},
 		// A microsecond into the next window the 4 weigh 3. They have weight until it ends.
 		{limit: core.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000", atS: 120},
-		// The window opened with the 4, and closes in a minute.
-		{limit: core.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
 		// The 4 count for a minute.
 		{limit: core.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+		// The window opened with the 4, and closes in a minute.
+		{limit: core.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+	}
+	for i, algorithm := range core.Algorithms() {
+		if len(tests) != len(core.Algorithms()) || tests[i].limit.Algorithm() != algorithm {
+			t.Fatalf("the table does not have %v in its place", algorithm)
+		}
 	}
 	for _, tt := range tests {
 		t.Run(tt.limit.Algorithm().String(), func(t *testing.T) {

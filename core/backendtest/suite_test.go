@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -117,4 +118,28 @@ func (r *recorder) write(failed bool, s string) {
 	defer r.mu.Unlock()
 	r.failed = r.failed || failed
 	r.log.WriteString(strings.TrimSuffix(s, "\n") + "\n")
+}
+
+// TestTheSuiteChargesByEveryAlgorithm fails when an algorithm of core is missing
+// where the cases choose limits.
+func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var drawn, lively []core.Limit
+	for range 2000 {
+		drawn, lively = append(drawn, randomLimit(random)), append(lively, livelyLimit(random))
+	}
+	for name, limits := range map[string][]core.Limit{
+		"everyAlgorithm": everyAlgorithm(core.PerMinute(10)),
+		"typicalLimits":  typicalLimits,
+		"extremeLimits":  extremeLimits,
+		"alternating":    alternating,
+		"randomLimit":    drawn,
+		"livelyLimit":    lively,
+	} {
+		for _, algorithm := range core.Algorithms() {
+			if !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm() == algorithm }) {
+				t.Errorf("%s has no %v", name, algorithm)
+			}
+		}
+	}
 }
