@@ -53,8 +53,11 @@ func (t *terms) counted(s *state) int64 {
 		return s.a
 	case AlgorithmSlidingLog:
 		return s.logSum()
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
+		return 0
+	default:
+		panic(unknownAlgorithm)
 	}
-	return 0
 }
 
 // larger returns a state that, at every instant from now on, has at least as
@@ -73,7 +76,7 @@ func (t *terms) larger(a, b state) state {
 		sum := max(a.logSum(), b.logSum())
 		b.at, b.b = max(a.at, b.at), packLog(sum, sum)
 		return b
-	default: // the later end, seen from the later taking
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue: // the later end, seen from the later taking
 		if a.at > b.at {
 			a, b = b, a
 		}
@@ -82,6 +85,8 @@ func (t *terms) larger(a, b state) state {
 			b.a, b.b = a.a, a.b
 		}
 		return b
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 

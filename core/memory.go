@@ -193,7 +193,7 @@ func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
 		case k.bucket:
 			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
 			return true
-		case k.algorithm != AlgorithmSlidingLog:
+		case k.window:
 			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
 			return true
 		}

@@ -47,8 +47,10 @@ func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 		t.turnTo(s.held, &s.state)
 	case AlgorithmSlidingLog:
 		t.settleLog(s, nodes)
-	default:
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
 		t.settleBucket(s)
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 
@@ -70,6 +72,9 @@ func (t *terms) rebased(old state, now int64) (state, bool) {
 	case AlgorithmSlidingLog:
 		sum := old.logSum()
 		old.a, old.b = 0, packLog(sum, sum)
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
+	default:
+		panic(unknownAlgorithm)
 	}
 	old.at = now
 	return old, true
@@ -78,7 +83,7 @@ func (t *terms) rebased(old state, now int64) (state, bool) {
 // fresh makes s the state, at the instant now, of a key that has used nothing.
 func (t *terms) fresh(s *settled, now int64) {
 	*s = settled{state: state{at: now}, held: now}
-	if t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmSlidingWindow {
+	if t.aligned {
 		s.at -= now % t.period
 	}
 }
@@ -151,10 +156,12 @@ func (t *terms) take(s *settled, n int64) {
 	case AlgorithmSlidingLog:
 		s.log.taken += n
 		s.at = s.held
-	default:
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
 		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
 		s.a, s.b = d.us, uint32(d.frac)
 		s.at = s.held
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 
@@ -173,8 +180,10 @@ func (t *terms) inUse(s *settled) int64 {
 		return s.a
 	case AlgorithmSlidingWindow:
 		return t.weight(s.held, &s.state) + s.a
-	default:
+	case AlgorithmSlidingLog:
 		return s.log.sum + s.log.taken
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 
@@ -189,9 +198,11 @@ func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
 		return t.windowUntilFits(s.held, &s.state, n)
 	case AlgorithmSlidingLog:
 		return t.logUntilFits(s, n, nodes)
-	default:
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
 		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
 		return t.minus(d, t.full).ceil()
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 
@@ -213,8 +224,10 @@ func (t *terms) freshAt(s *state) int64 {
 		return s.at
 	case AlgorithmSlidingLog:
 		return s.at + t.period
-	default:
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
 		return s.at + span{s.a, int64(s.b)}.ceil()
+	default:
+		panic(unknownAlgorithm)
 	}
 }
 

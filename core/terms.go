@@ -7,6 +7,8 @@ type terms struct {
 	limit     Limit
 	algorithm Algorithm
 	bucket    bool
+	window    bool  // fixed, sliding or anchored
+	aligned   bool  // a window that starts at a whole multiple of the period
 	max       int64 // the most units ever held
 	period    int64 // microseconds
 	hold      int64 // the longest step back of a clock that is held, microseconds
@@ -18,6 +20,10 @@ type terms struct {
 	whole, part int64
 	full        span // buckets only: what max units take to drain
 }
+
+// unknownAlgorithm is what a switch over algorithms panics with that one is missing
+// in. [Limit.Validate] refuses algorithms that there are not.
+const unknownAlgorithm = "core: an algorithm is missing in this switch"
 
 // longestHeldStep is how far a clock may step back, in microseconds, and still be
 // held at the last taking: a second, and for windows and logs their period. After
@@ -32,18 +38,21 @@ func termsOf(l Limit) terms {
 	t := terms{
 		limit:     l,
 		algorithm: l.algorithm,
-		bucket:    l.algorithm.isBucket(),
 		max:       l.burst,
 		period:    l.rate.Period.Microseconds(),
 	}
-	t.hold = longestHeldStep
-	if !t.bucket {
-		t.hold = max(longestHeldStep, t.period)
-	}
+	t.hold = max(longestHeldStep, t.period)
 	t.patience = t.hold
 	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
-		t.patience = 0 // so that the At of a decision lies in the window that its units count in
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
+		t.bucket, t.hold, t.patience = true, longestHeldStep, longestHeldStep
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		t.window, t.aligned, t.patience = true, true, 0 // so that the At of a decision lies in the window that its units count in
+	case AlgorithmAnchoredWindow:
+		t.window, t.patience = true, 0 // as above
+	case AlgorithmSlidingLog:
+	default:
+		panic(unknownAlgorithm)
 	}
 	g := gcd(l.rate.Units, t.period)
 	t.p, t.q = t.period/g, l.rate.Units/g
