@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/weir-go/weir/core"
 )
@@ -36,17 +37,6 @@ var (
 // areInvalid reports whether charges are wrong for any backend, by the rules of
 // [core.Backend].
 func areInvalid(charges []core.Charge) bool {
-	for i := range charges {
-		ch := &charges[i]
-		if ch.Cost < 0 || ch.Limit.Validate() != nil {
-			return true
-		}
-		for j := range charges[:i] {
-			other := &charges[j]
-			if other.Scope == ch.Scope && other.Key == ch.Key && other.Limit != ch.Limit {
-				return true
-			}
-		}
-	}
-	return false
+	accounts, _, err := core.Accounts(charges, nil, nil)
+	return err != nil || slices.ContainsFunc(accounts, func(a core.Account) bool { return a.Limit.Validate() != nil })
 }

@@ -181,6 +181,24 @@ func ExampleErrAbsent() {
 	// denied
 }
 
+// A backend decides accounts, not charges: here two rules of one scope charge one key.
+func ExampleAccounts() {
+	limit := core.FixedWindow(core.PerMinute(10))
+	accounts, owners, err := core.Accounts([]core.Charge{
+		{Scope: "site", Key: "ann", Limit: limit, Cost: 2},
+		{Scope: "site", Key: "bob", Limit: limit, Cost: 1},
+		{Scope: "site", Key: "ann", Limit: limit, Cost: 3},
+	}, nil, nil)
+	fmt.Println(owners, err)
+	for _, a := range accounts {
+		fmt.Println(a.Key, a.Enforced)
+	}
+	// Output:
+	// [0 1 0] <nil>
+	// ann 5
+	// bob 1
+}
+
 func ExampleAlgorithms() {
 	for _, algorithm := range core.Algorithms() {
 		limit, err := core.ParseLimit(algorithm.String() + " 10/minute")

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -144,14 +143,10 @@ func (m *Memory) identify(g *group) error {
 		}
 		lead := &g.pending[p.lead]
 		if lead.class != k && lead.class.limit != k.limit {
-			return fmt.Errorf("core: memory: scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", ch.Scope, lead.class.limit, k.limit)
+			return fmt.Errorf("core: memory: %w", errTwoLimits(ch.Scope, lead.class.limit, k.limit))
 		}
 		sum := &lead.sum[ch.part()]
-		if *sum > math.MaxInt64-ch.Cost {
-			*sum = math.MaxInt64
-		} else {
-			*sum += ch.Cost
-		}
+		*sum = sumUnits(*sum, ch.Cost)
 	}
 	return nil
 }

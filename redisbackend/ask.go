@@ -71,7 +71,7 @@ func samenessOf(accounts []account, instant int64) sameness {
 	first := &accounts[0]
 	s := sameness{
 		name: first.name, limit: first.limit.limit,
-		enforced: first.enforced, shadow: first.shadow, shadows: first.shadows,
+		enforced: first.Enforced, shadow: first.Shadow, shadows: first.HasShadow,
 		instant: instant,
 	}
 	if len(accounts) > 1 {

@@ -121,9 +121,7 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 	}
 	r := b.requests.Get().(*request)
 	defer b.release(r)
-	var err error
-	r.accounts, r.owners, err = b.accountsOf(charges, r.accounts, r.owners)
-	if err != nil {
+	if err := b.group(charges, r); err != nil {
 		return err
 	}
 	b.noteSpread(r, mode)
@@ -145,15 +143,17 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 
 // request is what a decision needs, pooled.
 type request struct {
-	accounts []account
-	owners   []int // index of the account of each charge
+	grouped  []core.Account
+	accounts []account // the same, as scripts read them
+	owners   []int     // index of the account of each charge
 	all      []settled
 	ask      *ask // nil: somebody still sends it
 }
 
 func (b *Backend) release(r *request) {
+	clear(r.grouped)
 	clear(r.accounts)
-	*r = request{r.accounts[:0], r.owners[:0], r.all[:0], r.ask}
+	*r = request{r.grouped[:0], r.accounts[:0], r.owners[:0], r.all[:0], r.ask}
 	b.requests.Put(r)
 }
 
@@ -241,7 +241,7 @@ func read(now int64, rest []any, accounts []account, mode mode, all []settled) [
 	for i := range accounts {
 		a, s := &accounts[i], settled{}
 		s.enforced, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
-		if a.shadows {
+		if a.HasShadow {
 			s.shadow, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		}
 		if mode == modeShare {

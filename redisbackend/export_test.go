@@ -39,10 +39,11 @@ var Explain = explain
 // Share takes c as the part of a group that one of several servers keeps, and
 // returns what gives it back and reports whether there was anything to give.
 func Share(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giveBack func() (bool, error), err error) {
-	accounts, _, err := b.accountsOf([]core.Charge{c}, nil, nil)
-	if err != nil {
+	var r request
+	if err := b.group([]core.Charge{c}, &r); err != nil {
 		return d, nil, err
 	}
+	accounts := r.accounts
 	l, err := b.lanes.of(ctx, accounts[0].name)
 	if err != nil {
 		return d, nil, err

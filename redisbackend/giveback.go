@@ -157,9 +157,9 @@ func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 // giveBackFor returns what gives back the taking of an account that s tells of, if
 // anything was taken.
 func giveBackFor(client processor, a *account, s *settled, instant int64) (p giveBack, ok bool) {
-	units, left := a.enforced, s.enforced.ResetAfter
-	if a.shadows && s.shadow.Allowed {
-		units, left = sum(units, a.shadow), s.shadow.ResetAfter
+	units, left := a.Enforced, s.enforced.ResetAfter
+	if a.HasShadow && s.shadow.Allowed {
+		units, left = units+a.Shadow, s.shadow.ResetAfter
 	}
 	left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
 	args := []any{a.limit.text, units, s.takenAt, left.Microseconds()}

@@ -129,9 +129,6 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	var same sameness
 	if merges {
 		a.accounts = append(a.accounts[:0], accounts...)
-		for i := range a.accounts {
-			a.accounts[i].charge = nil // is the caller's
-		}
 		same = samenessOf(accounts, a.instant)
 		if c := l.crowds[same]; c != nil {
 			c.add(a)

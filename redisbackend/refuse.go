@@ -59,7 +59,7 @@ func (l *lane) refuseBy(by *account, now int64, numbers []any) {
 // indexOf returns the index of the account that charges a key as another does, or -1.
 func (a *ask) indexOf(other *account) int {
 	return slices.IndexFunc(a.accounts, func(b account) bool {
-		return b.name == other.name && b.limit.limit == other.limit.limit && b.enforced == other.enforced && other.enforced > 0
+		return b.name == other.name && b.limit.limit == other.limit.limit && b.Enforced == other.Enforced && other.Enforced > 0
 	})
 }
 

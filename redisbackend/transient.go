@@ -58,7 +58,7 @@ func (b *Backend) noteSpread(r *request, mode mode) {
 		return
 	}
 	for i := range r.accounts {
-		b.spread.add(r.accounts[i].charge.Scope)
+		b.spread.add(r.accounts[i].Scope)
 	}
 }
 

@@ -1,0 +1,72 @@
+package core
+
+import (
+	"fmt"
+	"math"
+)
+
+// Account is what the charges of one [Backend.Take] come to on one key. A backend
+// decides the enforced units of each account as one charge, then the shadow units as
+// one charge on top, and answers every charge with the decision on its part of the
+// account.
+type Account struct {
+	Scope, Key string
+	Limit      Limit
+	Enforced   int64 // units of the charges that are not Shadow
+	Shadow     int64 // units of those that are
+	HasShadow  bool  // there are Shadow charges, perhaps of no units
+}
+
+// Accounts groups charges by scope and key, for those who write a [Backend]. It
+// appends the accounts, in the order in which they are first charged, and for each
+// charge the index of its account in the result. Both slices may be nil, or empty
+// ones that are used again. Units that sum to more than math.MaxInt64 become that,
+// which is above every limit.
+//
+// It returns an error if a cost is negative or if two limits charge one key. It does
+// not validate limits.
+func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []int, error) {
+	for i := range charges {
+		ch := &charges[i]
+		if ch.Cost < 0 {
+			return nil, nil, fmt.Errorf("scope %q: cost must not be negative (got %d)", ch.Scope, ch.Cost)
+		}
+		at := accountOf(accounts, ch)
+		if at == len(accounts) {
+			accounts = append(accounts, Account{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit})
+		}
+		a := &accounts[at]
+		if a.Limit != ch.Limit {
+			return nil, nil, errTwoLimits(ch.Scope, a.Limit, ch.Limit)
+		}
+		if ch.Shadow {
+			a.Shadow, a.HasShadow = sumUnits(a.Shadow, ch.Cost), true
+		} else {
+			a.Enforced = sumUnits(a.Enforced, ch.Cost)
+		}
+		owners = append(owners, at)
+	}
+	return accounts, owners, nil
+}
+
+// accountOf returns the index of the account of ch, or len(accounts).
+func accountOf(accounts []Account, ch *Charge) int {
+	for i := range accounts {
+		if a := &accounts[i]; a.Key == ch.Key && a.Scope == ch.Scope {
+			return i
+		}
+	}
+	return len(accounts)
+}
+
+func errTwoLimits(scope string, a, b Limit) error {
+	return fmt.Errorf("scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", scope, a, b)
+}
+
+// sumUnits returns a + b, at most math.MaxInt64.
+func sumUnits(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

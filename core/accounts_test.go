@@ -1,0 +1,48 @@
+package core_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+)
+
+func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
+	limit := perMinute(10)
+	accounts, owners, err := core.Accounts([]core.Charge{
+		{Scope: "a", Key: "k", Limit: limit, Cost: 2},
+		{Scope: "b", Key: "k", Limit: limit, Cost: 3, Shadow: true},
+		{Scope: "a", Key: "k", Limit: limit, Cost: 4, Shadow: true},
+		{Scope: "a", Key: "k", Limit: limit, Cost: math.MaxInt64},
+		{Scope: "", Key: "", Limit: limit, Cost: 0, Shadow: true},
+	}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []core.Account{
+		{Scope: "a", Key: "k", Limit: limit, Enforced: math.MaxInt64, Shadow: 4, HasShadow: true},
+		{Scope: "b", Key: "k", Limit: limit, Shadow: 3, HasShadow: true},
+		{Limit: limit, HasShadow: true},
+	}
+	if !slices.Equal(accounts, want) {
+		t.Errorf("accounts\n%+v, want\n%+v", accounts, want)
+	}
+	if !slices.Equal(owners, []int{0, 1, 0, 0, 2}) {
+		t.Errorf("owners %v", owners)
+	}
+}
+
+func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
+	for want, charges := range map[string][]core.Charge{
+		"cost must not be negative (got -1)": {{Scope: "a", Limit: perMinute(1), Cost: -1}},
+		"rules of one scope need equal limits": {
+			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1}, {Scope: "a", Key: "k", Limit: perMinute(2), Cost: 1},
+		},
+	} {
+		if _, _, err := core.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
