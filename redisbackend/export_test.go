@@ -18,6 +18,7 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 		}
 		return latest
 	}
+	WaitForEver(b)
 	return b
 }
 
@@ -84,8 +85,13 @@ func Waiting(b *Backend) (n int) {
 	return n
 }
 
-// WaitForEver has b's only lane never take its server for silent.
-func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }
+// WaitForEver has b never take a server for silent: the machine may be slow.
+func WaitForEver(b *Backend) {
+	b.lanes.patience = 1000 * time.Hour
+	if b.lanes.only != nil {
+		b.lanes.only.patience = b.lanes.patience
+	}
+}
 
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }

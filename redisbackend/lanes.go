@@ -16,6 +16,7 @@ type lanes struct {
 	most   int // calls under way to each
 	logger *slog.Logger
 
+	patience time.Duration // quietFor
 	late     lateness
 	where    atomic.Pointer[placement]                    // nil: one step decides all
 	only     *lane                                        // nil: there are several
@@ -50,7 +51,7 @@ const (
 )
 
 func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
-	ls := &lanes{client: client, most: callsOf(client), logger: logger}
+	ls := &lanes{client: client, most: callsOf(client), logger: logger, patience: quietFor}
 	switch client := client.(type) {
 	case cluster:
 		ls.client = unrepeated(client)
@@ -160,7 +161,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 		}
 	}
 	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
-	l.where = &ls.where
+	l.where, l.patience = &ls.where, ls.patience
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l
