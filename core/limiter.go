@@ -47,11 +47,10 @@ type Limiter[R any] struct {
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
-	lone      *lone     // not nil if decideLone will do
+	lone      *lone     // nil: Decide takes no fast path
 }
 
-// lone is all that the only rule of a limiter needs if its limit and cost are
-// fixed and the backend is a Memory in which nothing can panic.
+// lone is all that the fast path of Decide needs to know of a rule.
 type lone struct {
 	memory *Memory
 	class  *class
@@ -95,17 +94,27 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit), rule.Unit}, rule, l.backend})
 	}
 	n := len(l.rules)
-	if rule := &l.rules[0]; n == 1 && rule.LimitFor == nil && rule.Cost == nil {
-		if m, ok := l.backend.(*Memory); ok && m.clock.given == nil {
-			if k, err := m.classOf(&Charge{Scope: rule.scope, Limit: rule.Limit}); err == nil {
-				l.lone = &lone{m, k}
-			}
-		}
-	}
+	l.lone = l.findLone()
 	l.scratch.New = func() any {
 		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
 	}
 	return l, nil
+}
+
+// findLone returns the lone rule of a limiter, which takes the fast path of Decide; nil
+// if there is none. The rule is the only one, its limit and cost are fixed, and its
+// backend is a Memory without a clock of the caller's, in which nothing can panic.
+func (l *Limiter[R]) findLone() *lone {
+	rule := &l.rules[0]
+	m, ok := l.backend.(*Memory)
+	if !ok || m.clock.given != nil || len(l.rules) > 1 || rule.LimitFor != nil || rule.Cost != nil {
+		return nil
+	}
+	k, err := m.classOf(&Charge{Scope: rule.scope, Limit: rule.Limit})
+	if err != nil {
+		return nil
+	}
+	return &lone{m, k}
 }
 
 // MustNew is [New] for package variables: it panics if config has a mistake.
