@@ -90,4 +90,4 @@ func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }
 func Client(b *Backend) redis.Scripter { return b.client }
 
 // Unrepeated is the client by which a Cluster is asked.
-func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeated(client.(cluster)) }
+func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeatedClient{client.(cluster)} }

@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -60,4 +61,45 @@ func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
 	})
 	t.Cleanup(func() { client.Close() })
 	return client, lose
+}
+
+// A Ring repeats what it has no reply to, three times unless set.
+func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	lose := new(atomic.Bool)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true, Dialer: loser(lose),
+	})
+	defer ring.Close()
+	b := redisbackend.New(ring, redisbackend.Options{})
+	limit := core.LeakyBucket(core.PerDay(1), 20)
+	var group []core.Charge
+	shards := make(map[*redis.Client]bool)
+	for i := 0; len(shards) < 2; i++ {
+		c := charge("s", fmt.Sprint(i), limit, 3)
+		shard, err := ring.GetShardClientForKey(redisbackend.Name(b, c.Scope, c.Key))
+		ok(t, err)
+		if !shards[shard] {
+			shards[shard] = true
+			group = append(group, c)
+		}
+	}
+	for name, charges := range map[string][]core.Charge{"a key": group[:1], "a group": group} {
+		take(t, b, charges...)
+		before := make(map[string]int64)
+		for _, c := range charges {
+			c.Cost = 0
+			before[c.Key] = take(t, b, c)[0].Remaining
+		}
+		lose.Store(true)
+		if err := b.Take(t.Context(), charges, make([]core.Decision, len(charges))); err == nil || lose.Load() {
+			t.Errorf("%s: the reply was lost: %v", name, err)
+		}
+		redisbackend.Settle(b)
+		for _, c := range charges {
+			c.Cost = 0
+			if took := before[c.Key] - take(t, b, c)[0].Remaining; took > 3 {
+				t.Errorf("%s: %d units were taken, want 3 at most", name, took)
+			}
+		}
+	}
 }
