@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -25,13 +26,13 @@ type unrepeatedClient struct{ spreading }
 
 func (c unrepeatedClient) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = c.Process(ctx, unrepeatedCommand{cmd}) // is also the command's error
+	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // is also the command's error
 	return cmd
 }
 
 func (c unrepeatedClient) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "eval", source, keys, args)
-	_ = c.Process(ctx, unrepeatedCommand{cmd})
+	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)})
 	return cmd
 }
 
@@ -42,7 +43,7 @@ type unrepeatedPipe struct{ redis.Pipeliner }
 
 func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.Process(ctx, unrepeatedCommand{cmd}) // only adds it
+	_ = p.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // only adds it
 	return cmd
 }
 
@@ -57,9 +58,21 @@ func scriptCommand(ctx context.Context, name, text string, keys []string, args [
 	return cmd
 }
 
+// isBatch reports whether args have take.lua decide several requests.
+func isBatch(args []any) bool {
+	if len(args) != 3 {
+		return false
+	}
+	what, _ := args[0].(string)
+	return strings.HasPrefix(what, "batch")
+}
+
 // unrepeatedCommand is a command that is sent again only after an error which says
 // that no server has run it.
-type unrepeatedCommand struct{ redis.Cmder }
+type unrepeatedCommand struct {
+	redis.Cmder
+	batch bool // of requests that can be sent apart
+}
 
 // NoRetry implements [redis.Cmder]. A client asks it once there is an error, and
 // asks each command of a pipeline before it sends all of them again.
@@ -67,6 +80,9 @@ func (c unrepeatedCommand) NoRetry() bool {
 	err := c.Err()
 	if err == nil || c.Cmder.NoRetry() {
 		return true
+	}
+	if c.batch && redis.HasErrorPrefix(err, "TRYAGAIN") {
+		return true // its slot is half moved, and those that charge one key can be decided at once
 	}
 	var network *net.OpError
 	unsent := errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial"

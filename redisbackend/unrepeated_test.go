@@ -49,6 +49,43 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	}
 }
 
+// While a slot is half moved no call for several of its keys is decided. Requests of
+// one key are: nobody waits for the client to try such a call again.
+func TestACallForAHalfMovedSlotIsSentApartAtOnce(t *testing.T) {
+	ctx := t.Context()
+	client, _ := clusterThatLoses(t)
+	unrepeated := redisbackend.Unrepeated(client)
+	source := "redis.call('INCR', KEYS[1]) return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')"
+	digest := client.ScriptLoad(ctx, source).Val()
+	for name, c := range map[string]struct {
+		args []any
+		want string
+	}{
+		"of several requests":    {[]any{"batch", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
+		"at an instant":          {[]any{"batch 5", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
+		"of one, which tries on": {[]any{"1l 9 1 1", 1, "1l 9 1 1", 1}, "4"},
+	} {
+		for how, run := range map[string]func(key string) error{
+			"by digest": func(key string) error { return unrepeated.EvalSha(ctx, digest, []string{key, key}, c.args...).Err() },
+			"by source": func(key string) error { return unrepeated.Eval(ctx, source, []string{key, key}, c.args...).Err() },
+			"in a pipeline": func(key string) error {
+				pipe := unrepeated.(interface{ Pipeline() redis.Pipeliner }).Pipeline()
+				pipe.EvalSha(ctx, digest, []string{key, key}, c.args...)
+				_, err := pipe.Exec(ctx)
+				return err
+			},
+		} {
+			key := name + how
+			if err := run(key); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+			if n := client.Get(ctx, key).Val(); n != c.want {
+				t.Errorf("%s, %s: sent %s times, want %s", name, how, n, c.want)
+			}
+		}
+	}
+}
+
 // clusterThatLoses is a client of a Cluster that has one server, and loses replies
 // to scripts when told to.
 func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
