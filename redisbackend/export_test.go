@@ -22,7 +22,7 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 }
 
 // Settle waits until b has given back what it has to.
-func Settle(b *Backend) { b.giveBacks.all.Wait() }
+func Settle(b *Backend) { <-b.giveBacks.idle() }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slotOf
