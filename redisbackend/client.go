@@ -25,11 +25,13 @@ type (
 	}
 	cluster interface { // redis.ClusterClient
 		processor
+		pipeliner
 		ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error
 		MasterForKey(context.Context, string) (*redis.Client, error)
 	}
 	ring interface { // redis.Ring
 		processor
+		pipeliner
 		ForEachShard(context.Context, func(context.Context, *redis.Client) error) error
 		GetShardClientForKey(string) (*redis.Client, error)
 		Len() int

@@ -23,7 +23,7 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 }
 
 // Settle waits until b has given back what it has to.
-func Settle(b *Backend) { b.giveBacks.all.Wait() }
+func Settle(b *Backend) { <-b.giveBacks.idle() }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slotOf
@@ -97,4 +97,4 @@ func WaitForEver(b *Backend) {
 func Client(b *Backend) redis.Scripter { return b.client }
 
 // Unrepeated is the client by which a Cluster is asked.
-func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeated(client.(cluster)) }
+func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeatedClient{client.(cluster)} }

@@ -37,9 +37,43 @@ type giveBacks struct {
 	mu      sync.Mutex
 	pending []giveBack
 	makers  int
-	all     sync.WaitGroup // of makers, and of those that wait for a late reply
+	running int           // makers, and goroutines that wait for a late reply
+	ended   chan struct{} // closed once none runs; nil: nobody waits for that
 
 	awaited atomic.Int64
+}
+
+// idle returns a channel that is closed once nothing is to be given back. More may
+// be by then: unlike a WaitGroup it can be asked at any time.
+func (q *giveBacks) idle() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ended := q.ended
+	if ended == nil {
+		ended = make(chan struct{})
+	}
+	if q.running == 0 {
+		close(ended)
+	} else {
+		q.ended = ended
+	}
+	return ended
+}
+
+// startLocked runs f on a goroutine of its own.
+func (q *giveBacks) startLocked(f func()) {
+	q.running++
+	go func() {
+		defer func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if q.running--; q.running == 0 && q.ended != nil {
+				close(q.ended)
+				q.ended = nil
+			}
+		}()
+		f()
+	}()
 }
 
 // add has what a group took given back, after the answer.
@@ -56,7 +90,7 @@ func (q *giveBacks) add(ctx context.Context, g *group, decisions []settled, inst
 		q.pending = append(q.pending, p)
 		if q.makers < maxGiveBacks {
 			q.makers++
-			q.all.Go(q.make)
+			q.startLocked(q.make)
 		}
 	}
 }
@@ -67,7 +101,9 @@ func (q *giveBacks) make() {
 	done := false
 	defer func() {
 		if !done {
-			q.all.Go(q.make)
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.startLocked(q.make)
 		}
 	}()
 	for {
@@ -132,7 +168,9 @@ func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 		q.awaited.Add(-1)
 		return
 	}
-	q.all.Go(func() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.startLocked(func() {
 		defer q.awaited.Add(-1)
 		timer := time.NewTimer(2 * callTimeout) // a call behind another
 		defer timer.Stop()

@@ -54,7 +54,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 	ls := &lanes{client: client, most: callsOf(client), logger: logger, patience: quietFor}
 	switch client := client.(type) {
 	case cluster:
-		ls.client = unrepeated(client)
+		ls.client = unrepeatedClient{client}
 		ls.serverOf = func(name string) (*redis.Client, error) {
 			return client.MasterForKey(context.Background(), name) // does not wait any more
 		}
@@ -63,6 +63,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 			return err
 		}
 	case ring:
+		ls.client = unrepeatedClient{client}
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.only = newLane(client, "", ls.most, logger, &ls.late)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,14 +46,20 @@ func Open(url string, options Options) (*Backend, error) {
 	return b, nil
 }
 
-// Close closes the client if [Open] made it, once what is to be given back has
-// been, which takes a second at most. After that decisions fail. The client that
+// Close closes the client if [Open] made it. First it waits, for a second at most,
+// until what is to be given back has been; what has not by then stays taken. After
+// that decisions fail. It may be called while decisions are made. The client that
 // [New] was given is its caller's: then Close does nothing and returns nil.
 func (b *Backend) Close() error {
 	if b.own == nil {
 		return nil
 	}
-	b.giveBacks.all.Wait()
+	timer := time.NewTimer(giveBackBudget)
+	defer timer.Stop()
+	select {
+	case <-b.giveBacks.idle():
+	case <-timer.C:
+	}
 	return b.own.Close()
 }
 

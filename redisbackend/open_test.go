@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,4 +125,66 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("Close has not returned within a minute")
 	}
+}
+
+// openCluster opens a backend on a Cluster of one server.
+func openCluster(t *testing.T) *redisbackend.Backend {
+	t.Helper()
+	server := startRedis(t, "--cluster-enabled", "yes")
+	admin := newClient(t, server.addr)
+	ok(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	until(t, "the cluster is up", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	b, err := redisbackend.Open("redis://"+server.addr+"?addr="+server.addr, redisbackend.Options{})
+	ok(t, err)
+	return b
+}
+
+// givingBack is charges of which the second is given back: the first is spent.
+func givingBack(t *testing.T, b *redisbackend.Backend) []core.Charge {
+	t.Helper()
+	limit := core.LeakyBucket(core.PerDay(1), 1)
+	spent := charge("spent", "k", limit, 1)
+	take(t, b, spent)
+	return []core.Charge{spent, charge("given back", "k", limit, 1)}
+}
+
+func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
+	b := openCluster(t)
+	group := givingBack(t, b)
+	hangs, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	redisbackend.Client(b).(*redis.ClusterClient).AddHook(giveBackHook(func(redis.Cmder) {
+		close(hangs)
+		<-release
+	}))
+	take(t, b, group...)
+	<-hangs
+	closed := make(chan error)
+	go func() { closed <- b.Close() }()
+	select {
+	case err := <-closed:
+		ok(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("Close has not returned within a minute")
+	}
+}
+
+// The race detector sees where it may not.
+func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
+	b := openCluster(t)
+	group := givingBack(t, b)
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for b.Take(t.Context(), group, make([]core.Decision, len(group))) == nil {
+			}
+		})
+	}
+	for range 20 {
+		take(t, b, group...)
+	}
+	ok(t, b.Close())
+	callers.Wait()
 }

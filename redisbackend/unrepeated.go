@@ -4,55 +4,46 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // A ClusterClient sends a command again, MaxRedirects times, to find the server that
 // keeps its keys: also when the connection broke before the reply came, whatever
-// MaxRetries says. The server may have run the command by then, which takes again.
+// MaxRetries says. A Ring does the same MaxRetries times. The server may have run the
+// command by then, which takes again.
 
-// unrepeatedCluster is a ClusterClient that sends a command again only while no server
-// can have run it.
-type unrepeatedCluster struct{ cluster }
-
-func unrepeated(client cluster) redis.Scripter {
-	c := unrepeatedCluster{client}
-	if pipes, ok := client.(pipeliner); ok {
-		return struct {
-			unrepeatedCluster
-			unrepeatedPipes
-		}{c, unrepeatedPipes{pipes}}
-	}
-	return c
+// spreading is a client that spreads keys over servers.
+type spreading interface {
+	processor
+	pipeliner
 }
 
-func (c unrepeatedCluster) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
+// unrepeatedClient is a client that spreads keys, and sends a script again only while
+// no server can have run it.
+type unrepeatedClient struct{ spreading }
+
+func (c unrepeatedClient) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = c.Process(ctx, cmd) // is also the command's error
+	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // is also the command's error
 	return cmd
 }
 
-func (c unrepeatedCluster) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+func (c unrepeatedClient) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "eval", source, keys, args)
-	_ = c.Process(ctx, cmd)
+	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)})
 	return cmd
 }
 
-func (c unrepeatedCluster) Process(ctx context.Context, cmd redis.Cmder) error {
-	return c.cluster.Process(ctx, unrepeatedCommand{cmd})
-}
+func (c unrepeatedClient) Pipeline() redis.Pipeliner { return unrepeatedPipe{c.spreading.Pipeline()} }
 
-// unrepeatedPipes makes pipelines whose scripts are not sent again either.
-type unrepeatedPipes struct{ pipes pipeliner }
-
-func (p unrepeatedPipes) Pipeline() redis.Pipeliner { return unrepeatedPipe{p.pipes.Pipeline()} }
-
+// unrepeatedPipe is a pipeline whose scripts are not sent again either.
 type unrepeatedPipe struct{ redis.Pipeliner }
 
 func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.Process(ctx, unrepeatedCommand{cmd}) // only adds it
+	_ = p.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // only adds it
 	return cmd
 }
 
@@ -67,9 +58,21 @@ func scriptCommand(ctx context.Context, name, text string, keys []string, args [
 	return cmd
 }
 
+// isBatch reports whether args have take.lua decide several requests.
+func isBatch(args []any) bool {
+	if len(args) != 3 {
+		return false
+	}
+	what, _ := args[0].(string)
+	return strings.HasPrefix(what, "batch")
+}
+
 // unrepeatedCommand is a command that is sent again only after an error which says
 // that no server has run it.
-type unrepeatedCommand struct{ redis.Cmder }
+type unrepeatedCommand struct {
+	redis.Cmder
+	batch bool // of requests that can be sent apart
+}
 
 // NoRetry implements [redis.Cmder]. A client asks it once there is an error, and
 // asks each command of a pipeline before it sends all of them again.
@@ -77,6 +80,9 @@ func (c unrepeatedCommand) NoRetry() bool {
 	err := c.Err()
 	if err == nil || c.Cmder.NoRetry() {
 		return true
+	}
+	if c.batch && redis.HasErrorPrefix(err, "TRYAGAIN") {
+		return true // its slot is half moved, and those that charge one key can be decided at once
 	}
 	var network *net.OpError
 	unsent := errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial"

@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -48,6 +49,43 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	}
 }
 
+// While a slot is half moved no call for several of its keys is decided. Requests of
+// one key are: nobody waits for the client to try such a call again.
+func TestACallForAHalfMovedSlotIsSentApartAtOnce(t *testing.T) {
+	ctx := t.Context()
+	client, _ := clusterThatLoses(t)
+	unrepeated := redisbackend.Unrepeated(client)
+	source := "redis.call('INCR', KEYS[1]) return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')"
+	digest := client.ScriptLoad(ctx, source).Val()
+	for name, c := range map[string]struct {
+		args []any
+		want string
+	}{
+		"of several requests":    {[]any{"batch", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
+		"at an instant":          {[]any{"batch 5", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
+		"of one, which tries on": {[]any{"1l 9 1 1", 1, "1l 9 1 1", 1}, "4"},
+	} {
+		for how, run := range map[string]func(key string) error{
+			"by digest": func(key string) error { return unrepeated.EvalSha(ctx, digest, []string{key, key}, c.args...).Err() },
+			"by source": func(key string) error { return unrepeated.Eval(ctx, source, []string{key, key}, c.args...).Err() },
+			"in a pipeline": func(key string) error {
+				pipe := unrepeated.(interface{ Pipeline() redis.Pipeliner }).Pipeline()
+				pipe.EvalSha(ctx, digest, []string{key, key}, c.args...)
+				_, err := pipe.Exec(ctx)
+				return err
+			},
+		} {
+			key := name + how
+			if err := run(key); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+			if n := client.Get(ctx, key).Val(); n != c.want {
+				t.Errorf("%s, %s: sent %s times, want %s", name, how, n, c.want)
+			}
+		}
+	}
+}
+
 // clusterThatLoses is a client of a Cluster that has one server, and loses replies
 // to scripts when told to.
 func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
@@ -60,4 +98,45 @@ func clusterThatLoses(t *testing.T) (*redis.ClusterClient, *atomic.Bool) {
 	})
 	t.Cleanup(func() { client.Close() })
 	return client, lose
+}
+
+// A Ring repeats what it has no reply to, three times unless set.
+func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	lose := new(atomic.Bool)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": startRedis(t).addr, "b": startRedis(t).addr}, ContextTimeoutEnabled: true, Dialer: loser(lose),
+	})
+	defer ring.Close()
+	b := redisbackend.New(ring, redisbackend.Options{})
+	limit := core.LeakyBucket(core.PerDay(1), 20)
+	var group []core.Charge
+	shards := make(map[*redis.Client]bool)
+	for i := 0; len(shards) < 2; i++ {
+		c := charge("s", fmt.Sprint(i), limit, 3)
+		shard, err := ring.GetShardClientForKey(redisbackend.Name(b, c.Scope, c.Key))
+		ok(t, err)
+		if !shards[shard] {
+			shards[shard] = true
+			group = append(group, c)
+		}
+	}
+	for name, charges := range map[string][]core.Charge{"a key": group[:1], "a group": group} {
+		take(t, b, charges...)
+		before := make(map[string]int64)
+		for _, c := range charges {
+			c.Cost = 0
+			before[c.Key] = take(t, b, c)[0].Remaining
+		}
+		lose.Store(true)
+		if err := b.Take(t.Context(), charges, make([]core.Decision, len(charges))); err == nil || lose.Load() {
+			t.Errorf("%s: the reply was lost: %v", name, err)
+		}
+		redisbackend.Settle(b)
+		for _, c := range charges {
+			c.Cost = 0
+			if took := before[c.Key] - take(t, b, c)[0].Remaining; took > 3 {
+				t.Errorf("%s: %d units were taken, want 3 at most", name, took)
+			}
+		}
+	}
 }
