@@ -89,5 +89,7 @@ func WaitForEver(b *Backend) { b.lanes.only.patience = 1000 * time.Hour }
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
 
-// Unrepeated is the client by which a Cluster is asked.
-func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeated(client.(cluster)) }
+// UnrepeatedPipeline is a pipeline by which a Cluster is asked.
+func UnrepeatedPipeline(client *redis.ClusterClient) pipeline {
+	return pipelineTo(unrepeatedCluster{client})
+}

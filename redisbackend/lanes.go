@@ -53,7 +53,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 	ls := &lanes{client: client, most: callsOf(client), logger: logger}
 	switch client := client.(type) {
 	case cluster:
-		ls.client = unrepeated(client)
+		ls.client = unrepeatedCluster{client}
 		ls.serverOf = func(name string) (*redis.Client, error) {
 			return client.MasterForKey(context.Background(), name) // does not wait any more
 		}

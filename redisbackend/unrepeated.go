@@ -16,17 +16,6 @@ import (
 // can have run it.
 type unrepeatedCluster struct{ cluster }
 
-func unrepeated(client cluster) redis.Scripter {
-	c := unrepeatedCluster{client}
-	if pipes, ok := client.(pipeliner); ok {
-		return struct {
-			unrepeatedCluster
-			unrepeatedPipes
-		}{c, unrepeatedPipes{pipes}}
-	}
-	return c
-}
-
 func (c unrepeatedCluster) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
 	_ = c.Process(ctx, cmd) // is also the command's error
@@ -43,18 +32,17 @@ func (c unrepeatedCluster) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.cluster.Process(ctx, unrepeatedCommand{cmd})
 }
 
-// unrepeatedPipes makes pipelines whose scripts are not sent again either.
-type unrepeatedPipes struct{ pipes pipeliner }
-
-func (p unrepeatedPipes) Pipeline() redis.Pipeliner { return unrepeatedPipe{p.pipes.Pipeline()} }
-
-type unrepeatedPipe struct{ redis.Pipeliner }
+// unrepeatedPipe is a pipeline whose scripts are not sent again either. It does not
+// embed the [redis.Pipeliner]: the linker would keep wrappers of its 600 methods.
+type unrepeatedPipe struct{ pipe redis.Pipeliner }
 
 func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.Process(ctx, unrepeatedCommand{cmd}) // only adds it
+	_ = p.pipe.Process(ctx, unrepeatedCommand{cmd}) // only adds it
 	return cmd
 }
+
+func (p unrepeatedPipe) Exec(ctx context.Context) ([]redis.Cmder, error) { return p.pipe.Exec(ctx) }
 
 func scriptCommand(ctx context.Context, name, text string, keys []string, args []any) *redis.Cmd {
 	all := make([]any, 0, 3+len(keys)+len(args))
