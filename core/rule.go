@@ -31,7 +31,10 @@ type Rule[R any] struct {
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
 	Key func(R) (string, error)
 
-	// Cost finds how many units a request takes. nil: 1.
+	// Cost finds how many units a request takes, 0 or more; 0 takes nothing and is
+	// always allowed. A negative cost fails like an error of Key. So do not return
+	// the ContentLength of an http.Request as it is: it is -1 if the client
+	// announces no length. Charge the largest body that is accepted instead. nil: 1.
 	Cost func(R) int64
 
 	// Unit says what the units are, for clients to read. A rule whose Cost is a

@@ -204,7 +204,10 @@ func ExampleContextValue() {
 func ExampleRealIP() {
 	e := echo.New()
 	_, proxies, _ := net.ParseCIDR("192.0.2.0/24")
-	e.IPExtractor = echo.ExtractIPFromXFFHeader(echo.TrustIPRange(proxies))
+	e.IPExtractor = echo.ExtractIPFromXFFHeader(
+		echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false), // believed otherwise
+		echo.TrustIPRange(proxies),
+	)
 	e.Use(oncePerDay(keyfuncs.Address(echo5mw.RealIP)).Middleware())
 	e.GET("/", hi)
 	visit(e,

@@ -92,8 +92,11 @@ func ContextValue(name string) func(echo.Context) (string, error) {
 // RealIP cannot check that case: let nothing overwrite RemoteAddr.
 //
 // Another address costs a client nothing until you set IPExtractor. Without one, echo
-// v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, from everybody. The
-// sources of package keyfuncs, lifted, believe nobody by default.
+// v4 believes the leftmost part of X-Forwarded-For, then X-Real-IP, from everybody.
+// [echo.ExtractIPFromXFFHeader] believes every private, loopback and link-local address
+// unless told otherwise. Do not use [echo.ExtractIPFromRealIPHeader] before echo 4.12: it
+// believes everybody who sends an address of those ranges. The sources of package
+// keyfuncs, lifted, believe nobody by default.
 func RealIP(c echo.Context) (netip.Addr, error) {
 	text := c.RealIP()
 	addr, err := netip.ParseAddr(text)

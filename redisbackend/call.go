@@ -320,36 +320,39 @@ func (l *lane) send(ctx context.Context, cs *calls, crowds []*crowd) {
 
 // exec makes calls.
 func (l *lane) exec(ctx context.Context, all []call) {
-	client, ok := l.client.(pipeliner)
-	if !ok || len(all) == 1 {
+	if len(all) == 1 || !l.pipeline(ctx, all) {
 		for i := range all {
 			all[i].reply = takeScript.run(ctx, l.client, all[i].keys, all[i].args...)
 		}
 		return
 	}
-	l.pipeline(ctx, client, all)
 	for i := range all {
 		if redis.HasErrorPrefix(all[i].reply.Err(), "NOSCRIPT") {
-			l.teach(ctx, client, all)
+			l.teach(ctx, all)
 			return
 		}
 	}
 }
 
-// pipeline sends the calls that have no reply.
-func (l *lane) pipeline(ctx context.Context, client pipeliner, all []call) {
-	pipe := client.Pipeline()
+// pipeline sends the calls that have no reply, and reports whether the client can
+// send several at once.
+func (l *lane) pipeline(ctx context.Context, all []call) bool {
+	pipe := pipelineTo(l.client)
+	if pipe == nil {
+		return false
+	}
 	for i := range all {
 		if k := &all[i]; k.reply == nil {
 			k.reply = pipe.EvalSha(ctx, takeScript.digest, k.keys, k.args...)
 		}
 	}
 	_, _ = pipe.Exec(ctx) // is also the error of each command
+	return true
 }
 
 // teach sends the calls again whose server does not know the script: the first with
 // the source, which the others then find.
-func (l *lane) teach(ctx context.Context, client pipeliner, all []call) {
+func (l *lane) teach(ctx context.Context, all []call) {
 	taught := false
 	for i := range all {
 		k := &all[i]
@@ -361,7 +364,7 @@ func (l *lane) teach(ctx context.Context, client pipeliner, all []call) {
 			taught = true
 		}
 	}
-	l.pipeline(ctx, client, all)
+	l.pipeline(ctx, all)
 	for i := range all {
 		k := &all[i]
 		if redis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") { // kept elsewhere, or flushed again

@@ -98,3 +98,8 @@ func Client(b *Backend) redis.Scripter { return b.client }
 
 // Unrepeated is the client by which a Cluster is asked.
 func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeatedClient{client.(cluster)} }
+
+// UnrepeatedPipeline is a pipeline by which a Cluster is asked.
+func UnrepeatedPipeline(client *redis.ClusterClient) pipeline {
+	return pipelineTo(unrepeatedClient{client})
+}

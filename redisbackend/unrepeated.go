@@ -36,16 +36,17 @@ func (c unrepeatedClient) Eval(ctx context.Context, source string, keys []string
 	return cmd
 }
 
-func (c unrepeatedClient) Pipeline() redis.Pipeliner { return unrepeatedPipe{c.spreading.Pipeline()} }
-
-// unrepeatedPipe is a pipeline whose scripts are not sent again either.
-type unrepeatedPipe struct{ redis.Pipeliner }
+// unrepeatedPipe is a pipeline whose scripts are not sent again either. It does not
+// embed the [redis.Pipeliner]: the linker would keep wrappers of its 600 methods.
+type unrepeatedPipe struct{ pipe redis.Pipeliner }
 
 func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // only adds it
+	_ = p.pipe.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // only adds it
 	return cmd
 }
+
+func (p unrepeatedPipe) Exec(ctx context.Context) ([]redis.Cmder, error) { return p.pipe.Exec(ctx) }
 
 func scriptCommand(ctx context.Context, name, text string, keys []string, args []any) *redis.Cmd {
 	all := make([]any, 0, 3+len(keys)+len(args))

@@ -171,6 +171,25 @@ var scripts = map[string]func(t *testing.T, text string){
 		text = strings.ReplaceAll(text, "localhost:8080", serve(t, "go run ./examples/quickstart"))
 		ask(t, text, 20, 10, 10)
 	},
+	"go mod edit -require=": func(t *testing.T, text string) { // a program beside a clone
+		clone, err := filepath.Abs(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		for name, content := range map[string]string{
+			"go.mod":  "module example.com/shop\n\ngo 1.25.0\n",
+			"main.go": "package main\n\nimport _ \"" + module + "/nethttp\"\n\nfunc main() {}\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(text, "=../weir ") {
+			t.Errorf("it does not say where the clone is: %s", text)
+		}
+		bash(t, "export GOFLAGS=\ncd '"+dir+"'\n"+strings.ReplaceAll(text, "../weir", clone)+"go build -o /dev/null .\n")
+	},
 	"go build -o /tmp/weir-redis ": func(t *testing.T, text string) { // two instances
 		need(t, "curl")
 		need(t, "redis-server")
