@@ -101,33 +101,99 @@ func (t *terms) at(old state, now int64) state {
 // is not found: the largest of what was displaced in its scope.
 func (sh *shard) floorLocked(s *settled, k *class, now int64) {
 	var largest state
-	found := false
+	var most int64
+	found, plain := 0, true
+	raise := func() {
+		if k.algorithm == AlgorithmSlidingWindow {
+			most = max(most, k.inUse(s))
+		}
+		if found++; found > 1 {
+			largest = k.larger(largest, k.flatten(s))
+		} else {
+			largest = k.flatten(s)
+		}
+	}
 	for i := range sh.floors {
 		f := &sh.floors[i]
 		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
 			continue
 		}
 		k.settleFloor(&f.class.terms, s, f.state, now)
-		if found {
-			largest = k.larger(largest, k.flatten(s))
-		} else {
-			largest, found = k.flatten(s), true
-		}
+		plain = plain && now >= f.state.at && k.carries(&f.class.terms)
+		raise()
 	}
 	if c := sh.coarseLocked(k); c != nil && c.until > now {
 		k.fresh(s, now)
 		k.take(s, c.used(&k.terms, now))
-		if found {
-			largest = k.larger(largest, k.flatten(s))
-		} else {
-			largest, found = k.flatten(s), true
-		}
+		plain = false
+		raise()
 	}
-	if !found {
+	if found == 0 {
 		k.fresh(s, now)
 		return
 	}
 	k.settleFloor(&k.terms, s, largest, now)
+	if found > 1 || !plain {
+		if s.class, s.summary = k.id, sh; k.algorithm == AlgorithmSlidingWindow {
+			s.log.sum = most
+		}
+	}
+}
+
+// floorWaitsLocked returns the waits, from now, until n units fit that do not fit what
+// floorLocked makes of the floors for the class of an id, and until that is fresh. Of
+// floors that a clock stepped back behind, they may be longer than they need be.
+func (sh *shard) floorWaitsLocked(id uint16, n, now int64) (fits, fresh int64) {
+	k := sh.classes.get(id)
+	for i := range sh.floors {
+		f := &sh.floors[i]
+		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
+			continue
+		}
+		untilFits, untilFresh := k.floorWaits(&f.class.terms, f.state, n, now)
+		fits, fresh = max(fits, untilFits), max(fresh, untilFresh)
+	}
+	if c := sh.coarseLocked(k); c != nil && c.until > now {
+		fresh = max(fresh, c.until-now)
+		switch {
+		case c.units+n > k.max:
+			fits = max(fits, c.until-now)
+		case now < c.at:
+			fits = max(fits, c.at-now)
+		}
+	}
+	return fits, fresh
+}
+
+// floorWaits is floorWaitsLocked for one floor, of from's limit.
+func (t *terms) floorWaits(from *terms, f state, n, now int64) (fits, fresh int64) {
+	carries, lag := t.carries(from), int64(0)
+	if now < f.at && !(carries && t.bucket) {
+		lag = f.at - now
+	}
+	var s settled
+	if lag > 0 {
+		fresh = lag
+		if t.settleFloor(from, &s, f, now); t.algorithm != AlgorithmSlidingLog || !t.fits(&s, n) {
+			fits = lag // until then, what is put together has more in use than this floor
+		}
+	}
+	if carries {
+		t.settleFloor(from, &s, f, now+lag)
+		if !t.fits(&s, n) {
+			fits = lag + t.untilFits(&s, n, nil)
+		}
+		return fits, max(fresh, t.freshAt(&s.state)-now)
+	}
+	from.settle(&s, &f, now+lag, nil)
+	used := min(from.used(&s), t.max)
+	if used+n > t.max {
+		fits = lag + from.untilFits(&s, from.max-(t.max-n), nil)
+	}
+	if used > 0 {
+		fresh = lag + from.untilFits(&s, from.max, nil)
+	}
+	return fits, fresh
 }
 
 // flatten returns s as a state that needs no nodes, to start a key from that was
@@ -187,13 +253,24 @@ func (sh *shard) rebaseFloorsLocked(now int64) {
 // settleFloor makes s what a floor of from's limit comes to at now under t's:
 // whatever happens from now on, at least what any key that it stands for comes
 // to. Unlike a key, a floor does not know at which instants the clock is held.
-// So where the clock stepped back behind it, it is held for all of the step, and
-// a bucket has not drained during the step while a window is full.
+// So where the clock stepped back behind it, a bucket has not drained during the
+// step, and a window is full for all of it.
 func (t *terms) settleFloor(from *terms, s *settled, f state, now int64) {
-	if now < f.at && from.bucket {
+	carries := t.carries(from)
+	switch {
+	case now >= f.at:
+	case from.bucket:
 		f.a += f.at - now
-	} else if now < f.at && from.algorithm != AlgorithmSlidingLog {
+		if carries { // now it has as much to drain, and is not held
+			f.at = now
+		}
+	case from.algorithm != AlgorithmSlidingLog:
 		f.a = max(f.a, from.max)
 	}
-	t.settleFrom(from, s, &f, now, nil)
+	if carries {
+		t.settle(s, &f, now, nil)
+		return
+	}
+	from.settle(s, &f, now, nil)
+	t.convert(s, from)
 }

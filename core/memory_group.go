@@ -247,7 +247,11 @@ func (t *terms) takenBy(p *pending) bool {
 // settleAccountLocked decides the charges on one key, led by p, and leaves in
 // the state of p what they take. The nodes are those of the key's shard.
 func (g *group) settleAccountLocked(p *pending, nodes *logNodes) {
-	k, untouched := p.class, p.state
+	k, untouched := p.class, &p.state
+	if g.allowed && !g.taking { // what a peek decides is taken from p.state, and not kept
+		before := p.state
+		untouched = &before
+	}
 	for part, n := range p.sum {
 		var d Decision
 		if part == shadow {
@@ -262,7 +266,7 @@ func (g *group) settleAccountLocked(p *pending, nodes *logNodes) {
 			k.describe(&d, &p.state, n, p.fits[part], g.now, nodes)
 		}
 		if !g.taking {
-			k.leaveUntouched(&d, &untouched, g.now, nodes)
+			k.leaveUntouched(&d, untouched, g.now, nodes)
 		}
 		g.answer(p.lead, part, &d)
 	}

@@ -1,6 +1,9 @@
 package core
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Reset implements [Resetter]. While more keys are live than MaxKeys, a key that
 // was reset may start from the summary of displaced keys instead of fresh.
@@ -101,9 +104,14 @@ func (m *Memory) retireClassesBy(l *classLook) bool {
 				}
 			}
 		}
-		for _, f := range sh.floors {
+		sh.floors = slices.DeleteFunc(sh.floors, func(f floor) bool {
+			if !past[i] && f.class.freshAt(&f.state) <= l.now {
+				sh.noteClearLocked(l.now)
+				return true
+			}
 			inUse[f.class.id] = true
-		}
+			return false
+		})
 	}
 	if l.seen > seen && !l.last {
 		return false

@@ -24,15 +24,15 @@ type settled struct {
 	held int64 // the instant, not before what the state holds it at
 	log  logView
 
-	// former is what the state really is while a conversion to another limit
-	// has not been written back.
-	former *former
-}
+	// former is the limit that wrote the state, and old what it wrote, while a
+	// conversion to another limit has not been written back.
+	former *terms
+	old    *state
 
-// former is a state under the limit that wrote it.
-type former struct {
-	terms *terms
-	settled
+	// summary is the shard whose floors the state is put together from, for a key
+	// that was not found, until something is taken. nil: the state says when it changes.
+	// Of a sliding window, log.sum is then how much is in use.
+	summary *shard
 }
 
 // settle makes s what old, which t's limit wrote, comes to at the instant now.
@@ -41,7 +41,7 @@ type former struct {
 func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
 	s.state = *old
 	s.held = max(now, old.at)
-	s.former = nil
+	s.former, s.summary = nil, nil
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
 		t.turnTo(s.held, &s.state)
@@ -102,7 +102,9 @@ func (t *terms) settleFrom(from *terms, s *settled, old *state, now int64, nodes
 		return
 	}
 	from.settle(s, old, now, nodes)
-	t.convert(s, from)
+	if t.convert(s, from) {
+		s.former, s.old = from, old
+	}
 }
 
 // carries reports whether a state of from's limit means the same under t's.
@@ -117,18 +119,19 @@ func (t *terms) carries(from *terms) bool {
 }
 
 // convert turns s, settled under the limit of from, into the units in use,
-// taken now under t's limit.
-func (t *terms) convert(s *settled, from *terms) {
-	was := *s
+// taken now under t's limit, and reports whether there are any.
+func (t *terms) convert(s *settled, from *terms) bool {
+	moves := s.b
 	used := min(from.used(s), t.max)
 	t.fresh(s, s.held)
-	if used > 0 {
-		t.take(s, used)
-		if t.algorithm == AlgorithmAnchoredWindow && from.algorithm == AlgorithmAnchoredWindow {
-			s.b = was.b
-		}
-		s.former = &former{from, was}
+	if used == 0 {
+		return false
 	}
+	t.take(s, used)
+	if t.algorithm == AlgorithmAnchoredWindow && from.algorithm == AlgorithmAnchoredWindow {
+		s.b = moves
+	}
+	return true
 }
 
 // fits reports whether n units, 0 ≤ n, fit now.
@@ -147,10 +150,13 @@ func (t *terms) fits(s *settled, n int64) bool {
 
 // take adds n units, which fit, to s.
 func (t *terms) take(s *settled, n int64) {
-	s.former = nil
+	summed := s.summary != nil
+	s.former, s.summary = nil, nil
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		s.a += n
+		if s.a += n; summed { // no floor has so much that n does not fit
+			s.a = min(s.a, t.max)
+		}
 	case AlgorithmAnchoredWindow:
 		t.takeAnchored(&s.state, s.held, n)
 	case AlgorithmSlidingLog:
@@ -179,6 +185,9 @@ func (t *terms) inUse(s *settled) int64 {
 	case AlgorithmFixedWindow, AlgorithmAnchoredWindow:
 		return s.a
 	case AlgorithmSlidingWindow:
+		if s.summary != nil {
+			return s.log.sum
+		}
 		return t.weight(s.held, &s.state) + s.a
 	case AlgorithmSlidingLog:
 		return s.log.sum + s.log.taken
@@ -187,11 +196,23 @@ func (t *terms) inUse(s *settled) int64 {
 	}
 }
 
-// untilFits returns the least wait, from s.held, until n units fit, for n from
-// 1 to max that do not fit now.
+// waitFor returns the least wait, from now, until n units fit, for n from 1 to max
+// that do not fit now.
+func (t *terms) waitFor(s *settled, n, now int64, nodes *logNodes) int64 {
+	if s.summary != nil {
+		if fits, _ := s.summary.floorWaitsLocked(s.class, n, now); fits > 0 {
+			return fits
+		}
+	}
+	return s.held - now + t.untilFits(s, n, nodes)
+}
+
+// untilFits is waitFor from s.held, for a state that is not a summary's.
 func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
-	if f := s.former; f != nil { // until no more than max − n of its units are in use
-		return f.terms.untilFits(&f.settled, f.terms.max-(t.max-n), nodes)
+	if from := s.former; from != nil { // until no more than max − n of its units are in use
+		var was settled
+		from.settle(&was, s.old, s.held, nodes)
+		return from.untilFits(&was, from.max-(t.max-n), nodes)
 	}
 	switch t.algorithm {
 	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
@@ -248,12 +269,12 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 		d.RetryAfter = Never
 		d.EffectiveWindow = Never
 	case !allowed:
-		d.RetryAfter = wait(lag + t.untilFits(s, n, nodes))
+		d.RetryAfter = wait(t.waitFor(s, n, now, nodes))
 		d.EffectiveWindow = d.RetryAfter
 	case t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmAnchoredWindow:
 		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
 	case remaining == 0:
-		d.EffectiveWindow = wait(lag + t.untilFits(s, 1, nodes))
+		d.EffectiveWindow = wait(t.waitFor(s, 1, now, nodes))
 	default:
 		d.EffectiveWindow = wait(t.spread(remaining))
 	}
@@ -264,7 +285,10 @@ func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int
 func (t *terms) untilFresh(s *settled, now int64, nodes *logNodes) int64 {
 	switch {
 	case s.former != nil:
-		return s.held - now + s.former.terms.untilFits(&s.former.settled, s.former.terms.max, nodes)
+		return s.held - now + t.untilFits(s, t.max, nodes)
+	case s.summary != nil:
+		_, fresh := s.summary.floorWaitsLocked(s.class, t.max, now)
+		return fresh
 	case t.algorithm == AlgorithmSlidingLog && t.inUse(s) == 0:
 		return 0
 	}

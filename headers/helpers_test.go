@@ -26,6 +26,8 @@ func (p prepared) Take(_ context.Context, _ []core.Charge, out []core.Decision) 
 	return nil
 }
 
+func (p prepared) Supports(core.Limit) bool { return true }
+
 // broken is a backend that fails.
 type broken struct{}
 

@@ -1,0 +1,118 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// anyLimit returns a limit of any algorithm, which is fresh within minutes.
+func anyLimit(random *rand.Rand) core.Limit {
+	rate := core.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+	limits := []core.Limit{
+		core.TokenBucket(rate, 1+random.Int64N(30)), core.LeakyBucket(rate, 1+random.Int64N(30)), core.LeakyQueue(rate, 1+random.Int64N(30)),
+		core.FixedWindow(rate), core.SlidingWindow(rate), core.AnchoredWindow(rate), core.SlidingLog(rate),
+	}
+	return limits[random.IntN(len(limits))]
+}
+
+// A key that is not found starts from what was displaced under every limit of its
+// scope. The waits that it is told are those that work, as they are for a key that
+// is found.
+func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		limits int
+		back   time.Duration // the clock steps back by up to that
+		least  bool          // no shorter wait works either
+	}{
+		{"one limit", 1, 0, true},
+		{"four limits", 4, 0, true},
+		{"more limits than are kept apart", 60, 0, true},
+		{"a clock that steps back", 1, 900 * time.Millisecond, true},
+		{"four limits and a clock that steps back", 4, 900 * time.Millisecond, false},
+		{"sixty limits and a clock that steps back", 60, 900 * time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for seed := range uint64(40) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+				m := core.NewMemory(core.MemoryOptions{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
+				var limits []core.Limit
+				for range test.limits {
+					limits = append(limits, anyLimit(random))
+				}
+				for i := range 400 {
+					now = now.Add(time.Duration(random.Int64N(200_000)) * time.Microsecond)
+					if test.back > 0 && random.IntN(5) == 0 {
+						now = now.Add(-time.Duration(random.Int64N(test.back.Microseconds())) * time.Microsecond)
+					}
+					limit, key := limits[random.IntN(len(limits))], fmt.Sprint(random.IntN(100))
+					cost := 1 + random.Int64N(limit.Burst())
+					d := take(t, m, "s", key, limit, cost)
+					if d.Allowed {
+						continue
+					}
+					look := func(wait time.Duration, cost int64) core.Decision {
+						defer func(was time.Time) { now = was }(now)
+						now = now.Add(wait)
+						out := make([]core.Decision, 1)
+						if err := m.Peek(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
+							t.Fatal(err)
+						}
+						return out[0]
+					}
+					if then := look(d.RetryAfter, cost); !then.Allowed {
+						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand after RetryAfter %+v", seed, i, limit, cost, d, then)
+					}
+					if before := look(d.RetryAfter-time.Microsecond, cost); test.least && before.Allowed {
+						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand allows it 1µs before RetryAfter: %+v", seed, i, limit, cost, d, before)
+					}
+					if then := look(d.ResetAfter, 0); then.Remaining != limit.Burst() || then.ResetAfter != 0 {
+						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand after ResetAfter %+v", seed, i, limit, cost, d, then)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAChangedLimitAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	limits := []core.Limit{
+		core.TokenBucket(core.PerMinute(100), 100), core.SlidingWindow(core.PerMinute(50)),
+		core.AnchoredWindow(core.PerDay(30)), core.FixedWindow(core.PerDay(7)),
+	}
+	charges, out := []core.Charge{{Scope: "s", Cost: 1}}, make([]core.Decision, 1)
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+	}
+	for name, keys := range map[string][]string{"of a key": keys[:1], "of keys of a full store": keys} {
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1000})
+		next := 0
+		take := func() {
+			charges[0].Key, charges[0].Limit = keys[next%len(keys)], limits[next%len(limits)]
+			next++
+			if err := m.Take(context.Background(), charges, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * len(keys) {
+			take()
+		}
+		if n := testing.AllocsPerRun(500, func() {
+			for range 16 {
+				take()
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations for 16 charges, under limits in turn, %s", n, name)
+		}
+	}
+}
