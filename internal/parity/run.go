@@ -196,6 +196,9 @@ func (l *ledger) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 	return l.memory.Take(ctx, charges, out)
 }
 
+// Supports implements [core.Supporter].
+func (l *ledger) Supports(limit core.Limit) bool { return l.memory.Supports(limit) }
+
 // write writes the remaining units of every key to b.
 func (l *ledger) write(b *strings.Builder) {
 	if b.Len() > 0 {
