@@ -45,13 +45,16 @@ func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
 // costs more than the other, or names another user, who has a limit too. One in ten
 // is as everybody's.
 func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
-	for name, vary := range map[string]func(n int) string{
-		"by cost":          func(n int) string { return fmt.Sprintf("X-Cost: %d\r\n", 1000+n) },
-		"by user":          func(n int) string { return fmt.Sprintf("X-User: u%d\r\n", n) },
-		"by cost and user": func(n int) string { return fmt.Sprintf("X-Cost: %d\r\nX-User: u%d\r\n", 1000+n, n) },
+	for name, c := range map[string]struct {
+		connections int
+		vary        func(n int) string
+	}{
+		"by cost":          {3000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\n", 1000+n) }},
+		"by user":          {2000, func(n int) string { return fmt.Sprintf("X-User: u%d\r\n", n) }},
+		"by cost and user": {1000, func(n int) string { return fmt.Sprintf("X-Cost: %d\r\nX-User: u%d\r\n", 1000+n, n) }}, // more than that take time from others
 	} {
 		t.Run(name, func(t *testing.T) {
-			connections := 3000
+			connections := c.connections
 			if raceDetector {
 				connections = 300 // the process is ten times as slow, and each request costs it time of its own
 			}
@@ -59,7 +62,7 @@ func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
 				if n%10 == 0 {
 					return ""
 				}
-				return vary(n)
+				return c.vary(n)
 			})
 		})
 	}
