@@ -1,0 +1,95 @@
+package redisbackend
+
+import (
+	"errors"
+	"fmt"
+)
+
+// decided is what a call says of a crowd.
+type decided struct {
+	now     int64
+	rounds  int   // how many it decided
+	denied  bool  // the last of them, and so all others
+	numbers []any // of each
+}
+
+var errShort = errors.New("the script replied with too few numbers")
+
+// parse checks what the script replied, of k's crowds one after the other. Those of
+// which it says nothing get an error.
+func (k *call) parse(each func(*crowd, decided, error)) {
+	reply, err := k.reply.Slice()
+	var now int64
+	if err == nil {
+		now, err = instantOf(reply)
+	}
+	if err != nil {
+		for _, c := range k.crowds {
+			each(c, decided{}, err)
+		}
+		return
+	}
+	rest := reply[1:]
+	if k.isSingle() {
+		c, d := k.crowds[0], decided{now: now, rounds: 1, numbers: rest}
+		each(c, d, checkNumbers(rest, c.one().width))
+		return
+	}
+	for _, c := range k.crowds {
+		d := decided{now: now}
+		var err error
+		if d.rounds, d.denied, d.numbers, rest, err = next(rest, c.rounds, c.one().width); err != nil {
+			each(c, decided{}, err)
+			continue
+		}
+		each(c, d, nil)
+	}
+}
+
+// next takes what a reply says of a crowd of which a number of requests, at most, are
+// decided.
+func next(reply []any, most, width int) (rounds int, denied bool, numbers, rest []any, err error) {
+	if len(reply) == 0 {
+		return 0, false, nil, nil, errShort
+	}
+	if err, ok := reply[0].(error); ok { // of the state of a key
+		return 0, false, nil, reply[1:], err
+	}
+	n, ok := reply[0].(int64)
+	if !ok {
+		return 0, false, nil, nil, fmt.Errorf("the script replied with a %T instead of a number", reply[0])
+	}
+	rounds, denied = int(max(n, -n)), n < 0
+	if rounds < 1 || rounds > most || !denied && rounds < most {
+		return 0, false, nil, nil, fmt.Errorf("the script decided %d of %d requests", rounds, most)
+	}
+	if len(reply) < 1+rounds*width {
+		return 0, false, nil, nil, errShort
+	}
+	numbers, rest = reply[1:][:rounds*width], reply[1+rounds*width:]
+	return rounds, denied, numbers, rest, checkNumbers(numbers, rounds*width)
+}
+
+func instantOf(reply []any) (int64, error) {
+	if len(reply) == 0 {
+		return 0, errShort
+	}
+	now, ok := reply[0].(int64)
+	if !ok {
+		return 0, fmt.Errorf("the script replied with a %T instead of an instant", reply[0])
+	}
+	return now, nil
+}
+
+// checkNumbers returns what is wrong with a part of a reply.
+func checkNumbers(reply []any, want int) error {
+	if len(reply) != want {
+		return fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
+	}
+	for _, number := range reply {
+		if _, ok := number.(int64); !ok {
+			return fmt.Errorf("the script replied with a %T instead of a number", number)
+		}
+	}
+	return nil
+}
