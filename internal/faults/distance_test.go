@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 )
 
@@ -100,7 +101,10 @@ func TestOneConnectionServesACrowd(t *testing.T) {
 				first = primary
 			}
 			if primary < all {
-				time.Sleep(50 * time.Millisecond) // its breaker may be open
+				eventually(t, "its breaker is closed", func() bool {
+					in.askedBy(t, 1, 1) // probes, if it is open
+					return in.breaker.State() == breaker.Closed
+				})
 			}
 		}
 		if primary < all {
