@@ -13,13 +13,18 @@
 //   - [github.com/weir-go/weir/headers]: response header fields, current and old.
 //   - [github.com/weir-go/weir/redisbackend]: the same limits in Redis, shared by
 //     many servers.
+//   - [github.com/weir-go/weir/policy]: rules in a file, which may change while the
+//     program runs.
 //   - [github.com/weir-go/weir/breaker]: what keeps a slow or dead backend from
 //     slowing the requests: a time budget and a circuit breaker.
+//   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
+//     logs and the operator.
+//   - [github.com/weir-go/weir/admin]: a page for the people who operate a service.
 //   - [github.com/weir-go/weir/core/backendtest]: the conformance suite for
 //     backends, for tests.
 //
-// core, keyfuncs, headers and nethttp import the standard library alone, and each
-// adapter its framework. In their examples and in the README:
+// core, keyfuncs, headers, nethttp, stats and admin import the standard library alone,
+// and each adapter its framework. In their examples and in the README:
 //
 //   - A limit is an algorithm with its rate and burst.
 //   - A rule is a named limit with the functions that find key and cost of a

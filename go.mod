@@ -13,6 +13,7 @@ require (
 	github.com/labstack/echo/v5 v5.1.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/sony/gobreaker/v2 v2.4.0
+	go.yaml.in/yaml/v4 v4.0.0
 )
 
 require (

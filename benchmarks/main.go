@@ -28,10 +28,15 @@ func groups() []group {
 		{"http", reportHTTP, workHTTP},
 		{"frameworks", reportFrameworks, workFrameworks},
 		{"redis", reportRedis, nil},
+		{"lifecycle", reportLifecycle, workLifecycle},
+		{"lease", reportLease, nil},
+		{"client", reportClient, workClient},
+		{"shed", reportShed, workShed},
+		{"shedreal", reportShedReal, workShedReal},
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis] [rounds]"
+const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|shedreal] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")
@@ -94,7 +99,7 @@ func printMachine() {
 	}
 	var versions []string
 	for _, dep := range info.Deps {
-		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "go-chi/chi", "gin-gonic/gin", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis"} {
+		for _, peer := range []string{"go-limiter", "throttled/v2", "httprate", "ulule/limiter", "tollbooth", "go-chi/chi", "gin-gonic/gin", "labstack/echo", "gin-rate-limit", "x/time", "redis_rate", "redis/go-redis", "x/sync", "failsafe-go", "go-github-ratelimit", "go-retryablehttp"} {
 			if strings.Contains(dep.Path, peer) {
 				versions = append(versions, dep.Path+" "+dep.Version)
 			}

@@ -103,9 +103,21 @@ func reportLocal(client *redis.Client, sequence *workload.Sequence, rounds int) 
 // decisionsPerSecond has goroutines decide keys, each from elsewhere in the
 // sequence, for one reading.
 func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, goroutines, round int) (float64, error) {
+	var done atomic.Int64
+	return perSecond(func(ctx context.Context, key string) error {
+		err := decide(ctx, key)
+		if err == nil {
+			done.Add(1)
+		}
+		return err
+	}, done.Load, sequence, goroutines, round)
+}
+
+// perSecond has goroutines do something with keys, each from elsewhere in the
+// sequence, for one reading, and returns by how much done rises in a second.
+func perSecond(do func(context.Context, string) error, done func() int64, sequence *workload.Sequence, goroutines, round int) (float64, error) {
 	ctx := context.Background()
 	var (
-		done    atomic.Int64
 		ended   atomic.Bool
 		failure atomic.Pointer[error]
 		wg      sync.WaitGroup
@@ -114,11 +126,10 @@ func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, gorou
 		wg.Go(func() {
 			at := (g*sequence.Len()/goroutines + round*7919) % sequence.Len()
 			for !ended.Load() {
-				if err := decide(ctx, sequence.Key(at)); err != nil {
+				if err := do(ctx, sequence.Key(at)); err != nil {
 					failure.Store(&err)
 					return
 				}
-				done.Add(1)
 				if at++; at == sequence.Len() {
 					at = 0
 				}
@@ -126,9 +137,9 @@ func decisionsPerSecond(decide remote.Decide, sequence *workload.Sequence, gorou
 		})
 	}
 	time.Sleep(redisWarmUp)
-	from, start := done.Load(), time.Now()
+	from, start := done(), time.Now()
 	time.Sleep(redisReading)
-	rate := float64(done.Load()-from) / time.Since(start).Seconds()
+	rate := float64(done()-from) / time.Since(start).Seconds()
 	ended.Store(true)
 	wg.Wait()
 	if err := failure.Load(); err != nil {

@@ -3,9 +3,11 @@
 #
 #   run.sh [group] [rounds]
 #
-# group: decision, memory, flood, http, frameworks, redis, or all (the default)
-# rounds: how often contestants take their turns in decision, http, frameworks and
-# redis (default 6). The group redis needs redis-server on the PATH.
+# group: decision, memory, flood, http, frameworks, redis, lifecycle, lease, client,
+# shed, shedreal, or all (the default)
+# rounds: how often contestants take their turns in decision, http, frameworks, redis,
+# lifecycle, lease and client; how many seeds shed has (default 6). The groups redis,
+# lifecycle and lease need redis-server on the PATH.
 #
 # PROCS is the number of processors to use (default 2). See README.md.
 set -eu

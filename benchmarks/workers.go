@@ -152,7 +152,7 @@ func (w *worker) stop() error {
 
 // work is what a worker does: it says hello and then answers each number of a
 // column that it reads with a reading, until there are no more.
-func work(hello any, meters []*measure.Meter) {
+func work[M interface{ Read() measure.Sample }](hello any, meters []M) {
 	replies := json.NewEncoder(os.Stdout)
 	reply := func(v any) {
 		if err := replies.Encode(v); err != nil {

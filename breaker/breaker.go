@@ -15,7 +15,7 @@ import (
 )
 
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
-// fail as soon as the deadline of the context has passed. That must hold whatever they
+// fail as soon as the deadline of the context has passed. That must be true whatever they
 // are doing then: waiting for a connection, connecting, writing, reading, or waiting
 // before a retry.
 type DeadlineHonourer interface {
@@ -43,6 +43,7 @@ type Breaker struct {
 	state   atomic.Int32 // gobreaker.State of circuit
 	trip    trip
 	reports reports
+	status  status
 
 	slots   callSlots
 	calls   sync.Pool    // of *call
@@ -56,6 +57,12 @@ func New(inner core.Backend, options Options) *Breaker {
 	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("breaker: New: the inner backend is nil")
 	}
+	if options.Announcer != nil {
+		panic("breaker: New: Announcer is an option of NewStack")
+	}
+	if options.Lease != 0 {
+		panic(fmt.Sprintf("breaker: New: Lease is an option of NewStack (got %v)", options.Lease))
+	}
 	options = options.withDefaults()
 	b := &Breaker{
 		inner:   inner,
@@ -68,7 +75,8 @@ func New(inner core.Backend, options Options) *Breaker {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newCall(b) }
-	b.trip.closed(time.Now())
+	b.status.since = time.Now()
+	b.trip.closed(b.status.since)
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:   uint32(options.Probes),
 		Timeout:       options.OpenFor,

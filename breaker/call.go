@@ -71,7 +71,7 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, v verb, charges []core.Cha
 			return ErrBudget
 		}
 	}
-	<-c.answered // the answer came at the very last moment
+	<-c.answered // the answer came just now
 	return c.collect(out)
 }
 
@@ -82,12 +82,16 @@ func (c *call) work() {
 	c.err = c.b.askInner(c.ctx, c.verb, c.charges, c.out)
 }
 
-// end releases the slot of the call, and hands the answer to the caller if it still
-// waits.
+// end frees the slot of the call, and hands the answer to the caller if it still
+// waits. Otherwise it ends what the call has taken.
 func (c *call) end() {
 	b := c.b
-	b.slots.release()
-	switch c.fate.Swap(finished) {
+	fate := c.fate.Swap(finished)
+	if fate != underWay && c.err == nil && c.verb == take {
+		b.discard(c.ctx, c.charges, c.out)
+	}
+	b.slots.free()
+	switch fate {
 	case underWay:
 		c.answered <- struct{}{}
 	case overran:
@@ -135,15 +139,16 @@ func newCallSlots(maxCalls int) callSlots {
 // acquire takes a slot and reports whether one was free. If keepReserved is true, the
 // slots reserved for probes do not count as free.
 func (s *callSlots) acquire(keepReserved bool) bool {
-	free := s.max
+	most := s.max
 	if keepReserved {
-		free -= s.reserved
+		most -= s.reserved
 	}
-	if s.taken.Add(1) <= free {
+	if s.taken.Add(1) <= most {
 		return true
 	}
 	s.taken.Add(-1)
 	return false
 }
 
-func (s *callSlots) release() { s.taken.Add(-1) }
+// free returns a slot that was acquired.
+func (s *callSlots) free() { s.taken.Add(-1) }

@@ -9,7 +9,9 @@
 //
 // From the outside in: limiter, denial cache, breaker, backend. [NewStack] wraps in
 // that order. The denial cache is outside the breaker, so that a client known to be
-// denied stays denied while the backend fails, and costs the breaker nothing.
+// denied stays denied while the backend fails, and costs the breaker nothing. With
+// [Options].Lease there is a lease cache between the two, so that units that are held serve
+// on while the backend fails.
 //
 // # The time budget
 //
@@ -18,11 +20,13 @@
 // on the caller's goroutine, with a context that ends when the budget does.
 //
 // The breaker calls any other backend on a goroutine of its own, with the caller's
-// context, and abandons the call when the budget is spent. [Options].MaxCalls bounds
+// context, and abandons the call when the budget ends. [Options].MaxCalls bounds
 // the calls under way, abandoned ones included; above it, a decision fails at once with
 // [ErrBusy]. An abandoned call writes to no memory of the caller's, but may read the
-// caller's context for as long as it runs. Units that it takes stay taken, which can
-// only deny early.
+// caller's context for as long as it runs. If it takes after all, the breaker ends that
+// by [core.Settle] with the inner backend: units of concurrency limits are released, and
+// those of charges with Lasts are returned. Other units stay taken, which can only deny
+// early.
 //
 // # When it opens
 //
@@ -33,7 +37,7 @@
 //   - within one to ten seconds at least 20 decisions were made and at least half of
 //     them failed.
 //
-// Both conditions take time on purpose. One slow command holds up every call that is
+// Both conditions take time on purpose. One slow command delays every call that is
 // under way, and many decisions fail together. That is one failure. Unless it lasts for
 // more than five budgets, it is no reason for this instance to stop sharing its counts
 // with the others.

@@ -110,6 +110,27 @@ func ExampleNewStack() {
 	// Output: far: connection refused
 }
 
+// A health check asks the stack.
+func ExampleStack() {
+	stack := breaker.NewStack(&far{}, breaker.Options{Logger: stdout()})
+	state, _, opened := stack.Status()
+	fmt.Println(stack.State(), state, opened)
+	// Output: closed closed 0
+}
+
+func ExampleStack_Leases() {
+	stack := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Lease: time.Second})
+	fmt.Println(stack.Leases().Held, "units held")
+	// Output: 0 units held
+}
+
+func ExampleBreaker_Status() {
+	b := breaker.New(&far{}, breaker.Options{Logger: stdout()})
+	state, since, opened := b.Status()
+	fmt.Println(state, time.Since(since) < time.Hour, opened)
+	// Output: closed true 0
+}
+
 func ExampleOptions() {
 	counted := map[breaker.State]int{} // or a gauge of your metrics
 	options := breaker.Options{

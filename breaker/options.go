@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/core"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -29,6 +31,17 @@ type Options struct {
 	// Probes is how many decisions are let through, at most, to find out whether the
 	// backend works again. All of them must succeed. 0: 3.
 	Probes int
+
+	// Lease has [NewStack] put a [core.LeaseCache] around the breaker: busy keys are then
+	// decided in this process, with units taken before. It is the Term of
+	// [core.LeaseOptions], and has to be the same on all instances. [New] panics if it is
+	// set, since a Breaker holds nothing. 0: every decision is the backend's.
+	Lease time.Duration
+
+	// Announcer has [NewStack] tell the denial caches of other instances of denials, and
+	// this one of theirs: see [core.DenialCacheOptions]. [New] panics if it is set, since a
+	// Breaker remembers no denials. nil: denials stay in this process.
+	Announcer core.Announcer
 
 	// OnChange is called once for every change, in order, one call at a time, on a
 	// goroutine of its own. A panic in it is logged. nil: nothing is called.

@@ -53,6 +53,33 @@ func (b *Breaker) State() State {
 	return Open
 }
 
+// Status returns the state of the breaker in words, since when, and how often it has
+// opened, for metrics. Changes are known here in the order in which Options.OnChange is
+// called, and no later.
+func (b *Breaker) Status() (state string, since time.Time, opened int64) {
+	b.status.Lock()
+	defer b.status.Unlock()
+	return b.status.state.String(), b.status.since, b.status.opened
+}
+
+// status is what [Breaker.Status] returns. It has a lock of its own: the circuit's is held
+// during a change.
+type status struct {
+	sync.Mutex
+	state  State
+	since  time.Time
+	opened int64
+}
+
+func (s *status) set(state State, now time.Time) {
+	s.Lock()
+	defer s.Unlock()
+	s.state, s.since = state, now
+	if state == Open {
+		s.opened++
+	}
+}
+
 // change is called by the circuit, under its lock. It reports nothing for a failed
 // probe: from outside, the breaker is open all the time.
 func (b *Breaker) change(_ string, from, to gobreaker.State) {
@@ -61,8 +88,10 @@ func (b *Breaker) change(_ string, from, to gobreaker.State) {
 	switch {
 	case from == gobreaker.StateClosed:
 		err := b.trip.latest
+		b.status.set(Open, now)
 		b.reports.add(Change{Open, now, b.trip.opened(now), err})
 	case to == gobreaker.StateClosed:
+		b.status.set(Closed, now)
 		b.reports.add(Change{Closed, now, b.trip.closed(now), nil})
 	}
 }
@@ -89,9 +118,16 @@ func (r *reports) add(c Change) {
 }
 
 func (r *reports) deliverAll() {
+	ended := false
+	defer func() {
+		if !ended { // by runtime.Goexit in the hook or the logger
+			go r.deliverAll()
+		}
+	}()
 	for {
 		c, ok := r.next()
 		if !ok {
+			ended = true
 			return
 		}
 		r.log(c)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,12 +48,26 @@ func TestEveryChangeIsReportedOnceToManyCallers(t *testing.T) {
 		if closed.Err != nil || closed.After != closed.At.Sub(opened.At) || closed.After < 3100*time.Millisecond || closed.After > 4500*time.Millisecond {
 			t.Errorf("closed: %+v", closed)
 		}
+		if state, since, n := w.breaker.Status(); state != "closed" || since != closed.At || n != 1 {
+			t.Errorf("status: %s since %v, opened %d times: want closed since %v, once", state, since, n, closed.At)
+		}
 		want := "level=WARN msg=\"weir: backend degraded\" error=down\n" +
 			"level=INFO msg=\"weir: backend recovered\" after=" + closed.After.String() + "\n"
 		if got := lines.String(); got != want {
 			t.Errorf("logged\n%s\nwant\n%s", got, want)
 		}
 	})
+}
+
+// opensAndCloses has the backend fail and recover.
+func (w *fixture) opensAndCloses() {
+	w.inner.startsFailing(refuses)
+	w.opens()
+	w.inner.recovers()
+	time.Sleep(time.Minute)
+	for range 3 {
+		w.gets(nil)
+	}
 }
 
 func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
@@ -68,13 +83,7 @@ func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
 		}})
 		var want []breaker.State
 		for range 3 {
-			w.inner.startsFailing(refuses)
-			w.opens()
-			w.inner.recovers()
-			time.Sleep(time.Minute)
-			for range 3 {
-				w.gets(nil)
-			}
+			w.opensAndCloses()
 			w.is(breaker.Closed)
 			want = append(want, breaker.Open, breaker.Closed)
 		}
@@ -101,13 +110,7 @@ func TestAPanicInAHookOrALogHarmsNobody(t *testing.T) {
 			w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}}
 			told := 0
 			w.breaker = breaker.New(w.inner, breaker.Options{Logger: log, OnChange: func(breaker.Change) { told++; panic("hook") }})
-			w.inner.startsFailing(refuses)
-			w.opens()
-			w.inner.recovers()
-			time.Sleep(time.Minute)
-			for range 3 {
-				w.gets(nil)
-			}
+			w.opensAndCloses()
 			synctest.Wait()
 			if told != 2 {
 				t.Errorf("the hook was told %d times, want 2", told)
@@ -116,6 +119,18 @@ func TestAPanicInAHookOrALogHarmsNobody(t *testing.T) {
 		if n := strings.Count(lines.String(), "level=ERROR"); n != 2 || !strings.Contains(lines.String(), "panic=hook") {
 			t.Errorf("logged\n%s", lines)
 		}
+	})
+}
+
+func TestAHookThatEndsItsGoroutineIsToldOfLaterChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}, reports: &changes{}}
+		w.breaker = breaker.New(w.inner, breaker.Options{Logger: silence, OnChange: func(c breaker.Change) {
+			w.reports.add(c)
+			runtime.Goexit() // as t.FailNow does
+		}})
+		w.opensAndCloses()
+		w.reports.expect(t, breaker.Open, breaker.Closed)
 	})
 }
 

@@ -1,14 +1,56 @@
 package breaker
 
-import "github.com/weir-go/weir/core"
+import (
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Stack is a backend in the recommended wrapping: a denial cache around a breaker around
+// the backend, and between the two a lease cache if that is asked for. It is safe for
+// concurrent use and needs no closing. [NewStack] makes it.
+type Stack struct {
+	*core.DenialCache // has all methods of a backend
+	breaker           *Breaker
+	leases            *core.LeaseCache // nil: none
+}
 
 // NewStack wraps inner in the recommended order. From the outside in: a denial cache
-// with its defaults, a breaker with these options, inner. It panics where [New] does.
-// It is short for
+// with its defaults, a lease cache if [Options].Lease is set, a breaker with these options,
+// inner. It panics where [New] and [core.NewLeaseCache] do. Without Lease and Announcer it is
+// short for
 //
 //	core.NewDenialCache(breaker.New(inner, options), core.DenialCacheOptions{})
 //
-// Write this out if a health check needs the breaker for its [Breaker.State].
-func NewStack(inner core.Backend, options Options) *core.DenialCache {
-	return core.NewDenialCache(New(inner, options), core.DenialCacheOptions{})
+// and has the methods of the breaker for health checks and metrics.
+func NewStack(inner core.Backend, options Options) *Stack {
+	lease, announcer := options.Lease, options.Announcer
+	options.Lease, options.Announcer = 0, nil
+	b := New(inner, options)
+	s, cached := &Stack{breaker: b}, core.Backend(b)
+	if lease != 0 {
+		s.leases = core.NewLeaseCache(b, core.LeaseOptions{Term: lease})
+		cached = s.leases
+	}
+	s.DenialCache = core.NewDenialCache(cached, core.DenialCacheOptions{Announcer: announcer})
+	return s
 }
+
+// State returns whether the breaker of s is open or closed: see [Breaker.State].
+func (s *Stack) State() State { return s.breaker.State() }
+
+// Status returns the state of the breaker of s, since when, and how often it has opened:
+// see [Breaker.Status].
+func (s *Stack) Status() (state string, since time.Time, opened int64) { return s.breaker.Status() }
+
+// Leases returns what the lease cache of s holds and has done: see [core.LeaseCache.Counts].
+// Without [Options].Lease it returns the zero value.
+func (s *Stack) Leases() core.LeaseCounts {
+	if s.leases == nil {
+		return core.LeaseCounts{}
+	}
+	return s.leases.Counts()
+}
+
+// Unwrap returns the denial cache. Limiters find there what else a backend can do.
+func (s *Stack) Unwrap() core.Backend { return s.DenialCache }

@@ -31,6 +31,26 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 	}
 }
 
+func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
+	for name, b := range map[string]core.Backend{"memory": core.NewMemory(core.MemoryOptions{}), "plain": new(dead)} {
+		stack := breaker.NewStack(b, breaker.Options{Logger: silence})
+		var _ interface {
+			core.Backend
+			core.Peeker
+			core.Resetter
+			core.Counter
+			core.Settler
+		} = stack
+		_, isMemory := b.(*core.Memory)
+		if core.CanSettle(stack) != isMemory || core.Supports(stack, core.Concurrent(1)) != isMemory {
+			t.Errorf("%s: settles %v, supports %v", name, core.CanSettle(stack), core.Supports(stack, core.Concurrent(1)))
+		}
+		if _, err := stack.Count(t.Context()); errors.Is(err, errors.ErrUnsupported) == isMemory {
+			t.Errorf("%s: count: %v", name, err)
+		}
+	}
+}
+
 func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
 	b := &inner{Memory: core.NewMemory(core.MemoryOptions{})}
 	if got := breaker.New(b, breaker.Options{}).Unwrap(); got != b {

@@ -32,7 +32,7 @@ func oncePerDay(key func(*http.Request) (string, error)) *chimw.Limiter {
 	return chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
 		Denied: func(w http.ResponseWriter, _ *http.Request, o core.Outcome) {
-			w.WriteHeader(http.StatusTooManyRequests)
+			w.WriteHeader(o.Status())
 			fmt.Fprint(w, o.Verdict())
 		},
 	})

@@ -9,12 +9,13 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
+// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// Lasts, Undelayed, Local, Capacity.
 type Rule = nethttp.Rule
 
 // Config configures a [Limiter]. Its fields are those of [nethttp.Config]: Rules,
-// Backend, Fallback, Instances, Observe, Headers, Denied, SkipPreflight, MaxWaiting,
-// OutcomeInContext.
+// Backend, Fallback, Instances, Observe, ObserveEnd, Headers, Denied, SkipPreflight,
+// MaxWaiting, OutcomeInContext.
 type Config = nethttp.Config
 
 // Limiter limits the requests of chi routers. It is a [nethttp.Limiter]: pass its
@@ -31,6 +32,14 @@ func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
 // one. With several limiters, it is the outcome of the innermost one that has
 // [Config].OutcomeInContext set.
 func OutcomeFrom(ctx context.Context) (core.Outcome, bool) { return nethttp.OutcomeFrom(ctx) }
+
+// Detach leaves the end of the request with context ctx to the caller, who must call end
+// when it is over. It is [nethttp.Detach].
+func Detach(ctx context.Context) (end func(core.Result), ok bool) { return nethttp.Detach(ctx) }
+
+// Spend adds n units to what the request with context ctx has really cost under the rule
+// of that name, and reports whether it counted anywhere. It is [nethttp.Spend].
+func Spend(ctx context.Context, rule string, n int64) bool { return nethttp.Spend(ctx, rule, n) }
 
 // PlainText answers a request that is denied or could not be decided with one line of
 // plain text, whatever the client prefers. It is for [Config].Denied. It is

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/shed"
 )
 
 type contextKey string
@@ -39,7 +40,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 			return nil
 		}
 		config := chimw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
@@ -48,9 +49,15 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		if c.PlainText {
 			config.Denied = chimw.PlainText
 		}
+		if c.Boom {
+			config.Denied = func(http.ResponseWriter, *http.Request, core.Outcome) { panic("boom") }
+		}
 		limit, err := chimw.New(config)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Made != nil {
+			c.Made(limit)
 		}
 		return chi.Middlewares{limit.Handler}
 	}
@@ -70,6 +77,9 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 			next.ServeHTTP(w, r)
 		})
 	})
+	if app.Shed != nil {
+		r.Use(func(next http.Handler) http.Handler { return shed.Handler(app.Shed, next) })
+	}
 	r.Use(limiter(app.Site)...)
 	if app.Recover == parity.Inside {
 		r.Use(middleware.Recoverer)
@@ -81,6 +91,8 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		o, ok := chimw.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
 	})
+	r.Get("/conflict", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(parity.ErrConflict.StatusCode()) })
+	r.Get("/breaks", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	r.With(route...).Get("/users/{id}", user)
 	r.With(route...).Post("/login", hello)
 	r.Route("/api", func(r chi.Router) {
@@ -89,7 +101,7 @@ func serve(t *testing.T, app parity.App[*http.Request]) http.Handler {
 		r.With(route...).Get("/both/{id}", user)
 	})
 	for path, handler := range app.Extra {
-		r.Method("GET", path, handler)
+		r.With(route...).Method("GET", path, handler)
 	}
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Charge asks for units of one limit under one key.
@@ -16,6 +17,11 @@ type Charge struct {
 	// Shadow charges are decided, and taken if they fit and the others do, but
 	// never stand in the way of the others.
 	Shadow bool
+
+	// Lasts says that the charge may be ended with other units than it took, see
+	// [Settler], and how long until then most requests last. 0: it has no end, or
+	// Limit is a concurrency limit.
+	Lasts time.Duration
 }
 
 // Backend keeps the state of every key and takes units atomically. Limiters
@@ -84,6 +90,13 @@ func Count(ctx context.Context, b Backend) (int, error) {
 		return c.Count(ctx)
 	}
 	return 0, unsupported(b, "count")
+}
+
+// panicAsError, deferred around a call of b, makes a panic in it an error.
+func panicAsError(b Backend, err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("core: backend %T: panic: %v", b, v)
+	}
 }
 
 func unsupported(b Backend, verb string) error {

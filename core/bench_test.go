@@ -132,6 +132,41 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// A request with an end, from start to end, beside one that two rates decide.
+func BenchmarkStartToEnd(b *testing.B) {
+	key := func(key string) (string, error) { return key, nil }
+	rate := core.Rule[string]{Name: "rate", Limit: benchLimits[0], Key: key}
+	other := core.Rule[string]{Name: "other", Limit: benchLimits[0], Key: key}
+	held := core.Rule[string]{Name: "held", Limit: core.Concurrent(100_000), Key: key}
+	banned := core.Rule[string]{Name: "ban", Limit: core.Ban(core.PerMinute(1_000_000_000), time.Hour), Key: key}
+	for _, bench := range []struct {
+		name  string
+		held  int
+		rules []core.Rule[string]
+	}{
+		{"two-rates", 0, []core.Rule[string]{rate, other}},
+		{"concurrent", 0, []core.Rule[string]{held, rate}},
+		{"concurrent-1000-held", 1000, []core.Rule[string]{held, rate}},
+		{"concurrent-100000-held", 100_000, []core.Rule[string]{held, rate}},
+		{"ban", 0, []core.Rule[string]{banned, rate}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			l := core.MustNew(core.Config[string]{Rules: bench.rules})
+			for i := range bench.held {
+				l.Decide(context.Background(), fmt.Sprint(i))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				o := l.Decide(context.Background(), "198.51.100.7")
+				if !o.Allowed() {
+					b.Fatal(o.Err())
+				}
+				o.End(core.Result{})
+			}
+		})
+	}
+}
+
 // A log at its limit, of which a taking leaves with each that comes.
 func BenchmarkSlidingLog(b *testing.B) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -2,36 +2,141 @@ package core
 
 import "time"
 
-// settleBucket drains s up to s.held.
-func (t *terms) settleBucket(s *settled) {
-	s.a -= s.held - s.at
+// Token bucket, leaky bucket and leaky queue keep the time until the bucket is empty,
+// as of the last taking. Units that fit add the time in which they drain. A token
+// bucket is a leaky bucket seen from the other side, and a leaky queue is one that
+// also tells each request when its turn is.
+
+// bucketCompile computes the fields of l that only buckets have.
+func (l *compiledLimit) bucketCompile() {
+	l.maxStepBack, l.maxAhead = shortStepBack, shortStepBack
+	l.full = l.drain(l.max)
+}
+
+// bucketAdvance drains s up to the instant asOf.
+func (l *compiledLimit) bucketAdvance(s *state, asOf int64) {
+	s.a -= asOf - s.at
 	if s.a < 0 {
 		s.a, s.b = 0, 0
 	}
-	s.at = s.held
+	s.at = asOf
 }
 
-func (t *terms) bucketFits(s *settled, n int64) bool {
-	d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
-	return d.us < t.full.us || d.us == t.full.us && d.frac <= t.full.frac
+func (l *compiledLimit) bucketFits(s *state, n int64) bool {
+	d := l.plus(span{s.a, int64(s.b)}, l.drain(n))
+	return d.us < l.full.us || d.us == l.full.us && d.frac <= l.full.frac
 }
 
-func (t *terms) bucketRemaining(s *settled) int64 {
-	room := t.minus(t.full, span{s.a, int64(s.b)})
+func (l *compiledLimit) bucketTake(s *view, n int64) {
+	d := l.plus(span{s.a, int64(s.b)}, l.drain(n))
+	s.a, s.b = d.us, uint32(d.frac)
+	s.at = s.asOf
+}
+
+func (l *compiledLimit) bucketRemaining(s *state) int64 {
+	room := l.minus(l.full, span{s.a, int64(s.b)})
 	if room.us < 0 {
 		return 0
 	}
-	if t.q == 1 {
-		return room.us / t.p
+	if l.q == 1 {
+		return room.us / l.p
 	}
-	return muldivPlus(room.us, t.q, room.frac, t.p)
+	return muldivPlus(room.us, l.q, room.frac, l.p)
 }
 
-// queued returns how long units taken now wait for those already in a leaky
-// queue to leave it; 0 for other algorithms.
-func (t *terms) queued(s *settled, now int64) time.Duration {
-	if t.algorithm != AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
+func (l *compiledLimit) bucketUntilFits(s *state, n int64) int64 {
+	d := l.plus(span{s.a, int64(s.b)}, l.drain(n))
+	return l.minus(d, l.full).ceil()
+}
+
+// queued returns how long units taken now wait until the units that are already in a
+// leaky queue have left it. It returns 0 for other algorithms.
+func (l *compiledLimit) queued(s *view, now int64) time.Duration {
+	if l.algorithm != AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
 		return 0
 	}
-	return wait(s.held - now + span{s.a, int64(s.b)}.ceil())
+	return wait(s.asOf - now + span{s.a, int64(s.b)}.ceil())
+}
+
+// bucketUnits returns how many units, rounded up, drain in a time of at most twice l.full.
+func (l *compiledLimit) bucketUnits(d span) int64 {
+	room := l.minus(l.full, d)
+	if room.us < 0 {
+		over := l.minus(d, l.full)
+		return l.max + muldivPlus(over.us, l.q, over.frac+l.p-1, l.p)
+	}
+	return l.max - muldivPlus(room.us, l.q, room.frac, l.p)
+}
+
+// bucketLarger returns the one that is empty later, as of b.at, which is not before a.at.
+func (l *compiledLimit) bucketLarger(a, b state) state {
+	l.bucketAdvance(&a, b.at)
+	if a.a > b.a || a.a == b.a && a.b > b.b {
+		b.a, b.b = a.a, a.b
+	}
+	return b
+}
+
+func (l *compiledLimit) bucketStepFloorBack(f *state, now int64, carries bool) {
+	f.a += f.at - now
+	if carries {
+		f.at = now
+	}
+}
+
+// takeFromBucketLocked is takeLocked in one pass, for a bucket that s is stored for
+// under l, n ≤ max, and a clock that is behind s by at most maxAhead. It changes s
+// only if units are taken, and unlocks sh before it computes the rest of d. Most
+// decisions are made here: with its numbers in registers they take a third less time.
+func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, d *Decision) {
+	asOf := max(now, s.at)
+	us, frac := s.a-(asOf-s.at), int64(s.b)
+	if us < 0 {
+		us, frac = 0, 0
+	}
+	cost := l.unit
+	if n != 1 {
+		cost = l.drain(n)
+	}
+	after := l.plus(span{us, frac}, cost)
+	allowed := n == 0 || after.us < l.full.us || after.us == l.full.us && after.frac <= l.full.frac
+	d.Delay = 0
+	d.Ticket = 0
+	if allowed && n > 0 {
+		d.Ticket = asOf
+		if l.algorithm == AlgorithmLeakyQueue {
+			if us > 0 || frac > 0 {
+				d.Delay = wait(asOf - now + span{us, frac}.ceil())
+			}
+			s.serial = 0 // what was the latest taking is so no more
+		}
+		us, frac = after.us, after.frac
+		s.at, s.a, s.b = asOf, us, uint32(frac)
+	}
+	sh.mu.Unlock()
+
+	lag := asOf - now
+	room := l.minus(l.full, span{us, frac})
+	d.Allowed = allowed
+	d.Source, d.Transient = SourcePrimary, false
+	d.RetryAfter = 0
+	d.ResetAfter = wait(lag + span{us, frac}.ceil())
+	d.At = now
+	if room.us < 0 {
+		room = span{}
+	}
+	if l.q == 1 {
+		d.Remaining = room.us / l.p
+		d.EffectiveWindow = wait(d.Remaining * l.p)
+	} else {
+		d.Remaining = muldivPlus(room.us, l.q, room.frac, l.p)
+		d.EffectiveWindow = wait(l.drain(d.Remaining).ceil())
+	}
+	if !allowed {
+		d.RetryAfter = wait(lag + l.minus(after, l.full).ceil())
+		d.EffectiveWindow = d.RetryAfter
+	} else if d.Remaining == 0 {
+		one := l.plus(span{us, frac}, l.unit)
+		d.EffectiveWindow = wait(lag + l.minus(one, l.full).ceil())
+	}
 }

@@ -14,11 +14,11 @@ type clock struct {
 	syncedAt atomic.Int64 // elapsed when the wall clock was last looked at
 
 	given  func() time.Time // if not nil, the clock to read instead
-	latest atomic.Int64     // what given said last
+	latest atomic.Int64     // the last instant from given
 
-	// steps counts how often the clock was seen to step. Who reads it before the
-	// clock, and finds another number once it has a lock, has an instant of a
-	// clock that is no more.
+	// steps counts the steps of the clock that were seen. A caller that reads steps,
+	// then the clock, then takes a lock and finds steps changed, has an instant from
+	// before a step.
 	steps atomic.Int64
 }
 
@@ -29,7 +29,7 @@ const (
 	// read one after the other differ by as much when the machine is busy.
 	stepTolerance = 2 * time.Millisecond
 
-	// Instants are held to what 53 bits of microseconds reach: 1970 to 2255.
+	// Instants are limited to 53 bits of microseconds: 1970 to 2255.
 	maxInstant = 1<<53 - 1
 )
 
@@ -56,9 +56,9 @@ func (c *clock) now() int64 {
 	return clampInstant((elapsed + c.offset.Load()) / 1000)
 }
 
-// read returns the instant, and how many steps the clock had made when it was read:
-// one that this reading has found is among them, so that whoever acts on it is known
-// to come after it.
+// read returns the instant, and how many steps the clock had made by then. A step that
+// this reading has found is counted, so that whoever acts on it is known to come after
+// it.
 func (c *clock) read() (now, steps int64) {
 	steps = c.steps.Load()
 	now = c.now()

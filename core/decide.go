@@ -7,47 +7,80 @@ import (
 	"unique"
 )
 
-// scratch is what one decision needs besides its outcome, pooled.
+// scratch is the working memory of one decision, besides its outcome, pooled.
 type scratch struct {
 	charges   []Charge
 	decisions []Decision
-	charged   []int // index in the outcome of each charge
-	used      int   // charges filled in
+	charged   []int    // index in the outcome of each charge
+	used      int      // charges filled in
+	local     *scratch // of the charges of rules that are Local; nil: there are none
+}
+
+func newScratch(n int) *scratch {
+	return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
+}
+
+func (s *scratch) clear() {
+	clear(s.charges[:s.used])
+	s.used = 0
 }
 
 // Decide decides r against all rules as one atomic step and takes what it costs
 // if it is allowed. It never fails: what goes wrong is part of the outcome.
-func (l *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
+func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
+	l := limiter.current.Load()
 	if o.abandonIfEnded(ctx) {
+		if l.observe != nil {
+			l.observe(ctx, r, o)
+		}
 		return o
 	}
 	o.verdict = Allowed
-	if l.lone == nil {
+	if l.fast == nil {
 		l.decide(ctx, r, &o)
-	} else { // the same for one rule, in two thirds of the time
+	} else { // the same, in two thirds of the time
 		rule := &l.rules[0]
 		key, err := rule.key(r)
 		switch {
 		case o.abandonIfEnded(ctx):
 		case err != nil:
-			l.giveUp(rule, err, &o)
+			l.failRule(rule, &rule.ruleIdentity, err, &o)
 		default:
 			d := o.charge(&rule.ruleIdentity, key, 1)
-			if !l.lone.memory.takeOne(l.lone.class, key, 1, d) {
-				l.takeLone(ctx, key, &o)
+			if !l.fast.memory.takeOne(l.fast.limit, key, 1, d) {
+				l.takeSingle(ctx, key, &o)
 			} else if !d.Allowed {
 				o.verdict = Denied
 			}
 		}
 	}
-	if l.observe != nil && o.verdict != Abandoned {
+	if l.ledger != nil && o.verdict == Allowed {
+		l.begin(ctx, r, &o)
+	} else if l.observe != nil {
 		l.observe(ctx, r, o)
 	}
 	return o
 }
 
-// takeLone has the only charge of a request decided the long way.
-func (l *Limiter[R]) takeLone(ctx context.Context, key string, o *Outcome) {
+// begin gives o, which is allowed, an end, and ends it if Observe does not return.
+func (l *ruleSet[R]) begin(ctx context.Context, r R, o *Outcome) {
+	l.ledger.begin(o)
+	if l.observe == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			o.End(Result{Panicked: true})
+		}
+	}()
+	l.observe(ctx, r, *o)
+	returned = true
+}
+
+// takeSingle asks the backend for the only charge of a request that the fast path
+// could not decide.
+func (l *ruleSet[R]) takeSingle(ctx context.Context, key string, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	rule := &l.rules[0]
@@ -55,44 +88,76 @@ func (l *Limiter[R]) takeLone(ctx context.Context, key string, o *Outcome) {
 	l.take(ctx, s, o)
 }
 
-func (l *Limiter[R]) release(s *scratch) {
-	clear(s.charges[:s.used])
-	s.used = 0
+func (l *ruleSet[R]) release(s *scratch) {
+	s.clear()
+	if s.local != nil {
+		s.local.clear()
+	}
 	l.scratch.Put(s)
 }
 
-func (l *Limiter[R]) decide(ctx context.Context, r R, o *Outcome) {
+func (l *ruleSet[R]) decide(ctx context.Context, r R, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
+	l.charge(r, s, o)
+	switch {
+	case o.abandonIfEnded(ctx) || o.verdict != Allowed:
+	case s.local != nil && s.local.used > 0:
+		l.takeWithLocal(ctx, s, o)
+	case s.used > 0:
+		l.take(ctx, s, o)
+	}
+}
+
+// charge adds to o what its rules charge r, and fills s with the charges.
+func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
+	all := s
 	for i := range l.rules {
 		rule := &l.rules[i]
+		s := all
+		if rule.Local && s.local != nil {
+			s = s.local
+		}
 		ch := &s.charges[s.used]
-		ch.Scope, ch.Limit, ch.Cost = rule.scope, rule.Limit, 1
-		if err := rule.find(r, ch); err != nil {
+		ch.Scope, ch.Limit, ch.Cost, ch.Lasts = rule.scope, rule.Limit, 1, rule.lasts
+		err := rule.find(r, ch)
+		identity := rule.as(ch.Key)
+		if err != nil {
 			*ch = Charge{}
-			if l.giveUp(rule, err, o) {
-				o.settle(SourceNotAsked, s)
+			if l.failRule(rule, identity, err, o) {
+				l.askNobody(all, o)
 				break
 			}
 			continue
 		}
-		o.charge(&rule.ruleIdentity, ch.Key, ch.Cost)
-		if rule.LimitFor != nil {
+		ch.Shadow = identity.mode == Shadow
+		o.charge(identity, ch.Key, ch.Cost)
+		if rule.varies {
 			o.at(o.Len() - 1).limit = unique.Make(ch.Limit)
 		}
 		s.charged[s.used] = o.Len() - 1
 		s.used++
 	}
-	if !o.abandonIfEnded(ctx) && o.verdict == Allowed && s.used > 0 {
-		l.take(ctx, s, o)
-	}
 }
 
-// take has the charges of s decided by the backend.
-func (l *Limiter[R]) take(ctx context.Context, s *scratch, o *Outcome) {
-	if err := take(ctx, l.backend, s.charges[:s.used], s.decisions[:s.used]); err != nil {
+// as returns the identity that rule has for a key: enforced, or a shadow.
+func (rule *compiledRule[R]) as(key string) *ruleIdentity {
+	if rule.Mode == Enforce || rule.Mode > 0 && rule.Mode.enforces(shareHash(rule.name, key)) {
+		return &rule.ruleIdentity
+	}
+	return &rule.shadowed
+}
+
+// take asks the backend to decide the charges of s.
+func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
+	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
+	err := take(ctx, l.backend, charges, decisions)
+	if l.endings != nil && err == nil {
+		err = l.takeAfterOwnEndings(ctx, charges, decisions)
+	}
+	if err != nil {
 		if !o.abandonIfEnded(ctx) {
-			l.survive(ctx, err, s, o)
+			l.decideWithoutBackend(ctx, err, s, o)
 		}
 		return
 	}
@@ -112,15 +177,19 @@ func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
 
 // answer records the decision on the at-th rule of o.
 func (o *Outcome) answer(at int, d *Decision) {
-	o.at(at).Decision = *d
-	if !d.Allowed && o.verdict == Allowed {
+	answered := o.at(at)
+	answered.Decision = *d
+	if answered.rule.undelayed != 0 {
+		answered.Delay = answered.rule.delay(d.Delay)
+	}
+	if !d.Allowed && o.verdict == Allowed && answered.rule.mode == Enforce {
 		o.verdict = Denied
 	}
 }
 
-// settle records, for every charge of s, that its rule was decided by source
-// alone.
-func (o *Outcome) settle(source Source, s *scratch) {
+// markAll records, for every charge of s, the decision of a source that counts
+// nothing.
+func (o *Outcome) markAll(source Source, s *scratch) {
 	for _, at := range s.charged[:s.used] {
 		o.at(at).Decision = uncounted(source)
 	}
@@ -141,106 +210,31 @@ func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *Decision {
 	return &d.Decision
 }
 
-// giveUp adds to o a rule that could not be applied because of err, unless that
-// says that the rule does not apply. It reports whether this settles the
-// request.
-func (l *Limiter[R]) giveUp(rule *compiledRule[R], err error, o *Outcome) bool {
+// failRule adds to o a rule whose functions failed with err. It adds nothing if err
+// says that the rule does not apply. It reports whether the request is then
+// unavailable.
+func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error, o *Outcome) bool {
 	if errors.Is(err, ErrDoesNotApply) {
 		return false
 	}
-	d := o.charge(&rule.ruleIdentity, "", 0)
+	d := o.charge(identity, "", 0)
 	o.err = errors.Join(o.err, fmt.Errorf("core: rule %q: %w", rule.name, err))
 	if rule.OnFailure == FailOpen {
 		*d = uncounted(SourceOpen)
 		return false
 	}
 	*d = uncounted(SourceClosed)
+	if identity.mode == Shadow {
+		return false
+	}
 	o.verdict = Unavailable
 	return true
 }
 
-// find fills in what the functions of rule find in r.
-func (rule *compiledRule[R]) find(r R, ch *Charge) (err error) {
-	ch.Key, err = rule.key(r)
-	if err == nil && rule.LimitFor != nil {
-		ch.Limit, err = rule.limitFor(r)
-	}
-	if err == nil && rule.Cost != nil {
-		ch.Cost, err = rule.cost(r)
-	}
-	return err
-}
-
-// key calls rule.Key. A request without the key has the reserved key "".
-func (rule *compiledRule[R]) key(r R) (key string, err error) {
-	returned := false
-	defer func() {
-		if !returned {
-			err = fmt.Errorf("key: panic: %v", recover())
-		}
-	}()
-	key, err = rule.Key(r)
-	returned = true
-	if err != nil {
-		return keyError(err)
-	}
-	return key, nil
-}
-
-func keyError(err error) (string, error) {
-	switch {
-	case errors.Is(err, ErrAbsent):
-		return "", nil
-	case errors.Is(err, ErrDoesNotApply):
-		return "", err
-	}
-	return "", fmt.Errorf("key: %w", err)
-}
-
-func (rule *compiledRule[R]) limitFor(r R) (limit Limit, err error) {
-	returned := false
-	defer recovered("limit", &returned, &err)
-	limit, err = rule.LimitFor(r)
-	returned = true
-	if err == nil {
-		err = limit.Validate()
-	}
-	if err == nil && limit.algorithm > AlgorithmSlidingLog && !Supports(rule.backend, limit) {
-		err = fmt.Errorf("the backend, a %T, does not decide %s", rule.backend, limit.algorithm.one())
-	}
-	if err != nil {
-		return limit, fmt.Errorf("limit: %w", err)
-	}
-	return limit, nil
-}
-
-func (rule *compiledRule[R]) cost(r R) (cost int64, err error) {
-	returned := false
-	defer recovered("cost", &returned, &err)
-	cost = rule.Rule.Cost(r)
-	returned = true
-	if cost < 0 {
-		return 0, fmt.Errorf("cost: must not be negative (got %d)", cost)
-	}
-	return cost, nil
-}
-
-// recovered, deferred around a call of a rule's function, makes a panic in it
-// an error like any other.
-func recovered(part string, returned *bool, err *error) {
-	if !*returned {
-		*err = fmt.Errorf("%s: panic: %v", part, recover())
-	}
-}
-
-// take calls b.Take and turns a panic in it into an error. What b does not
-// decide is denied.
+// take calls b.Take and turns a panic in it into an error. A charge that b leaves
+// undecided is denied.
 func take(ctx context.Context, b Backend, charges []Charge, out []Decision) (err error) {
 	clear(out)
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("core: backend %T: panic: %v", b, v)
-		}
-	}()
+	defer panicAsError(b, &err)
 	return b.Take(ctx, charges, out)
 }

@@ -43,6 +43,11 @@ type Decision struct {
 	// At is the backend's clock at the decision, in microseconds since the
 	// Unix epoch: time.UnixMicro(d.At).
 	At int64
+
+	// Ticket is what the backend needs to know the taking by at its end, see [Ending].
+	// What it says is the backend's own business. Without meaning if nothing was taken, or
+	// the charge has no end.
+	Ticket int64
 }
 
 // Source says who made a decision.
@@ -53,18 +58,24 @@ const (
 	SourcePrimary Source = iota
 	// SourceDenialCache: the memory of an earlier denial, see [NewDenialCache].
 	SourceDenialCache
+	// SourceLease: units of the backend that this process had taken before, see
+	// [NewLeaseCache].
+	SourceLease
 	// SourceFallback: the limiter's fallback, because the backend failed.
 	SourceFallback
+	// SourceLocal: the memory of this process, because the rule is Local and the
+	// backend is elsewhere.
+	SourceLocal
 	// SourceOpen: nobody. The rule fails open and its request went uncounted.
 	SourceOpen
 	// SourceClosed: nobody. The rule fails closed or could not be applied.
 	SourceClosed
-	// SourceNotAsked: nobody, since the answer was settled by another rule.
+	// SourceNotAsked: nobody, because another rule decided the request.
 	// Such a decision is Allowed, says nothing else, and was not taken.
 	SourceNotAsked
 )
 
-var sourceNames = [...]string{"primary", "denial-cache", "fallback", "open", "closed", "not-asked"}
+var sourceNames = [...]string{"primary", "denial-cache", "lease", "fallback", "local", "open", "closed", "not-asked"}
 
 // String returns a short name for logs and metric labels, such as "fallback".
 func (s Source) String() string {
@@ -76,4 +87,4 @@ func (s Source) String() string {
 
 // Counted reports whether a decision of this source rests on counted state, so
 // that its numbers mean something.
-func (s Source) Counted() bool { return s <= SourceFallback }
+func (s Source) Counted() bool { return s <= SourceLocal }

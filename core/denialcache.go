@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,55 +12,51 @@ import (
 // ready to use.
 type DenialCacheOptions struct {
 	// MaxEntries is how many denials are remembered; a new one then replaces
-	// the one that ends soonest among the few whose place it may take. Each
+	// the one that expires soonest among the few whose slot it may take. Each
 	// costs 130 bytes: 2 at once, the rest as denials come, four at a time.
 	// 0: 16,384, of 32 KiB at first and 2 MiB at most.
 	MaxEntries int
 
 	// MaxAge is how long a denial is believed at most while the inner backend
 	// answers, so that a reset or a changed limit elsewhere is soon seen. While
-	// it fails, a denial is believed for all of its RetryAfter. 0: 10s.
+	// it fails, a denial is believed for all of its RetryAfter. Around a [LeaseCache] it
+	// is a lease at most for limits that are leased, since units that lie idle elsewhere
+	// return by then. 0: 10s.
 	MaxAge time.Duration
+
+	// Announcer tells the denial caches of other processes of denials that last a second
+	// or more, and this one of theirs. Such a denial answers as if this process had asked,
+	// for MaxAge at most. A denial that is lost on its way costs a question to the inner
+	// backend, or counting anew if that is in this process. nil: denials stay in this
+	// process.
+	Announcer Announcer
 }
 
-// DenialCache is a [Backend] in front of another that answers a charge it has
-// seen denied without asking again, until the denial's RetryAfter has passed:
-// what a client that hammers on costs is then a look at local memory. It pays
-// off where the inner backend is far away, such as Redis.
+// DenialCache is a [Backend] in front of another. It remembers denials, and answers a
+// charge that was denied from memory, without asking the inner backend, until the
+// denial's RetryAfter has passed. A client that keeps sending requests after a denial
+// then costs a look-up in local memory. That pays off where the inner backend is far
+// away, such as Redis.
 //
-// A denial is good for the very scope, key, limit and cost it was about, and
-// from the moment the question was sent. Charges with a cost of 0, and shadow
-// charges, always go through. Waits count down. When the cache answers one
-// charge of a request, the others are marked [SourceNotAsked].
+// A denial answers charges of the same scope, key, limit and cost, and counts from the
+// moment the question was sent. Charges with a cost of 0, and shadow charges, always
+// go to the inner backend. Waits count down. When the cache answers one charge of a
+// request, the others are marked [SourceNotAsked].
 //
-// A denial that is [Decision].Transient is not remembered: it may end at any
-// moment. When the inner backend returns an error, and the context has not ended,
+// A denial that is [Decision].Transient is not remembered, because it may expire at
+// any moment. When the inner backend returns an error, and the context has not ended,
 // a denial older than MaxAge answers instead of the error.
 type DenialCache struct {
 	inner  Backend
 	maxAge int64 // microseconds
 	base   time.Time
+	leases *LeaseCache                 // in inner; nil: none
+	sender *sender                     // of the endings to inner; nil: they do not wait
 	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
-	scopeSeed, keySeed maphash.Seed
-}
+	announcing *announcing // nil: nothing is announced
 
-const denialWays = 4
-
-type denialSet struct {
-	mu      sync.Mutex
-	resetAt int64 // when a key of this set was last reset; what was asked before is not remembered
-	denials [denialWays]denial
-}
-
-// denial is a remembered decision. Instants are microseconds since base.
-type denial struct {
-	hash  uint64 // of scope and key; 0: empty
-	limit Limit
-	cost  int64
-	sent  int64
-	until int64
-	Decision
+	hasher keyHasher
 }
 
 // NewDenialCache returns a cache in front of inner. It panics if inner is nil, or
@@ -81,15 +74,24 @@ func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
 	if options.MaxAge == 0 {
 		options.MaxAge = 10 * time.Second
 	}
-	return &DenialCache{
+	c := &DenialCache{
 		inner:  inner,
+		leases: leasesIn(inner),
+		sender: settlingBy(inner).sender,
 		maxAge: options.MaxAge.Microseconds(),
 		base:   time.Now(),
 		sets:   make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
 
-		scopeSeed: maphash.MakeSeed(),
-		keySeed:   maphash.MakeSeed(),
+		hasher: newKeyHasher(),
 	}
+	if options.Announcer != nil {
+		c.announcing = &announcing{to: options.Announcer}
+		if c.sender == nil {
+			c.announcing.repeats = newRepeats(options.MaxAge)
+		}
+		options.Announcer.Listen(c.hear)
+	}
+	return c
 }
 
 // Take implements [Backend].
@@ -98,13 +100,13 @@ func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision
 		return errCacheLengths
 	}
 	sent := c.now()
-	answered, aged := c.recallAny(charges, out, sent, c.maxAge)
+	answered, aged := c.recallAny(charges, out, sent, false)
 	if answered {
 		return nil
 	}
 	if err := c.inner.Take(ctx, charges, out); err != nil {
 		if aged && ctx.Err() == nil {
-			if answered, _ := c.recallAny(charges, out, c.now(), math.MaxInt64); answered {
+			if answered, _ := c.recallAny(charges, out, c.now(), true); answered {
 				return nil
 			}
 		}
@@ -112,25 +114,26 @@ func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision
 	}
 	for i := range out {
 		if aged && cacheable(charges, i) {
-			c.forget(&charges[i], sent) // replaced, or not true any more
+			c.forget(&charges[i], sent) // replaced, or no longer true
 		}
-		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) {
+		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) && !c.mayBeLifted(&charges[i]) {
 			c.remember(&charges[i], &out[i], sent)
+			c.announce(&charges[i], &out[i], sent)
 		}
 	}
 	return nil
 }
 
-// recallAny answers charges if one of them is known to be denied, by a denial
-// that is no older than maxAge. Otherwise it reports whether an older one would
+// recallAny answers charges if the cache has a denial of one of them that may be believed,
+// as any may while inner is failing. Otherwise it reports whether an older denial would
 // have answered.
-func (c *DenialCache) recallAny(charges []Charge, out []Decision, now, maxAge int64) (answered, aged bool) {
+func (c *DenialCache) recallAny(charges []Charge, out []Decision, now int64, failing bool) (answered, aged bool) {
 	for i := range charges {
 		out[i] = uncounted(SourceNotAsked)
 		if !cacheable(charges, i) {
 			continue
 		}
-		switch c.recall(&charges[i], &out[i], now, maxAge) {
+		switch c.recall(&charges[i], &out[i], now, failing) {
 		case recalled:
 			answered = true
 		case tooOld:
@@ -140,112 +143,36 @@ func (c *DenialCache) recallAny(charges []Charge, out []Decision, now, maxAge in
 	return answered, aged
 }
 
-// cacheable reports whether the decision on charges[i] alone stands in the way
-// of the others and is about that charge only.
+// cacheable reports whether the decision on charges[i] is about that charge only and,
+// if it is a denial, denies the request.
 func cacheable(charges []Charge, i int) bool {
 	ch := &charges[i]
-	if ch.Cost <= 0 || ch.Shadow {
+	switch {
+	case ch.Shadow || ch.Limit.algorithm == AlgorithmConcurrent: // of which the wait is a guess
+		return false
+	case ch.Cost <= 0 && ch.Limit.algorithm != AlgorithmBan:
 		return false
 	}
-	for j := range charges {
-		if j != i && charges[j].Key == ch.Key && charges[j].Scope == ch.Scope {
-			return false
-		}
-	}
-	return true
+	return isAlone(charges, i)
 }
 
-// What recall finds.
-type recollection uint8
-
-const (
-	nothing recollection = iota
-	recalled
-	tooOld
-)
-
-// recall sets out to the denial remembered for ch, as it stands now, if that is
-// no older than maxAge.
-func (c *DenialCache) recall(ch *Charge, out *Decision, now, maxAge int64) recollection {
-	hash := c.hash(ch.Scope, ch.Key)
-	set := c.place(hash).Load()
-	if set == nil {
-		return nothing
-	}
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	d := set.findLocked(hash, ch)
-	switch {
-	case d == nil || now >= d.until:
-		return nothing
-	case now-d.sent >= maxAge:
-		return tooOld
-	}
-	*out = d.after(now - d.sent)
-	return recalled
+// mayBeLifted reports whether endings of this process, which the inner backend has not
+// answered, may lift a denial of ch.
+func (c *DenialCache) mayBeLifted(ch *Charge) bool {
+	return c.sender != nil && c.sender.waits(ch.Scope, ch.Key)
 }
 
-// findLocked returns the denial of ch, nil if there is none.
-func (set *denialSet) findLocked(hash uint64, ch *Charge) *denial {
-	for i := range set.denials {
-		d := &set.denials[i]
-		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit {
-			return d
-		}
-	}
-	return nil
-}
-
-// after returns the decision as it stands us microseconds later.
-func (d *denial) after(us int64) Decision {
-	later := d.Decision
-	later.Source = SourceDenialCache
-	later.At += us
-	later.ResetAfter = max(0, later.ResetAfter-wait(us))
-	if later.RetryAfter != Never {
-		later.RetryAfter -= wait(us)
-		later.EffectiveWindow = later.RetryAfter
-	}
-	return later
-}
-
-// remember keeps the denial of ch, asked for at the instant sent.
-func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
-	hash := c.hash(ch.Scope, ch.Key)
-	until := sent + d.RetryAfter.Microseconds() // Never does not end
-	set := c.set(hash)
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	if sent <= set.resetAt {
-		return
-	}
-	place := set.findLocked(hash, ch)
-	if place == nil {
-		place = &set.denials[0]
-		for i := range set.denials {
-			if old := &set.denials[i]; old.believedUntil(c.maxAge) < place.believedUntil(c.maxAge) {
-				place = old
+// Settle implements [Settler] if the inner backend does. A denial of a key that has units
+// back is forgotten.
+func (c *DenialCache) Settle(ctx context.Context, endings []Ending, out []Settlement) error {
+	defer func() { // whatever the inner backend says, it may have returned the units
+		for i := range endings {
+			if e := &endings[i]; e.Final < e.Taken && e.Limit.algorithm != AlgorithmConcurrent {
+				c.forgetKey(e.Scope, e.Key)
 			}
 		}
-	}
-	*place = denial{hash, ch.Limit, ch.Cost, sent, until, *d}
-}
-
-// believedUntil returns when d ceases to answer while the inner backend does.
-func (d *denial) believedUntil(maxAge int64) int64 { return min(d.until, d.sent+maxAge) }
-
-// forget drops the denial of ch if it was asked for before the instant sent.
-func (c *DenialCache) forget(ch *Charge, sent int64) {
-	hash := c.hash(ch.Scope, ch.Key)
-	set := c.place(hash).Load()
-	if set == nil {
-		return
-	}
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	if d := set.findLocked(hash, ch); d != nil && d.sent < sent {
-		*d = denial{}
-	}
+	}()
+	return Settle(ctx, c.inner, endings, out)
 }
 
 // Unwrap returns the inner backend.
@@ -258,18 +185,7 @@ func (c *DenialCache) Peek(ctx context.Context, charges []Charge, out []Decision
 
 // Reset implements [Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
-	hash := c.hash(scope, key)
-	defer func() { // last, so that a denial that came in meanwhile is forgotten too
-		set := c.set(hash)
-		set.mu.Lock()
-		defer set.mu.Unlock()
-		set.resetAt = c.now()
-		for i := range set.denials {
-			if set.denials[i].hash == hash {
-				set.denials[i] = denial{}
-			}
-		}
-	}()
+	defer c.forgetKey(scope, key) // last, so that a denial that came in meanwhile is forgotten too
 	return Reset(ctx, c.inner, scope, key)
 }
 
@@ -277,24 +193,5 @@ func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
 func (c *DenialCache) Count(ctx context.Context) (int, error) { return Count(ctx, c.inner) }
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
-
-func (c *DenialCache) hash(scope, key string) uint64 {
-	return max(1, maphash.String(c.scopeSeed, scope)^maphash.String(c.keySeed, key))
-}
-
-// place returns where the set of a hash is.
-func (c *DenialCache) place(hash uint64) *atomic.Pointer[denialSet] {
-	return &c.sets[hash%uint64(len(c.sets))]
-}
-
-// set returns the set of a hash, and makes it if there is none yet.
-func (c *DenialCache) set(hash uint64) *denialSet {
-	place := c.place(hash)
-	if set := place.Load(); set != nil {
-		return set
-	}
-	place.CompareAndSwap(nil, &denialSet{resetAt: -1})
-	return place.Load()
-}
 
 var errCacheLengths = errors.New("core: denial cache: charges and decisions differ in length")

@@ -109,6 +109,29 @@ func ExampleRule_limitFor() {
 	// bob 9
 }
 
+func ExampleRule_limitForKey() {
+	overrides := map[string]core.Limit{
+		"ann": core.FixedWindow(core.PerDay(1000)),
+	}
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
+		Name: "plan",
+		Key:  byCustomer,
+		LimitForKey: func(_ job, customer string) (core.Limit, error) {
+			if limit, ok := overrides[customer]; ok {
+				return limit, nil
+			}
+			return core.FixedWindow(core.PerDay(10)), nil
+		},
+	}}})
+	for _, customer := range []string{"ann", "bob"} {
+		outcome := limiter.Decide(context.Background(), job{customer: customer})
+		fmt.Println(customer, outcome.At(0).Remaining)
+	}
+	// Output:
+	// ann 999
+	// bob 9
+}
+
 // A limit on bytes tells clients so: RateLimit-Policy of this rule has
 // qu="content-bytes".
 func ExampleUnit() {
@@ -201,17 +224,18 @@ func ExampleAccounts() {
 
 func ExampleAlgorithms() {
 	for _, algorithm := range core.Algorithms() {
-		limit, err := core.ParseLimit(algorithm.String() + " 10/minute")
-		fmt.Println(limit, err)
+		fmt.Println(algorithm)
 	}
 	// Output:
-	// token-bucket 10/1m burst 10 <nil>
-	// leaky-bucket 10/1m burst 10 <nil>
-	// leaky-queue 10/1m burst 10 <nil>
-	// fixed-window 10/1m <nil>
-	// sliding-window 10/1m <nil>
-	// sliding-log 10/1m <nil>
-	// anchored-window 10/1m <nil>
+	// token-bucket
+	// leaky-bucket
+	// leaky-queue
+	// fixed-window
+	// sliding-window
+	// sliding-log
+	// anchored-window
+	// concurrent
+	// ban
 }
 
 // A backend that does not say what it supports decides the first six algorithms.
@@ -291,7 +315,7 @@ func ExampleVerdict() {
 		case core.Allowed:
 			fmt.Println("go on")
 		case core.Denied:
-			fmt.Println("429, retry after", outcome.RetryAfter())
+			fmt.Println(outcome.Status(), "retry after", outcome.RetryAfter()) // 503 if it is about Capacity
 		case core.Unavailable:
 			fmt.Println("503:", outcome.Err()) // for the log: the client need not know why
 		case core.Abandoned:
@@ -311,7 +335,7 @@ func ExampleVerdict() {
 	answer(core.MustNew(core.Config[job]{Backend: unreachable{}, Rules: []core.Rule[job]{rule}}), context.Background())
 	// Output:
 	// go on
-	// 429, retry after 1h0m0s
+	// 429 retry after 1h0m0s
 	// nobody listens: context canceled
 	// 503: connection refused
 }
@@ -325,7 +349,7 @@ func atNoon() *core.Memory {
 // A decision that nobody counted has no numbers to show.
 func ExampleSource_Counted() {
 	for _, source := range []core.Source{
-		core.SourcePrimary, core.SourceDenialCache, core.SourceFallback,
+		core.SourcePrimary, core.SourceDenialCache, core.SourceLease, core.SourceFallback,
 		core.SourceOpen, core.SourceClosed, core.SourceNotAsked,
 	} {
 		fmt.Println(source, source.Counted())
@@ -333,6 +357,7 @@ func ExampleSource_Counted() {
 	// Output:
 	// primary true
 	// denial-cache true
+	// lease true
 	// fallback true
 	// open false
 	// closed false
@@ -706,4 +731,100 @@ func ExampleNewDenialCache() {
 	// denied by primary
 	// denied by denial-cache
 	// denied by denial-cache
+}
+
+// loudspeaker is an announcer between two caches of one program. Package redisbackend has
+// one between processes.
+type loudspeaker struct {
+	hears  func(core.Announcement)
+	others []*loudspeaker
+}
+
+func (l *loudspeaker) Listen(heard func(core.Announcement)) { l.hears = heard }
+
+func (l *loudspeaker) Announce(a core.Announcement) {
+	for _, other := range l.others {
+		other.hears(a)
+	}
+}
+
+// A client that one instance has banned is banned at the other, which has never seen it.
+func ExampleAnnouncer() {
+	there := &loudspeaker{}
+	here := &loudspeaker{others: []*loudspeaker{there}}
+	one := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: here})
+	two := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: there})
+
+	charges := []core.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: core.Ban(core.PerMinute(2), time.Hour), Cost: 1}}
+	out := make([]core.Decision, 1)
+	for _, instance := range []core.Backend{one, one, one, two} {
+		if err := instance.Take(context.Background(), charges, out); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(out[0].Allowed, out[0].Source)
+	}
+	// Output:
+	// true primary
+	// true primary
+	// false primary
+	// false denial-cache
+}
+
+// At the end of a program: End does not wait, AwaitEndings does.
+func ExampleAwaitEndings() {
+	backend := core.NewMemory(core.MemoryOptions{}) // or one on another server
+	limiter := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{{
+		Name: "uploads", Limit: core.Concurrent(2), Key: func(user string) (string, error) { return user, nil },
+	}}})
+	o := limiter.Decide(context.Background(), "ann")
+	o.End(core.Result{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	fmt.Println(core.AwaitEndings(ctx, backend))
+	// Output: <nil>
+}
+
+// The first charges of a busy key ask the backend; then a block is spent.
+func ExampleNewLeaseCache() {
+	shared := core.NewMemory(core.MemoryOptions{}) // in place of Redis
+	leases := core.NewLeaseCache(shared, core.LeaseOptions{})
+
+	limit := core.SlidingWindow(core.PerMinute(6000))
+	fmt.Println(limit.Leased(time.Second))
+	charges, out := []core.Charge{{Scope: "calls", Key: "tenant 1", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+	for range 8 {
+		if err := leases.Take(context.Background(), charges, out); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(out[0].Source, out[0].Allowed)
+	// Output:
+	// sliding-window 6000/1m 1s
+	// primary true
+}
+
+// What a process holds, and what became of the units that it has taken.
+func ExampleLeaseCache_Counts() {
+	leases := core.NewLeaseCache(core.NewMemory(core.MemoryOptions{}), core.LeaseOptions{})
+	n := leases.Counts()
+	fmt.Println(n.Held, "units of", n.Keys, "keys,", n.UnitsVoid, "of", n.UnitsTaken, "taken were void")
+	// Output: 0 units of 0 keys, 0 of 0 taken were void
+}
+
+// What a backend is asked for, so that units may be spent up to a lease later.
+func ExampleLimit_Leased() {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerSecond(1000), 1000),
+		core.SlidingLog(core.PerMinute(600)),
+		core.FixedWindow(core.PerMinute(100)),
+		core.TokenBucket(core.PerSecond(1000), 15),
+	} {
+		tight, lease := limit.Leased(time.Second)
+		fmt.Println(limit, "->", tight, "for", lease)
+	}
+	// Output:
+	// token-bucket 1000/1s burst 1000 -> token-bucket 1000/1s burst 950 for 50ms
+	// sliding-log 600/1m -> sliding-log 600/1m1s for 1s
+	// fixed-window 100/1m -> fixed-window 100/1m for 0s
+	// token-bucket 1000/1s burst 15 -> token-bucket 1000/1s burst 15 for 0s
 }

@@ -4,16 +4,16 @@ import "unsafe"
 
 // Fallbacks returns how many backends have a fallback that limiters share.
 func Fallbacks() int {
-	fallbacks.Lock()
-	defer fallbacks.Unlock()
-	return len(fallbacks.of)
+	commons.Lock()
+	defer commons.Unlock()
+	return len(commons.of)
 }
 
 // TransientSize is by how many bytes a Decision is larger than without Transient.
 const TransientSize = unsafe.Sizeof(Decision{}) - unsafe.Sizeof(struct {
 	_ bool
 	_ Source
-	_ [6]int64
+	_ [7]int64
 }{})
 
 // Summary returns how many bytes the summaries of what m has displaced take, and
@@ -28,3 +28,6 @@ func Summary(m *Memory) (bytes, floors int) {
 	}
 	return bytes, floors
 }
+
+// Hear has a denial cache hear an announcement.
+func Hear(c *DenialCache, a Announcement) { c.hear(a) }

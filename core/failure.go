@@ -6,23 +6,25 @@ import (
 	"unique"
 )
 
-// survive decides the charges of s after the backend failed with err, as the
-// rules' OnFailure say: if any fails closed the request is, and nothing is
-// taken; otherwise the fallback decides those that fall back, together, and the
-// others are open.
-func (l *Limiter[R]) survive(ctx context.Context, err error, s *scratch, o *Outcome) {
+// decideWithoutBackend decides the charges of s after the backend failed with err, as
+// the rules' OnFailure say. If a rule fails closed, the request is unavailable and
+// nothing is taken. Otherwise the fallback decides the rules that fall back, in one
+// step, and the others are allowed.
+func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch, o *Outcome) {
 	o.err = errors.Join(o.err, err)
 	local := 0
 	for _, at := range s.charged[:s.used] {
-		switch l.policy(o, at) {
+		switch policy(o, at) {
 		case FailClosed:
-			l.close(FailClosed, s, o)
-			return
+			if o.at(at).rule.mode == Enforce {
+				l.makeUnavailable(FailClosed, s, o)
+				return
+			}
 		case FallBack:
 			local++
 		}
 	}
-	o.settle(SourceOpen, s)
+	l.markWithoutBackend(s, o)
 	if local == 0 {
 		return
 	}
@@ -31,33 +33,52 @@ func (l *Limiter[R]) survive(ctx context.Context, err error, s *scratch, o *Outc
 			return
 		}
 		o.err = errors.Join(o.err, err)
-		l.close(FallBack, s, o)
+		l.makeUnavailable(FallBack, s, o)
 	}
 }
 
 // policy returns the OnFailure of the at-th rule of o.
-func (l *Limiter[R]) policy(o *Outcome, at int) Failure {
-	return l.rules[o.at(at).rule.index].OnFailure
+func policy(o *Outcome, at int) Failure { return o.at(at).rule.onFailure }
+
+// markWithoutBackend records what rules decide that do not fall back. Those that fail
+// closed are shadows.
+func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
+	for _, at := range s.charged[:s.used] {
+		source := SourceOpen
+		if policy(o, at) == FailClosed {
+			source = SourceClosed
+		}
+		o.at(at).Decision = uncounted(source)
+	}
 }
 
-// close makes o unavailable because of the rules whose OnFailure is why. The
-// other rules that have no answer yet get none.
-func (l *Limiter[R]) close(why Failure, s *scratch, o *Outcome) {
-	o.verdict = Unavailable
-	for _, at := range s.charged[:s.used] {
-		if l.policy(o, at) == why {
-			o.at(at).Decision = uncounted(SourceClosed)
-		} else {
+// makeUnavailable makes o unavailable because of the rules whose OnFailure is why; the
+// other rules then have no answer. If all of those are shadows it only marks them.
+func (l *ruleSet[R]) makeUnavailable(why Failure, s *scratch, o *Outcome) {
+	charged := s.charged[:s.used]
+	for _, at := range charged {
+		if answered := o.at(at); policy(o, at) == why {
+			answered.Decision = uncounted(SourceClosed)
+			if answered.rule.mode == Enforce {
+				o.verdict = Unavailable
+			}
+		}
+	}
+	if o.verdict != Unavailable {
+		return
+	}
+	for _, at := range charged {
+		if policy(o, at) != why {
 			o.at(at).Decision = uncounted(SourceNotAsked)
 		}
 	}
 }
 
-// fallBack takes the charges of the rules that fall back from the fallback.
-func (l *Limiter[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
+// fallBack asks the fallback to decide the charges of the rules that fall back.
+func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error {
 	n := 0
 	for i, at := range s.charged[:s.used] {
-		if l.policy(o, at) != FallBack {
+		if policy(o, at) != FallBack {
 			continue
 		}
 		ch := s.charges[i]

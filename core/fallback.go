@@ -7,11 +7,16 @@ import (
 	"weak"
 )
 
-// fallbacks has the fallback of every backend that limiters share, for as long
-// as the backend is in use.
-var fallbacks struct {
+// common is what all limiters on one innermost backend share.
+type common struct {
+	fallback func() Backend // makes a Memory at the first call, returns it at every call
+	sender   *sender
+}
+
+// commons has what the limiters on a backend share, for as long as the backend is in use.
+var commons struct {
 	sync.Mutex
-	of map[backendIdentity]func() Backend
+	of map[backendIdentity]*common
 }
 
 // backendIdentity names a backend without keeping it alive.
@@ -20,43 +25,68 @@ type backendIdentity struct {
 	at   weak.Pointer[byte]
 }
 
-// fallbackOf returns what makes the fallback of all limiters on b, a Memory, at
-// the first call, and returns it at every call.
+func newCommon() *common {
+	return &common{sync.OnceValue(defaultMemory), newSender()}
+}
+
+// commonOf returns what all limiters on b share.
 //
 // Limiters share it if their backends have the same innermost backend and that
-// is a pointer. Otherwise the fallback is the caller's own: values that are
-// equal need not be one backend, and neither need pointers to nothing.
-func fallbackOf(b Backend) func() Backend {
+// is a pointer. Otherwise it is the caller's own: values that are equal need not be
+// one backend, and neither need pointers to nothing.
+func commonOf(b Backend) *common {
 	b = innermost(b)
-	v := reflect.ValueOf(b)
-	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
-		return sync.OnceValue(defaultMemory)
+	id, at := identityOf(b)
+	if at == nil {
+		return newCommon()
 	}
-	at := (*byte)(v.UnsafePointer())
-	id := backendIdentity{v.Type(), weak.Make(at)}
-	fallbacks.Lock()
-	defer fallbacks.Unlock()
-	fallback, ok := fallbacks.of[id]
+	commons.Lock()
+	defer commons.Unlock()
+	c, ok := commons.of[id]
 	if !ok {
-		fallback = sync.OnceValue(defaultMemory)
-		if fallbacks.of == nil {
-			fallbacks.of = make(map[backendIdentity]func() Backend)
+		c = newCommon()
+		if commons.of == nil {
+			commons.of = make(map[backendIdentity]*common)
 		}
-		fallbacks.of[id] = fallback
-		runtime.AddCleanup(at, forgetFallback, id)
+		commons.of[id] = c
+		runtime.AddCleanup(at, forgetCommon, id)
 	}
 	runtime.KeepAlive(b)
-	return fallback
+	return c
 }
 
-func forgetFallback(id backendIdentity) {
-	fallbacks.Lock()
-	defer fallbacks.Unlock()
-	delete(fallbacks.of, id)
+// knownCommonOf is commonOf, but nil if no limiter on b has asked for it, or each has its own.
+func knownCommonOf(b Backend) *common {
+	b = innermost(b)
+	id, at := identityOf(b)
+	if at == nil {
+		return nil
+	}
+	commons.Lock()
+	defer commons.Unlock()
+	c := commons.of[id]
+	runtime.KeepAlive(b)
+	return c
 }
 
-// maxWrappers ends the search for the innermost backend where wrappers go round
-// in a circle.
+// identityOf returns the identity of an innermost backend and where it is, nil if it has
+// none.
+func identityOf(b Backend) (id backendIdentity, at *byte) {
+	v := reflect.ValueOf(b)
+	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
+		return id, nil
+	}
+	at = (*byte)(v.UnsafePointer())
+	return backendIdentity{v.Type(), weak.Make(at)}, at
+}
+
+func forgetCommon(id backendIdentity) {
+	commons.Lock()
+	defer commons.Unlock()
+	delete(commons.of, id)
+}
+
+// maxWrappers ends the search for the innermost backend if wrappers form a circle.
 const maxWrappers = 100
 
 // innermost follows the Unwrap methods of b.
@@ -71,6 +101,17 @@ func innermost(b Backend) Backend {
 	return b
 }
 
+// firstIn returns the first of b and the backends that it wraps that is a T.
+func firstIn[T any](b Backend) (first T, ok bool) {
+	for range maxWrappers {
+		if first, ok = b.(T); ok || b == nil {
+			break
+		}
+		b = unwrap(b)
+	}
+	return first, ok
+}
+
 // unwrap returns the backend that b wraps, nil if b wraps none.
 func unwrap(b Backend) Backend {
 	w, ok := b.(interface{ Unwrap() Backend })
@@ -83,7 +124,7 @@ func unwrap(b Backend) Backend {
 	return nil
 }
 
-// isNil reports whether b is nil, or an interface that holds a nil pointer.
+// isNil reports whether b is nil, or an interface with a nil pointer in it.
 func isNil(b Backend) bool {
 	v := reflect.ValueOf(b)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()

@@ -28,68 +28,14 @@ func PerDay(n int64) Rate { return Rate{n, 24 * time.Hour} }
 // Per is the rate of n units per period: Per(3, 5*time.Minute) is 3 in 5 minutes.
 func Per(n int64, period time.Duration) Rate { return Rate{n, period} }
 
-// Algorithm names the way in which a [Limit] counts.
-type Algorithm uint8
-
-// The algorithms, each made by the constructor of the same name.
-const (
-	AlgorithmTokenBucket Algorithm = iota + 1
-	AlgorithmLeakyBucket
-	AlgorithmLeakyQueue
-	AlgorithmFixedWindow
-	AlgorithmSlidingWindow
-	AlgorithmSlidingLog
-	AlgorithmAnchoredWindow
-)
-
-// Algorithms returns all algorithms, in the order of their constants.
-func Algorithms() []Algorithm {
-	var all []Algorithm
-	for a := AlgorithmTokenBucket; int(a) < len(algorithmNames); a++ {
-		all = append(all, a)
-	}
-	return all
-}
-
-// String returns the name that [ParseLimit] reads, such as "token-bucket".
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) && a != 0 {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("Algorithm(%d)", uint8(a))
-}
-
-var algorithmNames = [...]string{
-	AlgorithmTokenBucket:    "token-bucket",
-	AlgorithmLeakyBucket:    "leaky-bucket",
-	AlgorithmLeakyQueue:     "leaky-queue",
-	AlgorithmFixedWindow:    "fixed-window",
-	AlgorithmSlidingWindow:  "sliding-window",
-	AlgorithmSlidingLog:     "sliding-log",
-	AlgorithmAnchoredWindow: "anchored-window",
-}
-
-// one returns a's name with its article.
-func (a Algorithm) one() string {
-	if a == AlgorithmAnchoredWindow {
-		return "an " + a.String()
-	}
-	return "a " + a.String()
-}
-
-// isBucket reports whether a drains continuously and has a burst of its own.
-func (a Algorithm) isBucket() bool {
-	return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket || a == AlgorithmLeakyQueue
-}
-
 // Limit is an algorithm with its rate and burst. It is a comparable value: data
 // and no behaviour. The zero Limit is invalid; make one with a constructor or
 // with [ParseLimit]. Constructors accept anything: [Limit.Validate] says what
 // is wrong, and everything that takes a Limit calls it.
 type Limit struct {
 	algorithm Algorithm
-	rate      Rate
-	burst     int64
+	rate      Rate  // zero of a concurrency limit
+	burst     int64 // of a ban: how long it lasts, in microseconds
 }
 
 // TokenBucket refills at rate and holds at most burst units, so that a client
@@ -107,8 +53,8 @@ func LeakyBucket(rate Rate, capacity int64) Limit {
 // LeakyQueue drains at rate and holds at most capacity units, and tells every
 // allowed request how long to wait for its turn ([Decision.Delay]), so that
 // requests start evenly spaced instead of in bursts. Capacity bounds what waits
-// under one key; who lets requests wait bounds them all. A slot is spent when it
-// is decided, also if its client leaves before its turn.
+// under one key; who lets requests wait bounds them all. A request takes its
+// slot when it is decided, and keeps it even if its client leaves before its turn.
 func LeakyQueue(rate Rate, capacity int64) Limit {
 	return Limit{AlgorithmLeakyQueue, rate, capacity}
 }
@@ -154,19 +100,60 @@ func AnchoredWindow(rate Rate) Limit {
 	return Limit{AlgorithmAnchoredWindow, rate, rate.Units}
 }
 
+// Concurrent allows n units to be held at once, 1 to 100,000, and has no period: a
+// request holds its units from its decision to its end ([Outcome.End]). A cost is at most
+// 64. No one can know when a unit is released, so the RetryAfter of a denial is a guess,
+// one second.
+func Concurrent(n int64) Limit {
+	return Limit{AlgorithmConcurrent, Rate{}, n}
+}
+
+// Ban counts the units of admitted requests in periods that each begin with a key's
+// first unit, as those of [AnchoredWindow] do. The charge that reaches the number, or
+// goes beyond it, is allowed and bans the key: every later charge is denied for as long
+// as the ban lasts, even of cost 0. Then the key is fresh. Denied requests count
+// nowhere, so they do not prolong a ban. Remaining is how many units there are until the
+// ban; a charge of more is allowed.
+//
+// A ban on failures has a FinalCost that charges failures only, such as one of
+// [OnStatus]. To ban clients that go on after another limiter's denials, put the ban in a
+// limiter around that one. lasting is 1ms to 366 days, in whole microseconds.
+func Ban(rate Rate, lasting time.Duration) Limit {
+	if lasting%time.Microsecond != 0 {
+		return Limit{AlgorithmBan, rate, -1}
+	}
+	return Limit{AlgorithmBan, rate, lasting.Microseconds()}
+}
+
 // Algorithm returns how l counts.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Rate returns the rate of l.
+// Rate returns the rate of l, which is zero for a concurrency limit.
 func (l Limit) Rate() Rate { return l.rate }
 
 // Burst returns the most units that l ever allows at one instant: the burst or
-// capacity of a bucket, the units of a window or log.
-func (l Limit) Burst() int64 { return l.burst }
+// capacity of a bucket, the units of a window or log, the number of a concurrency limit
+// or ban.
+func (l Limit) Burst() int64 {
+	if l.algorithm == AlgorithmBan {
+		return l.rate.Units
+	}
+	return l.burst
+}
+
+// Lasting returns how long a ban lasts, 0 if l is no ban.
+func (l Limit) Lasting() time.Duration {
+	if l.algorithm == AlgorithmBan {
+		return time.Duration(l.burst) * time.Microsecond
+	}
+	return 0
+}
 
 const (
 	maxUnits      = 1_000_000_000
 	maxLogUnits   = 10_000
+	maxConcurrent = 100_000
+	maxHeldCost   = 64 // of one charge under a concurrency limit
 	minPeriod     = time.Millisecond
 	maxPeriod     = 366 * 24 * time.Hour
 	maxBucketFill = 36_525 * 24 * 3600 * 1_000_000 // 100 years in microseconds
@@ -180,6 +167,12 @@ func (l Limit) Validate() error {
 	}
 	if int(l.algorithm) >= len(algorithmNames) {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
+	}
+	if l.algorithm == AlgorithmConcurrent {
+		if l.burst < 1 || l.burst > maxConcurrent {
+			return fmt.Errorf("a concurrency limit must be 1 to %d (got %d)", maxConcurrent, l.burst)
+		}
+		return nil
 	}
 	most := int64(maxUnits)
 	if l.algorithm == AlgorithmSlidingLog {
@@ -196,6 +189,9 @@ func (l Limit) Validate() error {
 		errs = append(errs, fmt.Errorf("period must be 1ms to 8784h (got %v)", p))
 	case p%time.Microsecond != 0:
 		errs = append(errs, fmt.Errorf("period must be a whole number of microseconds (got %v)", p))
+	}
+	if l.algorithm == AlgorithmBan && (l.burst < minPeriod.Microseconds() || l.burst > maxPeriod.Microseconds()) {
+		errs = append(errs, fmt.Errorf("a ban must last 1ms to 8784h, in whole microseconds (got %v)", l.Lasting()))
 	}
 	if l.algorithm.isBucket() {
 		if l.burst < 1 || l.burst > maxUnits {
@@ -221,13 +217,15 @@ func (l Limit) Share(n int) Limit {
 	}
 	by := int64(n)
 	l.rate.Units = ceilDiv(l.rate.Units, by)
-	l.burst = ceilDiv(l.burst, by)
+	if l.algorithm != AlgorithmBan {
+		l.burst = ceilDiv(l.burst, by)
+	}
 	if l.algorithm.isBucket() && l.refillsTooSlowly() {
 		l.burst-- // rounded up, it would take a little over 100 years where the whole took just that
 	}
 	return l
 }
 
-// Never is the wait that no time ends: the cost is above the most the limit
-// can ever hold.
+// Never is the wait of a request that no wait helps: its cost is above the most that
+// the limit ever allows.
 const Never time.Duration = math.MaxInt64

@@ -2,10 +2,9 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unique"
 )
@@ -13,7 +12,7 @@ import (
 // Config is what a [Limiter] is made of. The zero value of every field but
 // Rules is a usable default.
 type Config[R any] struct {
-	// Rules are all decided for every request, in one atomic step. Required.
+	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule[R]
 
 	// Backend keeps the state. nil: a new [NewMemory] with its defaults.
@@ -31,9 +30,23 @@ type Config[R any] struct {
 	// falls back to its share of every limit, rounded up. 0: the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before Decide returns, on
-	// its goroutine; it must be quick and safe for concurrent use. nil: nothing.
+	// Observe is called once for every call of Decide, before it returns, on its
+	// goroutine, also if the outcome is [Abandoned]; it must be quick and safe for
+	// concurrent use. nil: nothing.
 	Observe func(context.Context, R, Outcome)
+
+	// Companion is called with all rules whenever they come into force: by [New],
+	// [Limiter.Replace], [Limiter.Override] and when an override ends. [Outcome.Companion]
+	// returns what it returned to whoever decided by these rules. It is for adapters, such
+	// as for what writes header fields. An error is one of New or of the change. nil:
+	// nothing.
+	Companion func([]Rule[R]) (any, error)
+
+	// ObserveEnd is called once for every rule with an end, after the end of a request
+	// that the rule allowed. It is called on the goroutine that calls [Outcome.End], or
+	// on one of its own if the backend is outside this process; it must be quick and safe
+	// for concurrent use. A panic in it is dropped. nil: nothing.
+	ObserveEnd func(Settlement)
 }
 
 // Limiter decides requests of type R against its rules. It is safe for
@@ -41,25 +54,44 @@ type Config[R any] struct {
 // every request never limits anything. In tests, make one for each test: what a
 // package variable has counted in one test counts in the next.
 type Limiter[R any] struct {
-	rules     []compiledRule[R]
+	current atomic.Pointer[ruleSet[R]]
+	backend Backend
+
+	change    sync.Mutex // guards what follows
+	config    Config[R]  // its Rules are those of New or the last Replace
+	overrides map[string]*override
+	ledger    *ledger        // nil: no rule ever had an end
+	local     *Memory        // of the rules that are Local; nil: none ever was, or backend is in this process
+	fallback  func() Backend // nil: no rule ever needed one
+}
+
+// ruleSet is what decides requests until rules change. It does not change itself: a
+// request is decided by one ruleSet from start to end.
+type ruleSet[R any] struct {
+	rules     []compiledRule[R] // those that are disabled left out
 	backend   Backend
 	fallback  func() Backend
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
-	lone      *lone     // nil: Decide takes no fast path
+	fast      *fastPath // nil: Decide takes no fast path
+	ledger    *ledger   // nil: no rule has an end
+	endings   *ledger   // of these rules or of earlier ones; nil: none had an end
+	local     *Memory   // nil: no rule is Local, or backend is in this process
 }
 
-// lone is all that the fast path of Decide needs to know of a rule.
-type lone struct {
+// fastPath is what Decide needs to decide the only rule of a limiter directly.
+type fastPath struct {
 	memory *Memory
-	class  *class
+	limit  *scopedLimit
 }
 
 type compiledRule[R any] struct {
-	ruleIdentity
+	ruleIdentity              // of the rule where it is enforced
+	shadowed     ruleIdentity // and where it is a shadow
 	Rule[R]
 	backend Backend
+	varies  bool // Rule.varies
 }
 
 // closedRetryAfter is the wait that a rule which cannot decide asks for.
@@ -70,51 +102,133 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	l := &Limiter[R]{
-		backend:   config.Backend,
-		instances: config.Instances,
-		observe:   config.Observe,
-	}
+	l := &Limiter[R]{backend: config.Backend}
 	if l.backend == nil {
 		l.backend = defaultMemory()
 	}
-	switch fallsBack := func(rule Rule[R]) bool { return rule.OnFailure == FallBack }; {
-	case config.Fallback != nil:
-		l.fallback = func() Backend { return config.Fallback }
-	case config.Backend == nil:
-		l.fallback = sync.OnceValue(defaultMemory)
-	case slices.ContainsFunc(config.Rules, fallsBack):
-		l.fallback = fallbackOf(config.Backend)
+	l.config = config
+	rules, err := l.compile(config.Rules)
+	if err != nil {
+		return nil, err
 	}
-	for i, rule := range config.Rules {
-		scope := rule.Scope
-		if scope == "" {
-			scope = rule.Name
-		}
-		l.rules = append(l.rules, compiledRule[R]{ruleIdentity{i, rule.Name, scope, unique.Make(rule.Limit), rule.Unit}, rule, l.backend})
-	}
-	n := len(l.rules)
-	l.lone = l.findLone()
-	l.scratch.New = func() any {
-		return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
-	}
+	l.config.Rules = slices.Clone(config.Rules)
+	l.current.Store(rules)
 	return l, nil
 }
 
-// findLone returns the lone rule of a limiter, which takes the fast path of Decide; nil
-// if there is none. The rule is the only one, its limit and cost are fixed, and its
-// backend is a Memory without a clock of the caller's, in which nothing can panic.
-func (l *Limiter[R]) findLone() *lone {
-	rule := &l.rules[0]
-	m, ok := l.backend.(*Memory)
-	if !ok || m.clock.given != nil || len(l.rules) > 1 || rule.LimitFor != nil || rule.Cost != nil {
+// compile returns what decides by rules, which are valid, overrides included.
+func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
+	has := func(f func(rule Rule[R]) bool) bool { return slices.ContainsFunc(rules, f) }
+	set := &ruleSet[R]{
+		backend:   l.backend,
+		fallback:  l.fallbackFor(has(func(rule Rule[R]) bool { return rule.OnFailure == FallBack })),
+		instances: l.config.Instances,
+		observe:   l.config.Observe,
+	}
+	if _, inProcess := innermost(l.backend).(*Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
+		if l.local == nil {
+			l.local = NewMemory(MemoryOptions{})
+		}
+		set.local = l.local
+	}
+	if has(func(rule Rule[R]) bool { return rule.hasEnd() }) {
+		if l.ledger == nil {
+			l.ledger = newLedger(l.backend, l.fallbackFor(true), l.config.ObserveEnd)
+		}
+		l.ledger.local.Store(l.local) // also after the last Local rule is gone: requests are under way
+		set.ledger = l.ledger
+	}
+	set.endings = l.ledger
+	var companion any
+	if l.config.Companion != nil {
+		var err error
+		if companion, err = l.config.Companion(rules); err != nil {
+			return nil, err
+		}
+	}
+	for i, rule := range rules {
+		if rule.Mode == Disabled {
+			continue
+		}
+		enforced := rule.identity(i, companion)
+		shadowed := enforced
+		shadowed.mode = Shadow
+		set.rules = append(set.rules, compiledRule[R]{enforced, shadowed, rule, l.backendOf(&rule), rule.varies()})
+	}
+	n := len(set.rules)
+	set.fast = set.findFastPath()
+	set.scratch.New = func() any {
+		s := newScratch(n)
+		if set.local != nil {
+			s.local = newScratch(n)
+		}
+		return s
+	}
+	return set, nil
+}
+
+// fallbackFor returns what makes the fallback, nil if no rule needs one. It is the same
+// for all rules that ever are in force.
+func (l *Limiter[R]) fallbackFor(needed bool) func() Backend {
+	if !needed || l.fallback != nil {
+		return l.fallback
+	}
+	if fallback := l.config.Fallback; fallback != nil {
+		l.fallback = func() Backend { return fallback }
+	} else {
+		l.fallback = commonOf(l.backend).fallback
+	}
+	return l.fallback
+}
+
+// identity returns what outcomes know of rule, which is the i-th.
+func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
+	return ruleIdentity{
+		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: unique.Make(rule.Limit), unit: rule.unitOf(),
+		capacity: rule.Capacity, onFailure: rule.OnFailure,
+		hasEnd: rule.hasEnd(), finalCost: rule.FinalCost, lasts: rule.lastsOf(), undelayed: rule.undelayed(),
+	}
+}
+
+// backendOf returns the backend that decides rule.
+func (l *Limiter[R]) backendOf(rule *Rule[R]) Backend {
+	if rule.Local && l.local != nil {
+		return l.local
+	}
+	return l.backend
+}
+
+// Held returns how many units of concurrency limits the requests hold that have not
+// ended, and the instant of the decision on the oldest request that has something to end,
+// by the clock of its backend; the zero Time if there is none. A number that only rises,
+// or an instant of long ago, shows that somebody calls Decide and not [Outcome.End].
+func (l *Limiter[R]) Held() (units int, oldest time.Time) {
+	l.change.Lock()
+	ledger := l.ledger
+	l.change.Unlock()
+	if ledger == nil {
+		return 0, time.Time{}
+	}
+	return ledger.held()
+}
+
+// findFastPath returns the fast path of l, nil if l needs the general one. A limiter
+// has it if it has one rule, with a fixed limit and cost, on a Memory without a clock
+// of the caller's, in which nothing can panic, and what it charges has no end.
+func (l *ruleSet[R]) findFastPath() *fastPath {
+	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
 		return nil
 	}
-	k, err := m.classOf(&Charge{Scope: rule.scope, Limit: rule.Limit})
+	rule := &l.rules[0]
+	m, ok := l.backend.(*Memory)
+	if !ok || m.clock.given != nil || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
+		return nil
+	}
+	k, err := m.limitOf(&Charge{Scope: rule.scope, Limit: rule.Limit})
 	if err != nil {
 		return nil
 	}
-	return &lone{m, k}
+	return &fastPath{m, k}
 }
 
 // MustNew is [New] for package variables: it panics if config has a mistake.
@@ -124,69 +238,4 @@ func MustNew[R any](config Config[R]) *Limiter[R] {
 		panic(err)
 	}
 	return l
-}
-
-func (config *Config[R]) validate() error {
-	var errs []error
-	if len(config.Rules) == 0 {
-		errs = append(errs, errors.New("core: no rules: a limiter needs at least one"))
-	}
-	if config.Instances < 0 {
-		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
-	}
-	if config.Backend != nil && isNil(config.Backend) {
-		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for the memory of NewMemory", config.Backend))
-	}
-	if config.Fallback != nil && isNil(config.Fallback) {
-		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for the memory of NewMemory", config.Fallback))
-	}
-	names := make(map[string]bool)
-	scopes := make(map[string]*Rule[R])
-	for i := range config.Rules {
-		rule := &config.Rules[i]
-		if err := rule.validate(); err != nil {
-			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %q: ", rule.Name), err))
-		}
-		errs = append(errs, rule.unsupported("backend", config.Backend))
-		if rule.OnFailure == FallBack {
-			errs = append(errs, rule.unsupported("fallback", config.Fallback))
-		}
-		if names[rule.Name] {
-			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
-		}
-		names[rule.Name] = true
-		scope := rule.Scope
-		if scope == "" {
-			scope = rule.Name
-		}
-		if other := scopes[scope]; other == nil {
-			scopes[scope] = rule
-		} else if rule.LimitFor != nil || other.LimitFor != nil || rule.Limit != other.Limit {
-			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q, whose limit may differ: rules of one scope count together and need one fixed, equal limit", rule.Name, scope, other.Name))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// unsupported returns an error if b, which is given as role, does not decide the
-// limit of rule.
-func (rule *Rule[R]) unsupported(role string, b Backend) error {
-	if isNil(b) || rule.LimitFor != nil || rule.Limit.Validate() != nil || Supports(b, rule.Limit) {
-		return nil
-	}
-	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %s: choose another algorithm or backend", rule.Name, role, b, rule.Limit.algorithm.one())
-}
-
-// prefixEach puts prefix before every one of the joined errors in err, so that
-// each line of the whole stands for itself.
-func prefixEach(prefix string, err error) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return fmt.Errorf("%s%w", prefix, err)
-	}
-	var errs []error
-	for _, e := range joined.Unwrap() {
-		errs = append(errs, prefixEach(prefix, e))
-	}
-	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 			{Name: "naïve", Limit: perMinute(1), Key: byUser},
 			{Name: strings.Repeat("x", 65), Limit: perMinute(1), Key: byUser},
 			{Name: "plan", Limit: perMinute(1), LimitFor: func(request) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
+			{Name: "by key", Limit: perMinute(1), LimitForKey: func(request, string) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
+			{Name: "both", LimitFor: func(request) (core.Limit, error) { return core.Limit{}, nil }, LimitForKey: func(request, string) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
 			{Name: "unset", Key: byUser},
 			{Name: "policy", Limit: perMinute(1), Key: byUser, OnFailure: 9},
 			{Name: "unit", Limit: perMinute(1), Key: byUser, Unit: 7},
@@ -91,6 +94,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`core: rule "naïve": name: must be printable ASCII`,
 		"must be at most 64 characters (got 65)",
 		`core: rule "plan": limit: both Limit and LimitFor are set`,
+		`core: rule "by key": limit: both Limit and LimitForKey are set`,
+		`core: rule "both": limit: both LimitFor and LimitForKey are set`,
 		`core: rule "unset": limit: limit is not set`,
 		`core: rule "policy": on failure: must be`,
 		`core: rule "unit": unit: must be Requests or ContentBytes (got 7)`,
@@ -231,6 +236,48 @@ func TestPlansHaveTheirOwnLimits(t *testing.T) {
 	decide(t, l, request{user: "pro"}, core.Denied)
 }
 
+func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
+	asked := 0
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
+		Name: "plan",
+		Key: func(r request) (string, error) {
+			asked++
+			if r.user == "nobody" {
+				return "ignored", core.ErrAbsent
+			}
+			return "user:" + r.user, nil
+		},
+		LimitForKey: func(r request, key string) (core.Limit, error) {
+			if want := map[string]string{"pro": "user:pro", "nobody": "", "free": "user:free"}[r.user]; key != want {
+				t.Errorf("%s: got the key %q, want %q", r.user, key, want)
+			}
+			if key == "user:pro" {
+				return perMinute(3), nil
+			}
+			return perMinute(1), nil
+		},
+	}}})
+	for _, user := range []string{"pro", "free", "nobody"} {
+		asked = 0
+		want := perMinute(1)
+		if user == "pro" {
+			want = perMinute(3)
+		}
+		if o := decide(t, l, request{user: user}, core.Allowed); o.At(0).Limit != want {
+			t.Errorf("%s: limit %v, want %v", user, o.At(0).Limit, want)
+		}
+		if o := l.Explain(t.Context(), request{user: user}); o.At(0).Limit != want {
+			t.Errorf("%s: explained by %v, want %v", user, o.At(0).Limit, want)
+		}
+		if asked != 2 {
+			t.Errorf("%s: the key was found %d times for two calls", user, asked)
+		}
+	}
+	if _, err := l.ExplainKey(t.Context(), "plan", "user:pro", core.Limit{}); err == nil {
+		t.Error("the limit of a key is explained without one")
+	}
+}
+
 func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T) {
 	one := func(request) int64 { return 1 }
 	for name, rule := range map[string]core.Rule[request]{
@@ -240,6 +287,9 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 		"cost panics":     {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
 		"limit fails":     {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(1), errBroken }},
 		"limit illegal":   {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(0), nil }},
+		"limit for key":   {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { return perMinute(1), errBroken }},
+		"of key, illegal": {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { return perMinute(0), nil }},
+		"of key, panics":  {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { panic("boom") }, Cost: one},
 		"limit panics":    {Key: byUser, LimitFor: func(request) (core.Limit, error) { panic("boom") }, Cost: one},
 		"fallback policy": {Limit: perMinute(1), Key: fails, OnFailure: core.FallBack},
 		"closed policy":   {Limit: perMinute(1), Key: fails, OnFailure: core.FailClosed},
@@ -389,18 +439,41 @@ func TestAnEndedContextGetsNoAnswerAndCostsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	m := core.NewMemory(core.MemoryOptions{})
-	observed := 0
+	var observed []core.Verdict
 	l := core.MustNew(core.Config[request]{
 		Backend: m,
 		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
-		Observe: func(context.Context, request, core.Outcome) { observed++ },
+		Observe: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) },
 	})
 	o := l.Decide(ctx, request{user: "ann"})
 	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.Canceled) || o.Allowed() {
 		t.Errorf("verdict %v, error %v", o.Verdict(), o.Err())
 	}
-	if n, _ := m.Count(t.Context()); n != 0 || observed != 0 {
-		t.Errorf("%d keys charged, %d observed: want none", n, observed)
+	if n, _ := m.Count(t.Context()); n != 0 {
+		t.Errorf("%d keys charged: want none", n)
+	}
+	if !slices.Equal(observed, []core.Verdict{core.Abandoned}) {
+		t.Errorf("observed %v: want abandoned, once", observed)
+	}
+}
+
+func TestARequestThatIsAbandonedWhileItIsDecidedIsObserved(t *testing.T) {
+	for name, key := range map[string]func(cancel func()) func(request) (string, error){
+		"in the key function": func(cancel func()) func(request) (string, error) {
+			return func(request) (string, error) { cancel(); return "ann", nil }
+		},
+		"in the backend": func(func()) func(request) (string, error) { return byUser },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var observed []core.Verdict
+		l := core.MustNew(core.Config[request]{
+			Backend: leaving{cancel},
+			Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: key(cancel)}},
+			Observe: func(_ context.Context, _ request, o core.Outcome) { observed = append(observed, o.Verdict()) },
+		})
+		if l.Decide(ctx, request{user: "ann"}); !slices.Equal(observed, []core.Verdict{core.Abandoned}) {
+			t.Errorf("%s: observed %v: want abandoned, once", name, observed)
+		}
 	}
 }
 

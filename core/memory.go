@@ -14,6 +14,7 @@ type MemoryOptions struct {
 	// MaxKeys is how many keys may have live state before one displaces
 	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
 	// some 20 KB, or a byte for ten keys of MaxKeys where those are millions.
+	// A key in a bucket of a rule with a FinalCost takes 200 bytes more.
 	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
@@ -52,7 +53,7 @@ const (
 // were live once may be live again.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
-// one of some 32 whose place it may take: of the scope that has most of them, the
+// one of some 32 whose slot it may take: of the scope that has most of them, the
 // one whose state is fresh soonest. What was displaced is remembered in a summary:
 // a key that is not found starts from the largest state displaced in its scope
 // and part of the table. So a flood of new keys may have new keys of its own scope
@@ -67,19 +68,20 @@ const (
 //
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {
-	classes classes
-	shards  []shard
-	shift   uint       // of a hash, to the index of its shard
-	tables  []tableRef // of the shards
-	size    int        // how many buckets a shard grows to
-	united  atomic.Bool
-	clock   clock
+	limits scopedLimits
+	shards []shard
+	shift  uint       // of a hash, to the index of its shard
+	tables []tableRef // of the shards
+	size   int        // how many buckets a shard grows to
+	united atomic.Bool
+	clock  clock
 
 	groups sync.Pool // of *group
 	sweep  struct {
 		sync.Mutex
 		notBefore int64
 	}
+	maxKeys int
 }
 
 // NewMemory returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
@@ -88,10 +90,10 @@ type Memory struct {
 // A [Limiter] without a Backend makes a Memory of its own. To have several limiters
 // share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
 // all of them together: add up the keys that each has live at once. A key of two
-// rules takes two places. If there are more live keys than MaxKeys, each scope keeps
+// rules takes two slots. If there are more live keys than MaxKeys, each scope keeps
 // its share. Rules of different scopes never meet. Rules of one scope count together,
 // and the scope is the rule's Name unless set: two limiters that each have a rule
-// "per-client" need a Scope each, unless they are meant to spend one budget.
+// "per-client" need a Scope each, unless they are meant to share one budget.
 func NewMemory(options MemoryOptions) *Memory {
 	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
 	if maxKeys < 0 || maxKeys > maxMaxKeys {
@@ -113,18 +115,19 @@ func NewMemory(options MemoryOptions) *Memory {
 		tables: make([]tableRef, count),
 		size:   size,
 	}
-	m.classes.init()
+	m.maxKeys = maxKeys
+	m.limits.init()
 	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
 	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
 	common := &commonSegments{shards: m.shards}
 	common.left.Store(int64(segments - own*count))
 	least := m.sizeAbove(0)
-	table := make([]placeBucket, count*least)
+	table := make([]tableBucket, count*least)
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.memory, sh.ref = m, &m.tables[i]
-		sh.classes = &m.classes
-		sh.useLocked(part(table, i, least))
+		sh.limits = &m.limits
+		sh.useLocked(subtable(table, i, least))
 		sh.nodes.own, sh.nodes.common = uint32(own), common
 	}
 	m.clock.start(options.Clock)
@@ -146,11 +149,11 @@ func layout(maxKeys int) (shards, buckets int) {
 		shards *= 2
 	}
 	share := (maxKeys + shards - 1) / shards
-	places := share * 2
+	slots := share * 2
 	if share >= keysPerShard {
-		places = share * 119 / 100
+		slots = share * 119 / 100
 	}
-	return shards, max(2, (places+bucketPlaces-1)/bucketPlaces)
+	return shards, max(2, (slots+bucketSlots-1)/bucketSlots)
 }
 
 // shardOf returns the shard of a hash.
@@ -160,8 +163,8 @@ func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {
 	if len(charges) == 1 && len(out) == 1 {
 		ch := &charges[0]
-		k := m.classes.recent[classSlot(ch.Scope, &ch.Limit)].Load()
-		if k != nil && k.limit == ch.Limit && k.scope == ch.Scope && ch.Cost >= 0 && m.takeOne(k, ch.Key, ch.Cost, &out[0]) {
+		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
+		if limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 && ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
 			return nil
 		}
 	}
@@ -173,53 +176,19 @@ func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error
 	return m.takeAll(charges, out, false)
 }
 
-// takeOne is takeAll for a single charge, of n ≥ 0 units on a key of class k. It
-// returns false, having decided nothing, if k is retired or the clock seems to
-// have stepped back.
-func (m *Memory) takeOne(k *class, key string, n int64, d *Decision) bool {
-	hash := m.classes.hash(k.mix, key)
-	now, steps := m.clock.read()
-	sh, e := m.shardOf(hash), m.firstPlace(hash)
-	sh.mu.Lock()
-	if k.retired.Load() || sh.isPastLocked(steps) {
-		sh.mu.Unlock()
-		return false
-	}
-	if e.hash != hash {
-		e = sh.findLocked(hash)
-	}
-	if e != nil && e.class == k.id && n <= k.max && e.at-now <= k.patience {
-		switch {
-		case k.bucket:
-			sh.takeFromBucketLocked(&k.terms, &e.state, n, now, d)
-			return true
-		case k.window:
-			sh.takeFromWindowLocked(&k.terms, &e.state, n, now, d)
-			return true
-		}
-	}
-	if sh.aheadLocked(e, k, now) != 0 {
-		sh.mu.Unlock()
-		return false
-	}
-	sh.takeLocked(e, hash, k, n, now, d)
-	sh.mu.Unlock()
-	return true
-}
-
-// classOf returns the class of a charge and checks the charge.
-func (m *Memory) classOf(ch *Charge) (*class, error) {
+// limitOf returns the limit of a charge and checks the charge.
+func (m *Memory) limitOf(ch *Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
 		return nil, fmt.Errorf("core: memory: cost must not be negative (got %d)", ch.Cost)
 	}
-	k, err := m.classes.of(ch)
-	if err == errClassesFull {
-		if err = m.retireClasses(); err == nil {
-			k, err = m.classes.of(ch)
+	limit, err := m.limits.of(ch)
+	if err == errLimitsFull {
+		if err = m.retireLimits(); err == nil {
+			limit, err = m.limits.of(ch)
 		}
-		if err == errClassesFull {
-			err = errTooManyClasses
+		if err == errLimitsFull {
+			err = errTooManyLimits
 		}
 	}
-	return k, err
+	return limit, err
 }

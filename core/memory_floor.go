@@ -1,24 +1,26 @@
 package core
 
-// floor is the largest state that a shard ever displaced in one class, until
-// that is fresh: what a key that is not found may have used. A key starts from
-// it, so that being displaced never buys a fresh budget.
+// floor is the largest state that a shard has displaced under one limit, kept until it
+// is fresh. A key that is not found may have used as much. It starts from the floor,
+// so that being displaced never gives a key a fresh budget. The floors of a shard are
+// its summary.
 type floor struct {
-	class *class
+	limit *scopedLimit
 	state state
 }
 
-// maxFloors is how many floors a shard keeps, so that a decision on a new key looks
-// at no more. Where more limits are displaced, those of the scope that has most
-// are remembered together: see coarseFloor.
+// maxFloors is how many floors a shard keeps, which bounds the work of a decision on a
+// new key. When more limits are displaced, a coarseFloor stands for floors of the
+// scope that has most of them.
 const maxFloors = 32
 
-// raiseFloorLocked makes the floor of the class of s at least s.
+// raiseFloorLocked adds s, which is displaced, to the floor of its limit. It drops the
+// floors that are fresh.
 func (sh *shard) raiseFloorLocked(s *state, now int64) {
-	k := sh.classes.get(s.class)
+	limit := sh.limits.get(s.limitID)
 	raised := *s
-	if k.algorithm == AlgorithmSlidingLog {
-		raised.a, raised.b = 0, packLog(s.logSum(), s.logSum())
+	if limit.family == familyLog {
+		raised = raised.logWithoutList()
 	}
 	if sh.floors == nil {
 		sh.floors = make([]floor, 0, maxFloors)
@@ -26,9 +28,9 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	kept := sh.floors[:0]
 	for _, f := range sh.floors {
 		switch {
-		case f.class == k:
-			raised = k.larger(f.state, raised)
-		case f.class.freshAt(&f.state) > now:
+		case f.limit == limit:
+			raised = limit.larger(f.state, raised)
+		case f.limit.freshAt(&f.state) > now:
 			kept = append(kept, f)
 		default:
 			sh.noteClearLocked(now)
@@ -37,126 +39,73 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	clear(sh.floors[len(kept):])
 	if len(kept) == maxFloors {
 		sh.floors = kept
-		sh.foldLocked(floor{k, raised}, now)
+		sh.foldLocked(floor{limit, raised}, now)
 		return
 	}
-	sh.floors = append(kept, floor{k, raised})
+	sh.floors = append(kept, floor{limit, raised})
 }
 
-// counted returns the units that a window or log holds, for telling apart states
-// that are fresh at one instant; 0 for buckets, which do not need telling apart.
-func (t *terms) counted(s *state) int64 {
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		return s.a + int64(s.b)
-	case AlgorithmAnchoredWindow:
-		return s.a
-	case AlgorithmSlidingLog:
-		return s.logSum()
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		return 0
-	default:
-		panic(unknownAlgorithm)
-	}
-}
-
-// larger returns a state that, at every instant from now on, has at least as
-// much in use as either of a and b. An anchored window has if flatten makes it one
-// that moves.
-func (t *terms) larger(a, b state) state {
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
-		if a.at > b.at {
-			a, b = b, a
-		}
-		a = t.at(a, b.at)
-		b.a, b.b = max(a.a, b.a), max(a.b, b.b)
-		return b
-	case AlgorithmSlidingLog:
-		sum := max(a.logSum(), b.logSum())
-		b.at, b.b = max(a.at, b.at), packLog(sum, sum)
-		return b
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue: // the later end, seen from the later taking
-		if a.at > b.at {
-			a, b = b, a
-		}
-		a = t.at(a, b.at)
-		if a.a > b.a || a.a == b.a && a.b > b.b {
-			b.a, b.b = a.a, a.b
-		}
-		return b
-	default:
-		panic(unknownAlgorithm)
-	}
-}
-
-// at returns the state that a bucket's or window's comes to at the instant now.
-func (t *terms) at(old state, now int64) state {
-	var s settled
-	t.settle(&s, &old, now, nil)
-	return s.state
-}
-
-// floorLocked makes s the state to assume, under the limit of k, for a key that
-// is not found: the largest of what was displaced in its scope.
-func (sh *shard) floorLocked(s *settled, k *class, now int64) {
+// floorLocked sets s to the view under limit of a key that is not found: the largest
+// of the floors of its scope.
+func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
 	var largest state
 	var most int64
-	found, plain := 0, true
+	found, asStored := 0, true // asStored: the floor is a state under limit, and not ahead of now
 	raise := func() {
-		if k.algorithm == AlgorithmSlidingWindow {
-			most = max(most, k.inUse(s))
+		if limit.algorithm == AlgorithmSlidingWindow {
+			most = max(most, limit.inUse(s))
 		}
 		if found++; found > 1 {
-			largest = k.larger(largest, k.flatten(s))
+			largest = limit.larger(largest, limit.flatten(s))
 		} else {
-			largest = k.flatten(s)
+			largest = limit.flatten(s)
 		}
 	}
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
+		if f.limit.scope != limit.scope || f.limit.freshAt(&f.state) <= now {
 			continue
 		}
-		k.settleFloor(&f.class.terms, s, f.state, now)
-		plain = plain && now >= f.state.at && k.carries(&f.class.terms)
+		limit.advanceFloor(&f.limit.compiledLimit, s, f.state, now)
+		asStored = asStored && now >= f.state.at && limit.carries(&f.limit.compiledLimit) && limit.freshAt(&f.state) <= f.limit.freshAt(&f.state)
 		raise()
 	}
-	if c := sh.coarseLocked(k); c != nil && c.until > now {
-		k.fresh(s, now)
-		k.take(s, c.used(&k.terms, now))
-		plain = false
+	if c := sh.coarseLocked(limit); c != nil && c.until > now {
+		limit.fresh(s, now)
+		limit.take(s, c.used(&limit.compiledLimit, now))
+		asStored = false
 		raise()
 	}
 	if found == 0 {
-		k.fresh(s, now)
+		limit.fresh(s, now)
 		return
 	}
-	k.settleFloor(&k.terms, s, largest, now)
-	if found > 1 || !plain {
-		if s.class, s.summary = k.id, sh; k.algorithm == AlgorithmSlidingWindow {
+	limit.advanceFloor(&limit.compiledLimit, s, largest, now)
+	if found > 1 || !asStored {
+		if s.limitID, s.summary = limit.id, sh; limit.algorithm == AlgorithmSlidingWindow {
 			s.log.sum = most
 		}
 	}
 }
 
-// floorWaitsLocked returns the waits, from now, until n units fit that do not fit what
-// floorLocked makes of the floors for the class of an id, and until that is fresh. Of
-// floors that a clock stepped back behind, they may be longer than they need be.
+// floorWaitsLocked returns two waits, from now, for the view that floorLocked makes
+// under the limit with this id: until n units fit, which do not fit now, and until the
+// view is fresh. If the clock stepped back behind several floors, the waits may be
+// longer than needed.
 func (sh *shard) floorWaitsLocked(id uint16, n, now int64) (fits, fresh int64) {
-	k := sh.classes.get(id)
+	limit := sh.limits.get(id)
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		if f.class.scope != k.scope || f.class.freshAt(&f.state) <= now {
+		if f.limit.scope != limit.scope || f.limit.freshAt(&f.state) <= now {
 			continue
 		}
-		untilFits, untilFresh := k.floorWaits(&f.class.terms, f.state, n, now)
+		untilFits, untilFresh := limit.floorWaits(&f.limit.compiledLimit, f.state, n, now)
 		fits, fresh = max(fits, untilFits), max(fresh, untilFresh)
 	}
-	if c := sh.coarseLocked(k); c != nil && c.until > now {
+	if c := sh.coarseLocked(limit); c != nil && c.until > now {
 		fresh = max(fresh, c.until-now)
 		switch {
-		case c.units+n > k.max:
+		case c.units+n > limit.max:
 			fits = max(fits, c.until-now)
 		case now < c.at:
 			fits = max(fits, c.at-now)
@@ -165,30 +114,34 @@ func (sh *shard) floorWaitsLocked(id uint16, n, now int64) (fits, fresh int64) {
 	return fits, fresh
 }
 
-// floorWaits is floorWaitsLocked for one floor, of from's limit.
-func (t *terms) floorWaits(from *terms, f state, n, now int64) (fits, fresh int64) {
-	carries, lag := t.carries(from), int64(0)
-	if now < f.at && !(carries && t.bucket) {
+// floorWaits is floorWaitsLocked for the floor f, a state under from.
+func (l *compiledLimit) floorWaits(from *compiledLimit, f state, n, now int64) (fits, fresh int64) {
+	carries, lag := l.carries(from), int64(0)
+	if !carries && (l.family == familyBan || from.family == familyBan) {
+		return 0, 0
+	}
+	if now < f.at && !(carries && l.family == familyBucket) {
 		lag = f.at - now
 	}
-	var s settled
+	var s view
 	if lag > 0 {
 		fresh = lag
-		if t.settleFloor(from, &s, f, now); t.algorithm != AlgorithmSlidingLog || !t.fits(&s, n) {
-			fits = lag // until then, what is put together has more in use than this floor
+		if l.advanceFloor(from, &s, f, now); l.family != familyLog || !l.fits(&s, n) {
+			fits = lag // until then the view of all floors has more in use than this one
 		}
 	}
 	if carries {
-		t.settleFloor(from, &s, f, now+lag)
-		if !t.fits(&s, n) {
-			fits = lag + t.untilFits(&s, n, nil)
+		l.advanceFloor(from, &s, f, now+lag)
+		if !l.fits(&s, n) {
+			fits = lag + l.untilFits(&s, n, nil)
 		}
-		return fits, max(fresh, t.freshAt(&s.state)-now)
+		gone := from.freshAt(&f) - now // no key of the floor has anything in use then
+		return min(fits, gone), min(max(fresh, l.freshAt(&s.state)-now), gone)
 	}
-	from.settle(&s, &f, now+lag, nil)
-	used := min(from.used(&s), t.max)
-	if used+n > t.max {
-		fits = lag + from.untilFits(&s, from.max-(t.max-n), nil)
+	from.advance(&s, &f, now+lag, nil)
+	used := min(from.used(&s), l.max)
+	if used+n > l.max {
+		fits = lag + from.untilFits(&s, from.max-(l.max-n), nil)
 	}
 	if used > 0 {
 		fresh = lag + from.untilFits(&s, from.max, nil)
@@ -196,81 +149,43 @@ func (t *terms) floorWaits(from *terms, f state, n, now int64) (fits, fresh int6
 	return fits, fresh
 }
 
-// flatten returns s as a state that needs no nodes, to start a key from that was
-// not found.
-//
-// When the anchored window of such a key opened, nobody knows: at s.at at the
-// latest. If it closed before, what the key takes from now on is in a window that
-// opens with it, and closes later than at s.at + period. So each taking moves the
-// start of the window: once it has closed, any window is closed that may have been
-// open.
-func (t *terms) flatten(s *settled) state {
-	if t.algorithm == AlgorithmAnchoredWindow && s.a > 0 {
-		moving := s.state
-		moving.b = 1
-		return moving
-	}
-	if t.algorithm != AlgorithmSlidingLog {
-		return s.state
-	}
-	if s.log.taken > 0 {
-		return state{at: s.held, b: packLog(s.log.taken, s.log.taken)}
-	}
-	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
-}
-
-// rebaseFloorsLocked brings back the floors that are too far ahead of a clock that
-// has stepped back to now. A floor does not know at which instants the keys that
-// it stands for are rebased or held. So it becomes as large as any of them can be:
-// all units in use, at the latest instant that is held.
+// rebaseFloorsLocked rebases the floors that are too far ahead of the clock, which has
+// stepped back to now. The keys that a floor stands for may have been rebased at any
+// instant, or not at all. So the floor becomes the largest state that any of them can
+// have: all units in use, at the latest instant that is not rebased.
 func (sh *shard) rebaseFloorsLocked(now int64) {
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		k := f.class
-		if f.state.at-now <= k.hold {
+		limit := f.limit
+		if f.state.at-now <= limit.maxStepBack {
 			continue
 		}
-		full := settled{state: state{class: k.id}}
-		k.fresh(&full, now+k.hold)
-		k.take(&full, k.max)
-		f.state = k.flatten(&full)
-		f.state.class = k.id
-		if k.algorithm == AlgorithmSlidingWindow {
-			f.state.b = uint32(k.max)
-		}
+		f.state = limit.fullState(now + limit.maxStepBack)
+		f.state.limitID = limit.id
 	}
 	if sh.coarse == nil {
 		return
 	}
 	for i := range sh.coarse {
-		if c := &sh.coarse[i]; c.at-now > c.hold {
-			c.at = now + c.hold
+		if c := &sh.coarse[i]; c.at-now > c.maxStepBack {
+			c.at = now + c.maxStepBack
 			c.until = c.at + c.lasts
 		}
 	}
 }
 
-// settleFloor makes s what a floor of from's limit comes to at now under t's:
-// whatever happens from now on, at least what any key that it stands for comes
-// to. Unlike a key, a floor does not know at which instants the clock is held.
-// So where the clock stepped back behind it, a bucket has not drained during the
-// step, and a window is full for all of it.
-func (t *terms) settleFloor(from *terms, s *settled, f state, now int64) {
-	carries := t.carries(from)
-	switch {
-	case now >= f.at:
-	case from.bucket:
-		f.a += f.at - now
-		if carries { // now it has as much to drain, and is not held
-			f.at = now
-		}
-	case from.algorithm != AlgorithmSlidingLog:
-		f.a = max(f.a, from.max)
+// advanceFloor advances f, a floor under from, to now and sets s to the view under l.
+// At every later instant the view has at least as much in use as any key that the
+// floor stands for.
+func (l *compiledLimit) advanceFloor(from *compiledLimit, s *view, f state, now int64) {
+	carries := l.carries(from)
+	if now < f.at {
+		from.stepFloorBack(&f, now, carries)
 	}
 	if carries {
-		t.settle(s, &f, now, nil)
+		l.advance(s, &f, now, nil)
 		return
 	}
-	from.settle(s, &f, now, nil)
-	t.convert(s, from)
+	from.advance(s, &f, now, nil)
+	l.convert(s, from)
 }

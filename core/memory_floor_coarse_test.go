@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A coarse floor says of every class that it stands for, at every instant, that at
-// least as much is in use as the floors of the classes do.
+// A coarse floor says of every limit that it stands for, at every instant, that at
+// least as much is in use as the floors of the limits do.
 func TestACoarseFloorCreditsNobody(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -20,10 +20,10 @@ func TestACoarseFloorCreditsNobody(t *testing.T) {
 				TokenBucket(rate, 1+random.Int64N(30)), LeakyQueue(rate, 1+random.Int64N(30)),
 				FixedWindow(rate), SlidingWindow(rate), SlidingLog(rate),
 			}
-			k := &class{terms: termsOf(limits[random.IntN(len(limits))]), id: uint16(i + 1), mix: 7}
+			k := &scopedLimit{compiledLimit: compileLimit(limits[random.IntN(len(limits))]), id: uint16(i + 1), scopeHash: 7}
 			var f floor
 			for range 1 + random.IntN(3) { // keys that were displaced
-				var s settled
+				var s view
 				at := start + random.Int64N(2_000_000)
 				k.fresh(&s, at)
 				k.take(&s, 1+random.Int64N(k.max))
@@ -31,7 +31,7 @@ func TestACoarseFloorCreditsNobody(t *testing.T) {
 					s.b = uint32(random.Int64N(k.max + 1))
 				}
 				one := k.flatten(&s)
-				if f.class != nil {
+				if f.limit != nil {
 					one = k.larger(f.state, one)
 				}
 				f = floor{k, one}
@@ -42,14 +42,14 @@ func TestACoarseFloorCreditsNobody(t *testing.T) {
 		for range 50 {
 			now := start - 1_000_000 + random.Int64N(30_000_000)
 			for _, f := range floors {
-				var s settled
-				f.class.settleFloor(&f.class.terms, &s, f.state, now)
-				used, coarse := f.class.used(&s), int64(0)
+				var s view
+				f.limit.advanceFloor(&f.limit.compiledLimit, &s, f.state, now)
+				used, coarse := f.limit.used(&s), int64(0)
 				if c.until > now {
-					coarse = c.used(&f.class.terms, now)
+					coarse = c.used(&f.limit.compiledLimit, now)
 				}
 				if coarse < used {
-					t.Fatalf("%v: %d in use %dus after the start, at most %d by the coarse floor %+v of %+v", f.class.limit, used, now-start, coarse, c, f.state)
+					t.Fatalf("%v: %d in use %dus after the start, at most %d by the coarse floor %+v of %+v", f.limit.given, used, now-start, coarse, c, f.state)
 				}
 			}
 		}

@@ -116,3 +116,54 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Units that are held, and the limit of a ban, take no part in the summary of what was
+// displaced: held units stay, and nobody inherits a ban.
+func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 4, Clock: func() time.Time { return now }})
+	held, ban := core.Concurrent(2), core.Ban(core.PerHour(3), 24*time.Hour)
+	take(t, m, "held", "k", held, 2)
+	for i := range 200 {
+		if d := take(t, m, "ban", fmt.Sprint(i), ban, 3); !d.Allowed {
+			t.Fatalf("key %d inherits a ban: %+v", i, d)
+		}
+	}
+	if d := take(t, m, "held", "k", held, 1); d.Allowed {
+		t.Errorf("more than 2 are held after 200 new keys: %+v", d)
+	}
+}
+
+// A key that was displaced under one ban, and is not found under another with a longer
+// period, is fresh when it would be if it had not been displaced.
+func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		displaced []core.Limit
+		reset     time.Duration
+	}{
+		{"one ban", []core.Limit{core.Ban(core.PerMinute(10), time.Hour)}, time.Minute},
+		{"two bans", []core.Limit{core.Ban(core.Per(10, 2*time.Minute), time.Hour), core.Ban(core.PerMinute(10), time.Hour)}, 2 * time.Minute},
+		{"a longer period", []core.Limit{core.Ban(core.PerDay(10), time.Hour)}, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+			m := core.NewMemory(core.MemoryOptions{MaxKeys: 4, Clock: func() time.Time { return now }})
+			for i := range 200 {
+				take(t, m, "ban", fmt.Sprint(i), test.displaced[i%len(test.displaced)], 2)
+			}
+			ban := core.Ban(core.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
+			look := func(remaining int64, reset time.Duration) {
+				t.Helper()
+				if d := take(t, m, "ban", "new", ban, 0); d.Remaining != remaining || d.ResetAfter != reset {
+					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
+				}
+			}
+			look(11, test.reset)
+			now = now.Add(test.reset - time.Microsecond)
+			look(11, time.Microsecond)
+			now = now.Add(time.Microsecond)
+			look(20, 0)
+		})
+	}
+}

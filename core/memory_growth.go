@@ -6,33 +6,32 @@ import (
 	"unsafe"
 )
 
-// tableRef is where the table of a shard is, for those who do not have its lock.
-// The size is written last and read first, so that it is never larger than the
-// table.
+// tableRef is where the table of a shard is, for callers without its lock. The size is
+// written last and read first, so that it is never larger than the table.
 type tableRef struct {
 	size  atomic.Uint64
-	first atomic.Pointer[placeBucket]
+	first atomic.Pointer[tableBucket]
 }
 
-// firstPlace returns the first place of the first home of a hash, or another
-// place if the shard is growing, without looking at the shard: the processor can
-// fetch it while it waits for the shard's lock. That takes a third off a key which
-// two processors charge. A table that a shard has grown out of is empty.
-func (m *Memory) firstPlace(hash uint64) *entry {
+// firstSlot returns the first slot of the first home of a hash, without the lock of
+// the shard. While the shard grows it may be another slot. The processor can load the
+// slot while it waits for the lock, which takes a third off the time of a key that two
+// processors charge. A table that a shard has grown out of is empty.
+func (m *Memory) firstSlot(hash uint64) *entry {
 	ref := &m.tables[hash>>m.shift]
 	home := firstHome(hash, ref.size.Load())
-	return &(*placeBucket)(unsafe.Add(unsafe.Pointer(ref.first.Load()), home*uint64(unsafe.Sizeof(placeBucket{}))))[0]
+	return &(*tableBucket)(unsafe.Add(unsafe.Pointer(ref.first.Load()), home*uint64(unsafe.Sizeof(tableBucket{}))))[0]
 }
 
-// useLocked makes a table that of the shard.
-func (sh *shard) useLocked(table []placeBucket) {
+// useLocked makes table the table of the shard.
+func (sh *shard) useLocked(table []tableBucket) {
 	sh.buckets = table
 	sh.ref.first.Store(unsafe.SliceData(table))
 	sh.ref.size.Store(uint64(len(table)))
 }
 
-// part returns the i-th part of a table, of size buckets.
-func part(table []placeBucket, i, size int) []placeBucket {
+// subtable returns the i-th part of a table, of size buckets.
+func subtable(table []tableBucket, i, size int) []tableBucket {
 	return table[i*size : (i+1)*size : (i+1)*size]
 }
 
@@ -49,25 +48,25 @@ func (m *Memory) sizeAbove(size int) int {
 // growing reports whether the table is smaller than it may become.
 func (sh *shard) growing() bool { return len(sh.buckets) < sh.memory.size }
 
-// growLocked gives the shard a table twice as large, and reports whether it did.
-// That takes some 100 µs for thousands of keys. When the first shard of a large
-// store grows to half of its largest size, all are about to, and are united.
+// growLocked doubles the table, and reports whether it did. That takes some 100 µs for
+// thousands of keys. When the first shard of a large store grows to half of its
+// largest size, the others are about to, and unite makes one table for all.
 func (sh *shard) growLocked() bool {
 	m := sh.memory
 	for size := len(sh.buckets); size < m.size; {
 		if size = m.sizeAbove(size); size > m.size/2 && m.unites() && m.united.CompareAndSwap(false, true) {
 			go m.unite()
 		}
-		if sh.moveToLocked(make([]placeBucket, size)) {
+		if sh.moveToLocked(make([]tableBucket, size)) {
 			return true
 		}
 	}
 	return false
 }
 
-// moveToLocked moves the shard to a table that was never used, and reports whether
-// it did: not if there is no place for every key.
-func (sh *shard) moveToLocked(table []placeBucket) bool {
+// moveToLocked moves the shard to a table that was never used, and reports whether it
+// did. It does not if a key finds no slot.
+func (sh *shard) moveToLocked(table []tableBucket) bool {
 	old := sh.buckets
 	sh.buckets = table
 	for b := range old {
@@ -79,12 +78,12 @@ func (sh *shard) moveToLocked(table []placeBucket) bool {
 		}
 	}
 	sh.useLocked(table)
-	clear(old) // whoever looked up a place there finds that its key is not in it
+	clear(old) // a caller that has a slot of it finds no key there
 	return true
 }
 
-// insertLocked copies e, which is of another table, to an empty place, and
-// reports whether there is one.
+// insertLocked copies e, an entry of another table, to an empty slot, and reports
+// whether there is one.
 func (sh *shard) insertLocked(e *entry) bool {
 	a, b := sh.homes(e.hash)
 	for _, home := range [...]uint32{a, b} {
@@ -96,34 +95,33 @@ func (sh *shard) insertLocked(e *entry) bool {
 			}
 		}
 	}
-	var steps [searchWidth]step
-	const never = math.MinInt64 // nothing is forgotten
-	_, place := sh.searchLocked(steps[:], a, b, never)
-	if place == nil {
+	var visits [searchWidth]visit
+	const never = math.MinInt64 // no state is fresh
+	_, slot := sh.searchLocked(visits[:], a, b, never)
+	if slot == nil {
 		return false
 	}
-	*place = *e
+	*slot = *e
 	return true
 }
 
-// unites reports whether the tables of all shards together are so large that they
-// are better off in large pages.
+// unites reports whether one table for all shards is large enough for large pages.
 func (m *Memory) unites() bool {
 	const least = 4 << 20 // has one of 2 MiB wherever it starts
-	return len(m.shards)*m.size*int(unsafe.Sizeof(placeBucket{})) >= least
+	return len(m.shards)*m.size*int(unsafe.Sizeof(tableBucket{})) >= least
 }
 
-// unite gives every shard its largest size, in one table that is kept in large
-// pages: a million keys take an eighth less time in it. It runs beside the
-// decisions, which do not wait for the system to hand over memory; and a shard
-// that needs room before it is its turn grows by itself.
+// unite gives every shard its largest size, in one table in large pages, which takes
+// an eighth off the time of a million keys. It runs beside the decisions, so that they
+// do not wait for the system's memory. A shard that needs room before its turn grows
+// by itself.
 func (m *Memory) unite() {
-	table := make([]placeBucket, len(m.shards)*m.size)
+	table := make([]tableBucket, len(m.shards)*m.size)
 	inHugePages(table)
 	for i := range m.shards {
-		sh, table := &m.shards[i], part(table, i, m.size)
+		sh, table := &m.shards[i], subtable(table, i, m.size)
 		for b := 0; b < len(table); b += 4096 / int(unsafe.Sizeof(table[0])) {
-			table[b][0].hash = unused // has the system hand the page over before the shard is locked
+			table[b][0].hash = unused // the system allocates the page before the shard is locked
 		}
 		sh.mu.Lock()
 		sh.moveToLocked(table)

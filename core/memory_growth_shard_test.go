@@ -12,7 +12,7 @@ import (
 // grower is a store whose only shard in use is the first, and that is asked by hash.
 type grower struct {
 	*Memory
-	class  *class
+	limit  *scopedLimit
 	random *rand.Rand
 }
 
@@ -20,7 +20,7 @@ func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
 	t.Helper()
 	m := NewMemory(MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
 	m.united.Store(true) // the other shards stay as they are
-	k, err := m.classes.of(&Charge{Scope: "s", Limit: FixedWindow(PerDay(5)), Cost: 1})
+	k, err := m.limits.of(&Charge{Scope: "s", Limit: FixedWindow(PerDay(5)), Cost: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func (g *grower) add() uint64 {
 	sh := &g.shards[0]
 	var d Decision
 	sh.mu.Lock()
-	sh.takeLocked(sh.findLocked(hash), hash, g.class, 1, 1e15, &d)
+	sh.takeLocked(sh.findLocked(hash), hash, g.limit, 1, 1e15, &d)
 	sh.mu.Unlock()
 	return hash
 }
 
-// Whoever looked up a place before the lock must not find its key where it was
+// Whoever looked up a slot before the lock must not find its key where it was
 // before the table grew.
 func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
 	g := newGrower(t, 8000, 1)
@@ -56,13 +56,13 @@ func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
 		size := len(sh.buckets)
 		hash := g.add()
 		if len(sh.buckets) == size {
-			before = append(before, looked{hash, g.firstPlace(hash)}, looked{hash, sh.findLocked(hash)})
+			before = append(before, looked{hash, g.firstSlot(hash)}, looked{hash, sh.findLocked(hash)})
 			continue
 		}
 		grown++
 		for _, l := range before {
 			if l.at.hash != unused {
-				t.Fatalf("size %d: a place of the table before has hash %x", len(sh.buckets), l.at.hash)
+				t.Fatalf("size %d: a slot of the table before has hash %x", len(sh.buckets), l.at.hash)
 			}
 			if e := sh.findLocked(l.hash); e == nil || e.hash != l.hash || e.a != 1 {
 				t.Fatalf("size %d: key %x is lost: %+v", len(sh.buckets), l.hash, e)
@@ -73,8 +73,8 @@ func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
 		}
 		before = append(before, looked{hash, sh.findLocked(hash)})
 		first := sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
-		if g.firstPlace(hash).hash != first[0].hash {
-			t.Fatalf("size %d: the place to look up first is another", len(sh.buckets))
+		if g.firstSlot(hash).hash != first[0].hash {
+			t.Fatalf("size %d: the slot to look up first is another", len(sh.buckets))
 		}
 	}
 	if grown < 10 {
@@ -137,8 +137,8 @@ func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
 	}
 	sh := &g.shards[0]
 	old := unsafe.SliceData(sh.buckets)
-	if sh.moveToLocked(make([]placeBucket, 100)) {
-		t.Fatal("500 keys moved to 400 places")
+	if sh.moveToLocked(make([]tableBucket, 100)) {
+		t.Fatal("500 keys moved to 400 slots")
 	}
 	if unsafe.SliceData(sh.buckets) != old {
 		t.Error("the shard has another table")

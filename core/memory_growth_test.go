@@ -178,7 +178,7 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	count(t, m, callers*keys+1)
 }
 
-// A caller is held up between the clock and the lock, and meanwhile the store
+// A caller is delayed between the clock and the lock, and meanwhile the store
 // grows: the caller gets no second budget.
 func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
 	for _, limit := range []core.Limit{
@@ -186,12 +186,12 @@ func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
 		core.TokenBucket(core.Per(10, 10*time.Millisecond), 10), core.SlidingLog(core.Per(10, 10*time.Millisecond)),
 	} {
 		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // until the key is fresh
-			for look := 1; look <= 3; look++ { // at which the caller is held up
+			for look := 1; look <= 3; look++ { // at which the caller is delayed
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-				held, meanwhile := 0, func() {}
+				delayed, meanwhile := 0, func() {}
 				m := core.NewMemory(core.MemoryOptions{MaxKeys: 10_000, Clock: func() time.Time {
 					read := now
-					if held--; held == 0 {
+					if delayed--; delayed == 0 {
 						meanwhile()
 					}
 					return read
@@ -204,15 +204,15 @@ func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
 						take(t, m, "others", fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
 					}
 				}
-				held = look
+				delayed = look
 				d := take(t, m, "s", "k", limit, 10)
-				held = 0
+				delayed = 0
 				again := take(t, m, "s", "k", limit, 10)
 				if pause == 0 && d.Allowed && limit.Algorithm() != core.AlgorithmTokenBucket {
 					t.Errorf("%v: allowed again after 9 ms: %+v", limit, d)
 				}
 				if d.Allowed && again.Allowed && again.At-d.At < 10_000 {
-					t.Errorf("%v: held up at look %d, %+v, and right afterwards %+v", limit, look, d, again)
+					t.Errorf("%v: delayed at look %d, %+v, and right afterwards %+v", limit, look, d, again)
 				}
 			}
 		}

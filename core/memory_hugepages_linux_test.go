@@ -9,10 +9,10 @@ import (
 // The system refuses anything but whole pages.
 func TestATableIsAdvisedByWholePages(t *testing.T) {
 	const page = 4096
-	places := make([]placeBucket, 4*page/unsafe.Sizeof(placeBucket{}))
-	for from := range len(places) {
-		for to := from + 1; to <= len(places); to++ {
-			table := places[from:to]
+	slots := make([]tableBucket, 4*page/unsafe.Sizeof(tableBucket{}))
+	for from := range len(slots) {
+		for to := from + 1; to <= len(slots); to++ {
+			table := slots[from:to]
 			size := uintptr(len(table)) * unsafe.Sizeof(table[0])
 			pages := wholePages(table, page)
 			if left := size - uintptr(len(pages)); left >= 2*page {
@@ -27,7 +27,7 @@ func TestATableIsAdvisedByWholePages(t *testing.T) {
 			}
 		}
 	}
-	pages := wholePages(make([]placeBucket, 1<<16), uintptr(syscall.Getpagesize()))
+	pages := wholePages(make([]tableBucket, 1<<16), uintptr(syscall.Getpagesize()))
 	if err := syscall.Madvise(pages, syscall.MADV_HUGEPAGE); err != nil && err != syscall.EINVAL { // EINVAL: built without large pages
 		t.Error(err)
 	}

@@ -2,4 +2,4 @@
 
 package core
 
-func inHugePages([]placeBucket) {}
+func inHugePages([]tableBucket) {}

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Reset implements [Resetter]. While more keys are live than MaxKeys, a key that
-// was reset may start from the summary of displaced keys instead of fresh.
+// Reset implements [Resetter]. Units of concurrency limits stay held. While more keys are
+// live than MaxKeys, a key that was reset may start from the summary of displaced keys
+// instead of fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
-	hash := m.classes.hash(m.classes.mix(scope), key)
+	hash := m.limits.hash(m.limits.hashScope(scope), key)
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -18,16 +19,17 @@ func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [Counter]. It looks at every place, one shard at a time.
+// Count implements [Counter]. It looks at every slot, one shard at a time.
 func (m *Memory) Count(context.Context) (int, error) {
 	now := m.clock.now()
 	live := 0
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.mu.Lock()
+		live += sh.held.len()
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
-				if !sh.spentLocked(&sh.buckets[b][p], now) {
+				if !sh.reusableLocked(&sh.buckets[b][p], now) {
 					live++
 				}
 			}
@@ -37,14 +39,30 @@ func (m *Memory) Count(context.Context) (int, error) {
 	return live, nil
 }
 
-// retireClasses looks at every state for classes that none is of, and frees
-// their ids. It does so at most once a second, and only when all ids have been
-// given out, since it stops all decisions for as long as it looks: some ten
-// milliseconds for a million keys.
-func (m *Memory) retireClasses() error {
+// MaxKeys returns how many keys may have live state before one displaces another.
+func (m *Memory) MaxKeys() int { return m.maxKeys }
+
+// Displaced returns how many keys have lost their place to another, because more were live
+// than MaxKeys. A number that rises shows a flood of new keys, or a MaxKeys that is too low:
+// new keys are then denied early.
+func (m *Memory) Displaced() int64 {
+	var n int64
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		n += sh.displaced
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+// retireLimits frees the ids of the limits that no state and no floor is under. It
+// stops all decisions while it looks at every state: some ten milliseconds for a
+// million keys. So it runs only when all ids are given out, and at most once a second.
+func (m *Memory) retireLimits() error {
 	m.sweep.Lock()
 	defer m.sweep.Unlock()
-	l := classLook{seen: -1}
+	l := retireLook{seen: -1}
 	for looks := 1; ; looks++ {
 		l.now, l.steps = m.clock.read()
 		l.last = looks == maxLooks
@@ -52,27 +70,29 @@ func (m *Memory) retireClasses() error {
 		if l.now < m.sweep.notBefore && l.now >= m.sweep.notBefore-pause {
 			return nil
 		}
-		if m.retireClassesBy(&l) {
+		if m.retireLimitsBy(&l) {
 			m.sweep.notBefore = l.now + pause
 			return nil
 		}
 	}
 }
 
-// classLook is a look at the clock, on which retireClasses decides what is live.
-type classLook struct {
-	steps int64 // of the clock, before it was read
+// retireLook is one look at the clock, by which retireLimits decides which states are
+// live.
+type retireLook struct {
+	steps int64 // of the clock, counted before it was read
 	now   int64
-	last  bool  // whatever has happened since, go on
-	seen  int64 // the latest instant, too far ahead, that looks before found a state at
+	last  bool  // go on, whatever has happened since
+	seen  int64 // the latest instant, too far ahead, of a state that earlier looks found
 }
 
-// retireClassesBy is retireClasses by one look at the clock. It returns false, having
-// retired nothing, if another look is needed: where somebody has acted after another step of
-// the clock, what is live may seem fresh, and is live if this is the last look. Where
-// states are too far ahead, this caller may be late; a second look that finds the same
-// rebases them, since otherwise their limits would be in use for all of the step.
-func (m *Memory) retireClassesBy(l *classLook) bool {
+// retireLimitsBy is retireLimits by one look at the clock. It returns false, and has
+// retired nothing, if another look is needed. There are two reasons. Other callers may
+// have acted after a later step of the clock: live states then seem fresh, so the last
+// look takes them for live. Or states are too far ahead, and this caller may be late:
+// a second look that finds the same rebases them, because otherwise their limits would
+// stay in use for as long as the step.
+func (m *Memory) retireLimitsBy(l *retireLook) bool {
 	past, seen := make([]bool, len(m.shards)), l.seen
 	for i := range m.shards {
 		sh := &m.shards[i]
@@ -82,7 +102,7 @@ func (m *Memory) retireClassesBy(l *classLook) bool {
 			return false
 		}
 	}
-	inUse := make([]bool, maxClasses+1)
+	inUse := make([]bool, maxLimits+1)
 	for i := range m.shards {
 		sh := &m.shards[i]
 		for b := range sh.buckets {
@@ -91,32 +111,32 @@ func (m *Memory) retireClassesBy(l *classLook) bool {
 				if e.empty() {
 					continue
 				}
-				if !past[i] && e.at-l.now > m.classes.get(e.class).hold {
+				if !past[i] && e.at-l.now > m.limits.get(e.limitID).maxStepBack {
 					l.seen = max(l.seen, e.at)
 					if e.at <= seen {
 						sh.rebaseLocked(e, l.now, false)
 					}
 				}
-				if !past[i] && sh.spentLocked(e, l.now) {
-					sh.clearSpentLocked(e, l.now)
+				if !past[i] && sh.reusableLocked(e, l.now) {
+					sh.clearReusableLocked(e, l.now)
 				} else {
-					inUse[e.class] = true
+					inUse[e.limitID] = true
 				}
 			}
 		}
 		sh.floors = slices.DeleteFunc(sh.floors, func(f floor) bool {
-			if !past[i] && f.class.freshAt(&f.state) <= l.now {
+			if !past[i] && f.limit.freshAt(&f.state) <= l.now {
 				sh.noteClearLocked(l.now)
 				return true
 			}
-			inUse[f.class.id] = true
+			inUse[f.limit.id] = true
 			return false
 		})
 	}
 	if l.seen > seen && !l.last {
 		return false
 	}
-	m.classes.retire(inUse)
+	m.limits.retire(inUse)
 	return true
 }
 

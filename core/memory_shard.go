@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// entry is one place of the table: 32 bytes without pointers, so that the
+// entry is one slot of the table: 32 bytes without pointers, so that the
 // garbage collector never looks at them.
 type entry struct {
-	hash uint64 // of scope and key, or why the place is empty
+	hash uint64 // of scope and key, or why the slot is empty
 	state
 }
 
-// The hashes of empty places.
+// The hashes of empty slots.
 const (
 	unused  = 0 // since the table was made
 	vacated = 1
@@ -20,47 +20,54 @@ const (
 
 func (e *entry) empty() bool { return e.hash <= vacated }
 
-const bucketPlaces = 4
+const bucketSlots = 4
 
-// placeBucket is four places in two neighbouring cache lines. A key may live
-// in either of two buckets: eight places.
-type placeBucket [bucketPlaces]entry
+// tableBucket is four slots in two neighbouring cache lines. A key may live
+// in either of two buckets: eight slots.
+type tableBucket [bucketSlots]entry
 
-// fetch has the processor fetch both cache lines of a bucket which is looked at
-// soon, so that the misses of a search overlap: half the time of a flood.
-func (b *placeBucket) fetch() {
+// fetch makes the processor load both cache lines of a bucket that is needed soon. The
+// cache misses of a search then overlap, which halves the time of a flood.
+func (b *tableBucket) fetch() {
 	atomic.LoadUint64(&b[0].hash)
 	atomic.LoadUint64(&b[2].hash)
 }
 
-// shard is a part of a [Memory] with a lock of its own: a cuckoo hash table that
-// grows up to its share of MaxKeys, and whose entries turn into free space as they
-// become fresh.
+// shard is a part of a [Memory] with its own lock: a cuckoo hash table that grows up
+// to its share of MaxKeys. A slot whose state is fresh is free space.
 type shard struct {
 	mu      sync.Mutex
-	steps   int64 // of the clock, as far as anybody who had the lock has seen
-	classes *classes
-	buckets []placeBucket // at least 2
-	full    bool          // the last search for a place found none, and the table grows no more
-	near    uint8         // how many searches are not to go far
+	steps   int64 // of the clock, the most that a caller with the lock has seen
+	limits  *scopedLimits
+	buckets []tableBucket // at least 2
+	full    bool          // the last search for a slot found none, and the table grows no more
+	near    uint8         // how many more searches must not be far ones
 	floors  []floor       // at most maxFloors
 	nodes   logNodes
 	memory  *Memory
 	ref     *tableRef
 
-	// clearedAt is the latest instant at which anything was forgotten because it
-	// was fresh. A caller that read the clock before then, and finds nothing,
-	// may have been late for it.
+	// clearedAt is the latest instant at which a state was dropped because it was
+	// fresh. A caller that read the clock before then, and finds no state, may
+	// have been too late for it.
 	clearedAt int64
-	clears    uint32 // how often
+	clears    uint32 // how often that happened
+	serial    uint16 // of the latest state that is new
 
-	// newestAt is the latest instant at which a key was new. If that is far ahead
-	// of a clock that has stepped back, so may be all that a new key needs room among.
+	// newestAt is the latest instant at which a key was new. If the clock has stepped
+	// back far behind it, all keys of a full shard may be as far ahead.
 	newestAt int64
 
 	coarse *coarseFloors // nil: never needed
 
-	_ [48]byte // 256 in all: no two locks in one pair of cache lines
+	held *heldTable // units of concurrency limits in flight; nil: there never were any
+
+	rings     map[uint64]ring // of buckets with charges that last, by hash
+	ringsLook int             // at how many to look for those whose bucket is gone
+
+	displaced int64 // keys whose places others took
+
+	_ [16]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -80,9 +87,9 @@ func (sh *shard) homes(hash uint64) (uint32, uint32) {
 	return a, b
 }
 
-// findLocked returns the entry of hash, nil if there is none. A key goes to its
-// second home only when its first is full: a place there that was never used
-// ends the search, which spares a store that is filling up half its misses.
+// findLocked returns the entry of hash, nil if there is none. A key goes to its second
+// home only when its first is full. So a slot in the first that was never used ends
+// the search, which saves half the cache misses while a store fills.
 func (sh *shard) findLocked(hash uint64) *entry {
 	bucket := &sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
 	for i := range bucket {
@@ -90,7 +97,7 @@ func (sh *shard) findLocked(hash uint64) *entry {
 			return &bucket[i]
 		}
 	}
-	if bucket[bucketPlaces-1].hash == unused {
+	if bucket[bucketSlots-1].hash == unused {
 		return nil
 	}
 	_, second := sh.homes(hash)
@@ -103,60 +110,72 @@ func (sh *shard) findLocked(hash uint64) *entry {
 	return nil
 }
 
-// settleLocked makes s what a key has used at now under the limit of k: by the
-// state stored in e or, if e is nil, by what may have been displaced.
-func (sh *shard) settleLocked(s *settled, e *entry, k *class, now int64) {
+// loadLocked sets s to the view of a key at now under limit. It starts from the state
+// in e or, if e is nil, from the floors.
+func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
 	switch {
 	case e == nil && len(sh.floors) == 0 && sh.coarse == nil:
-		k.fresh(s, now)
+		limit.fresh(s, now)
 	case e == nil:
-		sh.floorLocked(s, k, now)
-	case e.class == k.id:
-		k.settle(s, &e.state, now, &sh.nodes)
+		sh.floorLocked(s, limit, now)
+	case e.limitID == limit.id:
+		limit.advance(s, &e.state, now, &sh.nodes)
 	default:
-		k.settleFrom(&sh.classes.get(e.class).terms, s, &e.state, now, &sh.nodes)
+		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, &sh.nodes)
 	}
 }
 
-// storeLocked writes s, to which units were just added, as the state of hash
-// under k. e is the entry of hash, nil if it has none.
-func (sh *shard) storeLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
+// storeLocked writes s, to which units were just added, as the state of hash under
+// limit. e is the entry of hash, nil if it has none.
+func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
 	if e == nil {
 		sh.newestAt = max(sh.newestAt, now)
-		e = sh.claimLocked(hash, k, now)
+		e = sh.claimLocked(hash, limit, now)
 		s.log.forgetNodes()
 	}
-	if k.algorithm == AlgorithmSlidingLog {
-		sh.storeLogLocked(e, hash, k, s, now)
+	sh.numberLocked(&s.state)
+	if limit.family == familyLog {
+		sh.storeLogLocked(e, hash, limit, s, now)
 		return
 	}
-	if e.hash == hash && e.class != k.id {
+	if e.hash == hash && e.limitID != limit.id {
 		sh.releaseLocked(&e.state, 0)
 	}
-	s.class = k.id
+	s.limitID = limit.id
 	e.hash = hash
 	e.state = s.state
 }
 
-// releaseLocked frees the nodes of a state that is about to be overwritten, up
-// to the node end, if it is a log.
-func (sh *shard) releaseLocked(s *state, end uint32) {
-	if s.class == 0 || s.a == 0 {
+// numberLocked gives s a serial if it has none: it is new, converted or rebased.
+func (sh *shard) numberLocked(s *state) {
+	if s.serial != 0 {
 		return
 	}
-	if k := sh.classes.get(s.class); k.algorithm == AlgorithmSlidingLog {
-		sh.nodes.release(s, end, k.share)
+	if sh.serial++; sh.serial == 0 {
+		sh.serial = 1
+	}
+	s.serial = sh.serial
+}
+
+// releaseLocked frees the list of a log that is about to be overwritten, up to the
+// node end. It does nothing for other families.
+func (sh *shard) releaseLocked(s *state, end uint32) {
+	if s.limitID == 0 || s.a == 0 {
+		return
+	}
+	if limit := sh.limits.get(s.limitID); limit.family == familyLog {
+		sh.nodes.release(s, end, limit.share)
 	}
 }
 
-// clearLocked empties a place.
+// clearLocked empties a slot.
 func (sh *shard) clearLocked(e *entry) {
 	sh.releaseLocked(&e.state, 0)
 	*e = entry{hash: vacated}
 }
 
-// clearSpentLocked empties a place that holds nothing that counts at now.
-func (sh *shard) clearSpentLocked(e *entry, now int64) {
+// clearReusableLocked empties a reusable slot.
+func (sh *shard) clearReusableLocked(e *entry, now int64) {
 	if !e.empty() {
 		sh.noteClearLocked(now)
 	}
@@ -168,7 +187,7 @@ func (sh *shard) noteClearLocked(now int64) {
 	sh.clears++
 }
 
-// spentLocked reports whether e holds nothing that counts: a place to use.
-func (sh *shard) spentLocked(e *entry, now int64) bool {
-	return e.empty() || sh.classes.get(e.class).freshAt(&e.state) <= now
+// reusableLocked reports whether e is empty or its state is fresh at now.
+func (sh *shard) reusableLocked(e *entry, now int64) bool {
+	return e.empty() || sh.limits.get(e.limitID).freshAt(&e.state) <= now
 }

@@ -143,7 +143,7 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 					return
 				}
 				meanwhile = func() { late(callers - 1) }
-				ask(21) // the first is held up between the clock and the lock
+				ask(21) // the first is delayed between the clock and the lock
 			}
 			late(8)
 			if admitted != 10 {
@@ -196,10 +196,10 @@ func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
 		core.TokenBucket(core.Per(10, 10*time.Millisecond), 10),
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-		held, meanwhile := 0, func() {}
+		delayed, meanwhile := 0, func() {}
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
 			read := now
-			if held--; held == 0 {
+			if delayed--; delayed == 0 {
 				meanwhile()
 			}
 			return read
@@ -213,18 +213,18 @@ func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
 		crowd("before")
 		crowd("before, too")
 		now = now.Add(-time.Hour)
-		for _, look := range []int{1, 2, 3} { // at which the caller is held up
+		for _, look := range []int{1, 2, 3} { // at which the caller is delayed
 			allowed(t, m, "k", limit, 10)
 			now = now.Add(9 * time.Millisecond)
 			meanwhile = func() {
 				now = now.Add(20 * time.Millisecond)
 				crowd("meanwhile")
 			}
-			held = look
+			delayed = look
 			d := take(t, m, "s", "k", limit, 10)
-			held = 0
+			delayed = 0
 			if again := take(t, m, "s", "k", limit, 10); d.Allowed && again.Allowed && again.At-d.At < 10_000 {
-				t.Errorf("%v: held up at look %d, %+v, and right afterwards %+v", limit, look, d, again)
+				t.Errorf("%v: delayed at look %d, %+v, and right afterwards %+v", limit, look, d, again)
 			}
 			now = now.Add(time.Second)
 		}
@@ -933,5 +933,27 @@ func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 				t.Errorf("%v: a key that had spent everything was allowed again", limit)
 			}
 		}
+	}
+}
+
+// The clock does not change what is held, and a ban that the clock has stepped back behind
+// lasts at most as long as a ban.
+func TestHoldsAndBansAfterAStepOfTheClock(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	held, ban := core.Concurrent(2), core.Ban(core.PerMinute(1), time.Hour)
+	take(t, m, "s", "held", held, 2)
+	take(t, m, "s", "banned", ban, 1)
+	now = now.Add(-1000 * time.Hour)
+	if d := take(t, m, "s", "held", held, 1); d.Allowed {
+		t.Errorf("after a step of the clock: %+v", d)
+	}
+	d := take(t, m, "s", "banned", ban, 0)
+	if d.Allowed || d.RetryAfter != time.Hour {
+		t.Errorf("after a step of the clock: %+v, want to be banned for an hour", d)
+	}
+	now = now.Add(time.Hour)
+	if d := take(t, m, "s", "banned", ban, 0); !d.Allowed {
+		t.Errorf("after the ban: %+v", d)
 	}
 }

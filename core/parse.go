@@ -18,6 +18,8 @@ import (
 //	leaky-queue 10/s capacity 50
 //	sliding-log 3/5m
 //	anchored-window 60/hour
+//	concurrent 20
+//	ban 10/10m for 1h
 //
 // The period is a unit (second, minute, hour, day, their plurals or sec, min, s,
 // m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
@@ -40,9 +42,15 @@ func (l Limit) String() string {
 	if l == (Limit{}) {
 		return "limit not set"
 	}
+	if l.algorithm == AlgorithmConcurrent {
+		return fmt.Sprintf("%v %d", l.algorithm, l.burst)
+	}
 	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
-	if l.algorithm.isBucket() {
+	switch {
+	case l.algorithm.isBucket():
 		s += fmt.Sprintf(" burst %d", l.burst)
+	case l.algorithm == AlgorithmBan:
+		s += " for " + shortDuration(l.Lasting())
 	}
 	return s
 }
@@ -78,20 +86,18 @@ func parseLimit(s string) (Limit, error) {
 		}
 		words = words[1:]
 	}
+	switch algorithm {
+	case AlgorithmConcurrent:
+		return parseConcurrent(words)
+	case AlgorithmBan:
+		return parseBan(words)
+	}
 	burst := ""
 	if n := len(words); n >= 2 && (words[n-2] == "burst" || words[n-2] == "capacity") {
 		words, burst = words[:n-2], words[n-1]
 	}
-	units, period, ok := splitRate(words)
-	if !ok {
-		return Limit{}, errLimitForm
-	}
-	var rate Rate
-	var err error
-	if rate.Units, err = parseUnits(units); err != nil {
-		return Limit{}, err
-	}
-	if rate.Period, err = parsePeriod(period); err != nil {
+	rate, err := parseRate(words, errLimitForm)
+	if err != nil {
 		return Limit{}, err
 	}
 	l := Limit{algorithm, rate, rate.Units}
@@ -103,6 +109,46 @@ func parseLimit(s string) (Limit, error) {
 	}
 	l.burst, err = parseUnits(burst)
 	return l, err
+}
+
+var (
+	errConcurrentForm = errors.New(`want concurrent units, such as "concurrent 20"`)
+	errBanForm        = errors.New(`want ban units/period for duration, such as "ban 10/10m for 1h"`)
+)
+
+func parseConcurrent(words []string) (Limit, error) {
+	if len(words) != 1 {
+		return Limit{}, errConcurrentForm
+	}
+	n, err := parseUnits(words[0])
+	return Concurrent(n), err
+}
+
+func parseBan(words []string) (Limit, error) {
+	n := len(words)
+	if n < 2 || words[n-2] != "for" {
+		return Limit{}, errBanForm
+	}
+	rate, err := parseRate(words[:n-2], errBanForm)
+	if err != nil {
+		return Limit{}, err
+	}
+	lasting, err := parsePeriod(words[n-1])
+	return Ban(rate, lasting), err
+}
+
+// parseRate reads "100 / minute" or "100 per minute"; what has another form is the error
+// form.
+func parseRate(words []string, form error) (rate Rate, err error) {
+	units, period, ok := splitRate(words)
+	if !ok {
+		return Rate{}, form
+	}
+	if rate.Units, err = parseUnits(units); err != nil {
+		return Rate{}, err
+	}
+	rate.Period, err = parsePeriod(period)
+	return rate, err
 }
 
 func algorithmNamed(name string) Algorithm {

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Rule is a named limit and how to apply it to a request of type R.
@@ -17,7 +18,7 @@ type Rule[R any] struct {
 	// their scopes on purpose.
 	Scope string
 
-	// Limit is what each key is held to. Required unless LimitFor is set.
+	// Limit is the limit of each key. Required unless LimitFor or LimitForKey is set.
 	Limit Limit
 
 	// LimitFor finds the limit of a request, for per-plan limits. It must depend
@@ -28,13 +29,20 @@ type Rule[R any] struct {
 	// live keys apart. nil: Limit.
 	LimitFor func(R) (Limit, error)
 
+	// LimitForKey is LimitFor for limits that depend on the key itself, such as those of a
+	// few keys. It is also passed what Key has returned, "" for a request without the key,
+	// so that nobody finds the key twice. It excludes LimitFor, and what is said of LimitFor
+	// is true of it. nil: LimitFor, or Limit.
+	LimitForKey func(r R, key string) (Limit, error)
+
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
 	Key func(R) (string, error)
 
 	// Cost finds how many units a request takes, 0 or more; 0 takes nothing and is
-	// always allowed. A negative cost fails like an error of Key. So do not return
+	// always allowed, except during a ban. A negative cost fails like an error of Key. So do not return
 	// the ContentLength of an http.Request as it is: it is -1 if the client
-	// announces no length. Charge the largest body that is accepted instead. nil: 1.
+	// announces no length. Charge the largest body that is accepted instead. A cost
+	// under a [Concurrent] limit is at most 64. nil: 1.
 	Cost func(R) int64
 
 	// Unit says what the units are, for clients to read. A rule whose Cost is a
@@ -46,6 +54,44 @@ type Rule[R any] struct {
 	// FailOpen and unavailable otherwise. So do not let a rule fail open whose
 	// Key a client can make fail. Zero: FallBack.
 	OnFailure Failure
+
+	// Mode says whether the rule may deny. Zero: Enforce.
+	Mode Mode
+
+	// FinalCost says at the end of an allowed request what it has really cost, where
+	// Cost was an estimate. Less: the rest is returned, as far as that admits nothing
+	// above the limit. More: the difference is charged, whether it fits or not, and the
+	// key is denied until that has drained; the key owes at most its limit's maximum,
+	// and what is above is forgiven. A negative result or a panic leaves the estimate.
+	//
+	// If the estimate is never below the final cost, nothing above the limit is
+	// admitted, whatever runs at once. Otherwise at most the requests of the key that are
+	// in flight, times the difference: a rule with a [Concurrent] limit beside it bounds
+	// that. A Cost of 0 lets any number of requests pass at once.
+	//
+	// [Spent] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
+	// [Outcome.End]. nil: the cost is final.
+	FinalCost func(Result) int64
+
+	// Lasts is how long most requests take. Where a bucket has a FinalCost, units of
+	// requests that take longer may not return. At most an hour. 0: 20s.
+	Lasts time.Duration
+
+	// Undelayed is how many units of a [LeakyQueue] go on at once: a request waits only for
+	// what is ahead of it beyond them. It is less than the capacity, and of no use with other
+	// limits or a LimitFor. It changes when requests start, not which are allowed. It is
+	// nginx's "delay". 0: a request waits for all that is ahead of it.
+	Undelayed int64
+
+	// Local keeps the rule's state in this process although Backend is elsewhere: it is
+	// decided first, and a request that it denies asks Backend nothing. Each process then
+	// allows the whole limit. Its rules cannot share a scope with others. While Backend
+	// decides, the units of a request that it denies are held, which may deny others.
+	Local bool
+
+	// Capacity says that a denial by this rule means that the service is full, not that
+	// the client asked too much: see [Outcome.Status].
+	Capacity bool
 }
 
 // Failure is what a rule does when the backend cannot decide.
@@ -71,9 +117,12 @@ const (
 	Requests Unit = iota
 	// ContentBytes: a unit is a byte of the content of requests.
 	ContentBytes
+	// ConcurrentRequests: a unit is a request that has not ended. It is the unit of
+	// rules with a [Concurrent] limit, and not to be set.
+	ConcurrentRequests
 )
 
-var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes"}
+var unitNames = [...]string{Requests: "requests", ContentBytes: "content-bytes", ConcurrentRequests: "concurrent-requests"}
 
 // String returns the name that the draft registers, such as "content-bytes".
 func (u Unit) String() string {
@@ -116,20 +165,107 @@ func (rule *Rule[R]) validate() error {
 		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs"))
 	}
 	switch {
-	case rule.LimitFor == nil:
+	case rule.LimitFor != nil && rule.LimitForKey != nil:
+		errs = append(errs, errors.New("limit: both LimitFor and LimitForKey are set: remove one"))
+	case !rule.varies():
 		if err := rule.Limit.Validate(); err != nil {
 			errs = append(errs, prefixEach("limit: ", err))
 		}
 	case rule.Limit != Limit{}:
-		errs = append(errs, errors.New("limit: both Limit and LimitFor are set: remove one"))
+		field := "LimitFor"
+		if rule.LimitForKey != nil {
+			field = "LimitForKey"
+		}
+		errs = append(errs, fmt.Errorf("limit: both Limit and %s are set: remove one", field))
 	}
 	if rule.OnFailure > FailClosed {
 		errs = append(errs, fmt.Errorf("on failure: must be FallBack, FailOpen or FailClosed (got %d)", rule.OnFailure))
 	}
 	if rule.Unit > ContentBytes {
 		errs = append(errs, fmt.Errorf("unit: must be Requests or ContentBytes (got %d)", rule.Unit))
+	} else if rule.Unit != Requests && rule.isConcurrent() {
+		errs = append(errs, errors.New("unit: a concurrency limit counts concurrent requests: remove Unit"))
+	}
+	if err := rule.Mode.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("mode: %w", err))
+	}
+	return errors.Join(append(errs, rule.validateUndelayed(), rule.validateEnd())...)
+}
+
+// varies reports whether the limit is found for each request.
+func (rule *Rule[R]) varies() bool { return rule.LimitFor != nil || rule.LimitForKey != nil }
+
+func (rule *Rule[R]) validateUndelayed() error {
+	switch {
+	case rule.Undelayed == 0:
+		return nil
+	case rule.Limit.algorithm != AlgorithmLeakyQueue:
+		return errors.New("undelayed: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
+	case rule.Undelayed < 0 || rule.Undelayed >= rule.Limit.burst:
+		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.burst-1, rule.Undelayed)
+	}
+	return nil
+}
+
+// undelayed returns how long the units of Undelayed take to leave the queue.
+func (rule *Rule[R]) undelayed() time.Duration {
+	if rule.Undelayed == 0 {
+		return 0
+	}
+	return wait(muldiv(rule.Undelayed, rule.Limit.rate.Period.Microseconds(), rule.Limit.rate.Units))
+}
+
+const (
+	defaultLasts = 20 * time.Second
+	maxLasts     = time.Hour
+)
+
+// validateEnd reports the mistakes in what rule says of the end of requests.
+func (rule *Rule[R]) validateEnd() error {
+	var errs []error
+	if rule.FinalCost != nil && rule.isConcurrent() {
+		errs = append(errs, errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; remove FinalCost"))
+	}
+	if rule.Lasts < 0 || rule.Lasts > maxLasts {
+		errs = append(errs, fmt.Errorf("lasts: must be 0 to %v (got %v)", maxLasts, rule.Lasts))
+	} else if rule.Lasts != 0 && rule.FinalCost == nil {
+		errs = append(errs, errors.New("lasts: is of no use without FinalCost: remove it"))
 	}
 	return errors.Join(errs...)
+}
+
+// scopeOrName returns the scope of rule: its name unless set.
+func (rule *Rule[R]) scopeOrName() string {
+	if rule.Scope == "" {
+		return rule.Name
+	}
+	return rule.Scope
+}
+
+// isConcurrent reports whether rule has a concurrency limit.
+func (rule *Rule[R]) isConcurrent() bool { return rule.Limit.algorithm == AlgorithmConcurrent }
+
+// hasEnd reports whether what rule charges has an end.
+func (rule *Rule[R]) hasEnd() bool { return rule.FinalCost != nil || rule.isConcurrent() }
+
+// unitOf returns the unit of rule, which a concurrency limit sets.
+func (rule *Rule[R]) unitOf() Unit {
+	if rule.isConcurrent() {
+		return ConcurrentRequests
+	}
+	return rule.Unit
+}
+
+// lastsOf returns how long requests last that rule charges again at their end, 0 if it
+// does not.
+func (rule *Rule[R]) lastsOf() time.Duration {
+	switch {
+	case rule.FinalCost == nil:
+		return 0
+	case rule.Lasts == 0:
+		return defaultLasts
+	}
+	return rule.Lasts
 }
 
 func validateName(s string) error {

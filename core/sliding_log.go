@@ -1,8 +1,7 @@
 package core
 
-// A sliding log is a list of earlier takings, oldest first, in the nodes of its
-// shard, and its latest taking in the state itself: a key that has been charged
-// once needs no node.
+// A sliding log is a list of takings, oldest first. The latest is in the state itself,
+// so that a key with one taking needs no node. The others are in nodes of the shard.
 
 // logView is a log as of some instant.
 type logView struct {
@@ -10,17 +9,24 @@ type logView struct {
 	sum      int64  // units that still count, the latest taking included
 	latest   int64  // units of the latest taking if it still counts
 	latestAt int64
-	taken    int64  // units added since, at settled.held
+	taken    int64  // units added since, at view.asOf
 	merges   uint32 // logNodes.merges when head and latest were true
 }
 
-// forgetNodes makes v a log without nodes. A key that was found, but has been
-// displaced by another of its group since, has lost them: its earlier takings
-// are remembered as of the latest, for longer than they should be.
+// forgetNodes makes v a log without nodes. It is for a key that was found, but was
+// then displaced by another key of its group and lost its nodes. Its earlier takings
+// count as the latest, for longer than they should.
 func (v *logView) forgetNodes() {
 	if v.head != 0 {
 		v.head, v.latest = 0, v.sum
 	}
+}
+
+// logWithoutList returns s with all of its takings counted as the latest. The caller
+// frees the list.
+func (s state) logWithoutList() state {
+	s.a, s.b = 0, packLog(s.logSum(), s.logSum())
+	return s
 }
 
 const logListShift = 32
@@ -34,25 +40,31 @@ func packList(head, tail uint32) int64 {
 	return int64(head)<<logListShift | int64(tail)
 }
 
-// settleLog leaves in s.log what still counts at s.held.
-func (t *terms) settleLog(s *settled, nodes *logNodes) {
-	if s.b == 0 || s.held >= s.at+t.period {
-		*s = settled{state: state{at: s.held}, held: s.held}
-		return
-	}
-	view := logView{head: s.logHead(), sum: s.logSum(), latest: s.logLatest(), latestAt: s.at}
-	if view.head != 0 {
-		view.merges = nodes.merges
-		t.dropExpired(&view, s.held, nodes)
-	}
-	s.log = view
+// logCompile allows a state as much lead over the clock as a rebase leaves it.
+func (l *compiledLimit) logCompile() {
+	l.maxStepBack = max(shortStepBack, l.period)
+	l.maxAhead = l.maxStepBack
 }
 
-// dropExpired removes from v the nodes that no longer count at the instant held.
-func (t *terms) dropExpired(v *logView, held int64, nodes *logNodes) {
+// logAdvance sets s.log to the takings that still count at s.asOf.
+func (l *compiledLimit) logAdvance(s *view, nodes *logNodes) {
+	if s.b == 0 || s.asOf >= s.at+l.period {
+		*s = view{state: state{at: s.asOf, serial: s.serial}, asOf: s.asOf}
+		return
+	}
+	log := logView{head: s.logHead(), sum: s.logSum(), latest: s.logLatest(), latestAt: s.at}
+	if log.head != 0 {
+		log.merges = nodes.merges
+		l.dropExpired(&log, s.asOf, nodes)
+	}
+	s.log = log
+}
+
+// dropExpired removes from v the nodes that no longer count at the instant asOf.
+func (l *compiledLimit) dropExpired(v *logView, asOf int64, nodes *logNodes) {
 	for v.head != 0 {
 		node := nodes.at(v.head)
-		if held < node.at+t.period {
+		if asOf < node.at+l.period {
 			return
 		}
 		v.sum -= int64(node.cost)
@@ -60,33 +72,47 @@ func (t *terms) dropExpired(v *logView, held int64, nodes *logNodes) {
 	}
 }
 
-// logUntilFits finds the instant at which enough of the oldest have left. It
-// looks at one entry for each that has to leave.
-func (t *terms) logUntilFits(s *settled, n int64, nodes *logNodes) int64 {
-	excess := t.inUse(s) + n - t.max
+// logUntilFits returns the wait until enough of the oldest takings have expired. It
+// looks at each of those.
+func (l *compiledLimit) logUntilFits(s *view, n int64, nodes *logNodes) int64 {
+	excess := l.inUse(s) + n - l.max
 	for i := s.log.head; i != 0; {
 		node := nodes.at(i)
 		excess -= int64(node.cost)
 		if excess <= 0 {
-			return node.at + t.period - s.held
+			return node.at + l.period - s.asOf
 		}
 		i = node.next
 	}
 	if excess -= s.log.latest; excess <= 0 {
-		return s.log.latestAt + t.period - s.held
+		return s.log.latestAt + l.period - s.asOf
 	}
-	return t.period
+	return l.period
 }
 
-// storeLogLocked is storeLocked for a log and its entry: that of hash, or an
-// empty one.
-func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now int64) {
+// logFlatten returns s as a log without a list: all of its takings count as the latest.
+func (l *compiledLimit) logFlatten(s *view) state {
+	if s.log.taken > 0 {
+		return state{at: s.asOf, b: packLog(s.log.taken, s.log.taken)}
+	}
+	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
+}
+
+// logLarger returns the larger sum, as of b.at, which is not before a.at.
+func (l *compiledLimit) logLarger(a, b state) state {
+	sum := max(a.logSum(), b.logSum())
+	b.b = packLog(sum, sum)
+	return b
+}
+
+// storeLogLocked is storeLocked for a log. e is the entry of hash, or an empty one.
+func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
 	l, v := &sh.nodes, &s.log
 	found := e.hash == hash
-	apart := v.latest > 0 && v.latestAt != s.held // the taking before needs a node
+	apart := v.latest > 0 && v.latestAt != s.asOf // the taking before needs a node
 	node := uint32(0)
 	if found {
-		k.refresh(v, e, s.held, l)
+		limit.refresh(v, e, s.asOf, l)
 		if old := e.logHead(); apart && old != v.head {
 			node = old // of a taking that has expired
 			e.a = packList(l.at(old).next, e.logTail())
@@ -94,18 +120,18 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now
 		sh.releaseLocked(&e.state, v.head)
 	}
 	if apart && node == 0 {
-		node = l.get(k.share)
+		node = l.get(limit.share)
 	}
 	if apart && node == 0 {
-		if found { // a log like any other, while nodes are looked for
+		if found { // findNodeLocked must find a valid log here
 			e.a, e.b = packList(v.head, e.logTail()), packLog(v.sum, v.latest)
 			if v.head == 0 {
 				e.a = 0
 			}
 		}
-		node = sh.findNodeLocked(e, k, now)
+		node = sh.findNodeLocked(e, limit, now)
 		if found {
-			k.refresh(v, e, s.held, l)
+			limit.refresh(v, e, s.asOf, l)
 		}
 	}
 	tail := uint32(0)
@@ -122,18 +148,76 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, k *class, s *settled, now
 		}
 		tail = node
 	} else {
-		// Either taken at the same instant, or there is no node: then the taking
-		// before counts as taken now, for longer than it should.
+		// Either both were taken at the same instant, or there is no node. Then the
+		// taking before counts as taken now, for longer than it should.
 		cost += v.latest
 	}
 	e.hash = hash
-	e.state = state{at: s.held, class: k.id, a: packList(head, tail), b: packLog(v.sum+v.taken, cost)}
+	e.state = state{at: s.asOf, limitID: limit.id, serial: s.serial, a: packList(head, tail), b: packLog(v.sum+v.taken, cost)}
 }
 
-// refresh makes v true again if logs were merged since. e is its entry.
-func (t *terms) refresh(v *logView, e *entry, held int64, nodes *logNodes) {
+// refresh reads v again from its entry e if logs were merged since.
+func (l *compiledLimit) refresh(v *logView, e *entry, asOf int64, nodes *logNodes) {
 	if v.head != 0 && v.merges != nodes.merges {
 		v.head, v.sum, v.latest, v.merges = e.logHead(), e.logSum(), e.logLatest(), nodes.merges
-		t.dropExpired(v, held, nodes)
+		l.dropExpired(v, asOf, nodes)
+	}
+}
+
+// logRefundLocked returns n units of the taking at the instant at, if it is still
+// remembered by itself, and returns how many. It looks at the takings before that one.
+func (sh *shard) logRefundLocked(share uint8, s *state, n, at int64) int64 {
+	sum, latest := s.logSum(), s.logLatest()
+	if at == s.at {
+		n = min(n, latest)
+		s.b = packLog(sum-n, latest-n)
+		if latest == n && sum > n {
+			sh.nodes.popLatest(s, share)
+		}
+		return n
+	}
+	if s.a == 0 {
+		return 0
+	}
+	nodes := &sh.nodes
+	for i := s.logHead(); i != 0; i = nodes.at(i).next {
+		switch node := nodes.at(i); {
+		case node.at > at:
+			return 0
+		case node.at == at:
+			n = min(n, int64(node.cost))
+			node.cost -= uint32(n)
+			s.b = packLog(sum-n, latest)
+			return n
+		}
+	}
+	return 0
+}
+
+// popLatest makes the latest taking in the list of s that has units left the latest of
+// all, and frees its node and those after it.
+func (l *logNodes) popLatest(s *state, share uint8) {
+	before, latest, tail := uint32(0), uint32(0), uint32(0)
+	for i, last := s.logHead(), uint32(0); i != 0; i, last = l.at(i).next, i {
+		if l.at(i).cost > 0 {
+			before, latest = last, i
+		}
+		tail = i
+	}
+	s.at = l.at(latest).at
+	s.b = packLog(s.logSum(), int64(l.at(latest).cost))
+	head := s.logHead()
+	s.a = 0
+	if before != 0 {
+		s.a = packList(head, before)
+		l.at(before).next = 0
+	}
+	for i := latest; ; {
+		next := l.at(i).next
+		l.put(i, share)
+		if i == tail {
+			return
+		}
+		i = next
 	}
 }

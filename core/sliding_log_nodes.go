@@ -2,8 +2,8 @@ package core
 
 import "sync/atomic"
 
-// logNode is one taking, or several that are remembered together. The node with
-// index 0 is never used.
+// logNode is one taking, or several that are merged. The node with index 0 is never
+// used.
 type logNode struct {
 	at   int64
 	cost uint32
@@ -12,9 +12,8 @@ type logNode struct {
 
 const segmentNodes = 256 // 4 KiB
 
-// logSegment is a stretch of nodes. The first segment of a shard has none: it
-// heads the list of those that have room, which is a ring, and the list of those
-// that have been returned.
+// logSegment is 256 nodes. The first segment of a shard has none: it is the head of
+// two lists, a ring of the segments with room and a list of the returned segments.
 type logSegment struct {
 	nodes      *[segmentNodes]logNode // nil: returned
 	next, prev uint32                 // in the list
@@ -22,42 +21,42 @@ type logSegment struct {
 	free       uint16 // the first free node, if used < segmentNodes
 }
 
-// shares is how many scopes have a share of the nodes of their own. Where there
-// are more, some have one together.
+// shares is how many share numbers there are. Scopes are numbered, so that each has
+// its share of nodes and slots. Where there are more scopes, several have one number.
 const shares = 256
 
-// logNodes holds the nodes of one shard, in segments. So many are its own; what
-// it needs beyond them it draws from what all shards have in common, and returns
-// when it is empty again. Nodes contain no pointers.
+// logNodes are the nodes of one shard, in segments. A shard has some segments of its
+// own. It borrows more from those common to all shards, and returns a borrowed one
+// when it is empty. Nodes contain no pointers.
 type logNodes struct {
 	segments []logSegment
-	returned uint32 // list of those without nodes
-	empty    uint32 // one that is wholly free, kept
-	drawn    uint32 // how many have nodes
+	returned uint32 // list of segments without nodes
+	empty    uint32 // a segment without nodes in use that is kept
+	drawn    uint32 // how many segments have nodes
 	own      uint32
 	common   *commonSegments
 
-	held   *[shares]uint32 // nodes in use, by share
+	inUse  *[shares]uint32 // nodes in use, by share number
 	merges uint32          // counts coarsenLocked
 	hand   uint32          // the bucket at which to look for nodes next
 
-	vainAt    int64 // when a log of vainShare last looked in vain
+	vainAt    int64 // when a log of vainShare last found no node
 	vainShare uint8
 }
 
-// commonSegments is what any shard may draw on beyond its own.
+// commonSegments are the segments that any shard may borrow.
 type commonSegments struct {
 	left   atomic.Int64
 	shards []shard
-	hand   atomic.Uint32 // the shard in which to look for dead nodes next
+	hand   atomic.Uint32 // the shard in which to look for expired nodes next
 }
 
 func (l *logNodes) at(i uint32) *logNode {
 	return &l.segments[i/segmentNodes].nodes[i%segmentNodes]
 }
 
-// get returns an unused node of a segment with room, or of a segment of the
-// shard's own; otherwise 0.
+// get returns a free node of a segment with room, or of a new segment of the shard's
+// own, or 0.
 func (l *logNodes) get(share uint8) uint32 {
 	if len(l.segments) == 0 || l.segments[0].next == 0 {
 		if l.drawn >= l.own {
@@ -75,7 +74,7 @@ func (l *logNodes) get(share uint8) uint32 {
 	if l.empty == at {
 		l.empty = 0
 	}
-	l.held[share]++
+	l.inUse[share]++
 	return at*segmentNodes + i
 }
 
@@ -89,7 +88,7 @@ func (l *logNodes) put(i uint32, share uint8) {
 		l.link(at)
 	}
 	s.used--
-	l.held[share]--
+	l.inUse[share]--
 	switch {
 	case s.used > 0:
 	case l.empty == 0:
@@ -103,7 +102,7 @@ func (l *logNodes) put(i uint32, share uint8) {
 	}
 }
 
-// borrow draws a segment from what all shards have in common, if there is one.
+// borrow adds a segment of the common ones, and reports whether one was left.
 func (l *logNodes) borrow() bool {
 	if l.common.left.Add(-1) < 0 {
 		l.common.left.Add(1)
@@ -117,7 +116,7 @@ func (l *logNodes) borrow() bool {
 func (l *logNodes) draw() {
 	if len(l.segments) == 0 {
 		l.segments = make([]logSegment, 1, 2)
-		l.held = new([shares]uint32)
+		l.inUse = new([shares]uint32)
 	}
 	at := l.returned
 	if at == 0 {
@@ -134,8 +133,8 @@ func (l *logNodes) draw() {
 	l.link(at)
 }
 
-// link adds a segment to the end of the list of those with room. Nodes are taken
-// from the first, so that the others empty meanwhile.
+// link appends a segment to the ring of those with room. Nodes are taken from its
+// first segment, so that the others become empty meanwhile.
 func (l *logNodes) link(at uint32) {
 	s, ring := &l.segments[at], &l.segments[0]
 	s.next, s.prev = 0, ring.prev
@@ -150,7 +149,7 @@ func (l *logNodes) unlink(at uint32) {
 	s.next, s.prev = 0, 0
 }
 
-// release frees the list of s up to the node end, 0 for all of it.
+// release frees the list of s up to the node end; 0 frees all of it.
 func (l *logNodes) release(s *state, end uint32, share uint8) {
 	for i := s.logHead(); i != 0 && i != end; {
 		next := l.at(i).next
@@ -159,10 +158,10 @@ func (l *logNodes) release(s *state, end uint32, share uint8) {
 	}
 }
 
-// largestShare returns the share that has most nodes in use.
+// largestShare returns the share number with most nodes in use.
 func (l *logNodes) largestShare() (share uint8) {
-	for i, n := range l.held {
-		if n > l.held[share] {
+	for i, n := range l.inUse {
+		if n > l.inUse[share] {
 			share = uint8(i)
 		}
 	}

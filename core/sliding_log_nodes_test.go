@@ -19,11 +19,11 @@ func (m *Memory) check(t *testing.T, budget int) {
 		sh := &m.shards[i]
 		l := &sh.nodes
 		segments += int(max(l.own, l.drawn))
-		seen, held := map[uint32]bool{}, [shares]uint32{}
+		seen, inUse := map[uint32]bool{}, [shares]uint32{}
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
 				e := &sh.buckets[b][p]
-				if e.empty() || sh.classes.get(e.class).algorithm != AlgorithmSlidingLog {
+				if e.empty() || sh.limits.get(e.limitID).algorithm != AlgorithmSlidingLog {
 					continue
 				}
 				sum, at, tail := e.logLatest(), int64(0), uint32(0)
@@ -36,17 +36,17 @@ func (m *Memory) check(t *testing.T, budget int) {
 					}
 					seen[n], at, tail = true, l.at(n).at, n
 					sum += int64(l.at(n).cost)
-					held[sh.classes.get(e.class).share]++
+					inUse[sh.limits.get(e.limitID).share]++
 				}
 				if sum != e.logSum() || tail != e.logTail() {
 					t.Fatalf("a log of %d units, tail %d says %d and %d", sum, tail, e.logSum(), e.logTail())
 				}
 			}
 		}
-		if l.held == nil {
-			l.held = new([shares]uint32)
+		if l.inUse == nil {
+			l.inUse = new([shares]uint32)
 		}
-		if held != *l.held {
+		if inUse != *l.inUse {
 			t.Fatalf("shard %d: nodes in use are miscounted", i)
 		}
 		room, drawn := 0, 0
@@ -139,7 +139,7 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 					log := takings[id]
 					at := now.UnixMicro()
 					if n := len(log); n > 0 {
-						at = max(at, log[n-1].at) // the clock is held
+						at = max(at, log[n-1].at) // the clock is inUse
 					}
 					for len(log) > 0 && log[0].at+c.Limit.Rate().Period.Microseconds() <= longest.UnixMicro() {
 						log = log[1:]
@@ -177,7 +177,7 @@ func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
 		var keys []string
 		for i := 0; len(keys) < 20; i++ {
 			key := fmt.Sprint(i)
-			if at := m.classes.hash(m.classes.mix("s"), key) >> m.shift; first <= at && at <= last {
+			if at := m.limits.hash(m.limits.hashScope("s"), key) >> m.shift; first <= at && at <= last {
 				keys = append(keys, key)
 			}
 		}
@@ -188,22 +188,22 @@ func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
 				}
 			}
 			now = now.Add(time.Second)
-			held := 0
+			inUse := 0
 			for at := first; at <= last; at++ {
 				if l := &m.shards[at].nodes; l.drawn > 0 {
-					held += int(l.held[m.classes.scopes["s"]])
+					inUse += int(l.inUse[m.limits.scopes["s"]])
 				}
 			}
-			most = max(most, held)
+			most = max(most, inUse)
 		}
 		m.check(t, entries/segmentNodes)
 		return most
 	}
-	if held := day(0, 3); held < entries/3 {
-		t.Errorf("at most %d of %d nodes are in use on the first day, want most of the common half", held, entries)
+	if inUse := day(0, 3); inUse < entries/3 {
+		t.Errorf("at most %d of %d nodes are in use on the first day, want most of the common half", inUse, entries)
 	}
 	now = now.Add(25 * time.Hour)
-	if held := day(4, 7); held < entries/8 { // the four shards' own are half as many
-		t.Errorf("at most %d of %d nodes are in use on the second day, want the common ones to come back", held, entries)
+	if inUse := day(4, 7); inUse < entries/8 { // the four shards' own are half as many
+		t.Errorf("at most %d of %d nodes are in use on the second day, want the common ones to come back", inUse, entries)
 	}
 }

@@ -2,33 +2,33 @@ package core
 
 import "math/bits"
 
-// How far one decision looks for nodes at most. It seldom has to look so far in
-// vain: where logs are few and far between, the one that is found has many nodes.
+// How far one decision looks for nodes at most. Such a search seldom fails: where
+// logs are rare, each has many nodes.
 const (
 	reclaimBuckets      = 256
 	reclaimBucketsThere = 64  // in another shard
 	reclaimLogs         = 12  // whose takings may be merged
-	vainPause           = 256 // of a period, after one was in vain, for logs that have nodes
+	vainPause           = 256 // a part of the period: the pause after a search failed, for logs that have nodes
 )
 
-// fewNodes is how many a log has to have to give some to its own scope's others,
-// unless those have none. With so few, a log does as well to wait until one of its
-// own expires, and to remember what is taken until then together.
+// fewNodes is how many nodes a log needs before it yields some to other logs of its
+// scope, unless those have none. A log with fewer does better to wait until one of its
+// own nodes expires, and to merge its takings until then.
 const fewNodes = 4
 
-// findNodeLocked returns a node for the log of k in e when no free one is at
-// hand, or 0. It looks for dead ones before it draws on what the shards have in
-// common. When that is spent, it looks for dead ones in another shard, too, and
-// the scope that has most nodes in this one yields: neighbouring takings of one
-// of its logs are remembered together.
-func (sh *shard) findNodeLocked(e *entry, k *class, now int64) uint32 {
+// findNodeLocked returns a node for the log in e, a state under limit, when none is
+// free; 0 if it finds none. It looks for expired nodes first, then borrows a segment
+// from the common ones. When those are used up, it also looks for expired nodes in
+// another shard, and the scope that has most nodes in this shard yields: neighbouring
+// takings in one of its logs are merged.
+func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit, now int64) uint32 {
 	l := &sh.nodes
-	var wanting *class
+	var wanting *scopedLimit
 	least := fewNodes
 	if l.common.left.Load() <= 0 {
-		if wanting = k; e.empty() || e.logHead() == 0 {
+		if wanting = limit; e.empty() || e.logHead() == 0 {
 			least = 2
-		} else if k.share == l.vainShare && uint64(now-l.vainAt) < uint64(k.period/vainPause) {
+		} else if limit.share == l.vainShare && uint64(now-l.vainAt) < uint64(limit.period/vainPause) {
 			return 0
 		}
 		if l.common.reclaim(now); l.common.left.Load() > 0 {
@@ -38,17 +38,17 @@ func (sh *shard) findNodeLocked(e *entry, k *class, now int64) uint32 {
 	switch {
 	case sh.reclaimLocked(reclaimBuckets, wanting, least, now):
 	case l.borrow():
-	case !e.empty() && sh.coarsenLocked(e, k, fewNodes, now):
+	case !e.empty() && sh.coarsenLocked(e, limit, fewNodes, now):
 	default:
-		l.vainAt, l.vainShare = now, k.share
+		l.vainAt, l.vainShare = now, limit.share
 		return 0
 	}
-	return l.get(k.share)
+	return l.get(limit.share)
 }
 
-// reclaim frees dead nodes of one shard after the other, a few for each call, so
-// that each returns segments that it does not need. It passes over a shard that is
-// in use: the caller holds locks of others, and must not wait.
+// reclaim frees expired nodes of one shard after the other, a few for each call, so
+// that each returns the segments that it does not need. It skips a shard that is in
+// use: the caller has the locks of other shards and must not wait.
 func (c *commonSegments) reclaim(now int64) {
 	for range min(4, len(c.shards)) {
 		sh := &c.shards[int(c.hand.Add(1)%uint32(len(c.shards)))]
@@ -67,11 +67,11 @@ func (c *commonSegments) reclaim(now int64) {
 }
 
 // reclaimLocked frees nodes, and reports whether it did. It looks through buckets,
-// from where it ended last time, until it has come by a dead node. If there is
-// none and a class is given that wants one, takings are merged in the longest
-// log that it has come by of the share that has most nodes: if that is the share
-// of the class, in one of at least so many nodes.
-func (sh *shard) reclaimLocked(buckets int, wanting *class, least int, now int64) bool {
+// from where it stopped last time, until it finds an expired node. If it finds none
+// and wanting is set, it merges takings in the longest log that it has seen of the
+// share number with most nodes. If that is wanting's own number, the log must have at
+// least least nodes.
+func (sh *shard) reclaimLocked(buckets int, wanting *scopedLimit, least int, now int64) bool {
 	l := &sh.nodes
 	var share uint8
 	if wanting != nil {
@@ -85,20 +85,20 @@ func (sh *shard) reclaimLocked(buckets int, wanting *class, least int, now int64
 		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
 			l.hand = 0
 		}
-		places, freed := &sh.buckets[l.hand], false
-		for i := range places {
-			e := &places[i]
+		slots, freed := &sh.buckets[l.hand], false
+		for i := range slots {
+			e := &slots[i]
 			if e.empty() || e.a == 0 {
 				continue
 			}
-			k := sh.classes.get(e.class)
-			if k.algorithm != AlgorithmSlidingLog {
+			limit := sh.limits.get(e.limitID)
+			if limit.family != familyLog {
 				continue
 			}
-			if sh.expireLocked(e, k, now) {
+			if sh.expireLocked(e, limit, now) {
 				freed = true
 			}
-			if wanting != nil && k.share == share && e.logHead() != 0 {
+			if wanting != nil && limit.share == share && e.logHead() != 0 {
 				logs++
 				if n := l.length(e.logHead()); n > most {
 					longest, most = e, n
@@ -115,32 +115,32 @@ func (sh *shard) reclaimLocked(buckets int, wanting *class, least int, now int64
 	if longest == nil {
 		return false
 	}
-	return sh.coarsenLocked(longest, sh.classes.get(longest.class), least, now)
+	return sh.coarsenLocked(longest, sh.limits.get(longest.limitID), least, now)
 }
 
-// expireLocked frees nodes of e, a log of k, that do not count at the instant now,
-// and reports whether there were any. Somebody who read the clock before now may
-// have yet to decide. So nothing is forgotten: what has expired is remembered
-// together, as of the last of it, until something is taken. So is all of a log that
-// is further ahead of the clock than is held, which is what a rebase leaves of it,
-// but not as of now: it may be the caller who is late.
-func (sh *shard) expireLocked(e *entry, k *class, now int64) bool {
-	l, held := &sh.nodes, max(now, e.at)
+// expireLocked frees nodes of e, a log under limit, that have expired at now, and
+// reports whether there were any. A caller that read the clock before now may still
+// have to decide, so no units are dropped: the expired takings are merged into the
+// last of them, until units are taken. If the log is further ahead of the clock than
+// maxStepBack, all of its takings are merged into the latest, as a rebase does. They
+// do not move to now, because this caller may be the late one.
+func (sh *shard) expireLocked(e *entry, limit *scopedLimit, now int64) bool {
+	l, asOf := &sh.nodes, max(now, e.at)
 	head := e.logHead()
-	if held >= e.at+k.period || e.at-now > k.hold {
-		l.release(&e.state, 0, k.share)
-		e.a, e.b = 0, packLog(e.logSum(), e.logSum())
+	if asOf >= e.at+limit.period || e.at-now > limit.maxStepBack {
+		l.release(&e.state, 0, limit.share)
+		e.state = e.logWithoutList()
 		return head != 0
 	}
 	freed := false
-	for head != 0 && held >= l.at(head).at+k.period {
+	for head != 0 && asOf >= l.at(head).at+limit.period {
 		node := l.at(head)
 		next := node.next
-		if next == 0 || held < l.at(next).at+k.period {
+		if next == 0 || asOf < l.at(next).at+limit.period {
 			break
 		}
 		l.at(next).cost += node.cost
-		l.put(head, k.share)
+		l.put(head, limit.share)
 		head, freed = next, true
 	}
 	if freed {
@@ -149,16 +149,16 @@ func (sh *shard) expireLocked(e *entry, k *class, now int64) bool {
 	return freed
 }
 
-// coarsenLocked frees some of the nodes of e, a log of k, if it has least of them
-// at least, and reports whether it did. Takings in one slot of time are remembered
-// together, as of the last of them, for longer than they should be by less than
-// the slot. Slots are a power of two long, and so fine that a quarter of the nodes
-// is freed or a little more. They nest: however often a log is coarsened, no
-// taking is put off by more than the longest slot.
-func (sh *shard) coarsenLocked(e *entry, k *class, least int, now int64) bool {
-	l, held := &sh.nodes, max(now, e.at)
+// coarsenLocked frees some nodes of e, a log under limit, and reports whether it did.
+// It does nothing if the log has fewer nodes than least. Takings in one interval of
+// time are merged into the last of them, so they count too long, by less than the
+// interval. Intervals are a power of two of microseconds, as fine as frees a quarter
+// of the nodes. They nest: however often a log is coarsened, no taking counts too long
+// by more than the longest interval.
+func (sh *shard) coarsenLocked(e *entry, limit *scopedLimit, least int, now int64) bool {
+	l, asOf := &sh.nodes, max(now, e.at)
 	before, first := uint32(0), e.logHead() // expired nodes are not merged with live ones
-	for first != 0 && held >= l.at(first).at+k.period {
+	for first != 0 && asOf >= l.at(first).at+limit.period {
 		before, first = first, l.at(first).next
 	}
 	n := l.length(first)
@@ -167,7 +167,7 @@ func (sh *shard) coarsenLocked(e *entry, k *class, least int, now int64) bool {
 	}
 	shift := 63 // into the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		shift = bits.Len64(uint64((e.at - l.at(first).at) / keep)) // keep slots, and that of the latest, or fewer
+		shift = bits.Len64(uint64((e.at - l.at(first).at) / keep)) // at most keep intervals, and that of the latest
 	}
 	head, tail, sum, latest := e.logHead(), before, e.logSum(), e.logLatest()
 	if before == 0 {
@@ -178,10 +178,10 @@ func (sh *shard) coarsenLocked(e *entry, k *class, least int, now int64) bool {
 		switch {
 		case node.next != 0 && node.at>>shift == l.at(node.next).at>>shift:
 			l.at(node.next).cost += node.cost
-			l.put(i, k.share)
+			l.put(i, limit.share)
 		case node.next == 0 && node.at>>shift == e.at>>shift:
 			latest += int64(node.cost)
-			l.put(i, k.share)
+			l.put(i, limit.share)
 		case tail == 0:
 			head, tail = i, i
 		default:

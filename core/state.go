@@ -1,296 +1,202 @@
 package core
 
-// state is what a key has used, in the form that its limit's algorithm reads:
+// state is what a key has used. Its family gives it meaning:
 //
-//	            at                      a                          b
-//	buckets     instant of last taking  D, whole µs                D, fraction
-//	windows     start of the window     units in it                units in the one before
-//	 anchored   start of the window     units in it                1 if each taking moves the start
-//	sliding log instant of last taking  list of earlier takings    sum and last cost
+//	                  at                       a                          b
+//	bucket            instant of last taking   D, whole µs                D, fraction
+//	window            start of the window      units in it                units in the one before
+//	anchored window   start of the window      units in it                1 if each taking moves the start
+//	log               instant of last taking   list of earlier takings    sum and last cost
+//	ban               start of the period      end of the ban, 0: none    units in the period
+//	concurrency limit (not stored)             units held
 //
 // D is the time until the bucket is empty. Instants are microseconds since the
 // Unix epoch. A state without units is fresh, whatever else it says.
 type state struct {
-	at    int64
-	a     int64
-	b     uint32
-	class uint16 // which scope and limit it was written under
+	at      int64
+	a       int64
+	b       uint32
+	limitID uint16 // which scope and limit it was written under
+	serial  uint16 // tells it from other states that the key has had; 0: not stored yet
 }
 
-// settled is a state brought forward to an instant and ready to decide. It is
-// a value: nothing is written until units are taken.
-type settled struct {
+// view is a state as of an instant. It is a value: nothing is written until units are
+// taken.
+type view struct {
 	state
-	held int64 // the instant, not before what the state holds it at
-	log  logView
+	asOf int64   // the instant: the clock's, or that of the state if the clock is behind it
+	log  logView // of a log
 
-	// former is the limit that wrote the state, and old what it wrote, while a
-	// conversion to another limit has not been written back.
-	former *terms
+	// former is the limit that the state was written under, and old the state as it was
+	// written. Both are set while a conversion to another limit is not written back.
+	former *compiledLimit
 	old    *state
 
-	// summary is the shard whose floors the state is put together from, for a key
-	// that was not found, until something is taken. nil: the state says when it changes.
-	// Of a sliding window, log.sum is then how much is in use.
+	// gone is set while a state of another limit that carries over is not written back: the
+	// instant at which it is fresh under the limit that it was written under, if that is
+	// sooner. 0: it is not.
+	gone int64
+
+	// summary is set for a key that was not found: the view is the largest of the
+	// floors of this shard, and only the floors know the waits. It is nil again once
+	// units are taken. A sliding window then has its units in use in log.sum.
 	summary *shard
 }
 
-// settle makes s what old, which t's limit wrote, comes to at the instant now.
-// A clock that stepped back is held at old.at, however far: the caller rebases a
-// state that is too far ahead.
-func (t *terms) settle(s *settled, old *state, now int64, nodes *logNodes) {
-	s.state = *old
-	s.held = max(now, old.at)
-	s.former, s.summary = nil, nil
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
-		t.turnTo(s.held, &s.state)
-	case AlgorithmSlidingLog:
-		t.settleLog(s, nodes)
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		t.settleBucket(s)
-	default:
-		panic(unknownAlgorithm)
-	}
-}
-
-// rebased returns old, which t's limit wrote, as it stands once the clock has
-// stepped back to now, and whether it is rebased: it is if it is ahead of now by
-// more than t.hold. No time is credited: a bucket keeps the level of its last
-// taking, and the units that a window or log held then count as taken now.
-func (t *terms) rebased(old state, now int64) (state, bool) {
-	if old.at-now <= t.hold {
-		return old, false
-	}
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		old.a, old.b = min(old.a+int64(old.b), t.max), 0
-		old.at = now - now%t.period
-		return old, true
-	case AlgorithmAnchoredWindow:
-		old.a = min(old.a, t.max)
-	case AlgorithmSlidingLog:
-		sum := old.logSum()
-		old.a, old.b = 0, packLog(sum, sum)
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-	default:
-		panic(unknownAlgorithm)
-	}
-	old.at = now
-	return old, true
-}
-
-// fresh makes s the state, at the instant now, of a key that has used nothing.
-func (t *terms) fresh(s *settled, now int64) {
-	*s = settled{state: state{at: now}, held: now}
-	if t.aligned {
-		s.at -= now % t.period
-	}
-}
-
 // used returns the units in use: the maximum less what remains.
-func (t *terms) used(s *settled) int64 { return t.max - t.remaining(s) }
+func (l *compiledLimit) used(s *view) int64 { return l.max - l.remaining(s) }
 
-// settleFrom is settle for a state that was written under the limit of from.
-// What the two limits count alike carries over, even if it is more than t's
-// maximum: a change of limit never lowers what is in use. Otherwise the units in
-// use now count as taken now: until something is taken, and that is written back,
-// this is so at every later instant too.
-func (t *terms) settleFrom(from *terms, s *settled, old *state, now int64, nodes *logNodes) {
-	if t.carries(from) {
-		t.settle(s, old, now, nodes)
+// advanceFrom is advance for a state that was written under from. If the state carries
+// over, its units stay in use even if they are more than l's maximum: a change of limit
+// never lowers what is in use. Otherwise the units that are in use count as taken now.
+// They count so at every instant until units are taken and written back. A state that is
+// fresh under from is fresh under l: the store may have dropped it.
+func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, now int64, nodes *logNodes) {
+	if l.carries(from) {
+		gone := from.freshAt(old)
+		if gone <= now {
+			l.fresh(s, now)
+			return
+		}
+		l.advance(s, old, now, nodes)
+		if gone < l.freshAt(&s.state) {
+			s.gone = gone
+		}
 		return
 	}
-	from.settle(s, old, now, nodes)
-	if t.convert(s, from) {
+	from.advance(s, old, now, nodes)
+	if l.family != from.family && (l.family == familyBan || from.family == familyBan) { // what counts for a ban is not what counts for a rate
+		l.fresh(s, now)
+		return
+	}
+	if l.convert(s, from) {
 		s.former, s.old = from, old
 	}
 }
 
-// carries reports whether a state of from's limit means the same under t's.
-func (t *terms) carries(from *terms) bool {
-	if t.algorithm != from.algorithm {
+// convert replaces s, a view under from, by a view under l with as many units in use,
+// all taken now. It reports whether there are any. An anchored window that each taking
+// moves stays one.
+func (l *compiledLimit) convert(s *view, from *compiledLimit) bool {
+	if l.family != from.family && (l.family == familyBan || from.family == familyBan) {
+		l.fresh(s, s.asOf)
 		return false
 	}
-	if t.bucket {
-		return t.p == from.p && t.q == from.q
-	}
-	return t.period == from.period
-}
-
-// convert turns s, settled under the limit of from, into the units in use,
-// taken now under t's limit, and reports whether there are any.
-func (t *terms) convert(s *settled, from *terms) bool {
-	moves := s.b
-	used := min(from.used(s), t.max)
-	t.fresh(s, s.held)
+	moves := s.b & 1
+	used := min(from.used(s), l.max)
+	l.fresh(s, s.asOf)
 	if used == 0 {
 		return false
 	}
-	t.take(s, used)
-	if t.algorithm == AlgorithmAnchoredWindow && from.algorithm == AlgorithmAnchoredWindow {
-		s.b = moves
+	l.take(s, used)
+	if l.family == familyAnchoredWindow && from.family == familyAnchoredWindow {
+		s.b = moves & 1
 	}
 	return true
 }
 
-// fits reports whether n units, 0 ≤ n, fit now.
-func (t *terms) fits(s *settled, n int64) bool {
-	if n == 0 {
-		return true
-	}
-	if n > t.max {
-		return false
-	}
-	if t.bucket {
-		return t.bucketFits(s, n)
-	}
-	return t.inUse(s)+n <= t.max
-}
-
-// take adds n units, which fit, to s.
-func (t *terms) take(s *settled, n int64) {
-	summed := s.summary != nil
-	s.former, s.summary = nil, nil
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		if s.a += n; summed { // no floor has so much that n does not fit
-			s.a = min(s.a, t.max)
-		}
-	case AlgorithmAnchoredWindow:
-		t.takeAnchored(&s.state, s.held, n)
-	case AlgorithmSlidingLog:
-		s.log.taken += n
-		s.at = s.held
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
-		s.a, s.b = d.us, uint32(d.frac)
-		s.at = s.held
-	default:
-		panic(unknownAlgorithm)
-	}
-}
-
-// remaining returns the largest cost that fits now.
-func (t *terms) remaining(s *settled) int64 {
-	if t.bucket {
-		return t.bucketRemaining(s)
-	}
-	return max(0, t.max-t.inUse(s))
-}
-
-// inUse returns the units that a window or log counts now.
-func (t *terms) inUse(s *settled) int64 {
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmAnchoredWindow:
-		return s.a
-	case AlgorithmSlidingWindow:
-		if s.summary != nil {
-			return s.log.sum
-		}
-		return t.weight(s.held, &s.state) + s.a
-	case AlgorithmSlidingLog:
-		return s.log.sum + s.log.taken
-	default:
-		panic(unknownAlgorithm)
-	}
-}
-
 // waitFor returns the least wait, from now, until n units fit, for n from 1 to max
 // that do not fit now.
-func (t *terms) waitFor(s *settled, n, now int64, nodes *logNodes) int64 {
+func (l *compiledLimit) waitFor(s *view, n, now int64, nodes *logNodes) int64 {
 	if s.summary != nil {
-		if fits, _ := s.summary.floorWaitsLocked(s.class, n, now); fits > 0 {
+		if fits, _ := s.summary.floorWaitsLocked(s.limitID, n, now); fits > 0 {
 			return fits
 		}
 	}
-	return s.held - now + t.untilFits(s, n, nodes)
+	if s.former != nil {
+		return s.asOf - now + l.formerUntilFits(s, n, nodes)
+	}
+	return s.untilGone(s.asOf-now+l.untilFits(s, n, nodes), now)
 }
 
-// untilFits is waitFor from s.held, for a state that is not a summary's.
-func (t *terms) untilFits(s *settled, n int64, nodes *logNodes) int64 {
-	if from := s.former; from != nil { // until no more than max − n of its units are in use
-		var was settled
-		from.settle(&was, s.old, s.held, nodes)
-		return from.untilFits(&was, from.max-(t.max-n), nodes)
+// untilGone returns the shorter of a wait from now and that until s is gone.
+func (s *view) untilGone(wait, now int64) int64 {
+	if s.gone != 0 {
+		return min(wait, s.gone-now)
 	}
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow, AlgorithmAnchoredWindow:
-		return t.windowUntilFits(s.held, &s.state, n)
-	case AlgorithmSlidingLog:
-		return t.logUntilFits(s, n, nodes)
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		d := t.plus(span{s.a, int64(s.b)}, t.drain(n))
-		return t.minus(d, t.full).ceil()
-	default:
-		panic(unknownAlgorithm)
-	}
+	return wait
 }
 
-// freshAt returns the instant at which s equals a state that used nothing.
-func (t *terms) freshAt(s *state) int64 {
-	switch t.algorithm {
-	case AlgorithmFixedWindow, AlgorithmAnchoredWindow:
-		if s.a > 0 {
-			return s.at + t.period
-		}
-		return s.at
-	case AlgorithmSlidingWindow:
-		switch {
-		case s.a > 0:
-			return s.at + 2*t.period
-		case s.b > 0:
-			return s.at + t.period
-		}
-		return s.at
-	case AlgorithmSlidingLog:
-		return s.at + t.period
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		return s.at + span{s.a, int64(s.b)}.ceil()
-	default:
-		panic(unknownAlgorithm)
-	}
+// formerUntilFits is untilFits for a conversion that is not written back: the wait
+// until at most max − n of the units under the former limit are in use.
+func (l *compiledLimit) formerUntilFits(s *view, n int64, nodes *logNodes) int64 {
+	from := s.former
+	var was view
+	from.advance(&was, s.old, s.asOf, nodes)
+	return from.untilFits(&was, from.max-(l.max-n), nodes)
 }
 
-// describe sets d to the decision on a charge of n units that left s behind,
-// allowed or not, its Delay aside. Waits count from now, which is before s.held while a clock
-// that stepped back is held.
-func (t *terms) describe(d *Decision, s *settled, n int64, allowed bool, now int64, nodes *logNodes) {
-	lag := s.held - now
-	remaining := t.remaining(s)
+// untilFresh returns the wait, from now, until s equals the state of a key that has
+// used nothing.
+func (l *compiledLimit) untilFresh(s *view, now int64, nodes *logNodes) int64 {
+	switch {
+	case s.former != nil:
+		return s.asOf - now + l.formerUntilFits(s, l.max, nodes)
+	case s.summary != nil:
+		_, fresh := s.summary.floorWaitsLocked(s.limitID, l.max, now)
+		return fresh
+	case l.family == familyLog && l.inUse(s) == 0:
+		return 0
+	}
+	return s.untilGone(max(0, l.freshAt(&s.state)-now), now)
+}
+
+// describe sets d, except its Delay, to the decision on a charge of n units. s is what
+// the charge left behind, whether it is allowed or not. Waits count from now, which is
+// before s.asOf if the clock stepped back.
+func (l *compiledLimit) describe(d *Decision, s *view, n int64, allowed bool, now int64, nodes *logNodes) {
+	if l.family == familyConcurrent {
+		l.concurrentDescribe(d, s, n, allowed, now)
+		return
+	}
+	if l.family == familyBan {
+		l.banDescribe(d, s, allowed, now)
+		return
+	}
+	remaining := l.remaining(s)
 	d.Allowed = allowed
 	d.Source, d.Transient = SourcePrimary, false
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now
-	d.ResetAfter = wait(t.untilFresh(s, now, nodes))
-	switch {
-	case !allowed && n > t.max:
+	d.Ticket = 0
+	if allowed && n > 0 {
+		d.Ticket = s.ticket()
+	}
+	d.ResetAfter = wait(l.untilFresh(s, now, nodes))
+	if !allowed {
 		d.RetryAfter = Never
-		d.EffectiveWindow = Never
-	case !allowed:
-		d.RetryAfter = wait(t.waitFor(s, n, now, nodes))
+		if n <= l.max {
+			d.RetryAfter = wait(l.waitFor(s, n, now, nodes))
+		}
 		d.EffectiveWindow = d.RetryAfter
-	case t.algorithm == AlgorithmFixedWindow || t.algorithm == AlgorithmAnchoredWindow:
-		d.EffectiveWindow = wait(lag + s.at + t.period - s.held)
+		return
+	}
+	end, all := l.windowEnd(s)
+	switch {
+	case all:
+		d.EffectiveWindow = wait(s.untilGone(end-now, now))
 	case remaining == 0:
-		d.EffectiveWindow = wait(t.waitFor(s, 1, now, nodes))
+		d.EffectiveWindow = wait(l.waitFor(s, 1, now, nodes))
 	default:
-		d.EffectiveWindow = wait(t.spread(remaining))
+		d.EffectiveWindow = wait(l.spread(remaining))
 	}
 }
 
-// untilFresh returns the wait, from now, until s equals a state that used
-// nothing.
-func (t *terms) untilFresh(s *settled, now int64, nodes *logNodes) int64 {
-	switch {
-	case s.former != nil:
-		return s.held - now + t.untilFits(s, t.max, nodes)
-	case s.summary != nil:
-		_, fresh := s.summary.floorWaitsLocked(s.class, t.max, now)
-		return fresh
-	case t.algorithm == AlgorithmSlidingLog && t.inUse(s) == 0:
-		return 0
-	}
-	return max(0, t.freshAt(&s.state)-now)
+// A ticket is the instant that units count from, and above that the serial of the state.
+// The units of a state that was rebased, converted or reset since are not known any more:
+// without the serial, their return would be taken out of what others have in use. A leaky
+// queue has a new serial with each taking, since only the last is ever returned.
+const (
+	ticketBits  = 54 // for 1970 to 2540
+	ticketMask  = 1<<ticketBits - 1
+	serialsMask = 1<<(63-ticketBits) - 1
+)
+
+// ticket returns the ticket of units taken that left s behind.
+func (s *view) ticket() int64 {
+	return s.asOf | int64(s.serial&serialsMask)<<ticketBits
 }
+
+// knows reports whether a ticket is of units taken from s.
+func (s *state) knows(ticket int64) bool { return ticket>>ticketBits == int64(s.serial&serialsMask) }

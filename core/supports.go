@@ -15,15 +15,8 @@ type Supporter interface {
 // [New] reports a rule that its backend, or the fallback, does not support. A limit
 // that LimitFor finds and the backend does not support is an error of LimitFor.
 func Supports(b Backend, limit Limit) bool {
-	for range maxWrappers {
-		if s, ok := b.(Supporter); ok {
-			return s.Supports(limit)
-		}
-		inner := unwrap(b)
-		if inner == nil {
-			break
-		}
-		b = inner
+	if s, ok := firstIn[Supporter](b); ok {
+		return s.Supports(limit)
 	}
 	return limit.algorithm <= AlgorithmSlidingLog
 }

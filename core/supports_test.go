@@ -49,7 +49,7 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 	plain := wrapped{plainBackend{core.NewMemory(core.MemoryOptions{})}}
 	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
-	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide an anchored-window: choose another algorithm or backend`
+	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide an anchored-window: choose another algorithm or backend; one of your own says by core.Supporter what it decides`
 	if err == nil || err.Error() != want {
 		t.Errorf("the backend: %v, want\n%s", err, want)
 	}

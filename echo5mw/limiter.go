@@ -3,6 +3,7 @@ package echo5mw
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v5"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
+// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// Lasts, Undelayed, Local, Capacity.
 type Rule = core.Rule[*echo.Context]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable
@@ -33,27 +35,34 @@ type Config struct {
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before the answer. It must be quick
-	// and safe for concurrent use. nil: nothing is called.
+	// Observe is called once per request, before the answer, also if its context has ended
+	// before there was a decision ([core.Abandoned]). It must be quick and safe for
+	// concurrent use. nil: nothing is called.
 	Observe func(context.Context, *echo.Context, core.Outcome)
+
+	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
+	// after the end of a request that the rule allowed. It must be quick and safe for
+	// concurrent use. A panic in it is dropped. nil: nothing is called.
+	ObserveEnd func(core.Settlement)
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every
 	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with status 429
-	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
-	// fields are set when it is called, Cache-Control: no-store among them. The outcome
-	// has all rules, whatever Headers shows: tell clients only of the rules that
-	// denied.
+	// Denied answers a request that is denied or could not be decided. The status is that
+	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
+	// rules with Capacity denied it. [PlainText] is a ready-made Denied. The header fields
+	// are set when it is called, Cache-Control: no-store among them. The outcome has all
+	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
+	// none in a 503.
 	//
 	// Denied either writes the answer and returns nil, or returns an error, such as
-	// echo.NewHTTPError(429), for the error handler of the Echo to answer. If it does
-	// neither, status 200 is sent. Denied is not called if the response is committed,
-	// because it is too late for an answer then.
+	// echo.NewHTTPError(o.Status()), for the error handler of the Echo to answer. If it
+	// does neither, status 200 is sent. Denied is not called if the response is
+	// committed, because it is too late for an answer then.
 	//
-	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// A request whose context has ended gets a bare 503, without a call of
 	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*echo.Context, core.Outcome) error
 
@@ -85,16 +94,19 @@ type Limiter struct {
 func New(config Config) (*Limiter, error) {
 	gate := nethttp.GateConfig[*echo.Context]{
 		Config: core.Config[*echo.Context]{
-			Rules:     config.Rules,
-			Backend:   config.Backend,
-			Fallback:  config.Fallback,
-			Instances: config.Instances,
-			Observe:   config.Observe,
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observe:    config.Observe,
+			ObserveEnd: config.ObserveEnd,
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
 		MaxWaiting:    config.MaxWaiting,
 		Committed:     committed,
+		WithContext:   withContext,
+		Answered:      answered,
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error { return config.Denied(c, o) }
@@ -119,24 +131,36 @@ func MustNew(config Config) *Limiter {
 }
 
 // Decide decides c and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves.
+// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
+// calls Decide must call [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(c *echo.Context) core.Outcome { return l.gate.Decide(c.Request(), c) }
 
+// Held returns how many units of concurrency limits are held, and since when the oldest
+// request is under way that has an end; the zero Time if there is none. A number that only
+// rises shows that somebody calls Decide or [Detach] and does not end the request.
+func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
+
+// Preflights returns how many CORS preflight requests have passed without a decision,
+// because of SkipPreflight.
+func (l *Limiter) Preflights() int64 { return l.gate.Preflights() }
+
+// Queue returns how many requests wait for their turn in a leaky queue, how many were
+// answered with 503 because no more could wait, and how many ended while they waited.
+func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+
 // Middleware returns middleware that passes only allowed requests to the next handler.
-// All middleware of one limiter counts together. Middleware panics if l is nil or was
-// not made by [New].
+// All middleware of one limiter counts together. The request ends when the next handler
+// has returned or panicked, unless [Detach] is called. Middleware panics if l is nil or
+// was not made by [New].
 func (l *Limiter) Middleware() echo.MiddlewareFunc {
 	if l == nil || l.gate == nil {
 		panic("echo5mw: Limiter.Middleware: the limiter is nil or zero: make one with New")
 	}
 	gate := l.gate
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		proceed := func(_ http.ResponseWriter, c *echo.Context) error { return next(c) }
 		return func(c *echo.Context) error {
-			c, ok, err := gate.Admit(c.Response(), c.Request(), c)
-			if !ok {
-				return err
-			}
-			return next(c)
+			return gate.Serve(c.Response(), c.Request(), c, proceed)
 		}
 	}
 }

@@ -20,6 +20,7 @@ func TestParity(t *testing.T) {
 		LiftLimit:    echo5mw.Lift[core.Limit],
 		RoutePattern: echo5mw.RoutePattern,
 		PathParam:    echo5mw.PathParam,
+		ErrorsTravel: true,
 		ContextValue: echo5mw.ContextValue,
 	})
 }
@@ -30,7 +31,7 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 			return nil
 		}
 		config := echo5mw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
@@ -42,9 +43,15 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 		if c.PlainText {
 			config.Denied = echo5mw.PlainText
 		}
+		if c.Boom {
+			config.Denied = func(*echo.Context, core.Outcome) error { panic("boom") }
+		}
 		limit, err := echo5mw.New(config)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Made != nil {
+			c.Made(limit)
 		}
 		return []echo.MiddlewareFunc{limit.Middleware()}
 	}
@@ -77,6 +84,9 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 			return next(c)
 		}
 	})
+	if app.Shed != nil {
+		e.Use(echo5mw.Shed(app.Shed))
+	}
 	e.Use(limiter(app.Site)...)
 	if app.Recover == parity.Inside {
 		e.Use(recoverer)
@@ -88,13 +98,15 @@ func serve(t *testing.T, app parity.App[*echo.Context]) http.Handler {
 		parity.Left(c.Response(), o, ok)
 		return nil
 	})
+	e.GET("/conflict", func(*echo.Context) error { return parity.ErrConflict })
+	e.GET("/breaks", func(*echo.Context) error { return parity.ErrBroken })
 	e.GET("/users/:id", user, route...)
 	e.POST("/login", hello, route...)
 	api := e.Group("/api", limiter(app.Group)...)
 	api.GET("/items/:id", user)
 	api.GET("/both/:id", user, route...)
 	for path, handler := range app.Extra {
-		e.GET(path, echo.WrapHandler(handler))
+		e.GET(path, echo.WrapHandler(handler), route...)
 	}
 	return e
 }

@@ -20,6 +20,7 @@ func TestParity(t *testing.T) {
 		LiftLimit:    echomw.Lift[core.Limit],
 		RoutePattern: echomw.RoutePattern,
 		PathParam:    echomw.PathParam,
+		ErrorsTravel: true,
 		ContextValue: echomw.ContextValue,
 	})
 }
@@ -30,7 +31,7 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 			return nil
 		}
 		config := echomw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
@@ -42,9 +43,15 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 		if c.PlainText {
 			config.Denied = echomw.PlainText
 		}
+		if c.Boom {
+			config.Denied = func(echo.Context, core.Outcome) error { panic("boom") }
+		}
 		limit, err := echomw.New(config)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Made != nil {
+			c.Made(limit)
 		}
 		return []echo.MiddlewareFunc{limit.Middleware()}
 	}
@@ -76,6 +83,9 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 			return next(c)
 		}
 	})
+	if app.Shed != nil {
+		e.Use(echomw.Shed(app.Shed))
+	}
 	e.Use(limiter(app.Site)...)
 	if app.Recover == parity.Inside {
 		e.Use(recoverer)
@@ -87,13 +97,15 @@ func serve(t *testing.T, app parity.App[echo.Context]) http.Handler {
 		parity.Left(c.Response(), o, ok)
 		return nil
 	})
+	e.GET("/conflict", func(echo.Context) error { return echo.NewHTTPError(parity.ErrConflict.StatusCode()) })
+	e.GET("/breaks", func(echo.Context) error { return parity.ErrBroken })
 	e.GET("/users/:id", user, route...)
 	e.POST("/login", hello, route...)
 	api := e.Group("/api", limiter(app.Group)...)
 	api.GET("/items/:id", user)
 	api.GET("/both/:id", user, route...)
 	for path, handler := range app.Extra {
-		e.GET(path, echo.WrapHandler(handler))
+		e.GET(path, echo.WrapHandler(handler), route...)
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,38 +19,77 @@ import (
 	"time"
 )
 
-// build returns the path of an example's program.
+var built struct {
+	dir      string
+	programs map[string]string
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		log.Fatal(err)
+	}
+	built.dir, built.programs = dir, make(map[string]string)
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// build returns the path of an example's program. It builds each once.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), name)
+	if program, done := built.programs[name]; done {
+		return program
+	}
+	program := filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
 	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	built.programs[name] = program
 	return program
 }
 
 // start builds and runs an example and returns its URL. env adds to the environment.
-// When the test ends, start stops the program, which must not have ended before.
 func start(t *testing.T, name string, env ...string) string {
 	t.Helper()
-	cmd := exec.Command(build(t, name))
+	return launch(t, build(t, name), env...)
+}
+
+// launch runs a program and returns its URL. When the test ends, launch stops the program,
+// which must not have ended before.
+func launch(t *testing.T, program string, env ...string) string {
+	t.Helper()
+	name := filepath.Base(program)
+	cmd := exec.Command(program)
 	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL="), env...)
-	log, err := cmd.StderrPipe()
+	log, logged, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.Stderr = logged
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	logged.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	stuck := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	lines := bufio.NewReader(log)
 	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		rest, _ := io.ReadAll(lines)
-		if err := cmd.Wait(); err == nil || err.Error() != "signal: terminated" {
+		defer log.Close()
+		defer stuck.Stop()
+		var err error
+		byItself := true
+		select {
+		case err = <-ended:
+		default:
+			cmd.Process.Signal(syscall.SIGTERM)
+			err = <-ended
+			byItself = err != nil && err.Error() != "signal: terminated"
+		}
+		if rest, _ := io.ReadAll(lines); byItself {
 			t.Errorf("%s ended by itself: %v\n%s", name, err, rest)
 		}
-		stuck.Stop()
 	})
 	line, err := lines.ReadString('\n')
 	_, addr, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
@@ -122,10 +162,11 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart"} {
+	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart", "uploads", "systems/apigateway", "systems/cloudflare", "systems/discord", "systems/envoy", "systems/github", "systems/llm", "systems/nginx", "systems/stripe", "systems/login"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, build(t, name))
+		cmd.Dir = ".." // programs find their policies from the root
 		cmd.Env = append(os.Environ(), "ADDR="+taken.Addr().String())
 		out, err := cmd.CombinedOutput()
 		if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "listen") {

@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bufio"
+	"github.com/weir-go/weir/internal/freeport"
 	"net"
 	"net/http"
 	"os"
@@ -131,12 +132,11 @@ func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // shareOneLimit fails unless two instances together allow as much as one limit.

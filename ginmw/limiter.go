@@ -2,7 +2,9 @@ package ginmw
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,7 +14,8 @@ import (
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
+// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// Lasts, Undelayed, Local, Capacity.
 type Rule = core.Rule[*gin.Context]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable
@@ -33,26 +36,33 @@ type Config struct {
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before the answer. It must be quick
-	// and safe for concurrent use. nil: nothing is called.
+	// Observe is called once per request, before the answer, also if its context has ended
+	// before there was a decision ([core.Abandoned]). It must be quick and safe for
+	// concurrent use. nil: nothing is called.
 	Observe func(context.Context, *gin.Context, core.Outcome)
+
+	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
+	// after the end of a request that the rule allowed. It must be quick and safe for
+	// concurrent use. A panic in it is dropped. nil: nothing is called.
+	ObserveEnd func(core.Settlement)
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every
 	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with status 429
-	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
-	// fields are set when it is called, Cache-Control: no-store among them. The outcome
-	// has all rules, whatever Headers shows: tell clients only of the rules that
-	// denied.
+	// Denied answers a request that is denied or could not be decided. The status is that
+	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
+	// rules with Capacity denied it. [PlainText] is a ready-made Denied. The header fields
+	// are set when it is called, Cache-Control: no-store among them. The outcome has all
+	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
+	// none in a 503.
 	//
 	// Denied must write the status. Otherwise gin sends 200, or the 404 or 405 that it
 	// was about to send. The chain is aborted already. Denied is not called if earlier
 	// handlers have written to the response, because it is too late for an answer then.
 	//
-	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// A request whose context has ended gets a bare 503, without a call of
 	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*gin.Context, core.Outcome)
 
@@ -83,16 +93,19 @@ type Limiter struct {
 func New(config Config) (*Limiter, error) {
 	gate := nethttp.GateConfig[*gin.Context]{
 		Config: core.Config[*gin.Context]{
-			Rules:     config.Rules,
-			Backend:   config.Backend,
-			Fallback:  config.Fallback,
-			Instances: config.Instances,
-			Observe:   config.Observe,
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observe:    config.Observe,
+			ObserveEnd: config.ObserveEnd,
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
 		MaxWaiting:    config.MaxWaiting,
 		Committed:     func(c *gin.Context) bool { return c.Writer.Written() },
+		WithContext:   withContext,
+		Answered:      answered,
 	}
 	if config.Denied != nil {
 		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
@@ -121,22 +134,46 @@ func MustNew(config Config) *Limiter {
 }
 
 // Decide decides c and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves.
+// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
+// calls Decide must call [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.Request, c) }
 
+// Held returns how many units of concurrency limits are held, and since when the oldest
+// request is under way that has an end; the zero Time if there is none. A number that only
+// rises shows that somebody calls Decide or [Detach] and does not end the request.
+func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
+
+// Preflights returns how many CORS preflight requests have passed without a decision,
+// because of SkipPreflight.
+func (l *Limiter) Preflights() int64 { return l.gate.Preflights() }
+
+// Queue returns how many requests wait for their turn in a leaky queue, how many were
+// answered with 503 because no more could wait, and how many ended while they waited.
+func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+
 // Handler returns a handler that lets only allowed requests through to the handlers
-// after it. All handlers of one limiter count together. Handler panics if l is nil or
-// was not made by [New].
+// after it. All handlers of one limiter count together. The request ends when these
+// handlers have returned or panicked, unless [Detach] is called. Handler panics if l is
+// nil or was not made by [New].
 func (l *Limiter) Handler() gin.HandlerFunc {
 	if l == nil || l.gate == nil {
 		panic("ginmw: Limiter.Handler: the limiter is nil or zero: make one with New")
 	}
 	gate := l.gate
 	return func(c *gin.Context) {
-		if _, ok, _ := gate.Admit(c.Writer, c.Request, c); !ok {
+		if err := gate.Serve(c.Writer, c.Request, c, proceed); err != errProceeded {
 			c.Abort()
 		}
 	}
+}
+
+// errProceeded is what proceed returns, so that its caller knows that it was called.
+var errProceeded = errors.New("ginmw: the request went on")
+
+// proceed calls the handlers after the limiter.
+func proceed(_ http.ResponseWriter, c *gin.Context) error {
+	c.Next()
+	return errProceeded
 }
 
 // PlainText answers a request that is denied or could not be decided with one line of

@@ -1,6 +1,7 @@
 package ginmw_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -22,6 +23,7 @@ func TestParity(t *testing.T) {
 		LiftLimit:    ginmw.Lift[core.Limit],
 		RoutePattern: ginmw.RoutePattern,
 		PathParam:    ginmw.PathParam,
+		ErrorsTravel: true,
 		ContextValue: ginmw.ContextValue,
 	})
 }
@@ -32,7 +34,7 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 			return nil
 		}
 		config := ginmw.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
@@ -41,9 +43,15 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		if c.PlainText {
 			config.Denied = ginmw.PlainText
 		}
+		if c.Boom {
+			config.Denied = func(*gin.Context, core.Outcome) { panic("boom") }
+		}
 		limit, err := ginmw.New(config)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Made != nil {
+			c.Made(limit)
 		}
 		return gin.HandlersChain{limit.Handler()}
 	}
@@ -58,11 +66,14 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 	if app.Recover == parity.Outside {
 		r.Use(gin.RecoveryWithWriter(io.Discard))
 	}
-	r.Use(func(c *gin.Context) {
+	r.Use(answerErrors, func(c *gin.Context) {
 		if user := c.GetHeader("X-User"); user != "" {
 			c.Set("user", user)
 		}
 	})
+	if app.Shed != nil {
+		r.Use(ginmw.Shed(app.Shed))
+	}
 	r.Use(limiter(app.Site)...)
 	if app.Recover == parity.Inside {
 		r.Use(gin.RecoveryWithWriter(io.Discard))
@@ -79,13 +90,27 @@ func serve(t *testing.T, app parity.App[*gin.Context]) http.Handler {
 		o, ok := ginmw.OutcomeFrom(c)
 		parity.Left(c.Writer, o, ok)
 	})
+	r.GET("/conflict", func(c *gin.Context) { c.Error(parity.ErrConflict) })
+	r.GET("/breaks", func(c *gin.Context) { c.Error(parity.ErrBroken) })
 	r.GET("/users/:id", behind(route, user)...)
 	r.POST("/login", behind(route, hello)...)
 	api := r.Group("/api", limiter(app.Group)...)
 	api.GET("/items/:id", user)
 	api.GET("/both/:id", behind(route, user)...)
 	for path, handler := range app.Extra {
-		r.GET(path, gin.WrapH(handler))
+		r.GET(path, behind(route, gin.WrapH(handler))...)
 	}
 	return r
+}
+
+// answerErrors is middleware that answers the errors of handlers.
+func answerErrors(c *gin.Context) {
+	if c.Next(); len(c.Errors) == 0 || c.Writer.Written() {
+		return
+	}
+	if errors.Is(c.Errors.Last(), parity.ErrConflict) {
+		c.Status(parity.ErrConflict.StatusCode())
+		return
+	}
+	c.Status(http.StatusInternalServerError)
 }

@@ -3,7 +3,9 @@ package headers_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -37,8 +39,9 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		// The window opened with the 4, and closes in a minute.
 		{limit: core.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
 	}
-	for i, algorithm := range core.Algorithms() {
-		if len(tests) != len(core.Algorithms()) || tests[i].limit.Algorithm() != algorithm {
+	own := []core.Algorithm{core.AlgorithmConcurrent, core.AlgorithmBan} // have tests of their own
+	for i, algorithm := range slices.DeleteFunc(core.Algorithms(), func(a core.Algorithm) bool { return slices.Contains(own, a) }) {
+		if len(tests) != len(core.Algorithms())-len(own) || tests[i].limit.Algorithm() != algorithm {
 			t.Fatalf("the table does not have %v in its place", algorithm)
 		}
 	}
@@ -94,4 +97,18 @@ func epochPlus(epoch int, seconds string) string {
 	var whole, milli int
 	fmt.Sscanf(seconds, "%d.%d", &whole, &milli)
 	return fmt.Sprintf("%d.%03d", epoch+whole, milli)
+}
+
+// A rule decided in this process is shown like any other. What was not asked is not.
+func TestALocalRuleIsShown(t *testing.T) {
+	rules := rulesOf(perMinute, perHour)
+	rules[0].Limit, rules[0].Local = core.AnchoredWindow(core.PerDay(1)), true
+	limiter := core.MustNew(core.Config[string]{Rules: rules, Backend: prepared{allowed(500, 30*time.Minute, time.Hour)}})
+	synctest.Test(t, func(t *testing.T) {
+		ok, no := limiter.Decide(t.Context(), "client"), limiter.Decide(t.Context(), "client")
+		want(t, written(t, headers.Options{}, headers.Policies(rules), &ok),
+			`RateLimit-Policy: "default";q=1;w=86400, "hourly";q=1000;w=3600`, `RateLimit: "default";r=0;t=86400, "hourly";r=500;t=1800`)
+		want(t, written(t, headers.Options{}, headers.Policies(rules), &no),
+			`RateLimit-Policy: "default";q=1;w=86400`, `RateLimit: "default";r=0;t=86400`, "Retry-After: 86400")
+	})
 }

@@ -29,6 +29,17 @@
 // The fields omit a rule that failed open or was not asked, because nothing was
 // counted. [OnDenial] also omits the rules that allowed the request.
 //
+// A concurrency limit has no window, so its policy has no w and its quota no t:
+//
+//	RateLimit-Policy: "uploads";q=10;qu="concurrent-requests"
+//	RateLimit: "uploads";r=3
+//
+// Formats that require a reset show one second. RateLimit-Policy of Draft6 and Draft7,
+// which require w, omits the limit. The policy of a ban is its number in its period; on
+// a denial, t and Retry-After are the rest of the ban.
+//
+// An answer with status 503 has Retry-After and no other field: see [Writer.Write].
+//
 // # Stacked limiters
 //
 // A header may already have the fields of an outer limiter. Fields that hold a list are

@@ -15,7 +15,7 @@ func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Out
 	// Draft -07, section 4: reset should equal Retry-After.
 	reset := retry
 	if retry == 0 {
-		reset = ceilSeconds(d.ResetAfter)
+		reset = ceilSeconds(resetAfter(d))
 	}
 	ours := standing{!d.Allowed, remaining, reset * microsPerSecond}
 	if w.has(Draft6) && ours.binds(first(fieldRemaining.in(h)), first(fieldReset.in(h))) {
@@ -34,15 +34,17 @@ func (w *Writer) appendDrafts(text []byte, v *values, h http.Header, o *core.Out
 	if w.has(IETF) {
 		return text
 	}
-	return w.appendIntegerPolicies(text, v, fieldPolicy.in(h), o)
+	return w.appendIntegerPolicies(text, v, h, o)
 }
 
-// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged with
-// outer, the lines that are there already. No quota may appear twice (draft -07,
-// section 3.5). A quota that outer lists stays; of our own policies with equal quotas,
-// the one with the longer window stays, since it is the stricter one.
-func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o *core.Outcome) []byte {
+// appendIntegerPolicies appends RateLimit-Policy of drafts -04 to -07, merged with the
+// lines that h has already. No quota may appear twice (draft -07, section 3.5). A quota
+// that is listed there stays; of our own policies with equal quotas, the one with the
+// longer window stays, since it is the stricter one. A policy without a window is
+// omitted: these drafts require w, and clients may ignore a malformed field.
+func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o *core.Outcome) []byte {
 	start := len(text)
+	outer := fieldPolicy.in(h)
 	text = appendList(text, outer, isDigit)
 	merged := len(text) > start
 	switch {
@@ -59,10 +61,15 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, outer []string, o
 			continue
 		}
 		a := w.allowance(&d)
-		if merged && lists(outer, a.quota) || w.covered(o, i, a) {
+		if a.window == 0 || merged && lists(outer, a.quota) || w.covered(o, i, a) {
 			continue
 		}
 		text = appendIntegerMember(separate(text, start), a)
+	}
+	if len(text) == start {
+		// What is there is of another format, and RateLimit is now ours.
+		delete(h, keys[fieldPolicy])
+		return text
 	}
 	v.add(fieldPolicy, text)
 	return text
@@ -79,15 +86,16 @@ func (w *Writer) covered(o *core.Outcome, i int, a allowance) bool {
 	return false
 }
 
-// joinIntegerMembers returns RateLimit-Policy with all policies, or "" if one of them
-// has no fixed limit.
+// joinIntegerMembers returns RateLimit-Policy with all policies that have a window, or
+// "" if there is none, or one of the policies has no fixed limit.
 func (w *Writer) joinIntegerMembers() string {
 	var text []byte
 	for i := range w.policies {
 		if w.policies[i].member == "" {
 			return ""
 		}
-		a, covered := w.policies[i].allowance, false
+		a := w.policies[i].allowance
+		covered := a.window == 0
 		for j := range w.policies {
 			covered = covered || j != i && w.policies[j].covers(a, j < i)
 		}

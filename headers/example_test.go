@@ -108,6 +108,14 @@ func ExampleWriter_Write_stacked() {
 	// Ratelimit-Policy: "default";q=3;w=60, "login";q=10;w=3600
 }
 
+// The quotas of a client are not the reason for a 503 of your own.
+func ExampleDelete() {
+	h := http.Header{"Retry-After": {"3"}, "Ratelimit": {`"default";r=1;t=60`}} // the latter by an outer limiter
+	headers.Delete(h)
+	print(h)
+	// Output: Retry-After: 3
+}
+
 func ExamplePolicies() {
 	perPlan := core.Rule[string]{
 		Name:     "plan",
@@ -238,6 +246,38 @@ func ExampleShow() {
 	// [Retry-After]
 }
 
+// A concurrency limit has no window. Nobody knows when a unit is released: the wait is a
+// guess.
+func ExampleWriter_Write_concurrent() {
+	uploads := core.Rule[string]{Name: "uploads", Limit: core.Concurrent(3), Key: rule.Key}
+	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{uploads}))
+	for _, n := range []int{1, 4} {
+		h := http.Header{}
+		writer.Write(h, decide(n, uploads))
+		print(h)
+	}
+	// Output:
+	// Ratelimit: "uploads";r=2
+	// Ratelimit-Policy: "uploads";q=3;qu="concurrent-requests"
+	// Ratelimit: "uploads";r=0
+	// Ratelimit-Policy: "uploads";q=3;qu="concurrent-requests"
+	// Retry-After: 1
+}
+
+// If only rules with Capacity deny a request, the answer is a 503 without quotas.
+func ExampleWriter_Write_capacity() {
+	service := core.Rule[string]{Name: "service", Limit: core.Concurrent(3), Key: rule.Key, Capacity: true}
+	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{service}))
+	h := http.Header{}
+	outcome := decide(4, service)
+	writer.Write(h, outcome)
+	fmt.Println(outcome.Status())
+	print(h)
+	// Output:
+	// 503
+	// Retry-After: 1
+}
+
 // The fields that httprate sends, for clients that rely on them.
 func ExampleRetryAfter() {
 	options := headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}
@@ -339,4 +379,20 @@ func ExampleOptions_discord() {
 	// X-Ratelimit-Reset: 1795262460.000
 	// X-Ratelimit-Reset-After: 60.000
 	// X-Ratelimit-Scope: global
+}
+
+func ExampleOptions_hidden() {
+	writer, err := headers.New(headers.Options{
+		Formats: []headers.Format{headers.EpochSeconds},
+		Hidden:  []string{"default"}, // a limit that is not published
+	}, headers.Policies([]core.Rule[string]{rule}))
+	if err != nil {
+		panic(err)
+	}
+
+	h := http.Header{}
+	writer.Write(h, decide(4, rule))
+	print(h)
+	// Output:
+	// Retry-After: 20
 }

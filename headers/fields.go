@@ -56,6 +56,15 @@ var keys = [fields]string{
 // in returns the lines of f in h.
 func (f field) in(h http.Header) []string { return h[keys[f]] }
 
+// Delete deletes the fields of all formats from h. It leaves Retry-After. It is for answers that
+// have nothing to do with the client's quotas, such as a 503, where an outer limiter may
+// have written fields. A [Writer] does so itself.
+func Delete(h http.Header) {
+	for f := fieldRetryAfter + 1; f < fields; f++ {
+		delete(h, keys[f])
+	}
+}
+
 // values records which part of an answer's text is the value of which field. The values
 // are written one after another into one text, so that all of them together cost one
 // string and one slice. Both belong to this answer alone.

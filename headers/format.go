@@ -76,9 +76,9 @@ var conflicts = [...]struct {
 }
 
 // Show says which answers get the fields of the formats, and which rules the fields
-// name. [Options].Custom is called for the same answers. Show does not change
-// Retry-After, which is on every answer to a request that is not allowed, nor fields
-// that an outer limiter has written.
+// name. [Options].Custom is called for the same answers. An answer with status 503 has no
+// fields, whatever Show says. Show does not change Retry-After, which is on every answer
+// to a request that is not allowed, nor fields that an outer limiter has written.
 type Show uint8
 
 const (

@@ -51,6 +51,7 @@ func (s *source) limit() core.Limit {
 	limits := []core.Limit{
 		core.SlidingWindow(rate), core.FixedWindow(rate), core.SlidingLog(rate), core.AnchoredWindow(rate),
 		core.TokenBucket(rate, burst), core.LeakyBucket(rate, burst), core.LeakyQueue(rate, burst),
+		core.Concurrent(1 + burst%100_000), core.Ban(rate, time.Duration(burst)*time.Millisecond),
 	}
 	l := limits[s.below(int64(len(limits)))]
 	if l.Validate() != nil {
@@ -72,6 +73,8 @@ func (s *source) decision(l core.Limit) core.Decision {
 		d.Source = core.SourceDenialCache
 	case 2:
 		d.Source = core.SourceFallback
+	case 5:
+		d.Source = core.SourceLocal
 	case 3:
 		return core.Decision{Allowed: true, Source: core.SourceOpen}
 	case 4:
@@ -83,6 +86,12 @@ func (s *source) decision(l core.Limit) core.Decision {
 			d.RetryAfter = core.Never
 		}
 		d.EffectiveWindow = d.RetryAfter
+	}
+	if l.Algorithm() == core.AlgorithmConcurrent {
+		d.EffectiveWindow, d.ResetAfter = core.Never, 0
+		if !d.Allowed && d.RetryAfter != core.Never {
+			d.RetryAfter = time.Second
+		}
 	}
 	return d
 }
@@ -108,7 +117,11 @@ func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
 	if s.below(4) == 1 {
 		key = ""
 	}
-	return known, decidedFor(t, key, rulesOf(actual...), decisions...)
+	rules := rulesOf(actual...)
+	for i := range rules {
+		rules[i].Capacity = s.below(4) == 1
+	}
+	return known, decidedFor(t, key, rules, decisions...)
 }
 
 func (s *source) options() headers.Options {
@@ -162,6 +175,10 @@ func checkWrite(t *testing.T, data []byte) {
 		if len(policies) > 1 {
 			options.DiscordGlobal = []string{policies[1].Name}
 		}
+		model.options = options
+	}
+	if s.below(4) == 1 {
+		options.Hidden = []string{policies[len(policies)-1].Name}
 		model.options = options
 	}
 	before := got.Clone()

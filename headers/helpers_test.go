@@ -28,6 +28,8 @@ func (p prepared) Take(_ context.Context, _ []core.Charge, out []core.Decision) 
 
 func (p prepared) Supports(core.Limit) bool { return true }
 
+func (p prepared) Settle(context.Context, []core.Ending, []core.Settlement) error { return nil }
+
 // broken is a backend that fails.
 type broken struct{}
 
@@ -187,7 +189,7 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 			if _, isBytes := v.([]byte); name == "pk" && isBytes && key == "Ratelimit" {
 				continue
 			}
-			if name == "qu" && v == "content-bytes" && key == "Ratelimit-Policy" {
+			if name == "qu" && (v == "content-bytes" || v == "concurrent-requests") && key == "Ratelimit-Policy" {
 				continue
 			}
 			n, ok := v.(int64)
@@ -196,8 +198,9 @@ func wantMembers(t testing.TB, key, value string, example any, least map[string]
 			}
 		}
 		for name := range least {
-			if _, ok := item.Params.Get(name); !ok && name != "t" {
-				t.Errorf("%s: %q: no parameter %s", key, value, name)
+			unit, _ := item.Params.Get("qu")
+			if _, ok := item.Params.Get(name); ok == (name == "w" && unit == "concurrent-requests") && name != "t" {
+				t.Errorf("%s: %q: parameter %s: present: %v", key, value, name, ok)
 			}
 		}
 	}

@@ -20,7 +20,8 @@ const (
 )
 
 // appendMember appends a member of RateLimit-Policy (draft -11, section 3). It writes
-// no unit for requests, the default: the draft has two names for that unit.
+// no unit for requests, the default: the draft has two names for that unit. It writes no
+// window if there is none, as w is optional and must be positive (section 3.1.3).
 func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte {
 	text = appendString(text, name)
 	text = append(text, ";"+paramQuota+"="...)
@@ -29,15 +30,11 @@ func appendMember(text []byte, name string, a allowance, unit core.Unit) []byte 
 		text = append(text, ";"+paramUnit+"="...)
 		text = appendString(text, unit.String())
 	}
+	if a.window == 0 {
+		return text
+	}
 	text = append(text, ";"+paramWindow+"="...)
 	return strconv.AppendInt(text, a.window, 10)
-}
-
-// appendPrefix appends the member of RateLimit up to the number of available units
-// (draft -11, section 4).
-func appendPrefix(text []byte, name string) []byte {
-	text = appendString(text, name)
-	return append(text, ";"+paramAvailable+"="...)
 }
 
 // joinMembers returns RateLimit-Policy with all policies, or "" if one of them has no
@@ -68,11 +65,10 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 			allFixed = false
 			continue
 		}
-		known := w.policy(&d)
-		allFixed = allFixed && known.fixed(&d)
+		allFixed = allFixed && w.policy(&d).fixed(&d)
 		listed++
 		t := int64(0)
-		text, t = w.appendQuota(separate(text, start), known, &d, jitter)
+		text, t = w.appendQuota(separate(text, start), &d, jitter)
 		if !d.Allowed {
 			longest = max(longest, t)
 		}
@@ -84,14 +80,11 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 	return w.appendPolicies(text, v, fieldPolicy.in(h), o, allFixed), longest
 }
 
-// appendQuota appends the member of RateLimit for d. known is the policy of d's rule,
-// nil if there is none. appendQuota also returns t, or 0 if the member has no t.
-func (w *Writer) appendQuota(text []byte, known *policy, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
-	if known != nil {
-		text = append(text, known.prefix...)
-	} else {
-		text = appendPrefix(text, d.Rule)
-	}
+// appendQuota appends the member of RateLimit for d (draft -11, section 4). It also
+// returns t, or 0 if the member has no t.
+func (w *Writer) appendQuota(text []byte, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
+	text = appendString(text, d.Rule)
+	text = append(text, ";"+paramAvailable+"="...)
 	available := count(d.Remaining)
 	text = strconv.AppendInt(text, available, 10)
 	if d.EffectiveWindow != core.Never {

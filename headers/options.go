@@ -21,8 +21,8 @@ type Options struct {
 	Show Show
 
 	// Custom adds fields of your own, or changes those that the formats wrote. It is
-	// called after the formats, for the same answers: see Show. It is not called for a
-	// request that could not be decided, and never if Show is Never.
+	// called after the formats, for the same answers: see Show. It is not called
+	// if the status is 503, and never if Show is Never.
 	//
 	// The outcome has all rules, whatever Show says. With OnDenial, publish only the
 	// rules that denied. Never publish a key. The numbers of a decision mean something
@@ -32,6 +32,17 @@ type Options struct {
 	// must not shorten Retry-After: a client would come back too early and be denied.
 	// nil: nothing.
 	Custom func(http.Header, core.Outcome)
+
+	// ShadowField names a field, such as "X-Shadow-Denied", that lists the shadow rules
+	// that would have denied the request. It is for tests of a limit that is not enforced
+	// yet: clients should not see it. "": none.
+	ShadowField string
+
+	// Hidden names rules of which the fields say nothing, whether they allow or deny: limits
+	// that are not published, such as a second limit that protects the service. A denial by
+	// such a rule has its Retry-After, and the fields of the other rules. The answers of
+	// package nethttp do not name it either. nil: none.
+	Hidden []string
 
 	// RetryAfter says what Retry-After is on a denial. Zero: LeastWait.
 	RetryAfter RetryAfter
@@ -89,6 +100,9 @@ func (options Options) Validate(policies []Policy) error {
 			errs = append(errs, errors.New("headers: cap pace: only IETF has a pace: add IETF to formats or remove it"))
 		}
 	}
+	if err := validateShadowField(options.ShadowField); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(append(errs, options.validateScopes(policies)...)...)
 }
 
@@ -109,6 +123,11 @@ func validateFormats(formats []Format) (errs []error) {
 }
 
 func (options *Options) validateScopes(policies []Policy) (errs []error) {
+	for _, name := range options.Hidden {
+		if !named(policies, name) {
+			errs = append(errs, fmt.Errorf("headers: hidden: there is no policy %q", name))
+		}
+	}
 	for _, list := range []struct {
 		field string
 		names []string
@@ -120,7 +139,7 @@ func (options *Options) validateScopes(policies []Policy) (errs []error) {
 			errs = append(errs, fmt.Errorf("headers: %s: only Discord has a scope: add Discord to formats or remove it", list.field))
 		}
 		for _, name := range list.names {
-			if !slices.ContainsFunc(policies, func(p Policy) bool { return p.Name == name }) {
+			if !named(policies, name) {
 				errs = append(errs, fmt.Errorf("headers: %s: there is no policy %q", list.field, name))
 			}
 		}
@@ -131,4 +150,9 @@ func (options *Options) validateScopes(policies []Policy) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// named reports whether one of policies has the name.
+func named(policies []Policy, name string) bool {
+	return slices.ContainsFunc(policies, func(p Policy) bool { return p.Name == name })
 }

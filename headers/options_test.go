@@ -19,6 +19,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		PartitionKey:  headers.Digest,
 		CapPace:       true,
 		Jitter:        -time.Second,
+		Hidden:        []string{"default", "nosuch"},
 		DiscordShared: []string{"default"},
 		DiscordGlobal: []string{"default", "nosuch"},
 	}, []headers.Policy{
@@ -41,6 +42,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: jitter: must be 0 to 24h (got -1s)",
 		"headers: partition key: only IETF has one: add IETF to formats or remove it",
 		"headers: cap pace: only IETF has a pace: add IETF to formats or remove it",
+		`headers: hidden: there is no policy "nosuch"`,
 		"headers: discord shared: only Discord has a scope: add Discord to formats or remove it",
 		"headers: discord global: only Discord has a scope: add Discord to formats or remove it",
 		`headers: discord global: there is no policy "nosuch"`,

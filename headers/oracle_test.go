@@ -50,6 +50,9 @@ func ceil(r *big.Rat) int64 {
 }
 
 func quotaAndWindow(l core.Limit) (q, w int64) {
+	if l.Algorithm() == core.AlgorithmConcurrent {
+		return l.Burst(), 0
+	}
 	unit := new(big.Rat).Quo(seconds(l.Rate().Period), rat(l.Rate().Units))
 	return l.Burst(), max(1, ceil(unit.Mul(unit, rat(l.Burst()))))
 }
@@ -65,9 +68,23 @@ func counted(o *core.Outcome) (ds []core.RuleDecision) {
 	return ds
 }
 
+// resetOf returns the wait that is shown as a reset: a second for a concurrency limit.
+func resetOf(d core.RuleDecision) *big.Rat {
+	if d.Limit.Algorithm() == core.AlgorithmConcurrent {
+		return rat(1)
+	}
+	return seconds(d.ResetAfter)
+}
+
 // shown returns the decisions that fields may speak of.
 func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
+	if o.Status() == http.StatusServiceUnavailable {
+		return nil
+	}
 	for _, d := range counted(o) {
+		if slices.Contains(s.options.Hidden, d.Rule) {
+			continue
+		}
 		if s.options.Show == headers.Always || s.options.Show == headers.OnDenial && !d.Allowed {
 			ds = append(ds, d)
 		}
@@ -96,6 +113,9 @@ func (s *oracle) tell(o *core.Outcome) {
 				s.retry = max(s.retry, windowOf(o))
 			}
 		}
+	}
+	if o.Status() == http.StatusServiceUnavailable {
+		*s = oracle{options: s.options, retry: s.retry}
 	}
 	ds := s.shown(o)
 	if len(ds) == 0 {
@@ -136,7 +156,11 @@ func (s *oracle) list(d core.RuleDecision) {
 	q, w := quotaAndWindow(d.Limit)
 	policy := httpsfv.NewItem(d.Rule)
 	policy.Params.Add("q", q)
-	policy.Params.Add("w", w)
+	if w > 0 {
+		policy.Params.Add("w", w)
+	} else {
+		policy.Params.Add("qu", "concurrent-requests")
+	}
 	s.policies = append(s.policies, policy)
 
 	quota := httpsfv.NewItem(d.Rule)
@@ -162,8 +186,9 @@ func (s *oracle) listIntegers(ds []core.RuleDecision) {
 	type policy struct{ q, w int64 }
 	var ours []policy
 	for _, d := range ds {
-		q, w := quotaAndWindow(d.Limit)
-		ours = append(ours, policy{q, w})
+		if q, w := quotaAndWindow(d.Limit); w > 0 {
+			ours = append(ours, policy{q, w})
+		}
 	}
 	// The longest window of each quota, at its first place.
 	var kept []policy
@@ -195,7 +220,7 @@ func (outer *single) or(inner *single) *single {
 
 func (s *oracle) draft(d core.RuleDecision) *single {
 	q, _ := quotaAndWindow(d.Limit)
-	reset := ceil(seconds(d.ResetAfter))
+	reset := ceil(resetOf(d))
 	if s.retry > 0 {
 		reset = s.retry
 	}
@@ -204,7 +229,7 @@ func (s *oracle) draft(d core.RuleDecision) *single {
 
 func (s *oracle) vendor(f headers.Format, d core.RuleDecision) *single {
 	q, _ := quotaAndWindow(d.Limit)
-	after := seconds(d.ResetAfter)
+	after := resetOf(d)
 	instant := new(big.Rat).Add(big.NewRat(d.At, 1_000_000), after)
 	v := &single{denied: !d.Allowed, limit: q, remaining: d.Remaining}
 	switch f {

@@ -15,7 +15,8 @@ type Policy struct {
 	// Limit is the limit of the rule. Zero: LimitFor returns it per request.
 	Limit core.Limit
 	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless it is
-	// [core.Requests].
+	// [core.Requests]. With a concurrency limit it may be zero, and is
+	// [core.ConcurrentRequests] all the same.
 	Unit core.Unit
 }
 
@@ -24,8 +25,20 @@ func Policies[R any](rules []core.Rule[R]) []Policy {
 	policies := make([]Policy, len(rules))
 	for i := range rules {
 		policies[i] = Policy{rules[i].Name, rules[i].Limit, rules[i].Unit}
+		policies[i].Unit = policies[i].unit()
 	}
 	return policies
+}
+
+// concurrent reports whether p describes a rule with a concurrency limit.
+func (p *Policy) concurrent() bool { return p.Limit.Algorithm() == core.AlgorithmConcurrent }
+
+// unit returns the unit to publish. A concurrency limit sets it.
+func (p *Policy) unit() core.Unit {
+	if p.concurrent() && p.Unit == core.Requests {
+		return core.ConcurrentRequests
+	}
+	return p.Unit
 }
 
 // validatePolicies reports every mistake in policies.
@@ -41,8 +54,8 @@ func validatePolicies(policies []Policy) error {
 			errs = append(errs, fmt.Errorf("%sname: must be unique (got %q more than once)", prefix, p.Name))
 		}
 		seen[p.Name] = true
-		if p.Unit > core.ContentBytes {
-			errs = append(errs, fmt.Errorf("%sunit: must be Requests or ContentBytes (got %d)", prefix, p.Unit))
+		if err := p.validateUnit(); err != nil {
+			errs = append(errs, fmt.Errorf("%sunit: %w", prefix, err))
 		}
 		if p.Limit == (core.Limit{}) {
 			continue
@@ -56,11 +69,27 @@ func validatePolicies(policies []Policy) error {
 	return errors.Join(errs...)
 }
 
-// allowance is a limit as clients see it: quota units in window seconds.
+func (p *Policy) validateUnit() error {
+	switch {
+	case p.concurrent() && p.unit() != core.ConcurrentRequests:
+		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)", p.Unit)
+	case p.Unit == core.ConcurrentRequests && !p.concurrent():
+		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or use core.Concurrent")
+	case p.Unit > core.ConcurrentRequests:
+		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.Unit)
+	}
+	return nil
+}
+
+// allowance is a limit as clients see it: quota units in window seconds. A concurrency
+// limit has no window, which is 0 then.
 type allowance struct{ quota, window int64 }
 
 func allowanceOf(l core.Limit) allowance {
 	rate := l.Rate()
+	if rate.Units == 0 {
+		return allowance{quota: l.Burst()}
+	}
 	return allowance{
 		quota:  l.Burst(),
 		window: max(1, ceilMulDiv(l.Burst(), rate.Period.Microseconds(), rate.Units*microsPerSecond)),
@@ -72,19 +101,18 @@ type policy struct {
 	Policy
 	allowance
 	member string // in RateLimit-Policy; "" if LimitFor returns the limit per request
-	prefix string // of the member of RateLimit, up to the number of units
 	scope  string // the value of X-RateLimit-Scope
+	hidden bool   // by Options.Hidden
 }
 
 func compile(p Policy) policy {
 	c := policy{
 		Policy: p,
-		prefix: string(appendPrefix(nil, p.Name)),
 		scope:  scopeUser,
 	}
 	if p.Limit != (core.Limit{}) {
 		c.allowance = allowanceOf(p.Limit)
-		c.member = string(appendMember(nil, p.Name, c.allowance, p.Unit))
+		c.member = string(appendMember(nil, p.Name, c.allowance, p.unit()))
 	}
 	return c
 }

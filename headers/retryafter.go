@@ -14,11 +14,11 @@ const (
 	// LeastWait is the longest wait among the rules that denied. A client that comes
 	// back after it is allowed, unless it has sent other requests meanwhile.
 	LeastWait RetryAfter = iota
-	// Window is the longest window of the rules that denied (w of their policies),
-	// or the least wait if that is longer. It suits clients that expect the same
-	// number in all denials, as httprate sends it. They wait longer than they have
-	// to. The parameter t of IETF stays the least wait. The reset of Draft6 and
-	// Draft7 equals Retry-After on denials, as always.
+	// Window is the longest window of the rules that denied (w of their policies), or the
+	// least wait if that is longer. A concurrency limit has no window. A window suits clients
+	// that expect the same number in all denials, as httprate sends it. They wait longer
+	// than they have to. The parameter t of IETF stays the least wait. The reset of Draft6
+	// and Draft7 equals Retry-After on denials, as always.
 	Window
 )
 
@@ -39,7 +39,7 @@ func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
 func (w *Writer) longestWindow(o *core.Outcome) time.Duration {
 	longest := int64(0)
 	for i := range o.Len() {
-		if d := o.At(i); !d.Allowed {
+		if d := o.At(i); !d.Allowed && d.Mode == core.Enforce {
 			longest = max(longest, w.allowance(&d).window)
 		}
 	}

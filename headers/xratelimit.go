@@ -1,10 +1,8 @@
 package headers
 
 import (
-	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -39,7 +37,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 	case w.has(Discord):
 		reset = roundUp(resetAt(d), microsPerMilli)
 	default:
-		reset = ceilSeconds(d.ResetAfter) * microsPerSecond
+		reset = ceilSeconds(resetAfter(d)) * microsPerSecond
 	}
 	if outer := fieldXRemaining.in(h); len(outer) > 0 {
 		ours := standing{!d.Allowed, remaining, reset}
@@ -68,7 +66,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, reset int64) []byte {
 	text = appendDecimal(text, reset)
 	v.add(fieldXReset, text)
-	text = appendDecimal(text, roundUp(micros(d.ResetAfter), microsPerMilli))
+	text = appendDecimal(text, roundUp(micros(resetAfter(d)), microsPerMilli))
 	v.add(fieldXResetAfter, text)
 	text = v.addString(fieldXBucket, text, d.Rule)
 	if d.Allowed {
@@ -89,19 +87,6 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 }
 
 const microsPerMilli = 1000
-
-// resetAt returns the instant at which the state of d's key equals fresh, in
-// microseconds since the Unix epoch. It adds two whole numbers of the backend, so it
-// stays the same in every answer until something is taken.
-func resetAt(d *core.RuleDecision) int64 {
-	after, at := micros(d.ResetAfter), max(d.At, 0)
-	return min(at, math.MaxInt64-microsPerSecond-after) + after
-}
-
-// micros returns ⌈d⌉ in microseconds, 0 if d is negative.
-func micros(d time.Duration) int64 {
-	return ceilDiv(max(int64(d), 0), int64(time.Microsecond))
-}
 
 // roundUp returns the smallest multiple of unit that is at least v, for v ≥ 0.
 func roundUp(v, unit int64) int64 { return ceilDiv(v, unit) * unit }

@@ -1,6 +1,7 @@
 package keyfuncs_test
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"strings"
@@ -11,6 +12,10 @@ import (
 
 func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 	list := keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))
+	withHost := request("")
+	withHost.Host = "example.com:8080"
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(http.ResponseWriter, *http.Request) {})
 	for _, c := range []struct {
 		name string
 		key  key
@@ -28,6 +33,11 @@ func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 		{"single header", keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP")), request("10.0.0.1:80", "X-Real-IP: 203.0.113.7"), 1},
 		{"or peer", keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8"))), request("10.0.0.1:80"), 0},
 		{"or together", keyfuncs.OrTogether(list), request("10.0.0.1:80"), 0},
+		{"inside", keyfuncs.MustInside(keyfuncs.Peer, []string{"203.0.113.0/24"}, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:4711"), 0},
+		{"not inside", keyfuncs.MustInside(keyfuncs.Peer, []string{"203.0.113.0/24"}, keyfuncs.Address(keyfuncs.Peer)), request("[2001:db8::1]:4711"), 0},
+		{"outside", keyfuncs.MustOutside(keyfuncs.Peer, []string{"2001:db8::/32"}, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:4711"), 0},
+		{"not outside", keyfuncs.MustOutside(keyfuncs.Peer, []string{"2001:db8::/32"}, keyfuncs.Address(keyfuncs.Peer)), request("[2001:db8::1]:4711"), 0},
+		{"neither inside nor outside", keyfuncs.MustOutside(keyfuncs.MustTrustedProxies("10.0.0.0/8"), nil, keyfuncs.Address(keyfuncs.Peer)), request("10.0.0.1:80"), 0},
 		{"with peer", keyfuncs.Address(keyfuncs.WithPeer(savedPeer, keyfuncs.Peer)), request("203.0.113.7", "Saved: 203.0.113.7:80"), 1}, // the copy of the request
 		{"first, named", keyfuncs.FirstNamed(keyfuncs.Named("token", keyfuncs.BearerToken), keyfuncs.Named("address", keyfuncs.Address(keyfuncs.Peer))), request("203.0.113.7:1"), 1},
 		{"header", keyfuncs.Header("X-Tenant"), request("", "X-Tenant: acme"), 0},
@@ -36,6 +46,15 @@ func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 		{"basic user", keyfuncs.BasicAuthUser, request("", basic("alice:pw")), 1},
 		{"cookie", keyfuncs.Cookie("sid"), request("", "Cookie: a=b; sid=c"), 1},
 		{"method", keyfuncs.Method, request(""), 0},
+		{"host", keyfuncs.Host, withHost, 0},
+		{"path", keyfuncs.Path, request(""), 0},
+		{"route", keyfuncs.RoutePattern, request(""), 0},
+		{"constant", keyfuncs.Constant[*http.Request]("everybody"), request(""), 0},
+		{"known", keyfuncs.Known(keyfuncs.Header("X-Tenant"), func(key string) bool { return key == "acme" }), request("", "X-Tenant: acme"), 0},
+		{"context", keyfuncs.FromContext(func(context.Context) (string, bool) { return "alice", true }), request(""), 0},
+		{"value", keyfuncs.Value(func(*http.Request) any { return "alice" }), request(""), 0},
+		{"IPv6 prefix", keyfuncs.MustAddressPrefix(keyfuncs.Peer, 56), request("[2001:db8::1]:4711"), 1},
+		{"mux", keyfuncs.MuxPattern(mux), request(""), 2}, // the mux's own
 		{"join", keyfuncs.Join(keyfuncs.Method, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:1"), 1},
 		{"first", keyfuncs.First(keyfuncs.BearerToken, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:1"), 1},
 	} {

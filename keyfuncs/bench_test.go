@@ -1,7 +1,11 @@
 package keyfuncs_test
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -46,5 +50,47 @@ func BenchmarkKeys(b *testing.B) {
 				c.key(c.r)
 			}
 		})
+	}
+}
+
+// Half of the addresses are inside. They are many and in no order, so that neither the
+// processor's caches nor its guesses have the answer already.
+func BenchmarkInside(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for family, address := range map[string]func() netip.Addr{
+		"IPv4": func() netip.Addr {
+			var a [4]byte
+			binary.BigEndian.PutUint32(a[:], 1<<24+random.Uint32N(222<<24))
+			return netip.AddrFrom4(a)
+		},
+		"IPv6": func() netip.Addr {
+			var a [16]byte
+			binary.BigEndian.PutUint64(a[:], 1<<61+random.Uint64N(1<<61))
+			binary.BigEndian.PutUint64(a[8:], random.Uint64())
+			return netip.AddrFrom16(a)
+		},
+	} {
+		for _, n := range []int{1, 100, 100_000} {
+			ranges, members := make([]string, n), make([]netip.Addr, n)
+			for i := range ranges {
+				members[i] = address()
+				prefix, _ := members[i].Prefix(members[i].BitLen() * 3 / 4) // /24 and /96
+				ranges[i] = prefix.String()
+			}
+			addrs := make([]netip.Addr, 1<<16)
+			for i := range addrs {
+				addrs[i] = address()
+				if random.IntN(2) == 0 {
+					addrs[i] = members[random.IntN(n)]
+				}
+			}
+			key := keyfuncs.MustInside(itself, ranges, func(netip.Addr) (string, error) { return "key", nil })
+			b.Run(fmt.Sprintf("%s/%d", family, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					key(addrs[i%len(addrs)])
+				}
+			})
+		}
 	}
 }

@@ -47,8 +47,8 @@
 //
 // # Other types of request
 //
-// [First], [FirstNamed], [Join], [Known], [OrTogether], [Constant], [Value] and
-// [Address] take any type of request. The other functions take an [http.Request].
-// Adapters for frameworks with a request type of their own have a function Lift that
-// adapts them.
+// [First], [FirstNamed], [Join], [Known], [OrTogether], [Inside], [Outside], [Constant],
+// [Value], [Address] and [AddressPrefix] take any type of request. The other functions
+// take an [http.Request]. Adapters for frameworks with a request type of their own have
+// a function Lift that adapts them.
 package keyfuncs

@@ -444,6 +444,75 @@ func ExampleFirst() {
 	// 0:alice
 }
 
+// A strict limit for networks that have sent abuse. It applies to nobody else.
+func ExampleInside() {
+	listed := strings.Fields("192.0.2.0/24 2001:db8:bad::/48") // for example from a file
+	source := keyfuncs.MustTrustedProxies("10.0.0.1")
+	strict, err := keyfuncs.Inside(source, listed, keyfuncs.Address(source))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:50000"
+	for _, client := range []string{"192.0.2.7", "203.0.113.7", "unknown"} {
+		r.Header.Set("X-Forwarded-For", client)
+		show(strict, r)
+	}
+	// Output:
+	// 192.0.2.7
+	// core: the rule does not apply to this request
+	// keyfuncs: cannot tell who sent the request: a hop of the forwarding header is not an IP address
+}
+
+// Clients of which the address is unknown count together instead of being refused.
+func ExampleMustInside() {
+	source := keyfuncs.MustTrustedProxies("10.0.0.1")
+	strict := keyfuncs.OrTogether(keyfuncs.MustInside(source, []string{"192.0.2.0/24"}, keyfuncs.Address(source)))
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:50000"
+	r.Header.Set("X-Forwarded-For", "unknown")
+	show(strict, r)
+	// Output: core: the request has no such key
+}
+
+func ExampleOutside() {
+	_, err := keyfuncs.Outside(keyfuncs.Peer, []string{"10.0.0.0/8", "10.0.0.0-10.0.0.255"}, keyfuncs.Address(keyfuncs.Peer))
+	fmt.Println(err)
+	// Output: keyfuncs: Outside: range "10.0.0.0-10.0.0.255": must be a CIDR range or an IP address without zone
+}
+
+// The internal network is exempt from a limit.
+func ExampleMustOutside() {
+	key := keyfuncs.MustOutside(keyfuncs.Peer, []string{"192.168.0.0/16", "fd00::/8"}, keyfuncs.Address(keyfuncs.Peer))
+	r := httptest.NewRequest("GET", "/", nil)
+	for _, r.RemoteAddr = range []string{"203.0.113.7:50000", "192.168.1.2:50000", "[::ffff:192.168.1.2]:50000", "@"} {
+		show(key, r)
+	}
+	// Output:
+	// 203.0.113.7
+	// core: the rule does not apply to this request
+	// core: the rule does not apply to this request
+	// keyfuncs: cannot tell who sent the request: the peer has no IP address
+}
+
+// The commonest misuse: OrPeer as the source. The proxy is in the exempt network, so
+// whoever sends it a broken header is exempt.
+func ExampleMustOutside_orPeer() {
+	source := keyfuncs.MustTrustedProxies("10.0.0.1")
+	internal := []string{"10.0.0.0/8"}
+	wrong := keyfuncs.MustOutside(keyfuncs.OrPeer(source), internal, keyfuncs.Address(source))
+	right := keyfuncs.OrTogether(keyfuncs.MustOutside(source, internal, keyfuncs.Address(source)))
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:50000"
+	r.Header.Set("X-Forwarded-For", "broken")
+	show(wrong, r)
+	show(right, r) // counts with all other such requests
+	// Output:
+	// core: the rule does not apply to this request
+	// core: the request has no such key
+}
+
 func ExampleErrUnidentified() {
 	key := keyfuncs.Address(keyfuncs.MustProxyCount(1))
 	_, err := key(httptest.NewRequest("GET", "/", nil))

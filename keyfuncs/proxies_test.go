@@ -170,6 +170,8 @@ func TestMustPanicsAtStartUp(t *testing.T) {
 		"MustProxyCount":     func() { keyfuncs.MustProxyCount(0) },
 		"MustSingleHeader":   func() { keyfuncs.MustSingleHeader("Forwarded") },
 		"MustAddressPrefix":  func() { keyfuncs.MustAddressPrefix(keyfuncs.AddrSource(nil), 64) },
+		"MustInside":         func() { keyfuncs.MustInside(keyfuncs.Peer, []string{"x"}, keyfuncs.Path) },
+		"MustOutside":        func() { keyfuncs.MustOutside(keyfuncs.Peer, []string{"x"}, keyfuncs.Path) },
 	} {
 		func() {
 			defer func() {

@@ -1,6 +1,10 @@
 package keyfuncs
 
-import "net/http"
+import (
+	"net/http"
+	"path"
+	"strings"
+)
 
 // RoutePattern is the key function of the pattern by which [http.ServeMux] routed the
 // request, such as "GET /items/{id}". The key is "" if no pattern matched or the
@@ -13,7 +17,7 @@ import "net/http"
 //
 // Another key costs a client nothing, but it can only choose among the patterns you
 // registered.
-func RoutePattern(r *http.Request) (string, error) { return r.Pattern, nil }
+func RoutePattern(r *http.Request) (string, error) { return registered(r.Pattern, r), nil }
 
 // MuxPattern returns the key function of the pattern by which mux will route the
 // request. It is [RoutePattern] for limiters outside mux. The mux then looks up the
@@ -24,6 +28,16 @@ func MuxPattern(mux *http.ServeMux) func(*http.Request) (string, error) {
 	}
 	return func(r *http.Request) (string, error) {
 		_, pattern := mux.Handler(r)
-		return pattern, nil
+		return registered(pattern, r), nil
 	}
+}
+
+// registered returns the pattern of r. Where http.ServeMux redirects to a path with a slash
+// at its end, it takes that path for the pattern, for CONNECT and in Go 1.25 for all
+// methods. Clients choose it, so it counts as none.
+func registered(pattern string, r *http.Request) string {
+	if !strings.HasSuffix(pattern, "/") || pattern[0] != '/' || strings.HasSuffix(r.URL.Path, "/") || path.Clean(r.URL.Path)+"/" != pattern {
+		return pattern
+	}
+	return ""
 }

@@ -2,44 +2,42 @@ package nethttp
 
 import (
 	"net/http"
-	"strconv"
-	"sync"
+	"slices"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/answer"
 )
 
-// Problem types of draft-ietf-httpapi-ratelimit-headers-11, section 5.
-const (
-	quotaExceeded   = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
-	reducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
-)
-
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
+// quotaExceeded begins a problem document of the type of
+// draft-ietf-httpapi-ratelimit-headers-11, section 5.
+const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
 
 // writeProblem answers with a problem document (RFC 9457). The document names the rules
-// that denied if names is true.
-func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names bool) {
-	body := bodies.Get().(*[]byte)
+// that denied, but for those that are hidden, if names is true and the status is 429.
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names bool, hidden []string) {
+	body := answer.Bodies.Get().(*[]byte)
 	b := (*body)[:0]
-	if o.Verdict() == core.Denied {
+	if o.Status() == http.StatusTooManyRequests {
 		b = append(b, quotaExceeded...)
 	} else {
-		b = append(b, reducedCapacity...)
+		b = append(b, answer.ReducedCapacity...)
+		names = false // the client has violated no policy
 	}
 	b = appendDetail(b, w.Header(), o)
 	b = append(b, '"')
 	if names {
-		b = appendViolated(b, o)
+		b = appendViolated(b, o, hidden)
 	}
 	b = append(b, '}', '\n')
-	write(w, r, o, "application/problem+json", b)
+	answer.Write(w, r, o.Status(), answer.Problem, b)
 	*body = b
-	bodies.Put(body)
+	answer.Bodies.Put(body)
 }
 
-// PlainText answers a request that is denied or could not be decided with status 429 or
-// 503 and one line of plain text, whatever the client prefers. The line is such as "Too
-// many requests: retry in 30 seconds." and names no rule. PlainText is for
+// PlainText answers a request that is denied or could not be decided with the status of
+// [core.Outcome.Status] and one line of plain text, whatever the client prefers. The line
+// is such as "Too many requests: retry in 30 seconds.", or "The service is at capacity:
+// retry in 1 second.", and names no rule. PlainText is for
 // [Config].Denied:
 //
 //	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
@@ -55,63 +53,33 @@ func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 // writeText answers in plain text with the same explanation as writeProblem.
 func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
 	b := appendDetail(nil, w.Header(), o)
-	write(w, r, o, "text/plain; charset=utf-8", append(b, '\n'))
-}
-
-func write(w http.ResponseWriter, r *http.Request, o *core.Outcome, contentType string, body []byte) {
-	status := o.Status()
-	w.Header()["Content-Type"] = []string{contentType}
-	if r.Method == http.MethodHead { // the fields of a GET without the content (RFC 9110, section 9.3.2)
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
-		w.WriteHeader(status)
-		return
-	}
-	w.WriteHeader(status)
-	w.Write(body) // an error means that the client has left
+	answer.Write(w, r, o.Status(), answer.Text, append(b, '\n'))
 }
 
 // appendDetail appends an explanation of the answer, with the wait in Retry-After.
 func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
-	retry := ""
-	if v := h["Retry-After"]; len(v) > 0 {
-		retry = v[0]
-	}
+	retry := h["Retry-After"]
 	switch {
 	case o.Verdict() != core.Denied:
 		b = append(b, "The service cannot decide on this request right now"...)
-	case retry == "" && o.RetryAfter() == core.Never:
+	case (len(retry) == 0 || retry[0] == "") && o.RetryAfter() == core.Never:
 		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
+	case o.Status() == http.StatusServiceUnavailable:
+		b = answer.AppendAtCapacity(b)
 	default:
 		b = append(b, "Too many requests"...)
 	}
-	switch {
-	case !isSeconds(retry): // headers.Options.Custom may have written any text
-		return append(b, '.')
-	case retry == "1":
-		return append(b, ": retry in 1 second."...)
-	}
-	b = append(b, ": retry in "...)
-	b = append(b, retry...)
-	return append(b, " seconds."...)
-}
-
-func isSeconds(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
+	return answer.AppendWait(b, h)
 }
 
 // appendViolated appends the names of the rules that denied, in the extension member of
 // the IETF draft. A name is printable ASCII, so only two of its characters need an
 // escape.
-func appendViolated(b []byte, o *core.Outcome) []byte {
+func appendViolated(b []byte, o *core.Outcome, hidden []string) []byte {
 	named := false
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Allowed || !d.Source.Counted() {
+		if d.Allowed || d.Mode != core.Enforce || !d.Source.Counted() || slices.Contains(hidden, d.Rule) {
 			continue
 		}
 		if named {

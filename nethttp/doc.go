@@ -15,16 +15,41 @@
 //	http.ListenAndServe(":8080", limit.Handler(mux)) // everything
 //
 // A denied request is answered with status 429, Retry-After and a body of type
-// application/problem+json (RFC 9457), or text/plain if the client prefers it. A
-// request that cannot be decided, and whose rule does not fail open, is answered with
-// status 503.
+// application/problem+json (RFC 9457), or text/plain if the client prefers it. The
+// status is 503 if only rules with Capacity denied the request, or if it cannot be
+// decided and its rule does not fail open. An answer with status 503 names no rule and
+// has no numbers but Retry-After.
 //
-// If the client has left, its request is neither answered nor handed on. If the
-// server's own deadline has ended the request, the answer is a bare 503, so that the
-// client does not take an empty 200 for success.
+// A request whose context has ended is not handed on. The answer is a bare 503. A client that
+// has left does not see it, but logs do. One that listens, because a deadline of
+// the server or its shutdown has ended the context, does not take an empty 200 for success.
 //
 // The ResponseWriter is passed on unchanged, so flushing, hijacking and protocol
-// upgrades work as without the limiter.
+// upgrades work as without the limiter. Only if a rule has a FinalCost is it wrapped, in a
+// writer that notes status and bytes. That one implements http.Flusher, http.Hijacker,
+// io.ReaderFrom, http.Pusher and io.StringWriter only if the server's own does, and has
+// Unwrap for http.ResponseController.
+//
+// # The end of a request
+//
+// Rules with a concurrency limit or a FinalCost have work to do at the end of a request:
+// they release what it held, or charge what it has really cost. The request ends when the
+// next handler returns, with or without a panic. [Detach] ends it later or earlier, and
+// [Spend] says what it has cost. A handler that returns after hijacking its connection has
+// ended the request unless it has called Detach. Whoever calls [Limiter.Decide] must call
+// [core.Outcome.End].
+//
+// The [core.Result] has the status of the answer: 200 if nothing was written, 101 if the
+// connection was hijacked without a status. Informational answers (1xx) but 101 do not
+// count. It is 0 if nothing was written and the handler panicked or the client left. Left
+// is true if the request's context had ended, by the client or a deadline.
+//
+// # Rules that change
+//
+// [Limiter.Replace] puts other rules into force while the program runs, and
+// [Limiter.Override] changes one rule for a time. Requests under way end as they began, and
+// what keys have used stays used. A rule with the Mode [core.Shadow] counts and denies
+// nothing; answers do not show it. [Limiter.Explain] says what a request would get.
 //
 // # Queues
 //

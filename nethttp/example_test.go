@@ -149,6 +149,29 @@ func ExamplePlainText() {
 	// GET / 429 Too many requests: retry in 60 seconds.
 }
 
+// A limit on the whole service. A denial by it is not the client's fault.
+func ExampleConfig_capacity() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
+		{Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
+		{Name: "service", Limit: core.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true},
+	}})
+	var handler http.Handler
+	handler = limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		second := httptest.NewRecorder() // comes while this request is in flight
+		handler.ServeHTTP(second, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(second.Code, "Retry-After:", second.Header().Get("Retry-After"))
+		fmt.Println(second.Body)
+	}))
+	first := httptest.NewRecorder()
+	handler.ServeHTTP(first, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(first.Code, first.Header().Get("RateLimit-Policy"))
+	// Output:
+	// 503 Retry-After: 1
+	// {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service is at capacity: retry in 1 second."}
+	//
+	// 200 "per-client";q=100;w=86400, "service";q=1;qu="concurrent-requests"
+}
+
 // A backend that fails, its fallback, and the operator's view of both.
 func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
@@ -281,13 +304,11 @@ func ExampleGate() {
 		return
 	}
 	limit := func(next func(*Context) error) func(*Context) error {
-		return func(c *Context) error {
-			c, ok, err := gate.Admit(c.w, c.r, c)
-			if !ok {
-				return err
-			}
+		proceed := func(w http.ResponseWriter, c *Context) error { // once, not for every request
+			c.w = w
 			return next(c)
 		}
+		return func(c *Context) error { return gate.Serve(c.w, c.r, c, proceed) }
 	}
 
 	page := limit(func(c *Context) error {
@@ -318,17 +339,18 @@ func ExampleNewGate() {
 		fmt.Println(err)
 		return
 	}
+	next := func(_ http.ResponseWriter, path string) error {
+		fmt.Println("served", path)
+		return nil
+	}
 	r := httptest.NewRequest("GET", "/a", nil)
 	for range 2 {
-		_, ok, err := gate.Admit(httptest.NewRecorder(), r, r.URL.Path)
-		fmt.Println(ok, err)
+		fmt.Println(gate.Serve(httptest.NewRecorder(), r, r.URL.Path, next))
 	}
-	o := gate.Decide(r, "/b")
-	fmt.Println(o.Allowed())
 	// Output:
-	// true <nil>
-	// false /a: denied
-	// true
+	// served /a
+	// <nil>
+	// /a: denied
 }
 
 // Passing the outcome to later handlers in the request itself.
@@ -352,9 +374,12 @@ func ExampleGateConfig() {
 		fmt.Println(err)
 		return
 	}
+	next := func(_ http.ResponseWriter, c Context) error {
+		fmt.Println(c.outcome.At(0).Remaining, "left today")
+		return nil
+	}
 	r := httptest.NewRequest("GET", "/", nil)
-	c, _, _ := gate.Admit(httptest.NewRecorder(), r, Context{r: r})
-	fmt.Println(c.outcome.At(0).Remaining, "left today")
+	gate.Serve(httptest.NewRecorder(), r, Context{r: r}, next)
 	// Output: 4 left today
 }
 
@@ -414,15 +439,15 @@ func ExampleGate_Decide() {
 	// denied
 }
 
-// The request that Attach returned goes to the next handler.
-func ExampleGate_Admit() {
+// The request ends when next returns. Then what it holds is released.
+func ExampleGate_Serve() {
 	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
 		Config: core.Config[string]{Rules: []core.Rule[string]{{
 			Name:  "path",
-			Limit: core.FixedWindow(core.PerDay(5)),
+			Limit: core.Concurrent(1),
 			Key:   func(path string) (string, error) { return path, nil },
 		}}},
-		Attach: func(path string, o core.Outcome) string {
+		Attach: func(path string, o core.Outcome) string { // what it returns goes to next
 			return fmt.Sprintf("%s (%d left)", path, o.At(0).Remaining)
 		},
 	})
@@ -430,10 +455,16 @@ func ExampleGate_Admit() {
 		fmt.Println(err)
 		return
 	}
-	next := func(path string) { fmt.Println(path) }
-	r := httptest.NewRequest("GET", "/a", nil)
-	if request, ok, _ := gate.Admit(httptest.NewRecorder(), r, r.URL.Path); ok {
-		next(request)
+	next := func(_ http.ResponseWriter, path string) error {
+		units, _ := gate.Held()
+		fmt.Println(path, units, "held")
+		return nil
 	}
-	// Output: /a (4 left)
+	r := httptest.NewRequest("GET", "/a", nil)
+	for range 2 {
+		gate.Serve(httptest.NewRecorder(), r, r.URL.Path, next)
+	}
+	// Output:
+	// /a (0 left) 1 held
+	// /a (0 left) 1 held
 }

@@ -1,25 +1,30 @@
 package nethttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/answer"
 )
 
 // GateConfig configures a [Gate]. The zero value of every field but Rules is a usable
 // default.
 type GateConfig[R any] struct {
-	core.Config[R] // Rules, Backend, Fallback, Instances, Observe
+	core.Config[R] // Rules, Backend, Fallback, Instances, Observe, ObserveEnd; Companion is the Gate's own: leave it nil
 
 	// Headers chooses the response header fields. Zero: as in [Config].
 	Headers headers.Options
 
 	// Denied answers a request that is denied or could not be decided, in the way of
-	// the framework. The header fields are set when it is called. Admit returns its
-	// error. Denied is not called for a request that the server's own deadline ended:
-	// see [Config]. nil: a problem document or plain text, as in [Config].
+	// the framework, with the status of [core.Outcome.Status]. The header fields are set
+	// when it is called. Serve returns its error. Denied is not called for a request
+	// whose context has ended: see [Config]. nil: a problem document or plain text,
+	// as in [Config].
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
 	// SkipPreflight exempts CORS preflight requests, as in [Config].
@@ -38,6 +43,18 @@ type GateConfig[R any] struct {
 	// not called. nil: the response counts as not begun, because net/http does not
 	// tell.
 	Committed func(R) bool
+
+	// WithContext returns request with ctx as its context, so that [Detach] and [Spend]
+	// find the request there. It is called before Attach, and only for requests that have
+	// an end. nil: they do not find it.
+	WithContext func(request R, ctx context.Context) R
+
+	// Answered says what the framework knows of the answer when next has returned err,
+	// or has panicked, which is nil. If nothing is written yet, status is the one that
+	// the framework is about to send: that of err if it has one, 0 if it is not known.
+	// Serve then ignores it after a panic, and if the client has left. nil: Serve
+	// passes on a writer that counts, if a rule has a FinalCost.
+	Answered func(request R, err error) (status int, bytes int64, written bool)
 }
 
 // Gate limits the requests of a framework that is built on net/http. R is the
@@ -46,57 +63,96 @@ type GateConfig[R any] struct {
 // [Limiter] instead. A Gate is safe for concurrent use.
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
-	fields        *headers.Writer
-	namesRules    bool // in the answers to denied requests
+	options       headers.Options
+	newest        atomic.Pointer[answering] // for outcomes in which no rule applied
 	room          *waitingRoom
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
+	preflights    atomic.Int64 // that were skipped
 	attach        func(R, core.Outcome) R
 	committed     func(R) bool
+	withContext   func(R, context.Context) R
+	answered      func(R, error) (int, int64, bool)
 }
 
 // NewGate returns a gate, or an error that reports every mistake in config.
 func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
-	engine, err := core.New(config.Config)
-	policies := headers.Policies(config.Rules)
-	room, roomErr := newWaitingRoom(config.MaxWaiting)
-	if err = errors.Join(err, roomErr); err != nil { // core.New has reported the mistakes in the rules
-		return nil, errors.Join(err, config.Headers.Validate(policies))
+	room, err := newWaitingRoom(config.MaxWaiting)
+	if config.Companion != nil {
+		err = errors.Join(err, errors.New("nethttp: companion: a Gate has one of its own, for the header fields: remove yours"))
 	}
-	fields, err := headers.New(config.Headers, policies)
-	if err != nil {
-		return nil, err
-	}
-	return &Gate[R]{
-		engine:        engine,
-		fields:        fields,
+	g := &Gate[R]{
+		options:       clone(config.Headers),
 		room:          room,
-		namesRules:    config.Headers.Show != headers.Never,
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
 		committed:     config.Committed,
-	}, nil
+		withContext:   config.WithContext,
+		answered:      config.Answered,
+	}
+	config.Companion = g.answerBy
+	engine, engineErr := core.New(config.Config)
+	if err := errors.Join(g.alsoInFields(config.Rules, engineErr), err); err != nil {
+		return nil, err
+	}
+	g.engine = engine
+	return g, nil
 }
 
 // Decide decides request and takes its cost, without answering it. r is the net/http
-// form of request.
+// form of request. If a rule has a concurrency limit or a FinalCost, whoever calls Decide
+// must call [core.Outcome.End] when the request is over.
 func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
 	return g.engine.Decide(r.Context(), request)
 }
 
-// Admit decides request, sets the header fields and, if a limit is a queue, waits for
-// the request's turn. It reports whether the request may go on. If so, pass the
-// returned request to the next handler: it is request itself, or what Attach returned.
+// Held returns how many units of concurrency limits are held, and since when the oldest
+// request is under way that has an end: see [core.Limiter.Held].
+func (g *Gate[R]) Held() (units int, oldest time.Time) { return g.engine.Held() }
+
+// Serve decides request, sets the header fields and, if a limit is a queue, waits for
+// the request's turn. If the request may go on, Serve calls next and returns its error.
+// next gets w, or a writer that counts for it, and request, or what Attach and
+// WithContext returned. Make next once, not for every request.
 //
-// If not, Admit has answered, unless the client has left or another answer has begun.
-// The error is the one that Denied returned. w and r are the net/http form of the
-// response and of request.
-func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, bool, error) {
+// If the request may not go on, Serve answers it, unless another answer has begun, and
+// returns the error of Denied. w and r are the net/http form of the response and of
+// request.
+//
+// The end of next is the end of the request, whether it returns or panics, unless
+// [Detach] has been called.
+func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next func(http.ResponseWriter, R) error) error {
 	if g.skipPreflight && isPreflight(r) {
-		return request, true, nil
+		g.preflights.Add(1)
+		return next(w, request)
 	}
 	o := g.engine.Decide(r.Context(), request)
+	if o.HasEnd() {
+		return g.serveToEnd(w, r, request, &o, next)
+	}
+	request, ok, err := g.admit(w, r, request, &o)
+	if !ok {
+		return err
+	}
+	err = next(w, request)
+	if g.attach != nil {
+		keepPattern(r, request)
+	}
+	return err
+}
+
+// keepPattern notes the pattern that matched in r, if request is a copy of it: handlers
+// outside look there.
+func keepPattern[R any](r *http.Request, request R) {
+	if inner, ok := any(request).(*http.Request); ok && inner != r {
+		r.Pattern = inner.Pattern
+	}
+}
+
+// admit does what Serve does before next, and reports whether the request may go on. The
+// error is that of Denied.
+func (g *Gate[R]) admit(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome) (R, bool, error) {
 	delay := o.Delay()
 	if delay > 0 {
 		if g.room.enter() {
@@ -106,30 +162,43 @@ func (g *Gate[R]) Admit(w http.ResponseWriter, r *http.Request, request R) (R, b
 		}
 	}
 	if g.attach != nil {
-		request = g.attach(request, o)
+		request = g.attach(request, *o)
 	}
 	if o.Verdict() == core.Abandoned {
-		g.abandon(w, request, o.Err())
+		g.abandon(w, request, o, o.Err())
 		return request, false, nil
 	}
-	g.fields.Write(w.Header(), &o)
+	g.answering(o).fields.Write(w.Header(), o)
 	if !o.Allowed() {
-		return request, false, g.deny(w, r, request, &o)
+		return request, false, g.deny(w, r, request, o)
 	}
 	if delay > 0 {
 		if err := awaitTurn(r.Context(), delay); err != nil {
-			g.abandon(w, request, err)
+			g.room.left.Add(1)
+			g.abandon(w, request, o, err)
 			return request, false, nil
 		}
 	}
 	return request, true, nil
 }
 
-// abandon ends a request whose context ended with err.
-func (g *Gate[R]) abandon(w http.ResponseWriter, request R, err error) {
-	if g.committed == nil || !g.committed(request) {
-		answerAbandoned(w, err)
+// abandon ends a request whose context ended with err, with a bare 503. A context also ends by a
+// deadline of the server, or when it shuts down, and its error does not tell which: a client
+// that still listens must not take an empty 200 for the answer. If it has left, logs and
+// middleware see the status.
+func (g *Gate[R]) abandon(w http.ResponseWriter, request R, o *core.Outcome, err error) {
+	if g.committed != nil && g.committed(request) {
+		return
 	}
+	o.Fail(err)
+	h, field := w.Header(), http.CanonicalHeaderKey(g.options.ShadowField)
+	answer.ReplaceContent(h)
+	shadows := h[field]               // written already if there are any
+	g.answering(o).fields.Write(h, o) // Retry-After alone, as on every 503
+	if len(shadows) > 0 {
+		h[field] = shadows
+	}
+	w.WriteHeader(o.Status())
 }
 
 // deny answers a request that was denied or could not be decided.
@@ -137,14 +206,14 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
-	replaceContent(w.Header())
+	answer.ReplaceContent(w.Header())
 	if g.denied != nil {
 		return g.denied(w, request, *o)
 	}
-	if prefersText(r.Header["Accept"]) {
+	if answer.PrefersText(r.Header["Accept"]) {
 		writeText(w, r, o)
 	} else {
-		writeProblem(w, r, o, g.namesRules)
+		writeProblem(w, r, o, g.options.Show != headers.Never, g.options.Hidden)
 	}
 	return nil
 }

@@ -49,7 +49,9 @@ func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
 		for i, ctx := range []context.Context{t.Context(), t.Context(), late} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-			if _, allowed, err := gate.Admit(w, r, r); allowed != (i == 0) || err != nil {
+			allowed := false
+			next := func(http.ResponseWriter, *http.Request) error { allowed = true; return nil }
+			if err := gate.Serve(w, r, r, next); allowed != (i == 0) || err != nil {
 				t.Errorf("request %d: allowed %v, %v", i, allowed, err)
 			}
 			if w.Code != 200 || w.Body.Len() > 0 {

@@ -3,13 +3,15 @@ package nethttp
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
-// [core.Rule]: Name, Scope, Limit, LimitFor, Key, Cost, Unit, OnFailure.
+// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// Lasts, Undelayed, Local, Capacity.
 type Rule = core.Rule[*http.Request]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable
@@ -30,24 +32,31 @@ type Config struct {
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
 	Instances int
 
-	// Observe is called once per decided request, before the answer. It must be quick
-	// and safe for concurrent use. nil: nothing is called.
+	// Observe is called once per request, before the answer, also if its context has ended
+	// before there was a decision ([core.Abandoned]). It must be quick and safe for
+	// concurrent use. nil: nothing is called.
 	Observe func(context.Context, *http.Request, core.Outcome)
+
+	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
+	// after the end of a request that the rule allowed. It must be quick and safe for
+	// concurrent use. A panic in it is dropped. nil: nothing is called.
+	ObserveEnd func(core.Settlement)
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every
 	// request that is not allowed.
 	Headers headers.Options
 
-	// Denied answers a request that is denied or could not be decided, with status 429
-	// or 503: see [core.Outcome.Status]. [PlainText] is a ready-made one. The header
-	// fields are set when it is called, Cache-Control: no-store among them. The outcome
-	// has all rules, whatever Headers shows: tell clients only of the rules that
-	// denied.
+	// Denied answers a request that is denied or could not be decided. The status is that
+	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
+	// rules with Capacity denied it. [PlainText] is a ready-made Denied. The header fields
+	// are set when it is called, Cache-Control: no-store among them. The outcome has all
+	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
+	// none in a 503.
 	//
 	// Denied must write the status, otherwise net/http sends 200.
 	//
-	// A request that the server's own deadline ended gets a bare 503, without a call of
+	// A request whose context has ended gets a bare 503, without a call of
 	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, *http.Request, core.Outcome)
 
@@ -80,15 +89,17 @@ type Limiter struct {
 func New(config Config) (*Limiter, error) {
 	gate := GateConfig[*http.Request]{
 		Config: core.Config[*http.Request]{
-			Rules:     config.Rules,
-			Backend:   config.Backend,
-			Fallback:  config.Fallback,
-			Instances: config.Instances,
-			Observe:   config.Observe,
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observe:    config.Observe,
+			ObserveEnd: config.ObserveEnd,
 		},
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
 		MaxWaiting:    config.MaxWaiting,
+		WithContext:   (*http.Request).WithContext,
 	}
 	if config.Denied != nil {
 		gate.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {
@@ -116,11 +127,27 @@ func MustNew(config Config) *Limiter {
 }
 
 // Decide decides r and takes its cost, without answering it. It is for handlers that
-// act on the outcome themselves.
+// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
+// calls Decide must call [core.Outcome.End] when the request is over.
 func (l *Limiter) Decide(r *http.Request) core.Outcome { return l.gate.Decide(r, r) }
 
+// Held returns how many units of concurrency limits are held, and since when the oldest
+// request is under way that has an end; the zero Time if there is none. A number that only
+// rises shows that somebody calls Decide or [Detach] and does not end the request.
+func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
+
+// Preflights returns how many CORS preflight requests have passed without a decision,
+// because of SkipPreflight.
+func (l *Limiter) Preflights() int64 { return l.gate.Preflights() }
+
+// Queue returns how many requests wait for their turn in a leaky queue, how many were
+// answered with 503 because no more could wait, and how many ended while they waited.
+func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+
 // Handler returns a handler that passes only allowed requests to next. All handlers of
-// one limiter count together. Handler panics if next is nil, or if l is nil or was not
+// one limiter count together. The request ends when next returns or panics, unless
+// [Detach] is called. If a rule has a FinalCost, next gets a ResponseWriter that counts; it
+// is the server's own otherwise. Handler panics if next is nil, or if l is nil or was not
 // made by [New].
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if l == nil || l.gate == nil {
@@ -129,16 +156,17 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("nethttp: Limiter.Handler: next is nil")
 	}
-	return &handler{l.gate, next}
+	return &handler{l.gate, func(w http.ResponseWriter, r *http.Request) error {
+		next.ServeHTTP(w, r)
+		return nil
+	}}
 }
 
 type handler struct {
 	gate *Gate[*http.Request]
-	next http.Handler
+	next func(http.ResponseWriter, *http.Request) error
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r, ok, _ := h.gate.Admit(w, r, r); ok {
-		h.next.ServeHTTP(w, r)
-	}
+	_ = h.gate.Serve(w, r, r, h.next) // nobody returns an error
 }

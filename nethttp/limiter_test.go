@@ -405,6 +405,9 @@ func TestAClientThatLeavesTheQueueIsNotServedAndItsSlotStaysSpent(t *testing.T) 
 		if time.Since(start) != 300*time.Millisecond || next.called.Load() != 1 || w.Body.Len() != 0 {
 			t.Errorf("ended after %v, %d served, body %q", time.Since(start), next.called.Load(), w.Body)
 		}
+		wantStatus(t, w, http.StatusServiceUnavailable) // in logs: the client does not see it
+		wantField(t, w, "Retry-After", "1")
+		wantField(t, w, "RateLimit", "")
 		w = get(handler)
 		wantStatus(t, w, 200)
 		if time.Since(start) != 2*time.Second {
@@ -419,9 +422,12 @@ func TestACallerThatHasLeftIsNotServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
-	if next.called.Load() != 0 || len(w.Header()) != 0 || w.Body.Len() != 0 {
-		t.Errorf("served %d times, fields %v, body %q: want nothing", next.called.Load(), w.Header(), w.Body)
+	if next.called.Load() != 0 || w.Body.Len() != 0 {
+		t.Errorf("served %d times, body %q: want nothing", next.called.Load(), w.Body)
 	}
+	wantStatus(t, w, http.StatusServiceUnavailable)
+	wantField(t, w, "Retry-After", "1")
+	wantField(t, w, "RateLimit", "")
 	wantStatus(t, get(handler), 200) // it cost nothing
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/shed"
 )
 
 func TestParity(t *testing.T) {
@@ -43,7 +44,7 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 			return func(next http.Handler) http.Handler { return next }
 		}
 		config := nethttp.Config{
-			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe,
+			Rules: c.Rules, Backend: c.Backend, Fallback: c.Fallback, Instances: c.Instances, Observe: c.Observe, ObserveEnd: c.ObserveEnd,
 			Headers: c.Headers, SkipPreflight: c.SkipPreflight, MaxWaiting: c.MaxWaiting, OutcomeInContext: c.OutcomeInContext,
 		}
 		if c.Sorry {
@@ -52,9 +53,15 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		if c.PlainText {
 			config.Denied = nethttp.PlainText
 		}
+		if c.Boom {
+			config.Denied = func(http.ResponseWriter, *http.Request, core.Outcome) { panic("boom") }
+		}
 		limit, err := nethttp.New(config)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Made != nil {
+			c.Made(limit)
 		}
 		return limit.Handler
 	}
@@ -67,13 +74,15 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		o, ok := nethttp.OutcomeFrom(r.Context())
 		parity.Left(w, o, ok)
 	})
+	mux.HandleFunc("GET /conflict", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(parity.ErrConflict.StatusCode()) })
+	mux.HandleFunc("GET /breaks", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	mux.Handle("GET /users/{id}", route(user))
 	mux.Handle("POST /login", route(hello))
 	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { parity.NotAllowed(w) })
 	mux.Handle("GET /api/items/{id}", group(user))
 	mux.Handle("GET /api/both/{id}", group(route(user)))
 	for path, handler := range app.Extra {
-		mux.Handle("GET "+path, handler)
+		mux.Handle("GET "+path, route(handler))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { parity.NotFound(w) })
 
@@ -82,6 +91,9 @@ func serveParity(t *testing.T, mux *http.ServeMux, app parity.App[*http.Request]
 		handler = recoverer(handler)
 	}
 	handler = limiter(app.Site)(handler)
+	if app.Shed != nil {
+		handler = shed.Handler(app.Shed, handler)
+	}
 	handler = setUser(handler)
 	if app.Recover == parity.Outside {
 		handler = recoverer(handler)

@@ -21,6 +21,8 @@ const defaultMaxWaiting = 10_000
 type waitingRoom struct {
 	capacity int64
 	waiting  atomic.Int64
+
+	full, left atomic.Int64 // requests that were not let in, and that ended inside
 }
 
 // newWaitingRoom returns a room for maxWaiting requests, or an error if it is negative.
@@ -39,6 +41,7 @@ func (room *waitingRoom) enter() bool {
 	for {
 		waiting := room.waiting.Load()
 		if waiting >= room.capacity {
+			room.full.Add(1)
 			return false
 		}
 		if room.waiting.CompareAndSwap(waiting, waiting+1) {

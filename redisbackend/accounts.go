@@ -2,57 +2,87 @@ package redisbackend
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/weir-go/weir/core"
 )
 
-// account is what all charges of one Take on one key come to.
+// account is the sum of all charges of one Take on one key.
 type account struct {
 	core.Account
-	name  string
-	limit *encoded
+	name     string
+	limit    *encoded
+	enforces bool  // it has charges that are not Shadow, perhaps of no units
+	settles  bool  // it has charges that last, and gets a ticket
+	lasts    int64 // the longest of them, microseconds
+	ticket   int64 // of a concurrency limit: the first id of its units
 }
 
-// group groups charges into the accounts of r, and finds the owner of each charge.
-func (b *Backend) group(charges []core.Charge, r *request) (err error) {
-	r.grouped, r.owners, err = core.Accounts(charges, r.grouped, r.owners)
+// accountsOf merges charges into the accounts of r, and sets the owner of each charge.
+func (b *Backend) accountsOf(charges []core.Charge, r *request, mode mode) (err error) {
+	r.merged, r.owners, err = core.Accounts(charges, r.merged, r.owners)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
-	for _, a := range r.grouped {
-		limit, err := b.limits.encode(a.Limit)
+	for _, a := range r.merged {
+		limit, err := b.limits.encode(a.Limit, b.holds.time)
 		if err != nil {
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
 		}
+		if a.Limit.Algorithm() == core.AlgorithmConcurrent {
+			r.holds = true
+			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
+			continue
+		}
 		r.accounts = append(r.accounts, account{Account: a, name: b.name(a.Scope, a.Key), limit: limit})
+	}
+	for i := range charges {
+		a := &r.accounts[r.owners[i]]
+		a.enforces = a.enforces || !charges[i].Shadow
+		if lasts := charges[i].Lasts; lasts > 0 {
+			a.settles, a.lasts = true, max(a.lasts, lasts.Microseconds())
+		}
 	}
 	return nil
 }
 
-// units returns what a charges in the form of take.lua.
+// units returns the units of a as an argument of take.lua.
 func (a *account) units() any {
-	if !a.HasShadow {
+	if !a.HasShadow && !a.settles {
 		return a.Enforced
 	}
-	return fmt.Sprint(a.Enforced, ",", a.Shadow)
+	var text []byte
+	if a.enforces {
+		text = strconv.AppendInt(text, a.Enforced, 10)
+	}
+	if a.HasShadow {
+		text = strconv.AppendInt(append(text, ','), a.Shadow, 10)
+	}
+	if a.settles {
+		text = strconv.AppendInt(append(text, '@'), a.lasts, 10)
+	}
+	return string(text)
 }
 
-// width is how many numbers take.lua says of a.
+// width returns how many numbers take.lua replies for a.
 func (a *account) width(mode mode) int {
 	n := a.numbers()
 	if a.HasShadow {
 		n *= 2
 	}
-	if mode == modeShare {
+	if mode == modeTentative {
 		n += 5
 	}
 	return n
 }
 
-// weight is what a counts for in a call of the script.
+// weight returns how many keys a counts as in a call.
 func (a *account) weight() int {
-	if a.limit.limit.Algorithm() == core.AlgorithmSlidingLog {
+	switch a.limit.limit.Algorithm() {
+	case core.AlgorithmSlidingLog:
 		return logWeight
+	case core.AlgorithmConcurrent:
+		return 1 + int(a.held()/unitsWeight)
 	}
 	return 1
 }

@@ -18,6 +18,7 @@ import (
 const (
 	aclDecide  = "+evalsha +eval +time +get +set +getrange +del"
 	aclLogs    = "+strlen +setrange +append +pexpire"
+	aclHolds   = "+zadd +zrem +zcard +zcount +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
 	aclMasters = "+cluster|info"
@@ -27,7 +28,7 @@ const (
 func TestTheDocumentsListWhatToAllow(t *testing.T) {
 	text, err := os.ReadFile("../docs/redis.md")
 	ok(t, err)
-	for _, list := range []string{aclDecide, aclLogs, aclCheck, aclCluster, aclMasters, aclRing} {
+	for _, list := range []string{aclDecide, aclLogs, aclHolds, aclCheck, aclCluster, aclMasters, aclRing} {
 		if !strings.Contains(string(text), "`"+list+"`") {
 			t.Errorf("docs/redis.md has no `%s`", list)
 		}
@@ -75,8 +76,25 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 			return errors.Join(b.Peek(ctx, []core.Charge{c}, out), b.Take(ctx, []core.Charge{changed}, out))
 		})
 		flushed("reset", func() error { return b.Reset(ctx, c.Scope, c.Key) })
+		flushed("settle", func() error {
+			c.Lasts = time.Second
+			var endings []core.Ending
+			for range 3 { // of a log, one is the latest
+				if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+					return err
+				}
+				endings = append(endings, endingOf(c, out[0], 0))
+			}
+			endings[1].Final = 3
+			results := make([]core.Settlement, len(endings))
+			err := b.Settle(ctx, endings, results)
+			for _, s := range results {
+				err = errors.Join(err, s.Err)
+			}
+			return errors.Join(err, b.Reset(ctx, c.Scope, c.Key))
+		})
 		flushed("give back", func() error {
-			_, giveBack, err := redisbackend.Share(ctx, b, c)
+			_, giveBack, err := redisbackend.TakeTentatively(ctx, b, c)
 			if err == nil {
 				_, err = giveBack()
 			}
@@ -85,6 +103,44 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 	}
 	flushed("group", func() error { return b.Take(ctx, group, make([]core.Decision, len(group))) })
 	return errors.Join(errs...)
+}
+
+// holdsEverything has units held, renewed and released in every way.
+func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend) error {
+	c := charge("held", "k", core.Concurrent(3), 1)
+	name := redisbackend.HeldName(b, c.Scope, c.Key)
+	out := make([]core.Decision, 1)
+	var endings []core.Ending
+	for range 4 { // until it is denied
+		if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+			return err
+		}
+		endings = append(endings, ending(c, out[0]))
+	}
+	if out[0].Allowed {
+		return fmt.Errorf("never denied: %+v", out[0])
+	}
+	if err := admin.ZAdd(ctx, name, redis.Z{Score: 1, Member: "has ended"}).Err(); err != nil {
+		return err
+	}
+	settled := make([]core.Settlement, len(endings))
+	if err := b.Settle(ctx, endings[1:], settled[1:]); err != nil {
+		return err
+	}
+	if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+		return err
+	}
+	redisbackend.RenewAll(b)
+	if n := admin.ZCard(ctx, name).Val(); n != 2 {
+		return fmt.Errorf("%d units are in the set, want 2", n)
+	}
+	if err := b.Settle(ctx, append(endings[:1], ending(c, out[0])), settled[:2]); err != nil {
+		return err
+	}
+	if n := admin.Exists(ctx, name).Val(); n != 0 {
+		return errors.New("units are not released")
+	}
+	return nil
 }
 
 func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
@@ -97,7 +153,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	others := []core.Limit{
 		core.TokenBucket(core.PerHour(3), 4), core.TokenBucket(core.PerHour(7), 4), core.LeakyBucket(core.PerHour(3), 4),
 		core.LeakyQueue(core.PerHour(3), 4), core.FixedWindow(core.PerDay(5)), core.SlidingWindow(core.PerDay(5)),
-		core.AnchoredWindow(core.PerDay(5)),
+		core.AnchoredWindow(core.PerDay(5)), core.Ban(core.PerDay(5), time.Hour),
 	}
 	logs := []core.Limit{core.SlidingLog(core.PerHour(5)), core.SlidingLog(core.PerDay(50))}
 
@@ -107,6 +163,7 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	}{
 		"all but logs": {aclDecide, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
 		"logs":         {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
+		"holds":        {aclHolds, aclDecide, func() error { return holdsEverything(t.Context(), admin, b) }},
 		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
 	} {
 		ok(t, admin.FlushAll(t.Context()).Err())
@@ -204,7 +261,7 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 				return fmt.Errorf("take: %w", err)
 			}
 		}
-		redisbackend.Settle(b)
+		redisbackend.WaitForGiveBacks(b)
 		return b.Check(t.Context())
 	}
 	if err := works(aclDecide, aclCluster, aclCheck, aclMasters); err != nil {

@@ -3,38 +3,43 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/core"
 )
 
-// ask is what one caller wants one server to decide in one step. Whoever sends it
-// reads keys, args and ctx, and nothing else of the caller's.
+// ask is a question: what one caller wants one server to decide in one step. The call
+// that sends it reads keys, args and ctx, and no other memory of the caller.
 type ask struct {
 	ctx      context.Context
 	keys     []string
 	args     []any
 	mode     mode
 	instant  int64
-	accounts []account // of one that waits
+	accounts []account // a copy, once it waits
 	width    int       // numbers in a reply, without the instant
-	weight   int       // what it counts for in a call
+	weight   int       // how many keys it counts as in a call
 
-	done    chan struct{} // holds one, once what follows is there
+	done    chan struct{} // receives once the fields below are set
 	now     int64         // the instant at which it was decided
 	numbers []any
 	err     error
 
-	refusedBy int // the account that denied it as it denied another, from 1; 0: none
+	// Of asks that charge concurrency limits:
+	holds *holds // nil: it charges none
+	spans []span // one for each
+	fate  atomic.Int32
 
-	// Guarded by the lane's lock.
-	crowd      *crowd // it waits in; nil: it does not wait
-	place      link[*ask]
+	deniedBy int // 1 + the index of the account that denyWaiting denied it by; 0: none
+
+	// Guarded by the mutex of the lane.
+	bundle     *bundle // that it waits in; nil: it does not wait
+	node       node[*ask]
 	sent, left bool
 }
 
-// prepare makes a the question about accounts.
+// prepare sets the question: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode, instant int64) {
 	a.ctx, a.mode, a.instant = ctx, mode, instant
 	a.keys, a.args = b.arguments(accounts, mode, instant, a.keys[:0], a.args[:0])
@@ -42,27 +47,34 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 	for i := range accounts {
 		a.width += accounts[i].width(mode)
 		a.weight += accounts[i].weight()
+		if mode != modePeek && accounts[i].isConcurrent() {
+			a.holds = b.holds
+			a.spans = append(a.spans, span{accounts[i].name, accounts[i].ticket, accounts[i].held()})
+		}
 	}
 	if a.done == nil {
 		a.done = make(chan struct{}, 1)
 	}
 }
 
-// reset leaves nothing of a but its memory. Nobody else may know it any more.
+// reset empties a for reuse. No call may use it any more.
 func (a *ask) reset() {
 	clear(a.keys)
 	clear(a.args)
 	clear(a.accounts)
-	*a = ask{keys: a.keys[:0], args: a.args[:0], accounts: a.accounts[:0], done: a.done}
+	*a = ask{keys: a.keys[:0], args: a.args[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
 }
 
-// sameness is what requests have in common that can be decided together: each
-// taking all of the other's accounts by the same limits for as many units.
+// sameness is equal for equal requests: they charge the same accounts, by the same limits,
+// the same units. A call decides them together.
 type sameness struct {
 	name             string
 	limit            core.Limit
 	enforced, shadow int64
+	enforces         bool
 	shadows          bool
+	settles          bool
+	lasts            int64
 	instant          int64
 	rest             string // the other accounts
 }
@@ -71,30 +83,26 @@ func samenessOf(accounts []account, instant int64) sameness {
 	first := &accounts[0]
 	s := sameness{
 		name: first.name, limit: first.limit.limit,
-		enforced: first.Enforced, shadow: first.Shadow, shadows: first.HasShadow,
+		enforced: first.Enforced, shadow: first.Shadow, enforces: first.enforces, shadows: first.HasShadow,
+		settles: first.settles, lasts: first.lasts,
 		instant: instant,
 	}
 	if len(accounts) > 1 {
-		var rest []byte
-		for i := range accounts[1:] {
-			a := &accounts[1+i]
-			rest = fmt.Appendf(rest, "%d %s %v %v;", len(a.name), a.name, a.limit.text, a.units())
-		}
-		s.rest = string(rest)
+		s.rest = string(appendCharges(nil, accounts[1:]))
 	}
 	return s
 }
 
-// Waiting for a reply ends with ctx, unless it is this process that is late: one with
-// more goroutines to run than it has time for does not read its replies. So while
-// it is, and replies do come in, the wait goes on, for no longer than a call lasts.
+// The wait for a reply ends with ctx, unless this process runs late: if it has more
+// goroutines to run than time, it does not read its replies. While it runs late and
+// other replies come in, the wait goes on, for as long as a call may take.
 const (
 	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
 	slice      = 50 * time.Millisecond
 )
 
-// wait waits for the answer to a, which l has been given at the instant since. It
-// reports whether a has come back: otherwise l still has it.
+// wait waits for the answer to a, which was submitted to l at the instant since. It reports
+// whether the caller owns a again: otherwise a call still uses it.
 func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, err error) {
 	select {
 	case <-a.done:
@@ -113,8 +121,8 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, er
 	return l.withdraw(a, ctx, since)
 }
 
-// behind reports whether ctx ended because this process runs late, and not because
-// of the server.
+// behind reports whether ctx ended because this process runs late, not because the server
+// is slow.
 func (l *lane) behind(ctx context.Context, since time.Time) bool {
 	return l.late.excuses(ctx, since, func() time.Time {
 		l.mu.Lock()
@@ -123,6 +131,6 @@ func (l *lane) behind(ctx context.Context, since time.Time) bool {
 	})
 }
 
-// errBusy is part of the error of a request that had to wait for too long while the
-// server answered others in time: that is load, and no fault.
-var errBusy = errors.New("the server answers others: too much waits for it at once, or its connections are still being made")
+// errBusy is part of the error of a request that waited for too long while the server
+// answered others in time. That is load, not a failure of the server.
+var errBusy = errors.New("too many requests wait for the server, which answers others in time: raise the time budget or the PoolSize of the client, or wait until its connections are made")

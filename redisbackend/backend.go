@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,37 +16,55 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// Prefix is what the names of all keys in Redis start with, without braces.
-	// Two applications on one Redis need two. "": "weir".
+	// Prefix starts the names of all keys in Redis. It must not contain braces. Two
+	// applications on one Redis need different prefixes. "": "weir".
 	Prefix string
 
 	// HashTag, if set, keeps all states in one slot of a Redis Cluster, or one
 	// shard of a Ring, so that the rules of a request are decided in one step
-	// there too. All load then falls on one server. It is given without braces.
+	// there too. All load then falls on one server. It must not contain braces.
 	HashTag string
 
-	// Logger logs what becomes of one of several servers: "weir: Redis server given
-	// up" and "weir: Redis server refuses" as warnings, "weir: Redis server answers
-	// again" as information. nil: what slog.Default returns at that time.
+	// Together are scopes whose states of one key lie in one slot of a Redis Cluster, or one
+	// shard of a Ring: the rules of one user, say. They are then decided in one step there
+	// too, and users spread over all servers. The hash tag is a digest of the key, so that a
+	// client does not choose its slot. Names change with it: states that other processes
+	// keep without it are not found. It is of no use with HashTag. nil: none.
+	Together []string
+
+	// HoldTime is how long a unit of a concurrency limit is held after its process was
+	// last heard of. A process renews what it holds from a third of it on. So units of a
+	// process that has crashed count for that long, and a process that cannot reach Redis
+	// for that long holds nothing there. All processes on one Redis need the same. It is
+	// 3 s to 1 h. 0: 30 s.
+	HoldTime time.Duration
+
+	// Logger logs when Redis has lost units that are held (a warning), and when the
+	// condition of one of several servers changes: "weir: Redis server down" and "weir:
+	// Redis server replies only with errors" as warnings, "weir: Redis server answers
+	// again" as information. nil: the logger that slog.Default returns at that time.
 	Logger *slog.Logger
 }
 
 // Backend is a [core.Backend] that keeps state in Redis. It is safe for
-// concurrent use. One that [New] made has nothing to close: the client is the
-// caller's.
+// concurrent use. The caller closes the client of a backend from [New], after [Backend.Close]
+// if rules of it have an end.
 type Backend struct {
 	client redis.Scripter
-	own    io.Closer // the client, if Open made it; otherwise nil
+	direct redis.Scripter // the same for what ends requests, see unqueued.go
+	own    io.Closer      // the client, if Open made it; otherwise nil
 	lanes  *lanes
 	prefix string
+	tagged map[string]bool  // the scopes of Options.Together
 	now    func() time.Time // nil: the server's clock
 	limits limits
 
 	requests sync.Pool // of *request
 
 	spread    spread // scopes whose units may be given back
-	flights   flights
+	gates     gates
 	giveBacks giveBacks
+	holds     *holds
 }
 
 // New returns a backend on client, which may be a [redis.Client], with or
@@ -53,12 +72,12 @@ type Backend struct {
 // [redis.AutoPipeliner], or a type that embeds one of the first three. It does
 // no I/O.
 //
-// Any other type, such as a wrapper that hides what it wraps, needs a HashTag: it
-// may spread keys over servers, and a Ring does so without a word, at a multiple
-// of every limit. New panics if there is none, if client is nil or a
-// [redis.Pipeliner], or if an option contains braces.
+// Any other type, such as a wrapper that hides the client it wraps, needs a HashTag. It may
+// spread keys over servers, and each shard of a hidden Ring would admit every limit anew.
+// New panics if there is none, if client is nil or a [redis.Pipeliner], or if an option
+// contains braces.
 func New(client redis.Scripter, options Options) *Backend {
-	if err := mistakes(client, options); err != nil {
+	if err := validate(client, options); err != nil {
 		panic("redisbackend: New: " + err.Error())
 	}
 	prefix := options.Prefix
@@ -69,10 +88,17 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix}
+	b := &Backend{client: client, direct: direct(client), lanes: newLanes(client, options.Logger), prefix: prefix}
+	for _, scope := range options.Together {
+		if b.tagged == nil {
+			b.tagged = make(map[string]bool)
+		}
+		b.tagged[scope] = true
+	}
+	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
 	b.requests.New = func() any { return new(request) }
-	if where := placementOf(client); where != nil && options.HashTag == "" {
-		b.lanes.where.Store(&where)
+	if locate := partitionerOf(client); locate != nil && options.HashTag == "" {
+		b.lanes.partitioner.Store(&locate)
 	}
 	return b
 }
@@ -95,17 +121,17 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 	return nil
 }
 
-// mode is what take.lua is to do.
+// mode is the mode of a request in take.lua.
 type mode uint8
 
 const (
 	modeTake mode = iota
 	modePeek
-	modeShare // take, and tell what there was before
+	modeTentative // take, and report what there was before: the units may be given back
 )
 
-// modes are the arguments that say so.
-var modes = [...]string{modeTake: "take", modePeek: "peek", modeShare: "share"}
+// modes are the names of the modes there.
+var modes = [...]string{modeTake: "take", modePeek: "peek", modeTentative: "tentative"}
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
@@ -120,13 +146,13 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 		return fmt.Errorf("redisbackend: %w", err)
 	}
 	r := b.requests.Get().(*request)
-	defer b.release(r)
-	if err := b.group(charges, r); err != nil {
+	defer b.recycle(r)
+	if err := b.accountsOf(charges, r, mode); err != nil {
 		return err
 	}
 	b.noteSpread(r, mode)
-	all, err := b.settle(ctx, r, mode)
-	b.noteSpread(r, mode) // how keys are spread may have been found out just now
+	all, err := b.decideAccounts(ctx, r, mode)
+	b.noteSpread(r, mode) // the partitioner may have been learned just now
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
@@ -138,30 +164,34 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 		}
 	}
 	b.markTransient(charges, out)
+	if r.holds && mode != modePeek {
+		b.hold(r, charges, out)
+	}
 	return nil
 }
 
-// request is what a decision needs, pooled.
+// request is the memory of a decision, pooled.
 type request struct {
-	grouped  []core.Account
-	accounts []account // the same, as scripts read them
+	merged   []core.Account
+	accounts []account // the same, with names and encoded limits
 	owners   []int     // index of the account of each charge
-	all      []settled
-	ask      *ask // nil: somebody still sends it
+	all      []result
+	ask      *ask // nil: a call still uses it
+	holds    bool // some accounts are of concurrency limits
 }
 
-func (b *Backend) release(r *request) {
-	clear(r.grouped)
+func (b *Backend) recycle(r *request) {
+	clear(r.merged)
 	clear(r.accounts)
-	*r = request{r.grouped[:0], r.accounts[:0], r.owners[:0], r.all[:0], r.ask}
+	*r = request{r.merged[:0], r.accounts[:0], r.owners[:0], r.all[:0], r.ask, false}
 	b.requests.Put(r)
 }
 
-// settle decides all accounts, in one step if they are kept in one place.
-func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled, error) {
+// decideAccounts decides all accounts, in one step if one partition keeps them all.
+func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) ([]result, error) {
 	accounts, instant := r.accounts, b.instant()
-	if where := b.lanes.where.Load(); where != nil && len(accounts) > 1 {
-		groups, err := groupsOf(accounts, *where)
+	if locate := b.lanes.partitioner.Load(); locate != nil && len(accounts) > 1 {
+		groups, err := groupsOf(accounts, *locate)
 		if err != nil {
 			return nil, err
 		}
@@ -184,18 +214,14 @@ func (b *Backend) settle(ctx context.Context, r *request, mode mode) ([]settled,
 		return nil, b.lanes.blame(err, l)
 	}
 	defer a.reset()
-	if err != nil && len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		if hiding, ok := b.client.(processor); ok { // a Cluster behind a client that does not say so
-			where := bySlot(hiding)
-			b.lanes.where.Store(&where)
-			return b.settle(ctx, &request{accounts: accounts}, mode)
-		}
+	if err != nil && len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
+		return b.decideAccounts(ctx, &request{accounts: accounts}, mode)
 	}
 	if err != nil {
 		return nil, b.lanes.blame(ofOneKey(err), l)
 	}
-	if a.refusedBy > 0 {
-		r.all = refusal(a, accounts, r.all)
+	if a.deniedBy > 0 {
+		r.all = denialOf(a, accounts, r.all)
 	} else {
 		r.all = read(a.now, a.numbers, accounts, mode, r.all)
 	}
@@ -207,7 +233,7 @@ func (b *Backend) arguments(accounts []account, mode mode, instant int64, keys [
 	for i := range accounts {
 		a := &accounts[i]
 		keys = append(keys, a.name)
-		args = append(args, a.limit.text, a.units())
+		args = append(args, a.limit.text, a.argument(b.holds, mode))
 	}
 	if mode != modeTake || instant != 0 {
 		args = append(args, modes[mode])
@@ -218,83 +244,10 @@ func (b *Backend) arguments(accounts []account, mode mode, instant int64, keys [
 	return keys, args
 }
 
-// instant is what scripts are given: 0 for the server's own.
+// instant returns the instant that scripts are given; 0: they use the server's clock.
 func (b *Backend) instant() int64 {
 	if b.now == nil {
 		return 0
 	}
 	return b.now().UnixMicro()
-}
-
-// settled is what take.lua says of one account.
-type settled struct {
-	enforced, shadow core.Decision
-
-	// With [modeShare] only:
-	before  core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
-	alone   time.Duration // RetryAfter of the shadow charges without the enforced ones
-	takenAt int64
-}
-
-// read appends what a reply of take.lua says of each account.
-func read(now int64, rest []any, accounts []account, mode mode, all []settled) []settled {
-	for i := range accounts {
-		a, s := &accounts[i], settled{}
-		s.enforced, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
-		if a.HasShadow {
-			s.shadow, rest = decision(now, rest[:a.numbers()]), rest[a.numbers():]
-		}
-		if mode == modeShare {
-			s.before = core.Decision{Remaining: number(rest[0]), ResetAfter: wait(number(rest[1])), EffectiveWindow: wait(number(rest[2]))}
-			s.alone, s.takenAt, rest = wait(number(rest[3])), number(rest[4]), rest[5:]
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// number is a number of a reply that has been looked at.
-func number(v any) int64 { return v.(int64) }
-
-// numbers is how many numbers make a decision on a.
-func (a *account) numbers() int {
-	if a.limit.limit.Algorithm() == core.AlgorithmLeakyQueue {
-		return 4
-	}
-	return 3
-}
-
-// never is the wait of a decision that take.lua says will never be another.
-const never = 1<<53 - 1
-
-// decision reads remaining, reset after, and effective window or minus retry
-// after; and the delay of a queue.
-func decision(now int64, reply []any) core.Decision {
-	var room [4]int64
-	part := room[:len(reply)]
-	for i, v := range reply {
-		part[i] = number(v)
-	}
-	d := core.Decision{Allowed: part[2] >= 0, Remaining: part[0], ResetAfter: wait(part[1]), At: now}
-	switch {
-	case d.Allowed:
-		d.EffectiveWindow = wait(part[2])
-	case part[2] == -never:
-		d.RetryAfter, d.EffectiveWindow = core.Never, core.Never
-	default:
-		d.RetryAfter = wait(-part[2])
-		d.EffectiveWindow = d.RetryAfter
-	}
-	if len(part) > 3 {
-		d.Delay = wait(part[3])
-	}
-	return d
-}
-
-// wait converts microseconds; less than none is never.
-func wait(us int64) time.Duration {
-	if us < 0 {
-		return core.Never
-	}
-	return time.Duration(min(us, core.Never.Microseconds())) * time.Microsecond
 }

@@ -23,14 +23,15 @@ import (
 // The conformance suite through a client that has one call under way at a time, so
 // that whatever comes at once is decided by one call of the script.
 func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	backendtest.Run(t, backendtest.Harness{
 		Open: func(t testing.TB, now func() time.Time) core.Backend {
-			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
+			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })
-			return redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), now)
+			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), now))
 		},
-		Decisions: 1000,
+		Decisions: sized(2000),
 	})
 }
 

@@ -2,107 +2,113 @@ package redisbackend
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// What waits is sent in as few calls of the script as can be: one, unless the keys
-// are kept in several places. A call decides its requests one after the other, at
-// one instant. It pays once for what every call costs, and reads and writes a key
-// once that many of its requests charge.
+// The requests that wait are sent in as few calls of the script as possible: one for each
+// partition. A call decides its requests one after the other, at one instant. The fixed
+// cost of a call is then shared, and a key that many requests charge is read and written
+// once.
 
 const (
-	// maxWeight is how many keys the requests of a call charge: a script must not
-	// hold the server up for more than a millisecond.
+	// maxWeight is how many keys the requests of a call charge, at most: a script must
+	// not block the server for more than a millisecond.
 	maxWeight = 128
 
-	// logWeight is what a sliding log counts for among them.
+	// logWeight is how many of these keys a sliding log counts as.
 	logWeight = 4
 
-	// maxRounds is how many requests a call decides at most, equal ones counted.
-	// Those after the first denial cost nothing.
+	// unitsWeight is how many units of a concurrency limit count as one more key: each is
+	// written.
+	unitsWeight = 8
+
+	// maxRounds is how many requests a call decides at most, each of the equal ones
+	// counted. Those after the first denial cost nothing.
 	maxRounds = 2 * maxWeight
 )
 
-// call is crowds that one call of the script decides.
+// call is bundles that one call of the script decides.
 type call struct {
-	at     site
-	crowds []*crowd
-	keys   []string
-	args   []any
-	reply  *redis.Cmd
+	at      destination
+	bundles []*bundle
+	keys    []string
+	args    []any
+	reply   *redis.Cmd
+	holds   bool // some units are of concurrency limits
 }
 
-// site is what the requests of a call have in common.
-type site struct {
-	place   any // where their keys are kept; nil: there is one place
-	instant int64
+// destination is what the requests of a call have in common.
+type destination struct {
+	partition any // that keeps their keys; nil: there is only one
+	instant   int64
 }
 
-// calls are those of a pipeline, and the memory to make them.
+// calls are the calls of one pipeline, and memory for making them that is reused.
 type calls struct {
 	all   []call
-	of    map[site]int
+	of    map[destination]int
 	forms map[string]int
 	text  []byte // of a form
-	list  []byte
-	names []byte
+	order []byte // the form of each request, and its count
+	texts []byte // of all forms
 }
 
-// plan makes the calls that decide some crowds.
-func (cs *calls) plan(crowds []*crowd, where *placement) {
+// plan makes the calls that decide some bundles, one for each destination.
+func (cs *calls) plan(bundles []*bundle, locate *partitioner) {
 	cs.reset()
 	spare := maxRounds
-	for _, c := range crowds {
+	for _, c := range bundles {
 		spare -= c.one().weight
 	}
-	for _, c := range crowds {
+	for _, c := range bundles {
 		a := c.one()
 		more := min(c.asks.size-1, max(0, spare)/a.weight)
 		spare -= more * a.weight
 		c.rounds = 1 + more
-		cs.join(siteOf(a, where), c)
+		cs.join(destinationOf(a, locate), c)
 	}
 	for i := range cs.all {
 		cs.write(&cs.all[i])
 	}
 }
 
-// planEach makes a call for each of some crowds.
-func (cs *calls) planEach(crowds []*crowd) {
+// planEach makes a call for each of some bundles.
+func (cs *calls) planEach(bundles []*bundle) {
 	cs.reset()
-	for _, c := range crowds {
-		cs.add(siteOf(c.one(), nil), c)
+	for _, c := range bundles {
+		cs.add(destinationOf(c.one(), nil), c)
 		cs.write(&cs.all[len(cs.all)-1])
 	}
 }
 
-func siteOf(a *ask, where *placement) site {
-	s := site{instant: a.instant}
-	if where != nil {
-		s.place, _, _ = (*where)(a.keys[0]) // where nobody knows, the call fails
+func destinationOf(a *ask, locate *partitioner) destination {
+	s := destination{instant: a.instant}
+	if locate != nil {
+		s.partition, _, _ = (*locate)(a.keys[0]) // if the partition is unknown, the call fails
 	}
 	return s
 }
 
-// join adds c to the call of its site.
-func (cs *calls) join(at site, c *crowd) {
+// join adds c to the call of its destination.
+func (cs *calls) join(at destination, c *bundle) {
 	if len(cs.all) > 0 && cs.all[0].at == at {
-		cs.all[0].crowds = append(cs.all[0].crowds, c)
+		cs.all[0].bundles = append(cs.all[0].bundles, c)
 		return
 	}
 	if i, ok := cs.of[at]; ok {
-		cs.all[i].crowds = append(cs.all[i].crowds, c)
+		cs.all[i].bundles = append(cs.all[i].bundles, c)
 		return
 	}
 	cs.add(at, c)
 	if cs.of == nil {
-		cs.of = make(map[site]int)
+		cs.of = make(map[destination]int)
 	}
 	cs.of[at] = len(cs.all) - 1
 }
 
-func (cs *calls) add(at site, c *crowd) {
+func (cs *calls) add(at destination, c *bundle) {
 	if n := len(cs.all); n < cap(cs.all) {
 		cs.all = cs.all[:n+1]
 	} else {
@@ -110,37 +116,37 @@ func (cs *calls) add(at site, c *crowd) {
 	}
 	k := &cs.all[len(cs.all)-1]
 	k.at = at
-	k.crowds = append(k.crowds, c)
+	k.bundles = append(k.bundles, c)
 }
 
 func (cs *calls) reset() {
 	for i := range cs.all {
 		k := &cs.all[i]
-		clear(k.crowds)
+		clear(k.bundles)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{crowds: k.crowds[:0], keys: k.keys[:0], args: k.args[:0]}
+		*k = call{bundles: k.bundles[:0], keys: k.keys[:0], args: k.args[:0]}
 	}
 	cs.all = cs.all[:0]
 	clear(cs.of)
 }
 
-// isSingle reports whether one request is all that k decides.
-func (k *call) isSingle() bool { return len(k.crowds) == 1 && k.crowds[0].asks.size == 1 }
+// isSingle reports whether k decides one request.
+func (k *call) isSingle() bool { return len(k.bundles) == 1 && k.bundles[0].asks.size == 1 }
 
 // write writes KEYS and ARGV of take.lua.
 func (cs *calls) write(k *call) {
 	if k.isSingle() {
-		a := k.crowds[0].one()
-		k.keys, k.args = append(k.keys, a.keys...), append(k.args, a.args...)
+		a := k.bundles[0].one()
+		k.keys, k.args, k.holds = append(k.keys, a.keys...), append(k.args, a.args...), a.holds != nil
 		return
 	}
 	if cs.forms == nil {
 		cs.forms = make(map[string]int)
 	}
 	clear(cs.forms)
-	list, forms := cs.list[:0], cs.names[:0]
-	for _, c := range k.crowds {
+	order, forms, ids := cs.order[:0], cs.texts[:0], []byte(nil)
+	for _, c := range k.bundles {
 		a := c.one()
 		k.keys = append(k.keys, a.keys...)
 		cs.text = a.appendForm(cs.text[:0])
@@ -153,22 +159,27 @@ func (cs *calls) write(k *call) {
 			}
 			forms = append(forms, cs.text...)
 		}
-		list = strconv.AppendInt(list, int64(form), 10)
+		order = strconv.AppendInt(order, int64(form), 10)
 		if c.rounds > 1 {
-			list = append(list, 'x')
-			list = strconv.AppendInt(list, int64(c.rounds), 10)
+			order = append(order, 'x')
+			order = strconv.AppendInt(order, int64(c.rounds), 10)
 		}
-		list = append(list, ' ')
+		order = append(order, ' ')
+		ids = c.appendIDs(ids)
 	}
-	cs.list, cs.names = list, forms
+	if ids != nil {
+		k.holds = true
+		order = append(append(order, '@'), ids...)
+	}
+	cs.order, cs.texts = order, forms
 	what := "batch"
 	if k.at.instant != 0 {
 		what += " " + strconv.FormatInt(k.at.instant, 10)
 	}
-	k.args = append(k.args, what, string(list), string(forms))
+	k.args = append(k.args, what, string(order), string(forms))
 }
 
-// appendForm appends what a charges, and how, but not whom.
+// appendForm appends the form of a: its mode, limits and units, without its keys.
 func (a *ask) appendForm(to []byte) []byte {
 	to = append(to, modes[a.mode]...)
 	for i := range a.keys {
@@ -179,6 +190,7 @@ func (a *ask) appendForm(to []byte) []byte {
 		case int64:
 			to = strconv.AppendInt(to, units, 10)
 		case string:
+			units, _, _ = strings.Cut(units, "#") // ids are not part of the form
 			to = append(to, units...)
 		}
 	}

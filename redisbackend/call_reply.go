@@ -5,37 +5,37 @@ import (
 	"fmt"
 )
 
-// decided is what a call says of a crowd.
+// decided is the reply of a call for one bundle.
 type decided struct {
 	now     int64
 	rounds  int   // how many it decided
-	denied  bool  // the last of them, and so all others
+	denied  bool  // the last of them was denied, and with it all others
 	numbers []any // of each
 }
 
 var errShort = errors.New("the script replied with too few numbers")
 
-// parse checks what the script replied, of k's crowds one after the other. Those of
-// which it says nothing get an error.
-func (k *call) parse(each func(*crowd, decided, error)) {
+// parse checks the reply and calls each for every bundle of k, with an error if its part
+// of the reply is missing or wrong.
+func (k *call) parse(each func(*bundle, decided, error)) {
 	reply, err := k.reply.Slice()
 	var now int64
 	if err == nil {
 		now, err = instantOf(reply)
 	}
 	if err != nil {
-		for _, c := range k.crowds {
+		for _, c := range k.bundles {
 			each(c, decided{}, err)
 		}
 		return
 	}
 	rest := reply[1:]
 	if k.isSingle() {
-		c, d := k.crowds[0], decided{now: now, rounds: 1, numbers: rest}
+		c, d := k.bundles[0], decided{now: now, rounds: 1, numbers: rest}
 		each(c, d, checkNumbers(rest, c.one().width))
 		return
 	}
-	for _, c := range k.crowds {
+	for _, c := range k.bundles {
 		d := decided{now: now}
 		var err error
 		if d.rounds, d.denied, d.numbers, rest, err = next(rest, c.rounds, c.one().width); err != nil {
@@ -46,8 +46,8 @@ func (k *call) parse(each func(*crowd, decided, error)) {
 	}
 }
 
-// next takes what a reply says of a crowd of which a number of requests, at most, are
-// decided.
+// next splits off the part of a reply that decides one bundle, of which most requests were
+// to be decided.
 func next(reply []any, most, width int) (rounds int, denied bool, numbers, rest []any, err error) {
 	if len(reply) == 0 {
 		return 0, false, nil, nil, errShort
@@ -81,7 +81,7 @@ func instantOf(reply []any) (int64, error) {
 	return now, nil
 }
 
-// checkNumbers returns what is wrong with a part of a reply.
+// checkNumbers returns an error unless reply has so many numbers and nothing else.
 func checkNumbers(reply []any, want int) error {
 	if len(reply) != want {
 		return fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)

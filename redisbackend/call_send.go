@@ -6,29 +6,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// send makes the calls that decide some crowds: one command, or a pipeline. Each
-// reply has its own error.
-func (l *lane) send(ctx context.Context, cs *calls, crowds []*crowd) {
-	where := l.where.Load()
-	cs.plan(crowds, where)
+// send makes the calls that decide some bundles: one command, or one pipeline. Each reply
+// has an error of its own.
+func (l *lane) send(ctx context.Context, cs *calls, bundles []*bundle) {
+	locate := l.partitioner.Load()
+	cs.plan(bundles, locate)
 	l.exec(ctx, cs.all)
-	// A Cluster does not take a call for keys of several slots, or of one that is
-	// just being moved. Such a call has decided nothing.
-	var apart []*crowd
+	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
+	// moved. Such a call has decided nothing, so each of its bundles is sent apart.
+	var apart []*bundle
 	for i := range cs.all {
 		k := &cs.all[i]
-		if len(k.crowds) == 1 {
+		if len(k.bundles) == 1 {
 			continue
 		}
 		switch err := k.reply.Err(); {
 		case redis.HasErrorPrefix(err, "CROSSSLOT"):
-			if hiding, ok := l.client.(processor); ok && where == nil {
-				by := bySlot(hiding)
-				l.where.CompareAndSwap(nil, &by)
-			}
+			learnSlots(l.partitioner, l.client)
 			fallthrough
 		case redis.HasErrorPrefix(err, "TRYAGAIN"):
-			apart = append(apart, k.crowds...)
+			apart = append(apart, k.bundles...)
 		}
 	}
 	if len(apart) == 0 {
@@ -40,33 +37,44 @@ func (l *lane) send(ctx context.Context, cs *calls, crowds []*crowd) {
 	l.exec(ctx, again.all)
 	kept := cs.all[:0:0]
 	for _, k := range cs.all {
-		if len(k.crowds) == 1 || !redis.HasErrorPrefix(k.reply.Err(), "CROSSSLOT") && !redis.HasErrorPrefix(k.reply.Err(), "TRYAGAIN") {
+		if len(k.bundles) == 1 || !redis.HasErrorPrefix(k.reply.Err(), "CROSSSLOT") && !redis.HasErrorPrefix(k.reply.Err(), "TRYAGAIN") {
 			kept = append(kept, k)
 		}
 	}
 	cs.all = append(kept, again.all...)
 }
 
+// clientFor returns the client for calls.
+func (l *lane) clientFor(all []call) redis.Scripter {
+	for i := range all {
+		if all[i].holds {
+			return l.unrepeated
+		}
+	}
+	return l.client
+}
+
 // exec makes calls.
 func (l *lane) exec(ctx context.Context, all []call) {
-	if len(all) == 1 || !l.pipeline(ctx, all) {
+	client := l.clientFor(all)
+	if len(all) == 1 || !pipelineAll(ctx, client, all) {
 		for i := range all {
-			all[i].reply = takeScript.run(ctx, l.client, all[i].keys, all[i].args...)
+			all[i].reply = takeScript.run(ctx, client, all[i].keys, all[i].args...)
 		}
 		return
 	}
 	for i := range all {
 		if redis.HasErrorPrefix(all[i].reply.Err(), "NOSCRIPT") {
-			l.teach(ctx, all)
+			teach(ctx, client, all)
 			return
 		}
 	}
 }
 
-// pipeline sends the calls that have no reply, and reports whether the client can
+// pipelineAll sends the calls that have no reply, and reports whether the client can
 // send several at once.
-func (l *lane) pipeline(ctx context.Context, all []call) bool {
-	pipe := pipelineTo(l.client)
+func pipelineAll(ctx context.Context, client redis.Scripter, all []call) bool {
+	pipe := pipelineTo(client)
 	if pipe == nil {
 		return false
 	}
@@ -75,13 +83,13 @@ func (l *lane) pipeline(ctx context.Context, all []call) bool {
 			k.reply = pipe.EvalSha(ctx, takeScript.digest, k.keys, k.args...)
 		}
 	}
-	_, _ = pipe.Exec(ctx) // is also the error of each command
+	_, _ = pipe.Exec(ctx) // each command has the error, too
 	return true
 }
 
-// teach sends the calls again whose server does not know the script: the first with
-// the source, which the others then find.
-func (l *lane) teach(ctx context.Context, all []call) {
+// teach repeats the calls whose server does not know the script. The first one sends the
+// source, so that the server knows it for the others.
+func teach(ctx context.Context, client redis.Scripter, all []call) {
 	taught := false
 	for i := range all {
 		k := &all[i]
@@ -89,15 +97,15 @@ func (l *lane) teach(ctx context.Context, all []call) {
 			continue
 		}
 		if k.reply = nil; !taught {
-			k.reply = l.client.Eval(ctx, takeScript.source, k.keys, k.args...)
+			k.reply = client.Eval(ctx, takeScript.source, k.keys, k.args...)
 			taught = true
 		}
 	}
-	l.pipeline(ctx, all)
+	pipelineAll(ctx, client, all)
 	for i := range all {
 		k := &all[i]
-		if redis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") { // kept elsewhere, or flushed again
-			k.reply = takeScript.run(ctx, l.client, k.keys, k.args...)
+		if redis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") { // another server, or flushed again
+			k.reply = takeScript.run(ctx, client, k.keys, k.args...)
 		}
 	}
 }

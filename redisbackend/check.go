@@ -14,18 +14,21 @@ import (
 // state when its memory is full.
 var ErrEvicts = errors.New("the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction")
 
-// Check returns nil if every server of the client is reachable, takes writes,
-// runs the scripts, is Redis 6.2 or later or Valkey, and evicts nothing, and if a
-// Cluster serves all its slots; otherwise an error that reports all that is
-// wrong. Call it when a program starts, or from a readiness probe: a limiter
-// works without, and survives what Check complains about as its rules say. An
-// error that is [ErrEvicts] means that the server decides. Check needs a command
-// more than decisions do, INFO, and on a Cluster CLUSTER INFO: docs/redis.md
-// lists what to allow. An error about a command that is forbidden names it.
+// Check returns nil if every server of the client is reachable, takes writes, runs the
+// scripts, is Redis 6.2 or later or Valkey, and evicts nothing, and if a Cluster serves
+// all its slots. Otherwise its error reports everything that is wrong. If errors.Is finds
+// [ErrEvicts] in it, the server still decides.
 //
-// The servers are the masters of a Cluster and the shards of a Ring, as many as
-// its RingOptions.Addrs has. Of a client that does not say what it is of, such as
-// an auto-pipeliner, it is one.
+// Call it when a program starts, or from a readiness probe. It is optional: a limiter
+// also works if Check fails, and applies the [core.Failure] of its rules to decisions
+// that fail.
+//
+// Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a
+// Cluster. An error about a forbidden command names it, and docs/redis.md lists the
+// commands to allow.
+//
+// Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a
+// Ring. Of any other client, such as an auto-pipeliner, it asks one server.
 func (b *Backend) Check(ctx context.Context) error {
 	err := b.checkAll(ctx)
 	if err != nil {
@@ -44,7 +47,7 @@ func (b *Backend) checkAll(ctx context.Context) error {
 		err := each(ctx, client.ForEachShard, func(ctx context.Context, shard *redis.Client) error {
 			return check(ctx, shard, b.prefix+"check")
 		})
-		if up, all := client.Len(), len(client.Options().Addrs); up < all { // the others are not asked
+		if up, all := client.Len(), len(client.Options().Addrs); up < all { // the client does not ask the others
 			err = errors.Join(err, fmt.Errorf("%d of %d shards are up", up, all))
 		}
 		return err
@@ -52,12 +55,12 @@ func (b *Backend) checkAll(ctx context.Context) error {
 	return check(ctx, b.client, b.prefix+"check")
 }
 
-// each returns what is wrong with any server of a client.
+// each checks every server of a client and returns all errors.
 func each(ctx context.Context, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var errs []error
 	err := forEach(ctx, func(ctx context.Context, server *redis.Client) (err error) {
-		defer func() { // on a goroutine of the client
+		defer func() { // this is a goroutine of the client
 			if v := recover(); v != nil {
 				err = panicked(v)
 			}
@@ -72,8 +75,8 @@ func each(ctx context.Context, forEach func(context.Context, func(context.Contex
 	return errors.Join(append(errs, err)...)
 }
 
-// checkMaster asks a master of a Cluster what it knows of the Cluster, and the
-// Cluster to run a script on a key that this master keeps.
+// checkMaster asks a master about the state of its Cluster, and runs the check on a key that
+// this master keeps.
 func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -93,7 +96,7 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 	return errors.Join(append(errs, err)...)
 }
 
-// keyAt returns a key that a master keeps.
+// keyAt returns a name that a master keeps.
 func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
 	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
 	for i := range 16 * slots {
@@ -107,7 +110,7 @@ func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Clien
 	return "", errors.New("keeps no slot")
 }
 
-// check asks the server that keeps the key it writes.
+// check runs the check script on the server that keeps key.
 func check(ctx context.Context, client redis.Scripter, key string) error {
 	reply, err := checkScript.run(ctx, client, []string{key}).StringSlice()
 	if err != nil {
@@ -119,15 +122,15 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	return judge(reply[0], reply[1])
 }
 
-// explain adds to an error that says that the user may not do something how to
-// allow it. key is the one that was used.
+// explain adds to an error about a missing permission how to grant it. key is the name
+// that was used.
 func explain(err error, key string) error {
 	var allow []string
 	text, failed, _ := strings.Cut(err.Error(), "; commands: ")
 	switch {
 	case strings.Contains(text, "run this command"), strings.Contains(text, "no permissions to run"):
 		allow = strings.Fields(failed)
-		if failed == "" { // the command is not one of a script
+		if failed == "" { // the command was not sent by the script
 			_, name, _ := strings.Cut(text, "run the '")
 			name, _, _ = strings.Cut(name, "'")
 			allow = []string{name}
@@ -141,8 +144,7 @@ func explain(err error, key string) error {
 	return fmt.Errorf("%w: allow the user +%s, and see docs/redis.md for what else it needs", err, strings.Join(allow, " +"))
 }
 
-// judge reports what is wrong with a server that says of itself what it does in
-// its INFO.
+// judge returns what is wrong with a server, by the sections of its INFO.
 func judge(server, memory string) error {
 	var errs []error
 	version := field(server, "redis_version")

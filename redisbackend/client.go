@@ -16,8 +16,7 @@ type processor interface {
 	Process(context.Context, redis.Cmder) error
 }
 
-// The kinds of clients, by which it is known how they spread keys, though they be
-// embedded in another type.
+// The kinds of clients. Each is an interface, so that types that embed a client count, too.
 type (
 	single interface { // redis.Client
 		processor
@@ -37,7 +36,7 @@ type (
 		Len() int
 		Options() *redis.RingOptions
 	}
-	autoPipeliner interface { // redis.AutoPipeliner, which go-redis before 9.22 has not
+	autoPipeliner interface { // redis.AutoPipeliner, new in go-redis 9.22
 		processor
 		IsBlocking() bool
 		IsClosed() bool
@@ -45,8 +44,8 @@ type (
 	}
 )
 
-// mistakes returns what is wrong with the arguments of [New].
-func mistakes(client redis.Scripter, options Options) error {
+// validate returns all that is wrong with the arguments of [New].
+func validate(client redis.Scripter, options Options) error {
 	var errs []error
 	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		errs = append(errs, errors.New("the client is nil"))
@@ -65,6 +64,12 @@ func mistakes(client redis.Scripter, options Options) error {
 	}
 	if strings.ContainsAny(options.HashTag, "{}") {
 		errs = append(errs, fmt.Errorf("the hash tag must not contain braces (got %q): they are put around it", options.HashTag))
+	}
+	if options.HashTag != "" && len(options.Together) > 0 {
+		errs = append(errs, errors.New("HashTag keeps all states in one slot already: remove Together or HashTag"))
+	}
+	if options.HoldTime != 0 && (options.HoldTime < minHoldTime || options.HoldTime > maxHoldTime) {
+		errs = append(errs, fmt.Errorf("HoldTime must be %v to %v (got %v)", minHoldTime, maxHoldTime, options.HoldTime))
 	}
 	return errors.Join(errs...)
 }

@@ -71,7 +71,7 @@ func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
 				admitted++
 			}
 		}
-		redisbackend.Settle(b)
+		redisbackend.WaitForGiveBacks(b)
 		if admitted != most {
 			t.Errorf("%s: %d of %d were admitted", what, admitted, most)
 		}

@@ -25,26 +25,26 @@
 // once, about one for every 100 microseconds of its round trip, and one more after 2
 // ms without an answer. Requests that fill a call do not wait for that. At most 16
 // calls are under way at once, or as many as the client's PoolSize, if that is less,
-// and 128 where the client does not tell, as an auto-pipeliner.
+// and 128 if the client hides its pool, as an auto-pipeliner does.
 //
-// A call does not end with its caller. It has a second, so that a connection that
-// takes longer to make than the caller may wait is there for the next one. A
-// request whose caller leaves before it is sent takes nothing; one that is under
-// way may still take its units. The second holds where the client has
-// ContextTimeoutEnabled; otherwise the client's own timeouts end a call. Calls run
-// on goroutines that end when there is nothing to do, or on the caller's where that
-// makes no difference to it. There is nothing to close. A panic in a hook of the
-// client is an error of the decision.
+// A call does not end with its caller. It may take a second, if the client has
+// ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that
+// takes longer to make than a caller may wait is ready for the next caller. A request
+// whose caller leaves before it is sent takes nothing. One that has been sent may still
+// take its units.
+//
+// Calls run on goroutines that end when there is nothing to do, or on the goroutine of a
+// caller if the call ends by its deadline. There is nothing to close. A panic in a hook of
+// the client becomes an error of the decision.
 //
 // # Several servers
 //
-// A server of a Cluster or Ring that leaves calls without any answer for 100 ms, or
-// fails three in a row over that time, is given up: its requests fail at once,
-// but for one at a time, which probes. One that is far away has eight of its round
-// trips. The first answer ends that. The beginning and the end are logged, see
-// [Options].Logger, and so is a server that answers with errors alone. Errors of a
-// server, while others decide, say that they spare the backend: package breaker
-// does not count them.
+// A server of a Cluster or Ring is down if it leaves all calls unanswered for 100 ms, or
+// fails three in a row over that time. A distant server has eight of its round trips.
+// While it is down its requests fail at once, except for one at a time, which is the
+// probe. The first answer ends that. [Options].Logger logs both changes, and a server
+// that replies only with errors. While other servers decide, such errors spare the
+// backend: package breaker does not count them.
 //
 // # In Redis
 //
@@ -58,8 +58,12 @@
 //
 //	prefix ":" length of scope ":" scope "#" digest
 //
-// With a hash tag, "{" tag "}:" follows the prefix; and "{}:", which makes no hash
-// tag of them, where scope or key have a "{". docs/redis.md describes the
-// strings; a version stands first in each, and a version that is not known is
-// an error and is left alone.
+// With a hash tag, "{" tag "}:" follows the prefix. If the scope or key contains a "{",
+// the empty tag "{}:" precedes the length, so that Redis hashes the whole name.
+// Units that a concurrency limit holds are in a sorted set, whose name has an "h" before
+// the length of the scope. Their process renews them, on a goroutine that runs only while
+// something has been held for long.
+//
+// docs/redis.md describes the strings. Each starts with a version. A string with an
+// unknown version is an error, and stays as it is.
 package redisbackend

@@ -1,9 +1,13 @@
 package redisbackend_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
@@ -38,4 +42,266 @@ func ExampleOpen() {
 	fmt.Println(err)
 	// Output:
 	// redisbackend: Open: the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock
+}
+
+// What one instance denies for a while, all deny without asking. Here two instances in one
+// program: the first has seen a client use up its day. [breaker.NewStack] has an option for
+// the announcer, too.
+func ExampleNewAnnouncer() {
+	client, end := miniClient()
+	defer end()
+	limit := core.FixedWindow(core.PerDay(1))
+	instance := func() (*redisbackend.Announcer, core.Backend) {
+		announcer := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{})
+		backend := redisbackend.New(client, redisbackend.Options{})
+		return announcer, core.NewDenialCache(backend, core.DenialCacheOptions{Announcer: announcer})
+	}
+	one, here := instance()
+	two, there := instance()
+	defer one.Close()
+	defer two.Close()
+
+	charges, out := []core.Charge{{Scope: "per-client", Key: "ann", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+	for range 2 {
+		if err := here.Take(context.Background(), charges, out); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(out[0].Allowed, out[0].Source)
+	}
+	if err := there.Take(context.Background(), charges, out); err != nil { // whether it has heard or not
+		fmt.Println(err)
+	}
+	fmt.Println(out[0].Allowed)
+	// Output:
+	// true primary
+	// false primary
+	// false
+}
+
+// An announcer by the URL that [redisbackend.Open] has, too.
+func ExampleOpenAnnouncer() {
+	announcer, err := redisbackend.OpenAnnouncer("redis://localhost:6379/0", redisbackend.AnnouncerOptions{PerSecond: 200})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer announcer.Close()
+	fmt.Println(announcer.Counts())
+	// Output:
+	// {0 0 0 0}
+}
+
+// miniClient returns a client of a Redis in this process, and a function that ends both.
+func miniClient() (client *redis.Client, end func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	client = redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	return client, func() {
+		client.Close()
+		server.Close()
+	}
+}
+
+// signUp is one request of a client, under a limit of one a day.
+var signUp = []core.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: core.TokenBucket(core.PerDay(1), 1), Cost: 1}}
+
+// The caller makes the client, and closes it.
+func ExampleNew() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+
+	out := make([]core.Decision, 1)
+	for range 2 {
+		if err := backend.Take(context.Background(), signUp, out); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(out[0].Allowed)
+	}
+	// Output:
+	// true
+	// false
+}
+
+// Two applications on one Redis do not share limits if their prefixes differ.
+func ExampleOptions() {
+	client, end := miniClient()
+	defer end()
+	for _, prefix := range []string{"shop", "blog"} {
+		backend := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+		out := make([]core.Decision, 1)
+		err := backend.Take(context.Background(), signUp, out)
+		fmt.Println(prefix, out[0].Allowed, err)
+	}
+	// Output:
+	// shop true <nil>
+	// blog true <nil>
+}
+
+// A peek takes nothing.
+func ExampleBackend_Peek() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	out := make([]core.Decision, 1)
+	for range 2 {
+		err := backend.Peek(context.Background(), signUp, out)
+		fmt.Println(out[0].Allowed, err)
+	}
+	// Output:
+	// true <nil>
+	// true <nil>
+}
+
+// Reset makes a key fresh.
+func ExampleBackend_Reset() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	out := make([]core.Decision, 1)
+	for range 2 {
+		if err := backend.Take(context.Background(), signUp, out); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := backend.Reset(context.Background(), "sign-up", "198.51.100.7"); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(out[0].Allowed)
+	}
+	// Output:
+	// true
+	// true
+}
+
+// A program may start without Redis, and say so.
+func ExampleBackend_Check() {
+	backend, err := redisbackend.Open("redis://127.0.0.1:1", redisbackend.Options{}) // nothing listens there
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer backend.Close()
+	err = backend.Check(context.Background())
+	switch {
+	case errors.Is(err, redisbackend.ErrEvicts):
+		fmt.Println("limits may be lost when Redis is full")
+	case err != nil:
+		fmt.Println("the rules decide what happens without Redis")
+	}
+	// Output:
+	// the rules decide what happens without Redis
+}
+
+// The error says which setting of the server to change.
+func ExampleErrEvicts() {
+	fmt.Println(redisbackend.ErrEvicts)
+	// Output:
+	// the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction
+}
+
+// Decisions fail after Close.
+func ExampleBackend_Close() {
+	server, err := miniredis.Run()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	backend, err := redisbackend.Open("redis://"+server.Addr(), redisbackend.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out := make([]core.Decision, 1)
+	fmt.Println(backend.Take(context.Background(), signUp, out))
+	fmt.Println(backend.Close())
+	fmt.Println(backend.Take(context.Background(), signUp, out) != nil)
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+}
+
+// The backend decides all algorithms of this version.
+func ExampleBackend_Supports() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	fmt.Println(backend.Supports(core.SlidingLog(core.PerHour(10))))
+	// Output:
+	// true
+}
+
+// A request charges all of its rules in one step, or none.
+func ExampleBackend_Take() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	request := append([]core.Charge{{Scope: "per-day", Key: "all", Limit: core.TokenBucket(core.PerDay(10), 10), Cost: 1}}, signUp...)
+	out := make([]core.Decision, len(request))
+	for range 2 {
+		if err := backend.Take(context.Background(), request, out); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(out[0].Allowed, out[0].Remaining, out[1].Allowed, out[1].Remaining)
+	}
+	// Output:
+	// true 9 true 0
+	// true 9 false 0
+}
+
+// Package breaker asks, and calls the backend without a goroutine of its own.
+func ExampleBackend_HonoursDeadline() {
+	client, end := miniClient()
+	defer end()
+	var backend breaker.DeadlineHonourer = redisbackend.New(client, redisbackend.Options{})
+	fmt.Println(backend.HonoursDeadline())
+	// Output:
+	// true
+}
+
+// Units of a concurrency limit are held until they are released.
+func ExampleBackend_Settle() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	defer backend.Close()
+
+	limit := core.Concurrent(1)
+	upload := []core.Charge{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	first, second := make([]core.Decision, 1), make([]core.Decision, 1)
+	fmt.Println(backend.Take(context.Background(), upload, first), first[0].Allowed)
+	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)
+
+	endings := []core.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: first[0].Ticket}}
+	settled := make([]core.Settlement, 1)
+	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
+	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)
+	// Output:
+	// <nil> true
+	// <nil> false
+	// <nil> 1
+	// <nil> true
+}
+
+// A limiter tells the backend of units that its fallback allowed while Redis was away.
+func ExampleBackend_Hold() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.New(client, redisbackend.Options{})
+	defer backend.Close()
+
+	limit := core.Concurrent(1)
+	ticket := backend.Hold("uploads", "198.51.100.7", limit, 1) // does not wait
+	endings := []core.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: ticket}}
+	settled := make([]core.Settlement, 1)
+	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
+	// Output:
+	// <nil> 1
 }

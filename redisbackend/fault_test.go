@@ -138,7 +138,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 			}
 			load.more(t, 100)
 			load.end()
-			redisbackend.Settle(b)
+			redisbackend.WaitForGiveBacks(b)
 			most, above := load.most(limit)
 			t.Logf("%d calls while 3 slots moved; at most %d of %d admitted; errors: %v", load.calls.Load(), most, limit, load.errors)
 			if above > 0 {
@@ -174,7 +174,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 		t.Logf("all keys decided again after %v", time.Since(killed).Round(100*time.Millisecond))
 		load.more(t, 300)
 		load.end()
-		redisbackend.Settle(b)
+		redisbackend.WaitForGiveBacks(b)
 		most, above := load.most(limit)
 		t.Logf("%d calls; at most %d of %d admitted, of %d keys more than %d; errors: %v", load.calls.Load(), most, limit, above, limit, load.errors)
 		if most > 2*limit {

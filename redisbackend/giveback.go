@@ -2,11 +2,13 @@ package redisbackend
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
 )
 
 const (
@@ -17,14 +19,14 @@ const (
 	// maxGiveBacks is how many give-backs are under way at once.
 	maxGiveBacks = 64
 
-	// maxPendingGiveBacks is how many wait for that. Beyond them units stay taken.
+	// maxPendingGiveBacks is how many may wait to be sent. Units beyond it stay taken.
 	maxPendingGiveBacks = 1 << 14
 
-	// maxAwaited is how many calls that outlive their request are waited for.
+	// maxAwaited is how many calls are awaited after their request has been answered.
 	maxAwaited = 1 << 14
 )
 
-// giveBack is what one taking is given back by.
+// giveBack gives one taking back.
 type giveBack struct {
 	ctx    context.Context
 	client processor
@@ -32,52 +34,52 @@ type giveBack struct {
 	args   []any
 }
 
-// giveBacks are those that wait, and the goroutines that make them.
+// giveBacks are the give-backs that wait, and the goroutines that send them.
 type giveBacks struct {
-	mu      sync.Mutex
-	pending []giveBack
-	makers  int
-	running int           // makers, and goroutines that wait for a late reply
-	ended   chan struct{} // closed once none runs; nil: nobody waits for that
+	mu         sync.Mutex
+	pending    []giveBack
+	senders    int
+	running    int           // senders, and goroutines that wait for a late reply
+	idleSignal chan struct{} // closed once none runs; nil: nobody waits for it
 
 	awaited atomic.Int64
 }
 
-// idle returns a channel that is closed once nothing is to be given back. More may
-// be by then: unlike a WaitGroup it can be asked at any time.
+// idle returns a channel that is closed once no give-back is left. Unlike a WaitGroup it
+// may be called at any time, also while give-backs are added.
 func (q *giveBacks) idle() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	ended := q.ended
-	if ended == nil {
-		ended = make(chan struct{})
+	signal := q.idleSignal
+	if signal == nil {
+		signal = make(chan struct{})
 	}
 	if q.running == 0 {
-		close(ended)
+		close(signal)
 	} else {
-		q.ended = ended
+		q.idleSignal = signal
 	}
-	return ended
+	return signal
 }
 
-// startLocked runs f on a goroutine of its own.
+// startLocked runs f on a goroutine of its own, which idle waits for.
 func (q *giveBacks) startLocked(f func()) {
 	q.running++
 	go func() {
 		defer func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if q.running--; q.running == 0 && q.ended != nil {
-				close(q.ended)
-				q.ended = nil
+			if q.running--; q.running == 0 && q.idleSignal != nil {
+				close(q.idleSignal)
+				q.idleSignal = nil
 			}
 		}()
 		f()
 	}()
 }
 
-// add has what a group took given back, after the answer.
-func (q *giveBacks) add(ctx context.Context, g *group, decisions []settled, instant int64) {
+// add queues give-backs of what a group took. They are sent after the answer.
+func (q *giveBacks) add(ctx context.Context, g *group, decisions []result, instant int64) {
 	ctx = context.WithoutCancel(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,22 +90,22 @@ func (q *giveBacks) add(ctx context.Context, g *group, decisions []settled, inst
 		}
 		p.ctx = ctx
 		q.pending = append(q.pending, p)
-		if q.makers < maxGiveBacks {
-			q.makers++
-			q.startLocked(q.make)
+		if q.senders < maxGiveBacks {
+			q.senders++
+			q.startLocked(q.sendAll)
 		}
 	}
 }
 
-// make makes give-backs until none waits. A hook of the client that ends the
-// goroutine ends one give-back.
-func (q *giveBacks) make() {
+// sendAll sends give-backs until none waits. If a hook of the client ends the goroutine,
+// another one sends the rest.
+func (q *giveBacks) sendAll() {
 	done := false
 	defer func() {
 		if !done {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			q.startLocked(q.make)
+			q.startLocked(q.sendAll)
 		}
 	}()
 	for {
@@ -121,7 +123,7 @@ func (q *giveBacks) next() (p giveBack, ok bool) {
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 {
 		q.pending = nil
-		q.makers--
+		q.senders--
 		return p, false
 	}
 	p = q.pending[0]
@@ -130,29 +132,32 @@ func (q *giveBacks) next() (p giveBack, ok bool) {
 	return p, true
 }
 
-// run gives back. A failure leaves the units taken, early denials until they have
-// drained, and there is nobody left to tell.
+// run sends the give-back. If it fails the units stay taken, which can only deny early.
+// The request has been answered, so nobody learns of the failure.
 func (p *giveBack) run() {
 	ctx, cancel := context.WithTimeout(p.ctx, giveBackBudget)
 	defer cancel()
-	defer func() { _ = recover() }() // of a hook of the client
+	defer func() { _ = recover() }() // a hook of the client may panic
 	_ = p.send(ctx).Err()
 }
 
 func (p *giveBack) send(ctx context.Context) *redis.Cmd {
-	return giveBackScript.runOnce(ctx, p.client, p.key, p.args...)
+	return settleScript.runOnce(ctx, p.client, p.key, p.args...)
 }
 
-// giveBackAll gives back, after the answer, what the groups of a request took that
-// is not allowed: those that say so, and those that have yet to, when they do.
-func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled, instant int64) {
+// giveBackAll gives back what the groups of a denied request took. A group whose reply is
+// still under way follows when the reply comes.
+func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []result, instant int64) {
 	for i := range groups {
 		g := &groups[i]
 		switch {
 		case g.awaited:
 			b.giveBackLate(ctx, g, instant)
 		case g.allowed(all):
-			decisions := make([]settled, len(g.accounts))
+			if g.ask.holds != nil {
+				b.holds.releaseLater(g.ask.spans, false)
+			}
+			decisions := make([]result, len(g.accounts))
 			for j, at := range g.accounts {
 				decisions[j] = all[at]
 			}
@@ -161,7 +166,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []settled
 	}
 }
 
-// giveBackLate waits for a reply to a group that its request did not wait for.
+// giveBackLate gives a group back when its reply comes, which its request did not await.
 func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 	q := &b.giveBacks
 	if q.awaited.Add(1) > maxAwaited {
@@ -182,9 +187,9 @@ func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 		if g.ask.err != nil {
 			return
 		}
-		decisions := read(g.ask.now, g.ask.numbers, g.taken, modeShare, nil)
+		decisions := read(g.ask.now, g.ask.numbers, g.taken, modeTentative, nil)
 		for i := range decisions {
-			if !decisions[i].enforced.Allowed {
+			if g.taken[i].isDenied(&decisions[i]) {
 				return
 			}
 		}
@@ -192,17 +197,19 @@ func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 	})
 }
 
-// giveBackFor returns what gives back the taking of an account that s tells of, if
-// anything was taken.
-func giveBackFor(client processor, a *account, s *settled, instant int64) (p giveBack, ok bool) {
-	units, left := a.Enforced, s.enforced.ResetAfter
+// giveBackFor returns the give-back of what an account took, which s describes. It
+// reports whether there is one: units of concurrency limits are released instead.
+func giveBackFor(client processor, a *account, s *result, instant int64) (p giveBack, ok bool) {
+	e := core.Ending{Limit: a.limit.limit, Taken: a.Enforced, Ticket: s.takenAt}
+	left := s.enforced.ResetAfter
 	if a.HasShadow && s.shadow.Allowed {
-		units, left = units+a.Shadow, s.shadow.ResetAfter
+		e.Taken, left = e.Taken+a.Shadow, s.shadow.ResetAfter
 	}
-	left -= time.Duration(s.takenAt-s.enforced.At) * time.Microsecond
-	args := []any{a.limit.text, units, s.takenAt, left.Microseconds()}
-	if instant != 0 {
-		args = append(args, instant)
+	if e.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+		e.Ticket = s.enforced.At + left.Microseconds()
 	}
-	return giveBack{client: client, key: a.name, args: args}, units > 0
+	if e.Limit.Algorithm() == core.AlgorithmBan { // the script counts no further
+		e.Taken = min(e.Taken, math.MaxUint32-(e.Limit.Burst()-s.before.Remaining))
+	}
+	return giveBack{client: client, key: a.name, args: settleArguments(nil, "g ", a.limit, &e, instant)}, e.Taken > 0 && !a.isConcurrent()
 }

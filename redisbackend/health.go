@@ -11,38 +11,43 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of several servers one may be dead while the others are well. It is then given
-// up, for itself: its requests fail at once, but for one at a time, which probes.
+// One of several servers may fail while the others work. A lane then takes its server to be
+// down: its requests fail at once, except for one at a time, which is the probe.
 
 const (
-	// quietFor is how long a server may leave calls without any answer, or fail
-	// them all, before it is given up. One that is far away has as long as
-	// roundTrips of its answers took: they may be connecting, over TLS.
+	// quietFor is how long a server may leave all calls unanswered, or fail them, before
+	// it is down. A distant server has roundTrips times the duration of its latest
+	// answer: calls may be connecting, over TLS.
 	quietFor   = 100 * time.Millisecond
 	roundTrips = 8
 
 	// quietAtFirst is the same for a server that has not answered yet.
 	quietAtFirst = 500 * time.Millisecond
 
-	// failuresInRow is how many calls have to fail for that, where they fail.
+	// failuresInRow is how many calls in a row must fail before a server is down.
 	failuresInRow = 3
 
-	// probeFor is how long a probe keeps others from being made.
+	// probeFor is how long a probe prevents the next one.
 	probeFor = time.Second
 
-	// maxProbes is how many probes may be under way beyond the calls of a lane.
+	// maxProbes is how many probes may be under way above the limit of calls.
 	maxProbes = 4
 
-	// wellFor is how long a server that decided, and was not asked since, is
-	// taken to be well.
+	// wellFor is how long a server counts as well after a decision if it has not been
+	// asked since.
 	wellFor = time.Minute
+
+	// restFor is how long one of several servers is not sent the endings of requests after
+	// it has left some unanswered for half of their time, or is down: those for the others
+	// would wait for it.
+	restFor = 5 * time.Second
 )
 
-// errGivenUp is the error of a request for a server that has been given up. It speaks
-// against the backend unless another server is well.
-var errGivenUp = errors.New("the server of this key does not answer, while others may")
+// errDown is the error of a request for a server that is down. It counts against the
+// backend unless another server is well.
+var errDown = errors.New("the server of this key does not answer, while others may")
 
-// spared is an error that does not speak against the backend as a whole.
+// spared is an error that does not count against the backend as a whole.
 type spared struct{ error }
 
 // SparesBackend implements an interface of package breaker.
@@ -50,8 +55,8 @@ func (spared) SparesBackend() bool { return true }
 
 func (s spared) Unwrap() error { return s.error }
 
-// ofOneKey returns err, and marks it if it is about the state of one key: one that
-// this version cannot read says nothing of the others.
+// ofOneKey returns err, marked as spared if it is about the state of one key: a state that
+// this version cannot read is no failure of the server.
 func ofOneKey(err error) error {
 	if redis.HasErrorPrefix(err, "WEIR") {
 		return spared{err}
@@ -59,74 +64,76 @@ func ofOneKey(err error) error {
 	return err
 }
 
-// health is what a lane knows of its server, guarded by the lane's lock.
+// health is what a lane knows about its server, guarded by the mutex of the lane.
 type health struct {
-	quietSince   time.Time // with calls under way: since when nothing was answered
+	quietSince   time.Time // with calls under way: the latest answer, or the start of the first
 	answeredAt   time.Time
-	answeredIn   time.Duration // what that call took
-	fastest      time.Duration // what the fastest call took, lately
+	answeredIn   time.Duration // the duration of that call
+	fastest      time.Duration // the duration of the fastest call lately
 	fastestAt    time.Time
-	failures     int // calls that failed since, without an answer
+	failures     int // calls that failed without an answer since then
 	failingSince time.Time
-	latest       error // of these
-	refusal      error // the latest of a server that answers
-	brisk        bool  // the latest call was answered fast
+	latest       error // failure of these
+	latestReply  error // the latest error that the server replied
+	answeredFast bool  // the latest call was answered fast
 	probing      bool
 	probedAt     time.Time
 
-	refusals      int // calls in a row that the server answered with errors alone
-	refusingSince time.Time
+	errorReplies      int // calls in a row that the server answered only with errors
+	errorRepliesSince time.Time
+
+	silentAt time.Time // when it was last found to leave endings unanswered
 
 	condition condition
 	reported  condition
 	reporting bool
-	givenUp   bool
+	down      bool
 }
 
-// condition is what a log says of a server.
+// condition is the condition of a server, as logged.
 type condition uint8
 
 const (
 	well condition = iota
-	refusing
-	gone
+	failing
+	unreachable
 )
 
-// answers reports whether err is something that a server said.
+// answers reports whether err comes from a reply of the server.
 func answers(err error) bool {
 	if err == nil {
 		return true
 	}
-	var reply redis.Error // on the heap
+	var reply redis.Error // allocates, so only here
 	return errors.As(err, &reply)
 }
 
-// admitLocked decides whether a request may be sent, or wait, at all. It probes if
-// it is to be sent although no call is free.
+// admitLocked returns an error if a request must neither be sent nor wait. probes is true
+// if it is to be sent as a probe, even above the limit of calls.
 func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
-	if !l.givenUp && !l.goneLocked(now) {
+	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
 	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.most+maxProbes
-	if l.name == "" { // the only server: whoever waits for it may
+	if l.name == "" { // the only server: requests may wait for it
 		if mayProbe = mayProbe && l.calls >= l.most; mayProbe {
 			l.probing, l.probedAt = true, now
 		}
 		return mayProbe, nil
 	}
-	if !l.givenUp {
-		l.givenUp = true
+	if !l.down {
+		l.down = true
 		l.wellAt.Store(-1)
-		l.reportLocked(gone)
+		l.reportLocked(unreachable)
 	}
 	if !mayProbe {
-		return false, errGivenUp
+		return false, errDown
 	}
 	l.probing, l.probedAt = true, now
 	return true, nil
 }
 
-func (l *lane) goneLocked(now time.Time) bool {
+func (l *lane) isDownLocked(now time.Time) bool {
 	patience := max(l.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
@@ -136,14 +143,38 @@ func (l *lane) goneLocked(now time.Time) bool {
 		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
 }
 
-// judgeLocked notes what came of a call.
+// noteSilence records that endings which were sent at an instant have failed with err, nil
+// if they have not, if that is because the server is silent.
+func (l *lane) noteSilence(sent time.Time, err error) {
+	now := time.Now()
+	if err == nil || now.Sub(sent) < callTimeout/2 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silentAt = now
+}
+
+// rests reports whether endings are not to be sent to the server, one of several, since it
+// was silent lately and has not answered anything since.
+func (l *lane) rests(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	silentAt := l.silentAt
+	if l.down && l.probedAt.After(silentAt) {
+		silentAt = l.probedAt
+	}
+	return l.name != "" && now.Sub(silentAt) < restFor && !l.answeredAt.After(silentAt)
+}
+
+// judgeLocked records the outcome of a call.
 func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure error) {
 	if decided {
 		l.wellAt.Store(now.UnixNano())
 	} else if failure != nil {
 		l.wellAt.Store(-1)
 	}
-	l.brisk = answered && now.Sub(since) < brisk
+	l.answeredFast = answered && now.Sub(since) < fastAnswer
 	if !answered {
 		if l.failures++; l.failures == 1 {
 			l.failingSince = now
@@ -153,28 +184,28 @@ func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure
 	}
 	l.quietSince, l.answeredAt, l.answeredIn = now, now, now.Sub(since)
 	l.failures, l.latest = 0, nil
-	l.givenUp = false
+	l.down = false
 	if decided {
-		l.refusals = 0
+		l.errorReplies = 0
 		l.reportLocked(well)
 		return
 	}
-	if l.refusals++; l.refusals == 1 {
-		l.refusingSince = now
+	if l.errorReplies++; l.errorReplies == 1 {
+		l.errorRepliesSince = now
 	}
-	l.refusal = failure
-	if l.refusals >= failuresInRow && now.Sub(l.refusingSince) > quietFor {
-		l.reportLocked(refusing)
+	l.latestReply = failure
+	if l.errorReplies >= failuresInRow && now.Sub(l.errorRepliesSince) > quietFor {
+		l.reportLocked(failing)
 	}
 }
 
-// isWell reports whether the server did what it was last asked to.
+// isWell reports whether the latest call of the server decided, lately.
 func (l *lane) isWell(now time.Time) bool {
 	at := l.wellAt.Load()
 	return at > 0 && now.UnixNano()-at < wellFor.Nanoseconds()
 }
 
-// reportLocked has the log say, soon, what has become of one of several servers.
+// reportLocked logs the condition of one of several servers, on another goroutine.
 func (l *lane) reportLocked(c condition) {
 	if c == l.condition || l.name == "" {
 		return
@@ -195,8 +226,8 @@ func (l *lane) report() {
 			return
 		}
 		l.reported = c
-		if c == refusing {
-			err = l.refusal
+		if c == failing {
+			err = l.latestReply
 		}
 		l.mu.Unlock()
 		l.log(c, err)
@@ -204,7 +235,7 @@ func (l *lane) report() {
 }
 
 func (l *lane) log(c condition, err error) {
-	defer func() { _ = recover() }() // there is nowhere to say that a log panics
+	defer func() { _ = recover() }() // a panic of the logger cannot be logged
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()
@@ -212,18 +243,18 @@ func (l *lane) log(c condition, err error) {
 	switch c {
 	case well:
 		logger.Info("weir: Redis server answers again", "server", l.name)
-	case refusing:
-		logger.Warn("weir: Redis server refuses", "server", l.name, "error", err)
-	case gone:
+	case failing:
+		logger.Warn("weir: Redis server replies only with errors", "server", l.name, "error", err)
+	case unreachable:
 		if err == nil {
 			err = errors.New("no answer")
 		}
-		logger.Warn("weir: Redis server given up", "server", l.name, "error", err)
+		logger.Warn("weir: Redis server down", "server", l.name, "error", err)
 	}
 }
 
-// lateness is how late this process was seen to run goroutines that were ready: the
-// most of late.
+// lateness is how late this process lately ran goroutines that were ready to run, at
+// most.
 type lateness struct{ at, by atomic.Int64 }
 
 func (l *lateness) note(now time.Time, late time.Duration) {
@@ -233,7 +264,7 @@ func (l *lateness) note(now time.Time, late time.Duration) {
 	}
 }
 
-// measure notes how long it takes until all have run that could.
+// measure notes how long other goroutines that are ready to run take.
 func (l *lateness) measure() (now time.Time) {
 	before := time.Now()
 	runtime.Gosched()
@@ -242,8 +273,9 @@ func (l *lateness) measure() (now time.Time) {
 	return now
 }
 
-// excuses reports whether a request that has waited since an instant, until ctx
-// ended, is to wait on: this process runs late, and what it waits for gets on.
+// excuses reports whether a request that has waited since an instant is to wait on although
+// ctx has ended: this process runs late, and replies come in. latest returns the instant
+// of the latest one.
 func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
 	if ctx.Err() != context.DeadlineExceeded {
 		return false // the caller has left
@@ -253,7 +285,7 @@ func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() t
 	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
 }
 
-// within returns what was noted in the last so many seconds.
+// within returns the lateness noted within a time before now.
 func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
 	if now.UnixNano()-l.at.Load() > int64(last) {
 		return 0
@@ -261,7 +293,7 @@ func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
 	return time.Duration(l.by.Load())
 }
 
-// allowance returns how much longer than usual to wait for a sign of a server.
+// allowance returns how much longer to wait for a server because this process runs late.
 func (l *lateness) allowance(now time.Time) time.Duration {
 	return min(20*l.within(now, time.Second), time.Second)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A server far away has longer than one nearby until it is given up, and so has one
+// A server far away has longer than one nearby until it is down, and so has one
 // that has yet to answer: they may be connecting.
 func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
 	for _, tt := range []struct {
@@ -29,16 +29,16 @@ func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
 			l.judgeLocked(now, now.Add(-tt.answeredIn), true, true, nil)
 		}
 		l.calls, l.quietSince = 1, now
-		if l.goneLocked(now.Add(tt.still)) || !l.goneLocked(now.Add(tt.over)) {
+		if l.isDownLocked(now.Add(tt.still)) || !l.isDownLocked(now.Add(tt.over)) {
 			t.Errorf("%s: gone after %v: %v, after %v: %v; want false and true", tt.name,
-				tt.still, l.goneLocked(now.Add(tt.still)), tt.over, l.goneLocked(now.Add(tt.over)))
+				tt.still, l.isDownLocked(now.Add(tt.still)), tt.over, l.isDownLocked(now.Add(tt.over)))
 		}
 	}
 }
 
 // A server that answers, but never decides, is logged once, and once more when it
 // decides again.
-func TestAServerThatRefusesIsLoggedOnce(t *testing.T) {
+func TestAServerThatRepliesOnlyWithErrorsIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		l := newLane(nil, "198.51.100.1:6379", 16, slog.New(slog.NewTextHandler(&log, nil)), new(lateness))
@@ -58,14 +58,14 @@ func TestAServerThatRefusesIsLoggedOnce(t *testing.T) {
 		judge(oom)
 		judge(oom)
 		if lines() != 0 {
-			t.Errorf("refusals of a moment are logged:\n%s", &log)
+			t.Errorf("errors of a moment are logged:\n%s", &log)
 		}
 		for range 10 {
 			time.Sleep(50 * time.Millisecond)
 			judge(oom)
 		}
-		if lines() != 1 || !strings.Contains(log.String(), "weir: Redis server refuses") || !strings.Contains(log.String(), "OOM") {
-			t.Errorf("want one line that says what it refuses:\n%s", &log)
+		if lines() != 1 || !strings.Contains(log.String(), "weir: Redis server replies only with errors") || !strings.Contains(log.String(), "OOM") {
+			t.Errorf("want one line that says what it replies:\n%s", &log)
 		}
 		judge(nil)
 		judge(nil)

@@ -7,21 +7,36 @@ import (
 	"strings"
 )
 
-// maxKeyLength is how long a key may be that is part of a name in Redis as it
-// is. Longer ones are digested: what a client sends must not cost more.
+// maxKeyLength is the length up to which a key is part of a name in Redis. A longer key is
+// replaced by its digest, so that clients cannot fill the memory of Redis with keys.
 const maxKeyLength = 128
 
-// appendName appends the name under which Redis keeps the state of key under
-// scope. The length of scope comes first, so that no two pairs share a name.
+// Marks of the kinds of values. They keep a sorted set apart from the string that a scope
+// and key had before its limit became a concurrency limit.
+const (
+	markState = ""
+	markHeld  = "h"
+)
+
+// appendName appends the name of the state of a scope and key in Redis. The length of the
+// scope comes first, so that no two pairs share a name.
 //
-// Braces of scope or key are no hash tag: an empty one in front of them has all of
-// the name hashed. Otherwise a client could choose the slot of its states, and aim
-// all its load at one server; and so would all keys of "GET /items/{id}".
-func (b *Backend) appendName(to []byte, scope, key string) []byte {
+// If the scope or key contains a brace, the empty hash tag "{}" precedes them. Redis then
+// hashes the whole name. Without it, a client that sends "{x}" in its key could choose the
+// slot of its states and send all its load to one server. Also, all keys of a scope such
+// as "GET /items/{id}" would share one slot.
+//
+// In a scope of Options.Together the hash tag is a digest of the key.
+//
+// mark says what kind of value there is, see the constants.
+func (b *Backend) appendName(to []byte, mark, scope, key string) []byte {
 	to = append(to, b.prefix...)
-	if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
+	if b.tagged != nil && b.tagged[scope] {
+		to = appendTag(to, key)
+	} else if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
 		to = append(to, "{}:"...)
 	}
+	to = append(to, mark...)
 	to = strconv.AppendInt(to, int64(len(scope)), 10)
 	to = append(to, ':')
 	to = append(to, scope...)
@@ -34,7 +49,22 @@ func (b *Backend) appendName(to []byte, scope, key string) []byte {
 	return append(to, key...)
 }
 
+// appendTag appends the hash tag of a key.
+func appendTag(to []byte, key string) []byte {
+	var room [256]byte
+	digest := sha256.Sum256(append(room[:0], key...))
+	to = append(to, '{')
+	to = hex.AppendEncode(to, digest[:8])
+	return append(to, "}:"...)
+}
+
 func (b *Backend) name(scope, key string) string {
 	var room [256]byte
-	return string(b.appendName(room[:0], scope, key))
+	return string(b.appendName(room[:0], markState, scope, key))
+}
+
+// heldName is name for the units that are held by a concurrency limit.
+func (b *Backend) heldName(scope, key string) string {
+	var room [256]byte
+	return string(b.appendName(room[:0], markHeld, scope, key))
 }

@@ -115,7 +115,7 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	shadow := func(c core.Charge) core.Charge { c.Shadow = true; return c }
-	for i, limit := range everyAlgorithm {
+	for i, limit := range settled {
 		name := fmt.Sprint("algorithm ", i)
 		second := charge(name, "second", core.FixedWindow(core.PerMinute(20)), 1)
 		for what, group := range map[string][]core.Charge{
@@ -125,6 +125,8 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 			"a key of both":    {charge(name, "both", limit, 2), shadow(charge(name, "both", limit, 1))},
 			"never":            {charge(name, "never", limit, 11)},
 			"nothing is taken": {charge(name, "nothing", limit, 0)},
+			"lasting":          {lasting(name, "lasting", limit, 2), second},
+			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
 			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
 			memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: clock})
@@ -142,7 +144,8 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 					if errs[j] != nil {
 						t.Fatal(errs[j])
 					}
-					if diff := cmp.Diff(take(t, memory, group...), decisions[j]); diff != "" {
+					want := take(t, memory, group...)
+					if diff := cmp.Diff(withTickets(group, want), withTickets(group, decisions[j])); diff != "" {
 						t.Fatalf("%v, %s, round %d, request %d: memory (-), Redis (+):\n%s", limit, what, round, j+1, diff)
 					}
 				}

@@ -10,26 +10,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lanes are the ways to the servers of a client.
+// lanes are the lanes to the servers of a client.
 type lanes struct {
 	client redis.Scripter
 	most   int // calls under way to each
 	logger *slog.Logger
 
-	patience time.Duration // quietFor
-	late     lateness
-	where    atomic.Pointer[placement]                    // nil: one step decides all
-	only     *lane                                        // nil: there are several
-	serverOf func(name string) (*redis.Client, error)     // that keeps a name
-	learn    func(ctx context.Context, name string) error // what serverOf has to know first; nil: nothing
+	patience    time.Duration // quietFor
+	late        lateness
+	partitioner atomic.Pointer[partitioner]                  // nil: one step decides all
+	only        *lane                                        // nil: there are several
+	serverOf    func(name string) (*redis.Client, error)     // the server that keeps a name
+	learn       func(ctx context.Context, name string) error // learns what serverOf needs; nil: nothing
 
 	known    atomic.Bool
 	mu       sync.Mutex
-	pupil    *learning
+	attempt  *learning // under way; nil: none
 	byServer atomic.Pointer[map[*redis.Client]*lane]
 }
 
-// learning is an attempt to learn where names are kept. err is there once done is
+// learning is an attempt to learn where names are kept. err is set before done is
 // closed.
 type learning struct {
 	done chan struct{}
@@ -37,16 +37,16 @@ type learning struct {
 }
 
 const (
-	// mostCalls bounds the calls under way to a server, where its pool has more
-	// connections: beyond that a pipeline is quicker than another connection.
+	// mostCalls bounds the calls under way to a server if its pool has more
+	// connections. Above it a pipeline is quicker than another connection.
 	mostCalls = 16
 
-	// hiddenCalls is the same where a client does not tell how many connections
-	// it has, such as an auto-pipeliner.
+	// hiddenCalls is the bound if the client hides its pool, as an auto-pipeliner
+	// does.
 	hiddenCalls = 128
 
-	// maxLanes is how many servers are known at once. Those of a Cluster come and
-	// go: beyond that, lanes without work are forgotten.
+	// maxLanes is how many lanes are kept. The servers of a Cluster come and go; above
+	// the maximum, lanes without work are dropped.
 	maxLanes = 64
 )
 
@@ -67,7 +67,10 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.only = newLane(client, "", ls.most, logger, &ls.late)
-		ls.only.prompt, ls.only.where = isPrompt(client), &ls.where
+		if client, ok := direct(client).(sender); ok { // or a type that embeds one
+			ls.only.unrepeated = unrepeatedClient{client}
+		}
+		ls.only.endsOnTime, ls.only.partitioner = endsCallsOnTime(client), &ls.partitioner
 	}
 	return ls
 }
@@ -116,10 +119,10 @@ func (ls *lanes) of(ctx context.Context, name string) (*lane, error) {
 // learnFirst waits until a client has learned where names are kept, or ctx ends.
 func (ls *lanes) learnFirst(ctx context.Context, name string) error {
 	ls.mu.Lock()
-	p := ls.pupil
+	p := ls.attempt
 	if p == nil {
 		p = &learning{done: make(chan struct{}), err: errExited}
-		ls.pupil = p
+		ls.attempt = p
 		go ls.study(context.WithoutCancel(ctx), p, name)
 	}
 	ls.mu.Unlock()
@@ -140,7 +143,7 @@ func (ls *lanes) study(ctx context.Context, p *learning, name string) {
 		}
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
-		ls.pupil = nil
+		ls.attempt = nil
 		ls.known.Store(p.err == nil)
 		close(p.done)
 	}()
@@ -162,7 +165,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 		}
 	}
 	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
-	l.where, l.patience = &ls.where, ls.patience
+	l.partitioner, l.patience = &ls.partitioner, ls.patience
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l
@@ -189,7 +192,7 @@ next:
 	return false
 }
 
-// blame returns err, of some servers, and marks it if others are well.
+// blame returns the error of failing servers, marked as spared if another server is well.
 func (ls *lanes) blame(err error, failing ...*lane) error {
 	if ls.only != nil || !ls.othersAreWell(failing...) {
 		return err
@@ -197,8 +200,8 @@ func (ls *lanes) blame(err error, failing ...*lane) error {
 	return spared{err}
 }
 
-// mayBeLate reports whether a request whose context has ended as err says may be
-// asked nonetheless: its budget went by while the process did not run.
+// mayBeLate reports whether a request may be sent although its context has ended with err:
+// its budget passed because this process runs late.
 func (ls *lanes) mayBeLate(err error) bool {
 	if err != context.DeadlineExceeded {
 		return false

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A request whose budget of 50ms ends is given up, unless this process runs late
+// A request whose budget of 50ms ends fails, unless this process runs late
 // and the server answers others: then it waits on, but not for ever.
 func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testing.T) {
 	const never = time.Hour

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -17,6 +18,8 @@ var algorithms = [...]byte{
 	core.AlgorithmSlidingWindow:  's',
 	core.AlgorithmSlidingLog:     'g',
 	core.AlgorithmAnchoredWindow: 'n',
+	core.AlgorithmConcurrent:     'c',
+	core.AlgorithmBan:            'b',
 }
 
 const version = '1'
@@ -24,38 +27,43 @@ const version = '1'
 // encoded is a limit and the form in which scripts read it.
 type encoded struct {
 	limit core.Limit
-	text  any // version and algorithm, the most units ever held, P and Q
+	text  any // version and algorithm, capacity in units, P and Q: see state.lua
 }
 
-// limits keeps the encoded forms of limits in use.
+// limits caches the encoded forms of the limits in use.
 type limits [256]atomic.Pointer[encoded]
 
-// encode returns the encoded form of a limit, or what is wrong with it.
-func (c *limits) encode(l core.Limit) (*encoded, error) {
-	place := &c[placeOf(l)]
-	if e := place.Load(); e != nil && e.limit == l {
+// encode returns the encoded form of a limit, or an error if it is invalid. Units of a
+// concurrency limit are held for the time hold unless they are renewed.
+func (c *limits) encode(l core.Limit, hold time.Duration) (*encoded, error) {
+	entry := &c[cacheIndex(l)]
+	if e := entry.Load(); e != nil && e.limit == l {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e := encode(l)
-	place.Store(e)
+	e := encode(l, hold)
+	entry.Store(e)
 	return e, nil
 }
 
-func placeOf(l core.Limit) uint8 {
+func cacheIndex(l core.Limit) uint8 {
 	h := uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-func encode(l core.Limit) *encoded {
+func encode(l core.Limit, hold time.Duration) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
 	switch l.Algorithm() {
 	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
 		g := gcd(p, q)
 		p, q = p/g, q/g
+	case core.AlgorithmConcurrent:
+		p, q = hold.Microseconds(), 1
+	case core.AlgorithmBan:
+		q = l.Lasting().Microseconds()
 	}
 	return &encoded{l, fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)}
 }

@@ -1,19 +1,19 @@
 package redisbackend
 
-// list is values in the order in which they came. Any of them can be removed at
-// once, by its link, which is part of the value.
+// list is a linked list of values in the order in which they were added. A value is
+// removed in constant time, by its node, which is a field of the value.
 type list[T any] struct {
-	first, last *link[T]
+	first, last *node[T]
 	size        int
 }
 
-// link is the place of a value in a list. The value belongs in of.
-type link[T any] struct {
+// node links a value into a list. of is the value.
+type node[T any] struct {
 	of         T
-	prev, next *link[T]
+	prev, next *node[T]
 }
 
-func (l *list[T]) add(k *link[T]) {
+func (l *list[T]) add(k *node[T]) {
 	k.prev, k.next = l.last, nil
 	if l.last == nil {
 		l.first = k
@@ -24,7 +24,7 @@ func (l *list[T]) add(k *link[T]) {
 	l.size++
 }
 
-func (l *list[T]) addFirst(k *link[T]) {
+func (l *list[T]) addFirst(k *node[T]) {
 	k.prev, k.next = nil, l.first
 	if l.first == nil {
 		l.last = k
@@ -35,7 +35,7 @@ func (l *list[T]) addFirst(k *link[T]) {
 	l.size++
 }
 
-func (l *list[T]) remove(k *link[T]) {
+func (l *list[T]) remove(k *node[T]) {
 	if k.prev == nil {
 		l.first = k.next
 	} else {

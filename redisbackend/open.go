@@ -1,19 +1,20 @@
 package redisbackend
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
 )
 
 // Open returns a backend on a client of its own, made from a URL. It does no I/O:
-// a server that cannot be reached is found out by decisions, or by
-// [Backend.Check]. The URL has one of the forms that go-redis reads:
+// decisions, or [Backend.Check], report a server that cannot be reached. The URL has one of
+// the forms that go-redis reads:
 //
 //	redis://user:password@host:6379/0                                     one server
 //	rediss://host:6379                                                    the same, over TLS
@@ -37,7 +38,7 @@ func Open(url string, options Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redisbackend: Open: %w", err)
 	}
-	if err := mistakes(client, options); err != nil {
+	if err := validate(client, options); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("redisbackend: Open: %w", err)
 	}
@@ -46,33 +47,51 @@ func Open(url string, options Options) (*Backend, error) {
 	return b, nil
 }
 
-// Close closes the client if [Open] made it. First it waits, for a second at most,
-// until what is to be given back has been; what has not by then stays taken. After
-// that decisions fail. It may be called while decisions are made. The client that
-// [New] was given is its caller's: then Close does nothing and returns nil.
-func (b *Backend) Close() error {
-	if b.own == nil {
-		return nil
+// OpenAnnouncer returns an announcer on a client of its own, made from a URL as by [Open],
+// which Close closes. It does no I/O, and returns an error if the URL has none of the forms
+// of Open or an option is out of its range.
+func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
+	client, err := clientFor(url)
+	if err != nil {
+		return nil, fmt.Errorf("redisbackend: OpenAnnouncer: %w", err)
 	}
+	if err := options.validate(); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("redisbackend: OpenAnnouncer: %w", err)
+	}
+	a := NewAnnouncer(client, options)
+	a.own = client
+	return a, nil
+}
+
+// Close ends the renewal of units that are held, so they end within [Options].HoldTime, and
+// closes the client if [Open] made it. First it waits for the endings of requests, for
+// give-backs and for releases, for a second each at most; units that have not been given
+// back by then stay taken. Decisions fail after that. Close may be called while decisions
+// are made. For a backend from [New] it closes no client and returns nil: the caller closes
+// the client after that.
+func (b *Backend) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
+	defer cancel()
+	_ = core.AwaitEndings(ctx, b) // the others report their own errors
 	timer := time.NewTimer(giveBackBudget)
 	defer timer.Stop()
 	select {
 	case <-b.giveBacks.idle():
 	case <-timer.C:
 	}
+	b.holds.releaseNow()
+	b.holds.close()
+	if b.own == nil {
+		return nil
+	}
 	return b.own.Close()
-}
-
-// ownClient is a client that Open makes.
-type ownClient interface {
-	redis.Scripter
-	io.Closer
 }
 
 var errURL = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock")
 
 // clientFor returns a client for a URL, or an error that does not quote it.
-func clientFor(text string) (ownClient, error) {
+func clientFor(text string) (redis.UniversalClient, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errURL
@@ -103,7 +122,7 @@ func clientFor(text string) (ownClient, error) {
 	}
 }
 
-// prepare sets what Open promises, unless the URL has set it.
+// prepare sets the three options that Open promises, unless the URL sets them.
 func prepare(deadlines *bool, retries, dials *int) {
 	*deadlines = true
 	if *retries == 0 {
@@ -114,7 +133,8 @@ func prepare(deadlines *bool, retries, dials *int) {
 	}
 }
 
-// withoutURL returns what err says, if that is about the name of a parameter.
+// withoutURL returns err if it names an unknown parameter, otherwise an error without the
+// URL.
 func withoutURL(err error) error {
 	if text := err.Error(); strings.HasPrefix(text, "redis: unexpected option: ") {
 		return errors.New(strings.TrimPrefix(text, "redis: ") + ": see the fields of redis.Options for parameters")

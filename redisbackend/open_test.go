@@ -188,3 +188,26 @@ func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
 	ok(t, b.Close())
 	callers.Wait()
 }
+
+// End does not wait. A program that closes its backend after its last request left units held.
+func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
+	addr := startRedis(t).addr
+	for range 10 {
+		given := redisbackend.New(newClient(t, addr), redisbackend.Options{Prefix: uniquePrefix()})
+		opened, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: uniquePrefix()})
+		ok(t, err)
+		for _, b := range []*redisbackend.Backend{given, opened} {
+			limiter := core.MustNew(core.Config[string]{Backend: core.NewDenialCache(b, core.DenialCacheOptions{}), Rules: []core.Rule[string]{{
+				Name: "uploads", Limit: core.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
+			}}})
+			for range 5 {
+				o := limiter.Decide(t.Context(), "ann")
+				o.End(core.Result{})
+			}
+			ok(t, b.Close())
+			if n := newClient(t, addr).Exists(t.Context(), redisbackend.HeldName(b, "uploads", "ann")).Val(); n != 0 {
+				t.Error("units are held after Close")
+			}
+		}
+	}
+}

@@ -2,20 +2,21 @@ package redisbackend
 
 import "time"
 
-// While calls are under way others gather, and go together: the fewer calls, the more
-// a call decides, and the less a decision costs. So there are just so many calls that
-// one ends every callEvery, which is how long a request then waits for its turn.
+// Requests gather while calls are under way, and the next call decides them together. The
+// fewer calls there are, the more each decides, and the less a decision costs. So a lane
+// has just enough calls under way for one to end every callEvery. A request waits about as
+// long for the next call.
 const (
 	callEvery = 100 * time.Microsecond
 
-	// scriptTime is what a script takes for each key, about.
+	// scriptTime is about how long a script takes for each key.
 	scriptTime = 5 * time.Microsecond
 
-	// fastestFor is how long the fastest call tells how far away a server is.
+	// fastestFor is how long the fastest call is the measure of the distance.
 	fastestFor = time.Second
 
-	// stuckAfter is after how much silence one call more may be made: a connection
-	// may have broken, and nobody is to wait behind it.
+	// stuckAfter is the silence after which one more call may be made: a connection may
+	// be broken, and nobody should wait behind it.
 	stuckAfter = 2 * time.Millisecond
 )
 
@@ -32,8 +33,8 @@ func (l *lane) allowedLocked(now time.Time) int {
 	return min(int(n), l.most)
 }
 
-// noteLocked notes what a call of some weight took that the server has answered,
-// without the time of the script.
+// noteLocked notes the duration of an answered call of some weight, less the time of the
+// script.
 func (l *lane) noteLocked(now time.Time, took time.Duration, weight int) {
 	took -= time.Duration(weight) * scriptTime
 	if l.fastest == 0 || took < l.fastest || now.Sub(l.fastestAt) > fastestFor {
@@ -41,15 +42,15 @@ func (l *lane) noteLocked(now time.Time, took time.Duration, weight int) {
 	}
 }
 
-// yieldsLocked reports whether a worker should let others run before it collects what
-// waits: they have just been answered, and may ask again. Where goroutines wait for
-// their turn anyway it would be the last of them.
+// yieldsLocked reports whether a worker should yield before it collects waiting requests:
+// callers that have just been answered may ask again. If goroutines already wait to run,
+// the worker would be the last of them, and should not.
 func (l *lane) yieldsLocked(now time.Time) bool {
 	return l.weight < maxWeight/2 && l.late.within(now, 2*slice) == 0
 }
 
-// watchLocked has another call made for those that wait, at once if they fill it, or
-// if none ends.
+// watchLocked sees to it that waiting requests are sent: at once if they fill a call, or
+// once no call has ended for stuckAfter.
 func (l *lane) watchLocked() {
 	if l.calls >= l.most || !l.waits() {
 		return
@@ -80,7 +81,7 @@ func (l *lane) look() {
 	l.watchLocked()
 }
 
-// startLocked has a worker make a call for those that wait.
+// startLocked starts a call for waiting requests, on a worker.
 func (l *lane) startLocked(now time.Time) {
 	w := l.workers.Get().(*worker)
 	l.collectLocked(w)

@@ -5,42 +5,86 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
 var (
-	//go:embed plain.lua
-	plainSource string
+	//go:embed fastpath.lua
+	fastPathSource string
+	//go:embed arithmetic.lua
+	arithmeticSource string
+	//go:embed encoding.lua
+	encodingSource string
+	//go:embed bucket_ring.lua
+	bucketRingSource string
+	//go:embed bucket.lua
+	bucketSource string
+	//go:embed window.lua
+	windowSource string
+	//go:embed anchored_window.lua
+	anchoredWindowSource string
+	//go:embed sliding_log.lua
+	slidingLogSource string
+	//go:embed concurrent.lua
+	concurrentSource string
+	//go:embed ban.lua
+	banSource string
 	//go:embed state.lua
 	stateSource string
 	//go:embed take.lua
 	takeSource string
-	//go:embed giveback.lua
-	giveBackSource string
+	//go:embed settle.lua
+	settleSource string
+	//go:embed renew.lua
+	renewSource string
+	//go:embed release.lua
+	releaseSource string
 	//go:embed check.lua
 	checkSource string
 	//go:embed reset.lua
 	resetSource string
 )
 
+// algorithmsSource is what all scripts on states share. A file uses only what the
+// files before it define.
+var algorithmsSource = arithmeticSource + encodingSource +
+	bucketRingSource + bucketSource + windowSource + anchoredWindowSource + slidingLogSource + banSource +
+	concurrentSource + stateSource
+
 var (
-	takeScript     = newScript(plainSource + stateSource + takeSource)
-	giveBackScript = newScript(stateSource + giveBackSource)
-	checkScript    = newScript(checkSource)
-	resetScript    = newScript(resetSource)
+	takeScript    = newScript(fastPathSource + algorithmsSource + takeSource)
+	settleScript  = newScript(algorithmsSource + settleSource)
+	renewScript   = newScript(renewSource)
+	releaseScript = newScript(releaseSource)
+	checkScript   = newScript(checkSource)
+	resetScript   = newScript(resetSource)
 )
 
 // script is a Lua script and the digest by which a server knows it.
 type script struct{ source, digest string }
 
 func newScript(source string) script {
+	source = withoutComments(source)
 	digest := sha1.Sum([]byte(source))
 	return script{source, hex.EncodeToString(digest[:])}
 }
 
-// run runs s by its digest. A server that does not know s, because it has been
-// restarted or its scripts have been flushed, is sent the source.
+// withoutComments returns source without comment lines: a third of what servers are sent
+// and parse.
+func withoutComments(source string) string {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// run runs s by its digest. If the server does not know s, because it was restarted or its
+// scripts were flushed, run sends the source.
 func (s script) run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	reply := client.EvalSha(ctx, s.digest, keys, args...)
 	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
@@ -49,13 +93,13 @@ func (s script) run(ctx context.Context, client redis.Scripter, keys []string, a
 	return reply
 }
 
-// runOnce is run for a script that must not run twice, though clients send a
-// command again if the connection breaks before its reply.
+// runOnce is run for a script that must not run twice. Otherwise a client repeats a command
+// if the connection breaks before the reply.
 func (s script) runOnce(ctx context.Context, client processor, key string, args ...any) *redis.Cmd {
 	process := func(name, text string) *redis.Cmd {
 		cmd := redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)
 		cmd.SetFirstKeyPos(3)
-		_ = client.Process(ctx, once{cmd}) // is also the command's error, once it is there
+		_ = client.Process(ctx, noRetry{cmd}) // cmd has the error, too
 		return cmd
 	}
 	reply := process("evalsha", s.digest)
@@ -65,8 +109,8 @@ func (s script) runOnce(ctx context.Context, client processor, key string, args 
 	return reply
 }
 
-// once is a command that is sent at most once.
-type once struct{ *redis.Cmd }
+// noRetry is a command that the client sends at most once.
+type noRetry struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
-func (once) NoRetry() bool { return true }
+func (noRetry) NoRetry() bool { return true }

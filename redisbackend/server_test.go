@@ -3,10 +3,10 @@ package redisbackend_test
 import (
 	"cmp"
 	"fmt"
+	"github.com/weir-go/weir/internal/freeport"
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,10 +75,9 @@ func (s *redisServer) kill() {
 
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return "127.0.0.1:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return addr
 }

@@ -2,8 +2,13 @@ package redisbackend_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -58,4 +63,55 @@ func TestKeysDoNotChooseTheirSlot(t *testing.T) {
 	if got, want := redisbackend.Name(b, "by-route", "GET /items/{id}"), "weir:{}:8:by-route:GET /items/{id}"; got != want {
 		t.Errorf("got %q, want the documented %q", got, want)
 	}
+}
+
+// The states of one key lie together, those of different keys do not, and no key says where.
+func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
+	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{Together: []string{"rate", "odd{scope"}})
+	for _, key := range []string{"k%d", "{x}%d", "%d{x}", "}%d", strings.Repeat("long", 50) + "%d"} {
+		slots, names := make(map[uint16]bool), make(map[string]bool)
+		for i := range 100 {
+			key := fmt.Sprintf(key, i)
+			one, other, apart := redisbackend.Name(b, "rate", key), redisbackend.Name(b, "odd{scope", key), redisbackend.Name(b, "apart", key)
+			if redisbackend.SlotOf(one) != redisbackend.SlotOf(other) {
+				t.Fatalf("%q and %q have two slots", one, other)
+			}
+			slots[redisbackend.SlotOf(one)] = true
+			names[one], names[other], names[apart] = true, true, true
+		}
+		if len(slots) < 90 || len(names) != 300 {
+			t.Errorf("100 keys such as %q have %d slots and %d names in three scopes", key, len(slots), len(names))
+		}
+	}
+	if got, want := redisbackend.Name(b, "rate", "ann"), "weir:{49915e0d7d4b402e}:4:rate:ann"; got != want {
+		t.Errorf("got %q, want the documented %q", got, want)
+	}
+}
+
+// In a Cluster one step decides the scopes of a key, so their denials are not Transient.
+func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
+	c := startCluster(t)
+	limit := core.FixedWindow(core.Per(1, 365*24*time.Hour))
+	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {
+		b := redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix(), Together: together})
+		charges := []core.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
+		out := make([]core.Decision, 2)
+		for range 2 {
+			if err := b.Take(t.Context(), charges, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out[0].Allowed || out[0].Transient != (name == "apart") {
+			t.Errorf("%s: the denial is %+v", name, out[0])
+		}
+	}
+}
+
+func ExampleOptions_together() {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"redis-1:6379", "redis-2:6379"}})
+	defer cluster.Close()
+	backend := redisbackend.New(cluster, redisbackend.Options{
+		Together: []string{"rate", "uploads"}, // the rules of one user: one step, whatever the number of servers
+	})
+	defer backend.Close()
 }

@@ -3,35 +3,37 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 )
 
-// Where keys are spread over several servers, no script can decide all of them.
-// The accounts of a request are then grouped by where they are kept, each group
-// is taken in one step, all at the same time, and what was taken is given back
-// if any group denies. That may deny another request too early for an instant;
-// it never admits one too many.
+// If keys are spread over several servers, no script can decide all of them. The accounts
+// of a request are then grouped by partition: the slot of a Cluster or the shard of a
+// Ring that keeps them. Each group is taken in one step, all groups at the same time. If
+// any group denies, the others are given back. Until then another request may be denied
+// too early; none is admitted too many.
 
-// group is the accounts that one step can decide.
+// group is the accounts of one partition, which one step can decide.
 type group struct {
-	place    any // what their names have in common
-	client   processor
-	accounts []int
-	taken    []account // a copy of the accounts
-	lane     *lane
-	ask      ask
-	awaited  bool // it was sent, and nobody waits for the reply
-	err      error
+	partition any // that keeps all of them
+	client    processor
+	accounts  []int
+	taken     []account // a copy of the accounts
+	lane      *lane
+	ask       ask
+	awaited   bool // it was sent, but its request did not wait for the reply
+	err       error
 }
 
-// placement says where a name is kept: a comparable value, and the client to ask.
-type placement func(name string) (place any, client processor, err error)
+// partitioner returns the partition that keeps a name, a comparable value, and the client
+// to ask.
+type partitioner func(name string) (partition any, client processor, err error)
 
-// placementOf returns how client spreads names, nil if one step decides all.
-func placementOf(client redis.Scripter) placement {
+// partitionerOf returns the partitioner of a client, nil if one step decides all names.
+func partitionerOf(client redis.Scripter) partitioner {
 	switch client := client.(type) {
 	case cluster:
 		return bySlot(client)
@@ -44,24 +46,37 @@ func placementOf(client redis.Scripter) placement {
 	return nil
 }
 
-func bySlot(client processor) placement {
-	return func(name string) (any, processor, error) { return slotOf(name), client, nil }
+// bySlot is the partitioner of a Cluster, or of a client that hides one.
+func bySlot(client processor) partitioner {
+	of := direct(client).(processor)
+	return func(name string) (any, processor, error) { return slotOf(name), of, nil }
 }
 
-// groupsOf groups accounts by where they are kept.
-func groupsOf(accounts []account, where placement) ([]group, error) {
+// learnSlots notes that client hides a Cluster, as a CROSSSLOT error shows, unless to has a
+// partitioner. It reports whether the client can be asked slot by slot.
+func learnSlots(to *atomic.Pointer[partitioner], client redis.Scripter) bool {
+	hiding, ok := client.(processor)
+	if ok && to.Load() == nil {
+		locate := bySlot(hiding)
+		to.CompareAndSwap(nil, &locate)
+	}
+	return ok
+}
+
+// groupsOf groups accounts by partition.
+func groupsOf(accounts []account, locate partitioner) ([]group, error) {
 	var groups []group
 	for i := range accounts {
-		place, client, err := where(accounts[i].name)
+		partition, client, err := locate(accounts[i].name)
 		if err != nil {
 			return nil, err
 		}
 		at := 0
-		for at < len(groups) && groups[at].place != place {
+		for at < len(groups) && groups[at].partition != partition {
 			at++
 		}
 		if at == len(groups) {
-			groups = append(groups, group{place: place, client: client})
+			groups = append(groups, group{partition: partition, client: client})
 		}
 		g := &groups[at]
 		g.accounts = append(g.accounts, i)
@@ -70,18 +85,18 @@ func groupsOf(accounts []account, where placement) ([]group, error) {
 	return groups, nil
 }
 
-// takeInTurn is takeSpread for one of equal requests at a time, or a few.
-func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, error) {
+// takeInTurn is takeSpread behind the gate for equal requests.
+func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]result, error) {
 	if mode != modeTake {
 		all, _, err := b.takeSpread(ctx, accounts, groups, mode, instant)
 		return all, err
 	}
 	tag := tagOf(accounts, instant)
-	number, denial, err := b.flights.enter(ctx, tag, &b.lanes.late)
+	number, denial, err := b.gates.enter(ctx, tag, &b.lanes.late)
 	if err != nil || denial != nil {
 		return denial, err
 	}
-	defer func() { b.flights.leave(tag, number, denial) }()
+	defer func() { b.gates.leave(tag, number, denial) }()
 	all, allowed, err := b.takeSpread(ctx, accounts, groups, mode, instant)
 	if err == nil && !allowed {
 		denial = all
@@ -89,12 +104,12 @@ func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []g
 	return all, err
 }
 
-// takeSpread decides accounts that are kept in several places. It returns their
-// decisions, and whether the request is allowed.
-func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]settled, bool, error) {
+// takeSpread decides accounts in several partitions. It returns their results, and
+// whether the request is allowed.
+func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]result, bool, error) {
 	ask := mode
 	if mode == modeTake {
-		ask = modeShare
+		ask = modeTentative
 	}
 	since := time.Now()
 	for i := range groups {
@@ -108,7 +123,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 		}
 	}
 
-	all := make([]settled, len(accounts))
+	all := make([]result, len(accounts))
 	allowed := true
 	var errs []error
 	var failing []*lane
@@ -121,7 +136,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 		decisions := read(g.ask.now, g.ask.numbers, g.taken, ask, nil)
 		for j, at := range g.accounts {
 			all[at] = decisions[j]
-			allowed = allowed && decisions[j].enforced.Allowed
+			allowed = allowed && !g.taken[j].isDenied(&decisions[j])
 		}
 	}
 	err := errors.Join(errs...)
@@ -139,7 +154,7 @@ func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []g
 	return all, allowed, err
 }
 
-// submit has the group asked. If there is nothing to wait for, err says why.
+// submit sends the question about g. It sets g.err if there is no reply to wait for.
 func (g *group) submit(ctx context.Context, b *Backend, mode mode, instant int64, now time.Time) {
 	if g.lane, g.err = b.lanes.of(ctx, g.taken[0].name); g.err != nil {
 		return
@@ -149,26 +164,33 @@ func (g *group) submit(ctx context.Context, b *Backend, mode mode, instant int64
 }
 
 // allowed reports whether a group took what its accounts charge.
-func (g *group) allowed(all []settled) bool {
+func (g *group) allowed(all []result) bool {
 	if g.err != nil {
 		return false
 	}
-	for _, at := range g.accounts {
-		if !all[at].enforced.Allowed {
+	for j, at := range g.accounts {
+		if g.taken[j].isDenied(&all[at]) {
 			return false
 		}
 	}
 	return true
 }
 
-// untake makes the decisions of an account those of a request that was denied
-// elsewhere: what fits is allowed, and nothing was taken.
-func (s *settled) untake(mode mode) {
+// isDenied reports whether a stands in the way of its request. Shadow charges do not, even
+// on a key that is banned.
+func (a *account) isDenied(s *result) bool { return a.enforces && !s.enforced.Allowed }
+
+// untake turns s into the result for a request that another group denied: what fits is
+// allowed, and nothing was taken.
+func (s *result) untake(mode mode) {
 	s.enforced.Delay, s.shadow.Delay = 0, 0
 	if mode == modePeek {
 		return
 	}
-	s.shadow.Allowed, s.shadow.RetryAfter, s.shadow.EffectiveWindow = s.alone == 0, s.alone, s.alone
+	s.shadow.Allowed, s.shadow.RetryAfter = s.alone == 0, s.alone
+	if s.shadow.EffectiveWindow = s.alone; s.before.EffectiveWindow == core.Never { // of a concurrency limit
+		s.shadow.EffectiveWindow = core.Never
+	}
 	for _, d := range []*core.Decision{&s.enforced, &s.shadow} {
 		d.Remaining, d.ResetAfter = s.before.Remaining, s.before.ResetAfter
 		if d.Allowed {

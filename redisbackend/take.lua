@@ -1,22 +1,26 @@
 -- Decides requests one after the other, at one instant. Each takes all that it
 -- charges or nothing. A key is read when the first request charges it and written
--- once, at the end: a server that refuses to write refuses the first, so either all
--- requests have taken what they were granted, or the reply is an error and none has.
+-- once, at the end. A server that refuses to write refuses the first write, so either
+-- all requests have taken what they were granted, or the reply is an error and none
+-- has.
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   of one request, for each key:
 --          its limit    as in a state, see state.lua
---          units of its enforced charges, and if it has shadow charges, ","
---          and the units of those
---        then "take", as if there were none, "peek", or "share": take, and tell
---        what there was before
+--          units of its enforced charges, "" if it has none, and if it has shadow
+--          charges, "," and the units of those, and if they last, "@" and for how long: they
+--          may be settled; of a concurrency limit, "#" and the id of its first
+--          unit, see concurrent.lua
+--        then its mode: "take", the default; "peek"; or "tentative", which takes and
+--        also tells what there was before, since the units may be given back
 --        then the instant in microseconds since the Unix epoch, if not the server's
 -- ARGV   of several:
 --          "batch", and if it is not the server's, " " and the instant
 --          for each request the number of its form, from 1, and if it stands for n
---          equal ones, "x" and n; then " "
---          the forms, "|" in between: "take", "peek" or "share", and for each key
---          " ", its limit, "=" and its units as above
+--          equal ones, "x" and n; then " ". If there are concurrency limits, "@" and
+--          for each charge by one the id of its first unit, request by request
+--          the forms, "|" in between: the mode, and for each key " ", its limit, "="
+--          and its units as above
 -- reply  the instant, and for each key of a request these numbers for its enforced
 --        charges and, if it has any, for its shadow charges:
 --          remaining
@@ -24,85 +28,55 @@
 --          effective window if allowed, otherwise minus retry after, which is the
 --          effective window too; -9007199254740991 is never
 --          delay, of queues only
---        For "share" five more follow the numbers of each key: remaining,
---        reset after and effective window before anything was taken, retry after
---        of the shadow charges then (0 if it has none), and the instant at which
---        it was taken, later than the first where a clock that stepped back is
---        held.
---        Of several requests each has the number of those that were decided in front
---        of its numbers: 1, or of n equal ones so many as there are up to the first
---        that is denied, negative if one is. Those beyond get the denial of that
---        one. A request that charges a key whose state cannot be read has an error
---        in place of all this, and takes nothing.
+--          of charges that last only: the instant of the taking, of sliding windows
+--          the number of its window, and the serial of the state that it left; both
+--          are 0 if nothing was taken
+--        In mode "tentative" five more follow the numbers of each key: remaining,
+--        reset after and effective window before anything was taken; retry after of
+--        the shadow charges then, 0 if it has none; and the instant of the taking,
+--        which is later than the reply's if the clock has stepped back.
+--        Of several requests each starts with a number: 1, or of n equal ones the
+--        number that was decided, up to the first denial; negative if one is denied.
+--        The others get the same denial. A request that charges a key whose state
+--        cannot be read has an error in place of all this, and takes nothing.
 --        Times are microseconds.
 
-now, slack = instant, outlives
+now, grace = instant, ttlGrace
 
 local batch = match(ARGV[1], '^batch ?(%d*)$')
 if batch and batch ~= '' then
-  now, slack = tonumber(batch), 86400000
+  now, grace = tonumber(batch), 86400000
 end
 
 local accounts = {} -- by key: what has been read, and what requests have taken since
-local takers = {} -- those of them that something was taken from
+local changed = {} -- the accounts that something was taken from
 local reply, length = { now }, 1
 
--- open returns the account of a key under the limit of t, from Redis. It is nil if
--- its state cannot be read.
-local function open(key, t)
-  local from, s = read(key, t)
-  if from == nil then
-    return { key = key, t = t, s = fresh(t, now), took = 0 }
-  elseif not from then
-    return nil
-  end
-  local account = { key = key, t = t, took = 0 }
-  if s.at - now > hold(from) then
-    s = rebased(from, s)
-    account.from, account.rebased = from, s
-  end
-  if from == t or t.algorithm == from.algorithm and t.P == from.P and (not t.bucket or t.Q == from.Q) then
-    s.appendable = t.most == from.most
-    account.s = settle(t, s)
-    return account
-  end
-  s = settle(from, s)
-  local used = min(from.most - remaining(from, s), t.most)
-  account.s = fresh(t, s.held)
-  if used > 0 then
-    take(t, account.s, used)
-    account.s.former = { t = from, s = s }
-  end
-  account.ahead = s.held - now > hold(t) -- once written, it is rebased by whoever reads it
-  return account
-end
-
--- close writes what was taken from an account, which is read anew if it is charged
--- again.
-local function close(account)
+-- flush writes what was taken from an account, and forgets the account.
+local function flush(account)
   if account.took > 0 then
-    write(account.key, account.t, account.s)
+    write(account.key, account.limit, account.s)
     account.took = 0
   end
   accounts[account.key] = nil
 end
 
--- accountOf returns the account of a key for a request that charges it by the limit
--- of t, nil if its state cannot be read.
-local function accountOf(key, t, mode)
+-- accountOf returns the account of a key for a request that charges it by a limit,
+-- nil if its state cannot be read.
+local function accountOf(key, limit, mode)
   local account = accounts[key]
-  if account and (account.t ~= t or account.ahead and account.took > 0 or mode == 'share' and t.algorithm == 'g') then
-    close(account)
+  if account and (account.limit ~= limit or account.ahead and account.took > 0 or mode == 'tentative' and limit.algorithm == 'g') then
+    flush(account)
     account = nil
   end
   if not account then
-    account = open(key, t)
+    account = load(key, limit)
     if not account then
       return nil
     end
     accounts[key] = account
   end
-  if account.from and mode ~= 'peek' then -- denied or not: otherwise it would not drain while it is denied
+  if account.from and mode ~= 'peek' then -- for denied requests too: otherwise it would not drain between them
     write(key, account.from, account.rebased)
     account.from, account.rebased = nil, nil
   end
@@ -115,61 +89,81 @@ local function copy(account)
   for name, value in pairs(account.s) do
     s[name] = value
   end
-  return { t = account.t, s = s, took = 0 }
+  return { limit = account.limit, s = s, took = 0 }
 end
 
 -- add decides n units of an account, which are taken if the request is allowed.
--- before describes the account before it, where that is part of the answer.
-local function add(account, n, mode, allowed, before)
-  local t, s = account.t, account.s
-  local fit, delay = fits(t, s, n), 0
+-- before describes the account without them, where that is part of the answer.
+local function add(account, n, lasts, mode, allowed, before)
+  local limit, s = account.limit, account.s
+  local fit, delay, at, serial = limit.family.fits(limit, s, n), 0, 0, 0
   if allowed and fit and n > 0 then
-    if t.algorithm == 'q' and (s.a > 0 or s.b > 0) then
-      delay = s.held - now + ceil(s.a, s.b)
+    if limit.algorithm == 'q' and (s.a > 0 or s.b > 0) then
+      delay = s.asOf - now + ceil(s.a, s.b)
     end
-    take(t, s, n)
+    if account.lasts then
+      if limit.family.note then
+        limit.family.note(limit, s, account.lasts)
+      end
+      if limit.algorithm == 'q' then
+        s.serial = nil -- of a queue only the latest taking is ever returned
+      end
+      if lasts and not s.serial then
+        s.serial = newSerial()
+      end
+      account.lasts = nil
+    end
+    local former = s.former
+    s.former, s.gone = nil, nil
+    limit.family.take(limit, s, n, former)
     if account.took == 0 and mode ~= 'peek' then
-      takers[#takers + 1] = account
+      changed[#changed + 1] = account
     end
     account.took = account.took + n
+    at, serial = limit.algorithm == 's' and s.at / limit.P or s.asOf, s.serial or 0
   end
-  local left, wait, reset, window = describe(t, s, n, fit)
+  local left, reset, effective
   if before and (mode == 'peek' or not allowed) then
-    left, reset = before[1], before[3]
-    if fit then
-      window = before[4]
-    end
+    left, reset, effective = before[1], before[2], before[3]
+  else
+    left, reset, effective = describe(limit, s)
   end
-  if wait > 0 then
-    window = -wait
-  elseif wait < 0 then
-    window = -9007199254740991
+  if not fit then
+    local wait = retryAfter(limit, s, n)
+    effective = wait < 0 and -9007199254740991 or -wait
   end
-  reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, window
+  reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, effective
   length = length + 3
-  if t.algorithm == 'q' then
+  if limit.algorithm == 'q' then
     length = length + 1
     reply[length] = delay
+  end
+  if lasts then
+    reply[length + 1], reply[length + 2] = at, serial
+    length = length + 2
   end
 end
 
 -- charge decides what a request charges one key.
 local function charge(account, by, mode, allowed)
-  local t, s = account.t, account.s
-  local before, alone
+  local limit, s = account.limit, account.s
+  local before, shadowWait
   if not allowed or mode ~= 'take' then
-    before, alone = { describe(t, s, 0, true) }, 0
-    if mode == 'share' and by.shadow then
-      local _
-      _, alone = describe(t, s, by.shadow, fits(t, s, by.shadow))
+    before, shadowWait = { describe(limit, s) }, 0
+    if mode == 'tentative' and by.shadow and not limit.family.fits(limit, s, by.shadow) then
+      shadowWait = retryAfter(limit, s, by.shadow)
     end
   end
-  add(account, by.n, mode, allowed, before)
-  if by.shadow then
-    add(account, by.shadow, mode, allowed, before)
+  account.lasts = nil -- until it is noted what the charges find
+  if (by.lasts or s.ring or s.serial) and mode ~= 'peek' then
+    account.lasts = by.lasts or 0
   end
-  if mode == 'share' then
-    for _, number in ipairs({ before[1], before[3], before[4], alone, s.held }) do
+  add(account, by.n, by.lasts, mode, allowed, before)
+  if by.shadow then
+    add(account, by.shadow, by.lasts, mode, allowed, before)
+  end
+  if mode == 'tentative' then
+    for _, number in ipairs({ before[1], before[2], before[3], shadowWait, s.asOf }) do
       length = length + 1
       reply[length] = number
     end
@@ -177,47 +171,56 @@ local function charge(account, by, mode, allowed)
 end
 
 -- addCharge adds a charge to the form of a request.
-local function addCharge(form, limit, n, shadow)
-  form[#form + 1] = { t = terms(limit), n = tonumber(n), shadow = tonumber(shadow) }
+local function addCharge(form, limit, n, shadow, lasts)
+  limit = limitOf(limit)
+  form[#form + 1] = { limit = limit, n = tonumber(n) or 0, enforces = n ~= '', shadow = tonumber(shadow), lasts = tonumber(lasts) }
+  if limit.algorithm == 'c' and form.mode ~= 'peek' then
+    form.held = form.held + 1 -- each has an id in the arguments
+  end
 end
 
--- decide decides n equal requests of a form, whose keys are those after the at-th.
--- It returns what is wrong with the state of one of them.
-local function decide(form, at, n)
+-- decide decides n equal requests of a form, whose keys are those after the at-th. ids
+-- are those of the units that they take by concurrency limits. It returns an error text if
+-- the state of a key cannot be read.
+local function decide(form, at, n, ids)
   local charged, mode = {}, form.mode
   for i = 1, #form do
-    local fine, account = pcall(accountOf, KEYS[at + i], form[i].t, mode)
+    local fine, account = pcall(accountOf, KEYS[at + i], form[i].limit, mode)
     if not fine then
       return type(account) == 'table' and account.err or account
     elseif not account then
-      return 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
+      return unreadable
     end
     charged[i] = mode == 'peek' and copy(account) or account
   end
-  local place = length + 1
+  local countAt = length + 1
   if batch then
-    length = place
+    length = countAt
   end
-  local rounds, allowed = 0, true
+  local rounds, allowed, id = 0, true, 1
   while allowed and rounds < n do
     for i = 1, #form do
       if charged[i].ahead and rounds > 0 then
-        charged[i] = accountOf(KEYS[at + i], form[i].t, mode)
+        charged[i] = accountOf(KEYS[at + i], form[i].limit, mode)
       end
-      allowed = allowed and fits(charged[i].t, charged[i].s, form[i].n)
+      allowed = allowed and (not form[i].enforces or charged[i].limit.family.fits(charged[i].limit, charged[i].s, form[i].n))
     end
     for i = 1, #form do
+      if form[i].limit.algorithm == 'c' and mode ~= 'peek' then
+        charged[i].s.first = sub(ids, id, id + 11)
+        id = id + 12
+      end
       charge(charged[i], form[i], mode, allowed)
     end
     rounds = rounds + 1
   end
   if batch then
-    reply[place] = allowed and rounds or -rounds
+    reply[countAt] = allowed and rounds or -rounds
   end
-  if mode == 'share' then
+  if mode == 'tentative' then
     for i = 1, #form do
-      if form[i].t.algorithm == 'g' then
-        close(charged[i]) -- an entry of its own, which can be given back
+      if form[i].limit.algorithm == 'g' then
+        flush(charged[i]) -- a taking of its own, which can be given back
       end
     end
   end
@@ -226,16 +229,18 @@ end
 local forms = {}
 if batch then
   for text in string.gmatch(ARGV[3], '[^|]+') do
-    local form = { mode = match(text, '^%a+') }
-    for limit, n, shadow in string.gmatch(text, '(1%a %d+ %d+ %d+)=(%d+),?(%d*)') do
-      addCharge(form, limit, n, shadow)
+    local form = { mode = match(text, '^%a+'), held = 0 }
+    for limit, n, shadow, lasts in string.gmatch(text, '(1%a %d+ %d+ %d+)=(%d*),?(%d*)@?(%d*)') do
+      addCharge(form, limit, n, shadow, lasts)
     end
     forms[#forms + 1] = form
   end
-  local at = 0
-  for form, n in string.gmatch(ARGV[2], '(%d+)x?(%d*)') do
-    form = forms[tonumber(form)]
-    local wrong = decide(form, at, tonumber(n) or 1)
+  local at, id = 0, 1
+  local order, ids = match(ARGV[2], '^([%dx ]*)@?(.*)$')
+  for form, n in string.gmatch(order, '(%d+)x?(%d*)') do
+    form, n = forms[tonumber(form)], tonumber(n) or 1
+    local wrong = decide(form, at, n, sub(ids, id, -1))
+    id = id + 12 * n * form.held
     if wrong then
       length = length + 1
       reply[length] = { err = wrong }
@@ -243,19 +248,21 @@ if batch then
     at = at + #form
   end
 else
-  local form = { mode = mode or 'take' }
+  local form, ids = { mode = mode or 'take', held = 0 }, ''
   for i = 1, #KEYS do
-    addCharge(form, ARGV[2 * i - 1], match(ARGV[2 * i], '^(%d+),?(%d*)$'))
+    local n, shadow, lasts, id = match(ARGV[2 * i], '^(%d*),?(%d*)@?(%d*)#?(.*)$')
+    addCharge(form, ARGV[2 * i - 1], n, shadow, lasts)
+    ids = ids .. id
   end
-  local wrong = decide(form, 0, 1)
+  local wrong = decide(form, 0, 1, ids)
   if wrong then
     return redis.error_reply(wrong)
   end
 end
 
-for i = 1, #takers do
-  if takers[i].took > 0 then
-    write(takers[i].key, takers[i].t, takers[i].s)
+for i = 1, #changed do
+  if changed[i].took > 0 then
+    write(changed[i].key, changed[i].limit, changed[i].s)
   end
 end
 return reply

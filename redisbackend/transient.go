@@ -9,11 +9,10 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// Where keys are spread over several servers, a denial may rest on units that a
-// request denied elsewhere is about to give back. It is then marked Transient, so
-// that no cache repeats it. Such units are of scopes that are charged together
-// with others, which are the same few in all processes of an application; keys
-// of a scope that is only ever charged alone are never given back.
+// If keys are spread over several servers, a denial may be due to units that another request
+// is about to give back. It is then marked Transient, so that no cache repeats it. Only
+// scopes that are charged together with others are given back. They are few, and the same
+// in all processes of an application.
 
 // spread is the set of scopes that a Backend has charged together with others. It
 // is read without a lock, and only grows.
@@ -22,8 +21,8 @@ type spread struct {
 	scopes atomic.Pointer[map[string]struct{}]
 }
 
-// maxSpread is how many scopes are told apart. Where there are more, as many as
-// there are users perhaps, every scope counts as spread.
+// maxSpread is how many scopes the set has, at most. If there are more, perhaps one for each
+// user, every scope counts as a member.
 const maxSpread = 1024
 
 // has reports whether a scope is in the set.
@@ -51,10 +50,10 @@ func (s *spread) add(scope string) {
 	s.scopes.Store(&more)
 }
 
-// noteSpread notes the scopes of a request that may be given back in part: before
-// it is sent, so that whoever its units deny finds them noted.
+// noteSpread adds the scopes of a request that may be given back. That is done before the
+// request is sent, so that a request that its units deny finds them in the set.
 func (b *Backend) noteSpread(r *request, mode mode) {
-	if len(r.accounts) < 2 || mode == modePeek || b.lanes.where.Load() == nil {
+	if len(r.accounts) < 2 || mode == modePeek || b.lanes.partitioner.Load() == nil || b.lieTogether(r.accounts) {
 		return
 	}
 	for i := range r.accounts {
@@ -62,10 +61,20 @@ func (b *Backend) noteSpread(r *request, mode mode) {
 	}
 }
 
-// markTransient marks the denials that may rest on units about to be given back.
-// One that is never to end rests on none.
+// lieTogether reports whether one step decides accounts because of Options.Together.
+func (b *Backend) lieTogether(accounts []account) bool {
+	for i := range accounts {
+		if !b.tagged[accounts[i].Scope] || accounts[i].Key != accounts[0].Key {
+			return false
+		}
+	}
+	return true
+}
+
+// markTransient marks the denials that may be due to units about to be given back. A denial
+// for ever is not.
 func (b *Backend) markTransient(charges []core.Charge, out []core.Decision) {
-	if b.lanes.where.Load() == nil {
+	if b.lanes.partitioner.Load() == nil {
 		return
 	}
 	for i := range out {

@@ -30,7 +30,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	} {
 		hot := victim[0]
 		hot.Cost = 10
-		d, giveBack, err := redisbackend.Share(t.Context(), attacker, hot)
+		d, giveBack, err := redisbackend.TakeTentatively(t.Context(), attacker, hot)
 		if err != nil || !d.Allowed {
 			t.Fatalf("%s: the attacker took nothing: %+v, %v", name, d, err)
 		}
@@ -50,14 +50,14 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	if d := take(t, fresh, charge("all", "first", ten, 10), charge("user", "first", ten, 11)); d[0].Transient || d[1].Allowed || d[1].Transient {
 		t.Errorf("allowed %+v, never %+v: want neither transient", d[0], d[1])
 	}
-	redisbackend.Settle(fresh)
+	redisbackend.WaitForGiveBacks(fresh)
 	for want := range 2 { // allowed, then denied
 		d := take(t, fresh, charge("all", "second", ten, 10), charge("user", "second", ten, 1))
 		if d[0].Transient != (want == 1) || d[1].Transient {
 			t.Errorf("the first groups of a process: %+v", d)
 		}
 	}
-	redisbackend.Settle(fresh)
+	redisbackend.WaitForGiveBacks(fresh)
 }
 
 // What is never given back may be remembered, and is.
@@ -179,7 +179,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 	if d := <-decided; d.Allowed || d.Transient {
 		t.Errorf("the group: %+v, want a denial for ever", d)
 	}
-	redisbackend.Settle(b)
+	redisbackend.WaitForGiveBacks(b)
 	if d := take(t, cache, victim)[0]; !d.Allowed {
 		t.Errorf("once the units are back: %+v", d)
 	}

@@ -2,37 +2,35 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A ClusterClient sends a command again, MaxRedirects times, to find the server that
-// keeps its keys: also when the connection broke before the reply came, whatever
-// MaxRetries says. A Ring does the same MaxRetries times. The server may have run the
-// command by then, which takes again.
+// A ClusterClient sends a command up to MaxRedirects times again, to find the server that
+// keeps its keys. It does so even if the connection breaks before the reply, whatever
+// MaxRetries is. A Ring sends it up to MaxRetries times again. The server may have run the
+// command already, and would take its units twice.
 
-// spreading is a client that spreads keys over servers.
-type spreading interface {
+// sender is a client that sends commands by themselves and in pipelines.
+type sender interface {
 	processor
 	pipeliner
 }
 
-// unrepeatedClient is a client that spreads keys, and sends a script again only while
-// no server can have run it.
-type unrepeatedClient struct{ spreading }
+// unrepeatedClient is a client that sends a script again only while no server can have run
+// it.
+type unrepeatedClient struct{ sender }
 
 func (c unrepeatedClient) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // is also the command's error
+	_ = c.Process(ctx, unrepeated(cmd, isBatch(args))) // cmd has the error, too
 	return cmd
 }
 
 func (c unrepeatedClient) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "eval", source, keys, args)
-	_ = c.Process(ctx, unrepeatedCommand{cmd, isBatch(args)})
+	_ = c.Process(ctx, unrepeated(cmd, isBatch(args)))
 	return cmd
 }
 
@@ -42,7 +40,7 @@ type unrepeatedPipe struct{ pipe redis.Pipeliner }
 
 func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.pipe.Process(ctx, unrepeatedCommand{cmd, isBatch(args)}) // only adds it
+	_ = p.pipe.Process(ctx, unrepeated(cmd, isBatch(args))) // only queues it
 	return cmd
 }
 
@@ -59,7 +57,7 @@ func scriptCommand(ctx context.Context, name, text string, keys []string, args [
 	return cmd
 }
 
-// isBatch reports whether args have take.lua decide several requests.
+// isBatch reports whether args are those of a batch, which decides several requests.
 func isBatch(args []any) bool {
 	if len(args) != 3 {
 		return false
@@ -72,20 +70,32 @@ func isBatch(args []any) bool {
 // that no server has run it.
 type unrepeatedCommand struct {
 	redis.Cmder
-	batch bool // of requests that can be sent apart
+	batch bool  // of requests that can be sent apart
+	err   error // the latest that the client set
+}
+
+// unrepeated returns cmd as an unrepeatedCommand.
+func unrepeated(cmd *redis.Cmd, batch bool) redis.Cmder {
+	return &unrepeatedCommand{Cmder: cmd, batch: batch}
+}
+
+// SetErr implements [redis.Cmder].
+func (c *unrepeatedCommand) SetErr(err error) {
+	c.err = err
+	c.Cmder.SetErr(err)
 }
 
 // NoRetry implements [redis.Cmder]. A client asks it once there is an error, and
-// asks each command of a pipeline before it sends all of them again.
-func (c unrepeatedCommand) NoRetry() bool {
-	err := c.Err()
+// asks each command of a pipeline before it sends all of them again. An auto-pipeliner also
+// asks before it sends the command. NoRetry must not call Err, which then waits for the
+// reply: the goroutine that asks is the one that would send the command.
+func (c *unrepeatedCommand) NoRetry() bool {
+	err := c.err
 	if err == nil || c.Cmder.NoRetry() {
 		return true
 	}
 	if c.batch && redis.HasErrorPrefix(err, "TRYAGAIN") {
 		return true // its slot is half moved, and those that charge one key can be decided at once
 	}
-	var network *net.OpError
-	unsent := errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial"
-	return !unsent && !answers(err)
+	return mayHaveRun(err)
 }

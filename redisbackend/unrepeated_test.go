@@ -140,7 +140,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 		if err := b.Take(t.Context(), charges, make([]core.Decision, len(charges))); err == nil || lose.Load() {
 			t.Errorf("%s: the reply was lost: %v", name, err)
 		}
-		redisbackend.Settle(b)
+		redisbackend.WaitForGiveBacks(b)
 		for _, c := range charges {
 			c.Cost = 0
 			if took := before[c.Key] - take(t, b, c)[0].Remaining; took > 3 {

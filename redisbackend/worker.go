@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// worker makes one call of a lane after another, on a goroutine of its own, until
-// nothing waits.
+// worker makes the calls of a lane one after the other, on a goroutine of its own, until
+// no request waits.
 type worker struct {
-	lane   *lane
-	run    func() // work; a method value made once, so that go allocates nothing
-	solo   *crowd // of a request that need not wait
-	crowds []*crowd
-	calls  calls
-	bound  context.Context // of the call
-	since  time.Time
-	probes bool // there was no call to spare: it ends after one
+	lane    *lane
+	run     func()  // work; a method value made once, so that go allocates nothing
+	solo    *bundle // the bundle of a request that need not wait
+	bundles []*bundle
+	calls   calls
+	bound   context.Context // of the call
+	since   time.Time
+	probes  bool // it was started above the limit of calls, and ends after one
 }
 
 // pipeliner is a client that can send several commands at once.
@@ -35,7 +35,7 @@ type pipeline interface {
 func pipelineTo(client redis.Scripter) pipeline {
 	switch client := client.(type) {
 	case unrepeatedClient:
-		return unrepeatedPipe{client.spreading.Pipeline()}
+		return unrepeatedPipe{client.sender.Pipeline()}
 	case pipeliner:
 		return client.Pipeline()
 	}
@@ -47,7 +47,7 @@ func panicked(v any) error { return fmt.Errorf("panic in a hook of the client: %
 var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
 
 func (w *worker) work() {
-	asking := false // not of w, which is somebody else's in the end
+	asking := false // not a field: after end, w may belong to another goroutine
 	defer func() {
 		if asking { // by runtime.Goexit
 			if w.end(errExited) {
@@ -74,26 +74,26 @@ func (w *worker) ask() (err error) {
 			err = panicked(v)
 		}
 	}()
-	w.lane.send(w.context(), &w.calls, w.crowds)
+	w.lane.send(w.context(), &w.calls, w.bundles)
 	return nil
 }
 
-// context returns the context of a call, with the values of the first who asked.
+// context returns the context of a call, with the values of its first request's context.
 func (w *worker) context() context.Context {
-	values := w.crowds[0].one().ctx
+	values := w.bundles[0].one().ctx
 	if values == context.Background() {
 		return w.bound
 	}
 	return &callContext{w.bound, values}
 }
 
-// end hands out what a call brought and reports whether there is another to make.
-// If there is not, w is somebody else's. A failure is that of all of it.
+// end answers the requests of a call and reports whether w has another call to make. If it
+// has not, w has been pooled. failure, if not nil, is the error of the whole call.
 func (w *worker) end(failure error) (more bool) {
 	l, now := w.lane, time.Now()
 	answered, succeeded, latest := false, false, failure
 	weight := 0
-	for _, c := range w.crowds {
+	for _, c := range w.bundles {
 		weight += c.rounds * c.one().weight
 	}
 	if failure == nil {
@@ -114,20 +114,20 @@ func (w *worker) end(failure error) (more bool) {
 	l.mu.Unlock()
 
 	type unfinished struct {
-		crowd *crowd
-		rest  *link[*ask]
+		bundle *bundle
+		rest   *node[*ask]
 	}
 	var again []unfinished
-	answer := func(c *crowd, d decided, err error) {
+	answer := func(c *bundle, d decided, err error) {
 		if err == nil {
-			l.refuse(c, d)
+			l.denyWaiting(c, d)
 		}
 		if rest := c.answer(d, err); rest != nil {
 			again = append(again, unfinished{c, rest})
 		}
 	}
 	if failure != nil {
-		for _, c := range w.crowds {
+		for _, c := range w.bundles {
 			answer(c, decided{}, failure)
 		}
 	} else {
@@ -137,29 +137,29 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	w.calls.reset()
 	if yields {
-		now = l.late.measure() // and how long that takes
+		now = l.late.measure() // yields, and notes for how long
 	}
 
 	l.mu.Lock()
 	for i := len(again) - 1; i >= 0; i-- {
-		l.putBackLocked(again[i].crowd, again[i].rest)
+		l.putBackLocked(again[i].bundle, again[i].rest)
 	}
-	for _, c := range w.crowds {
+	for _, c := range w.bundles {
 		if c == w.solo {
 			c.clear()
 		} else {
 			l.keepLocked(c)
 		}
 	}
-	clear(w.crowds)
-	w.crowds = w.crowds[:0]
+	clear(w.bundles)
+	w.bundles = w.bundles[:0]
 	if w.probes {
 		l.probing, w.probes = false, false
 	}
 	if l.calls <= l.allowedLocked(now) {
 		l.collectLocked(w)
 	}
-	if len(w.crowds) == 0 {
+	if len(w.bundles) == 0 {
 		w.bound = nil
 		l.calls--
 		l.watchLocked()

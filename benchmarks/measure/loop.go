@@ -11,10 +11,11 @@ import (
 
 // Sample is one reading of one column.
 type Sample struct {
-	Nanos  float64 // per operation, by the wall clock, all goroutines together
-	Allocs float64 // per operation
-	Ops    int     // operations timed
-	Wrong  int     // those that came out other than they should
+	Nanos   float64 // per operation, by the wall clock, all goroutines together
+	Allocs  float64 // per operation
+	Ops     int     // operations timed
+	Wrong   int     // those that came out other than they should
+	Without float64 // of a Pair: per operation without what is measured; Nanos and Allocs are in addition
 }
 
 // Loop does n operations, starting with the one numbered at, and returns how

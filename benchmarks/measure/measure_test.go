@@ -61,3 +61,19 @@ func TestParallelLoopsShareOutTheOperations(t *testing.T) {
 		t.Errorf("got %d operations in %d calls, want at least %d in lots of 1,024", done.Load(), calls.Load(), s.Ops)
 	}
 }
+
+func TestAPairMeasuresWhatOneLoopTakesBeyondTheOther(t *testing.T) {
+	var sink atomic.Pointer[[64]byte]
+	loop := func(allocations int) measure.Loop {
+		return func(_, n int) int {
+			for range n * allocations {
+				sink.Store(new([64]byte))
+			}
+			return n
+		}
+	}
+	s := measure.NewPair(loop(2), loop(5)).Read()
+	if s.Allocs != 3 || s.Wrong != 0 || s.Without <= 0 {
+		t.Errorf("got %+v, want 3 allocations", s)
+	}
+}

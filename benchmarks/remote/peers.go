@@ -11,7 +11,8 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-var errDenied = errors.New("denied what should be allowed")
+// ErrDenied is the error of a request that is denied.
+var ErrDenied = errors.New("denied what should be allowed")
 
 // gcra is the least that a script with one key can do that limits a rate by the
 // server's clock: TIME, GET, SET. It reports less than weir and keeps no limit
@@ -52,7 +53,7 @@ func openLeast(client *redis.Client) (Decide, error) {
 func runBare(ctx context.Context, client redis.Scripter, key string) error {
 	reply, err := gcra.Run(ctx, client, []string{"bare:" + key}, refill.Microseconds(), burst, 1).Int64Slice()
 	if err == nil && reply[0] == 0 {
-		err = errDenied
+		err = ErrDenied
 	}
 	return err
 }
@@ -75,7 +76,7 @@ func openRedisRate(client *redis.Client) (Decide, error) {
 	return func(ctx context.Context, key string) error {
 		result, err := limiter.Allow(ctx, key, limit)
 		if err == nil && result.Allowed == 0 {
-			err = errDenied
+			err = ErrDenied
 		}
 		return err
 	}, nil
@@ -90,7 +91,7 @@ func openUlule(client *redis.Client) (Decide, error) {
 	return func(ctx context.Context, key string) error {
 		result, err := instance.Get(ctx, key)
 		if err == nil && result.Reached {
-			err = errDenied
+			err = ErrDenied
 		}
 		return err
 	}, nil

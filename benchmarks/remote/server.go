@@ -6,10 +6,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/freeport"
 )
 
 // Server is a redis-server of the benchmark's own, on a free loopback port.
@@ -21,21 +21,20 @@ type Server struct {
 
 // Start starts a server that persists nothing.
 func Start() (*Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
 	dir, err := os.MkdirTemp("", "weir-redis")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), dir: dir}
-	s.command = exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1",
+	s := &Server{Addr: addr, dir: dir}
+	s.command = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1",
 		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning")
 	if err := s.command.Start(); err != nil {
-		return nil, fmt.Errorf("the group redis needs redis-server on the PATH: %w", err)
+		return nil, fmt.Errorf("this group needs redis-server on the PATH: %w", err)
 	}
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	defer client.Close()

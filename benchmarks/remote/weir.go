@@ -46,7 +46,7 @@ func take(client redis.Scripter, limits []core.Limit) Decide {
 		}
 		for _, d := range out[:len(limits)] {
 			if !d.Allowed {
-				return errDenied
+				return ErrDenied
 			}
 		}
 		return nil

@@ -27,6 +27,11 @@ func One() *Sequence {
 	return newSequence(1, func() int { return 0 })
 }
 
+// Of is the sequence that asks for the given key again and again.
+func Of(key string) *Sequence {
+	return &Sequence{key, []uint32{0, uint32(len(key))}}
+}
+
 // Uniform asks for each of n keys equally often.
 func Uniform(n int) *Sequence {
 	random := rand.New(rand.NewPCG(1, 2))

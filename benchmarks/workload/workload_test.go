@@ -21,6 +21,12 @@ func TestKeysAreDistinctAddresses(t *testing.T) {
 	}
 }
 
+func TestASequenceOfOneKeyAsksForThat(t *testing.T) {
+	if s := workload.Of("held"); s.Len() != 1 || s.Key(0) != "held" {
+		t.Errorf("got %d keys, the first %q, want held alone", s.Len(), s.Key(0))
+	}
+}
+
 func TestSequencesAskForTheKeysTheyAreOver(t *testing.T) {
 	const n = 1000
 	known := make(map[string]bool)

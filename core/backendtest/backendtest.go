@@ -13,8 +13,8 @@ import (
 type Harness struct {
 	// Open returns an empty backend whose clock is now, and arranges with
 	// t.Cleanup whatever has to be closed. The backend asks now for every Take or
-	// Peek, while it holds no lock: a case may call the backend from within now,
-	// so that the answer is late. It must not drop state before now says that it is fresh: a
+	// Peek, without a lock: a case may call the backend from within now,
+	// so that the call around it is late. It must not drop state before now says that it is fresh: a
 	// store that expires keys by a clock of its own has to let them live longer
 	// under test, since now stands still for as long as a case pleases.
 	Open func(t testing.TB, now func() time.Time) core.Backend
@@ -38,6 +38,8 @@ type Harness struct {
 	// environment variable BACKENDTEST_SEED says, and if it is not set, a new
 	// one each time. A failure prints it.
 	Seed uint64
+
+	limits *selection // set for each case
 }
 
 // Run tests that the backends h opens keep the contract of [core.Backend].
@@ -69,7 +71,14 @@ func (c testCase) check(t testing.TB, h Harness) {
 		h.Decisions = 20_000
 	}
 	h = h.tolerating()
+	now := clockAt(newYear).now
+	if c.small {
+		h.limits = selectionOf(t, h.OpenSmall(t, now, 64))
+	} else {
+		h.limits = selectionOf(t, h.Open(t, now))
+	}
 	defer func() {
+		h.limits.report(t)
 		if t.Failed() {
 			t.Logf("this case shows that %s", c.why)
 		}
@@ -87,7 +96,7 @@ func cases() []testCase {
 	}
 	for _, some := range [][]testCase{
 		denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
-		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases,
+		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases, refundCases, endCases, heldCases, banCases,
 	} {
 		all = append(all, some...)
 	}
@@ -128,6 +137,9 @@ func (w world) look(c core.Charge) core.Decision {
 // has to be the clock's.
 func (w world) expect(what string, charges []core.Charge, want ...core.Decision) {
 	w.Helper()
+	if len(charges) != len(want) {
+		w.Fatalf("%s: %d charges are compared with %d decisions", what, len(charges), len(want))
+	}
 	got := w.take(charges...)
 	for i := range want {
 		want[i].At = w.clock.micros()

@@ -19,13 +19,13 @@ const goroutines = 64
 var concurrencyCases = []testCase{
 	{
 		name: "exactly the limit is admitted to many callers at once",
-		why:  "the decision and the taking are one step: not one unit too many, not one too few, and no two callers see the same Remaining (DESIGN 1; lessons: 60 of 60 admitted at a limit of 30, n − 1 retries a round)",
+		why:  "the decision and the taking are one step: the limit is admitted, no unit more or less, and no two callers see the same Remaining; a backend that checks first and takes later admits more (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range everyAlgorithm(core.PerHour(100)) {
+			for _, l := range h.limits.every(core.PerHour(100)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				var left [100]atomic.Int64
-				w.crowd(func(int) {
+				w.concurrently(func(int) {
 					for range 4 {
 						if d := w.try(c)[0]; d.Allowed {
 							if d.Remaining < 0 || d.Remaining > 99 {
@@ -46,13 +46,13 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "exactly the limit is admitted at any cost",
-		why:  "callers that take several units at once never take more than there are together (DESIGN 1: exact under any concurrency)",
+		why:  "callers that take several units each never take more than the limit in all (DESIGN 1: exact under any concurrency)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range everyAlgorithm(core.PerHour(1000)) {
+			for _, l := range h.limits.every(core.PerHour(1000)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
 				var taken atomic.Int64
-				w.crowd(func(i int) {
+				w.concurrently(func(i int) {
 					c := c
 					c.Cost = int64(1 + i%13)
 					for range 12 {
@@ -73,14 +73,14 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "exactly the limit of each of many keys is admitted",
-		why:  "callers that work through many keys in different orders disturb no key's count (DESIGN 1)",
+		why:  "callers that work through many keys, each in its own order, change no count but that of the key they charge (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 24
-			limits := everyAlgorithm(core.PerHour(20))
+			limits := h.limits.every(core.PerHour(20))
 			strides := [...]int{1, 5, 7, 11, 13, 17, 19, 23} // each leads past every key once
 			var taken [keys]atomic.Int64
-			w.crowd(func(i int) {
+			w.concurrently(func(i int) {
 				for j := range keys {
 					k := (j*strides[i%len(strides)] + i) % keys
 					c := core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
@@ -95,17 +95,17 @@ var concurrencyCases = []testCase{
 		},
 	},
 	{
-		name: "groups in any order neither wait for each other nor take in part",
-		why:  "(a,b) and (b,a) at once, and rings of keys, come to an end, and every key lost exactly what the allowed groups took (DESIGN 5 and 6; lesson: deadlock between (a,b) and (b,a))",
+		name: "groups in any order neither deadlock nor take in part",
+		why:  "groups (a,b) and (b,a), and rings of keys, are all answered, and every key has lost exactly what the allowed groups took; a backend that locks keys in the order of the charges deadlocks (DESIGN 5 and 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 12
-			limits := everyAlgorithm(core.PerHour(90))
+			limits := h.limits.every(core.PerHour(90))
 			charge := func(k int) core.Charge {
 				return core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
 			}
 			var taken [keys]atomic.Int64
-			w.crowd(func(i int) {
+			w.concurrently(func(i int) {
 				for j := range 12 {
 					a, b := (i+j)%keys, (i+j+1)%keys
 					group := []int{a, b}
@@ -141,16 +141,16 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "two limits in one request admit exactly the smaller",
-		why:  "64 callers of (a,b) and (b,a) get what the smaller limit has, and the larger lost no more than that (DESIGN 5, several charges; lesson: several limits in sequence)",
+		why:  "64 callers of (a,b) and (b,a) are admitted as often as the smaller limit allows, and the larger limit loses no more than that; limits that are taken one after the other lose more (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			larger := everyAlgorithm(core.PerHour(80))
-			for i, small := range everyAlgorithm(core.PerHour(50)) {
+			larger := h.limits.every(core.PerHour(80))
+			for i, small := range h.limits.every(core.PerHour(50)) {
 				large := larger[(i+1)%len(larger)]
 				a := core.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
 				b := core.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
 				var admitted atomic.Int64
-				w.crowd(func(i int) {
+				w.concurrently(func(i int) {
 					group := []core.Charge{a, b}
 					if i%2 == 1 {
 						group = []core.Charge{b, a}
@@ -169,16 +169,16 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "looks, peeks and shadows take nothing from callers at once",
-		why:  "what does not take, and shadows that do not fit, leave every unit to the callers that ask for it (DESIGN 5; lesson: a peek that consumes after a lost race)",
+		why:  "looks, peeks and shadows that do not fit leave every unit to the callers that charge, whatever runs at the same time (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			peeks := canPeek(t, w.backend)
-			for _, l := range everyAlgorithm(core.PerHour(100)) {
+			for _, l := range h.limits.every(core.PerHour(100)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				look, shadow := c, c
 				look.Cost, shadow.Cost, shadow.Shadow = 0, 101, true
 				var admitted atomic.Int64
-				w.crowd(func(i int) {
+				w.concurrently(func(i int) {
 					for range 4 {
 						switch i % 4 {
 						case 0:
@@ -199,7 +199,7 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "a bucket balances while the clock moves",
-		why:  "with callers that read the clock and arrive late, what was admitted is exactly what drained and what is in use (DESIGN 5, a clock that steps back; lesson: 100,000 of 100,000 admitted where 150 were due)",
+		why:  "callers read the clock and arrive late, and the units admitted are exactly those that have drained and those in use; a bucket that takes late instants as they come drains the same time twice (DESIGN 5, a clock that steps back)",
 		run: func(t testing.TB, h Harness) {
 			const rounds = 12 // less than a second in all: a caller that is later than that has a clock that stepped back
 			for i, l := range []core.Limit{
@@ -212,7 +212,7 @@ var concurrencyCases = []testCase{
 				w.take(c) // it is never empty from now on: callers ask for ten times what drains
 				c.Cost = 1
 				var admitted atomic.Int64
-				w.crowd(func(int) {
+				w.concurrently(func(int) {
 					for range rounds {
 						w.clock.advance(1 * ms)
 						if w.try(c)[0].Allowed {
@@ -230,7 +230,7 @@ var concurrencyCases = []testCase{
 	},
 	{
 		name: "a fixed window admits exactly its units while the clock moves",
-		why:  "callers that arrive late, with an instant of the window before, are counted in the window that has begun (DESIGN 5, a clock that steps back; lesson: a window rollover while a writer waits for the lock)",
+		why:  "callers that arrive late, with an instant of the window before, are counted in the window that has begun, and clear none of its count (DESIGN 5, a clock that steps back)",
 		run: func(t testing.TB, h Harness) {
 			w := h.lateWorld(t)
 			// Of the 160 calls of a window at most 64 are made in the one before
@@ -238,7 +238,7 @@ var concurrencyCases = []testCase{
 			const windows, units = 20, 20
 			c := core.Charge{Scope: "s", Key: "k", Limit: core.FixedWindow(core.Per(units, 8*ms)), Cost: 1}
 			var admitted atomic.Int64
-			w.crowd(func(int) {
+			w.concurrently(func(int) {
 				for range 160 * windows / goroutines {
 					d := w.try(c)[0]
 					if d.Allowed {

@@ -13,10 +13,10 @@ import (
 var denialCases = []testCase{
 	{
 		name: "a denied request takes nothing",
-		why:  "neither one denial nor a hundred move any state, whatever they cost (DESIGN 5; lessons: a denied request that consumes, one huge cost that pins a key)",
+		why:  "neither one denial nor a hundred change any state, however high the cost (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				w.take(c)
 				before := w.look(c)
@@ -35,7 +35,7 @@ var denialCases = []testCase{
 		why:  "a look works on a fresh key, a full one and one above its maximum (DESIGN 5: n = 0 is always allowed)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				for range 10 {
@@ -51,13 +51,13 @@ var denialCases = []testCase{
 	},
 	{
 		name: "a peek answers like a take and takes nothing",
-		why:  "a peek gives the decision that a take would, with the numbers that stand without it (DESIGN 5, core.Peeker; lesson: a peek that consumes after a lost race)",
+		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, core.Peeker)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canPeek(t, w.backend) {
 				return
 			}
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				for _, advance := range []time.Duration{0, 0, 0, 1 * us, 13 * sec, 70 * sec} {
 					w.clock.advance(advance)

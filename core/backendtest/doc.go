@@ -22,9 +22,8 @@
 // definitions to the letter. A random run that disagrees with Exact is cut down
 // to the shortest sequence that still does, and printed.
 //
-// Each case prints on failure what it is there to show, and where that comes
-// from: a section of the design, by number, and the mistake of another limiter
-// that it guards against, if there was one.
+// Each case prints on failure what it shows, and where that comes from: a section of
+// the design, by number.
 //
 // # What a backend is free to do
 //
@@ -32,8 +31,13 @@
 // does not step the clock back past the instant at which a key became fresh and
 // then ask for that key. A call whose context has ended may be answered or
 // refused. A denial may be marked Transient. A backend need not be a [core.Peeker], [core.Resetter] or
-// [core.Counter]; what it has, is checked. A wrapper is expected to answer
-// [errors.ErrUnsupported] for what its inside lacks.
+// [core.Counter]; the suite checks those that it is. A wrapper returns
+// [errors.ErrUnsupported] for what the backend inside lacks.
+//
+// A backend need not decide every algorithm. The suite asks [core.Supports], never
+// charges a limit that the backend does not support, and logs which algorithms a case
+// left out (go test -v shows it). The algorithms that [core.Supports] assumes of every
+// backend are required: a backend that refuses one of them fails.
 //
 // # What it proves, and what it cannot
 //

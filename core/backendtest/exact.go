@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -15,13 +16,14 @@ import (
 // that must not be wrong; it is far too slow to serve requests. Its clock must
 // not say an instant before 1970.
 //
-// It is also a [core.Peeker], [core.Resetter] and [core.Counter], and safe for
-// concurrent use.
+// It is also a [core.Settler], [core.Peeker], [core.Resetter] and [core.Counter], and
+// safe for concurrent use.
 type Exact struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	ledger ledger
+	calls  int64
 }
 
 // NewExact returns an Exact without keys whose clock is now.
@@ -33,9 +35,35 @@ func NewExact(now func() time.Time) *Exact {
 func (e *Exact) Take(_ context.Context, charges []core.Charge, out []core.Decision) error {
 	now := e.lock(charges)
 	defer e.mu.Unlock()
-	changes, err := e.ledger.take(now, charges, out)
+	return e.takeLocked(now, charges, out)
+}
+
+// takeLocked is Take at the instant now.
+func (e *Exact) takeLocked(now int64, charges []core.Charge, out []core.Decision) error {
+	e.calls++
+	changes, err := e.ledger.takeAs(e.calls, now, charges, out)
 	maps.Copy(e.ledger, changes)
+	for i := range out {
+		if err == nil && out[i].Allowed && charges[i].Cost > 0 {
+			out[i].Ticket = ticket{e.calls, charges[i].Shadow}.number()
+		}
+	}
 	return err
+}
+
+// Settle implements [core.Settler]. What was taken is replaced in the history of the key,
+// from which its usage follows.
+func (e *Exact) Settle(_ context.Context, endings []core.Ending, out []core.Settlement) error {
+	if len(endings) != len(out) {
+		return errors.New("backendtest: endings and settlements differ in length")
+	}
+	now := e.now().UnixMicro()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, ending := range endings {
+		out[i] = e.ledger.settle(now, ending, ticketOf(ending.Ticket))
+	}
+	return nil
 }
 
 // Peek implements [core.Peeker].
@@ -62,11 +90,14 @@ func (e *Exact) lock(charges []core.Charge) (now int64) {
 	}
 }
 
+// Supports implements [core.Supporter]: an Exact decides every legal limit.
+func (e *Exact) Supports(limit core.Limit) bool { return limit.Validate() == nil }
+
 // Reset implements [core.Resetter].
 func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.ledger, account{scope, key})
+	delete(e.ledger, account{scope: scope, key: key})
 	return nil
 }
 

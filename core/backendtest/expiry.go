@@ -12,10 +12,10 @@ import (
 var expiryCases = []testCase{
 	{
 		name: "a long rest gives no more than the maximum",
-		why:  "absent state equals fresh state: after a second, a day or a year of rest there is the maximum and not a unit more (DESIGN 5; lesson: 3 s idle gave 100 tokens instead of 30)",
+		why:  "absent state equals fresh state: after a second, a day or a year of rest the maximum is there and not a unit more (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range everyAlgorithm(core.PerSecond(10)) {
+			for _, l := range h.limits.every(core.PerSecond(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				for _, rest := range []time.Duration{2 * sec, 3 * sec, hour, day, 365 * day} {
 					w.take(c)
@@ -40,7 +40,7 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "charging often does not make a key fresh early",
-		why:  "a state lives until it is fresh, counted from its last change and not from its first (DESIGN 5, TTLs; lesson: a TTL shorter than the refill)",
+		why:  "a state lives until it is fresh, counted from its last change and not from its first; a shorter time to live gives units away (DESIGN 5, TTLs)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			c := core.Charge{Scope: "s", Key: "k", Limit: core.TokenBucket(core.PerSecond(1), 100), Cost: 100}
@@ -55,10 +55,10 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "a state lives to its last microsecond",
-		why:  "a time to live is rounded up, in a store of milliseconds or seconds too: an expiry never gives units away (DESIGN 5; lesson: a TTL rounded to 0)",
+		why:  "a store that counts in milliseconds or seconds rounds a time to live up: an expiry never gives units away (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range append(everyAlgorithm(core.Per(3, 1*ms)), everyAlgorithm(core.Per(7, 1001*us))...) {
+			for _, l := range append(h.limits.every(core.Per(3, 1*ms)), h.limits.every(core.Per(7, 1001*us))...) {
 				c := core.Charge{Scope: showLimit(l), Key: "k", Limit: l, Cost: l.Burst()}
 				for range 5 {
 					d := w.take(c)[0]
@@ -84,7 +84,7 @@ var expiryCases = []testCase{
 					t.Errorf("Reset: %v", err)
 				}
 			}
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				neighbour, elsewhere := c, c
@@ -100,17 +100,17 @@ var expiryCases = []testCase{
 					t.Error(about(l, "after two resets: %s", showDecision(d)))
 				}
 				reset(c.Scope, "never charged")
-				w.clock.advance(-1 * hour) // a reset forgets what was held, too
+				w.clock.advance(-1 * hour) // a reset also forgets where the clock stopped
 				fresh.EffectiveWindow = w.look(core.Charge{Scope: c.Scope, Key: "unseen", Limit: l}).EffectiveWindow
 				reset(c.Scope, c.Key)
-				w.same(about(l, "after a reset with the clock held"), c, fresh)
+				w.same(about(l, "after a reset with the clock stopped"), c, fresh)
 				w.clock.advance(2 * hour)
 			}
 		},
 	},
 	{
 		name: "Count counts the keys that are live",
-		why:  "a key counts from its first taking until it is fresh; denials, looks and peeks make none (core.Counter; lesson: memory kept for 12 hours)",
+		why:  "a key counts from its first taking until it is fresh; denials, looks and peeks do not make one (core.Counter)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canCount(t, w.backend) {
@@ -129,7 +129,7 @@ var expiryCases = []testCase{
 				return core.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l, Cost: cost}
 			}
 			counts("at first", 0)
-			limits := everyAlgorithm(core.PerMinute(10))
+			limits := h.limits.every(core.PerMinute(10))
 			for i, l := range limits {
 				w.take(charge(l, 1, 0))
 				w.take(charge(l, 2, 11))

@@ -13,12 +13,13 @@ import (
 //	func FuzzMemory(f *testing.F) { backendtest.Fuzz(f, harness) }
 //
 // Run it with -fuzzminimizetime 10x: where a backend hashes with a random seed
-// the same input takes other paths each time, and the engine would spend a
+// the same input takes other paths each time, and the engine would take a
 // minute on each that it tries to minimize. A difference found is cut down
 // anyway.
 func Fuzz(f *testing.F, h Harness) {
 	f.Helper()
 	h = h.tolerating()
+	h.limits = selectionOf(f, h.Open(f, clockAt(newYear).now))
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		choices := make([]byte, 2000)
@@ -41,7 +42,7 @@ type fuzzed struct {
 	after   rand.Source // a constant would be refused for ever where rand or a limit wants another
 }
 
-// Uint64 spends four bytes, on the high bits: rand uses those first.
+// Uint64 uses four bytes, for the high bits: rand uses those first.
 func (f *fuzzed) Uint64() uint64 {
 	if len(f.choices) < 4 {
 		return f.after.Uint64()

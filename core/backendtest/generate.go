@@ -48,6 +48,8 @@ var typicalLimits = []core.Limit{
 	core.SlidingLog(core.Per(3, 5*mins)),
 	core.AnchoredWindow(core.PerHour(5000)),
 	core.AnchoredWindow(core.PerMinute(10)),
+	core.Concurrent(20),
+	core.Ban(core.Per(10, 10*mins), hour),
 }
 
 // extremeLimits are at the edges of what is legal, or do not come out even.
@@ -75,6 +77,11 @@ var extremeLimits = []core.Limit{
 	core.AnchoredWindow(core.Per(1_000_000_000, 366*day)),
 	core.AnchoredWindow(core.Per(13, 1001*us)),
 	core.AnchoredWindow(core.Per(1, 1*ms)),
+	core.Concurrent(1),
+	core.Concurrent(100_000),
+	core.Ban(core.Per(1_000_000_000, 366*day), 1*ms),
+	core.Ban(core.Per(1, 1*ms), 366*day),
+	core.Ban(core.Per(7, 1001*us), 1003*us),
 }
 
 // randomLimit is any legal limit; common ones and extremes are as likely as
@@ -90,7 +97,7 @@ func randomLimit(random *rand.Rand) core.Limit {
 		rate := core.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
 		limit := core.Limit{}
-		switch random.IntN(7) {
+		switch random.IntN(9) {
 		case 0:
 			limit = core.TokenBucket(rate, burst)
 		case 1:
@@ -106,6 +113,10 @@ func randomLimit(random *rand.Rand) core.Limit {
 			limit = core.SlidingLog(rate)
 		case 6:
 			limit = core.AnchoredWindow(rate)
+		case 7:
+			limit = core.Concurrent(upTo(random, 100_000))
+		case 8:
+			limit = core.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
 		}
 		if limit.Validate() == nil {
 			return limit
@@ -113,7 +124,7 @@ func randomLimit(random *rand.Rand) core.Limit {
 	}
 }
 
-// changedLimit is a limit that takes l's place under live state: in one of
+// changedLimit is a limit that replaces l under live state: in one of
 // three cases the same but for its maximum.
 func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 	if random.IntN(3) > 0 {
@@ -139,6 +150,13 @@ func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 		changed = core.SlidingLog(core.Per(most, l.Rate().Period))
 	case core.AlgorithmAnchoredWindow:
 		changed = core.AnchoredWindow(core.Per(most, l.Rate().Period))
+	case core.AlgorithmConcurrent:
+		changed = core.Concurrent(most)
+	case core.AlgorithmBan:
+		changed = core.Ban(rate, l.Lasting())
+		if random.IntN(2) == 0 {
+			changed = core.Ban(core.Per(most, l.Rate().Period), l.Lasting())
+		}
 	}
 	if changed.Validate() != nil {
 		return l
@@ -148,6 +166,9 @@ func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 
 // randomCost is what a request costs of l after a decision like last.
 func randomCost(random *rand.Rand, l core.Limit, last core.Decision) int64 {
+	if l.Algorithm() == core.AlgorithmConcurrent {
+		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining), min(64, last.Remaining+1), 64}[random.IntN(9)]
+	}
 	switch random.IntN(12) {
 	case 0:
 		return 0
@@ -173,7 +194,8 @@ func randomCost(random *rand.Rand, l core.Limit, last core.Decision) int64 {
 // decision on it was last. It goes to where something is about to happen.
 func randomAdvance(random *rand.Rand, l core.Limit, now int64, last core.Decision) int64 {
 	off := random.Int64N(3) - 1
-	p := micros(l)
+	p := max(1, micros(l))
+	units := max(1, l.Rate().Units)
 	switch random.IntN(14) {
 	case 0:
 		return 1
@@ -188,9 +210,9 @@ func randomAdvance(random *rand.Rand, l core.Limit, now int64, last core.Decisio
 	case 4:
 		return last.Delay.Microseconds() + off
 	case 5:
-		return windowStart(now, l) + p + off - now
+		return p - now%p + off
 	case 6, 7:
-		return upTo(random, 2*p/l.Rate().Units+2)
+		return upTo(random, 2*p/units+2)
 	case 8:
 		return random.Int64N(p + 1)
 	case 9:

@@ -16,12 +16,12 @@ import (
 var groupCases = []testCase{
 	{
 		name: "charges are taken together or not at all",
-		why:  "when one of several charges is denied none takes anything; those that fit say so, and that nothing was taken (DESIGN 5, several charges; lesson: a request denied by the minute limit still burns the hour limit)",
+		why:  "when one of several charges is denied none takes anything, so that a request denied by the minute takes nothing from the hour; charges that fit report Allowed, with nothing taken (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			full := core.Charge{Scope: "full", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1}
 			w.take(full)
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				w.take(c)
 				stands := w.look(c)
@@ -38,8 +38,8 @@ var groupCases = []testCase{
 		why:  "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs earlier it does not (DESIGN 5, several charges; DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limits := everyAlgorithm(core.PerMinute(7))
-			for longest := range limits { // each algorithm has the longest wait once
+			limits := h.limits.every(core.PerMinute(7))
+			for longest := range limits { // each algorithm has the longest wait in one round
 				var group []core.Charge
 				for i, l := range limits {
 					c := core.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
@@ -77,43 +77,36 @@ var groupCases = []testCase{
 		why:  "one charge under each algorithm is taken in one step, and the next group that does not fit one of them takes of none (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			var group []core.Charge
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
-				group = append(group, core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4})
+			limits := h.limits.all(core.PerMinute(10))
+			group := make([]core.Charge, len(limits))
+			for step, what := range [4]string{"the first 4", "the next 4", "4 once more, of one only 2", "2"} {
+				want := make([]core.Decision, len(limits))
+				for i, l := range limits {
+					group[i] = core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
+					if step == 2 && l.Algorithm() == core.AlgorithmFixedWindow {
+						group[i].Cost = 2
+					}
+					want[i] = togetherByTen[l.Algorithm()][step]
+				}
+				w.expect(what, group, want...)
 			}
-			w.expect("the first 4", group,
-				allowed(6, 24*sec, 36*sec), allowed(6, 24*sec, 36*sec), queued(0, 6, 24*sec, 36*sec),
-				allowed(6, 60*sec, 60*sec), allowed(6, 120*sec, 36*sec), allowed(6, 60*sec, 36*sec))
-			w.expect("the next 4", group,
-				allowed(2, 48*sec, 12*sec), allowed(2, 48*sec, 12*sec), queued(24*sec, 2, 48*sec, 12*sec),
-				allowed(2, 60*sec, 60*sec), allowed(2, 120*sec, 12*sec), allowed(2, 60*sec, 12*sec))
-			group[3].Cost = 2
-			w.expect("4 once more, of one only 2", group,
-				denied(2, 12*sec, 48*sec), denied(2, 12*sec, 48*sec), denied(2, 12*sec, 48*sec),
-				allowed(2, 60*sec, 60*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), denied(2, 60*sec, 60*sec))
-			for i := range group {
-				group[i].Cost = 2
-			}
-			w.expect("2", group,
-				allowed(0, 60*sec, 6*sec), allowed(0, 60*sec, 6*sec), queued(48*sec, 0, 60*sec, 6*sec),
-				allowed(0, 60*sec, 60*sec), allowed(0, 120*sec, 60*sec+1*us), allowed(0, 60*sec, 60*sec))
 		},
 	},
 	{
 		name: "charges of one key in one group are one charge",
-		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is held against the maximum (DESIGN 5, several charges; lesson: two equal limits in one request)",
+		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is compared with the maximum; a backend that locks each charge deadlocks with itself (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			c := core.Charge{Scope: "s", Key: "twice", Limit: core.TokenBucket(core.PerSecond(1), 10)}
 			with := func(cost int64) core.Charge { c.Cost = cost; return c }
-			one := core.Charge{Scope: "s", Key: "once", Limit: c.Limit, Cost: 1}
+			one := core.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
 			d := allowed(5, 5*sec, 5*sec)
 			w.expect("2 and 3", []core.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
 			d = denied(5, 1*sec, 5*sec)
 			w.expect("3 and 3", []core.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
 			d = denied(5, core.Never, 5*sec)
 			w.expect("6 and 5", []core.Charge{with(6), with(5)}, d, d)
-			w.expect("more than an int64 holds", []core.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
+			w.expect("more than the largest int64", []core.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
 			d = denied(5, 1*sec, 5*sec)
 			w.expect("0 and 6", []core.Charge{with(0), with(6)}, d, d)
 			d = allowed(0, 10*sec, 1*sec)
@@ -131,7 +124,7 @@ var groupCases = []testCase{
 			})
 			w := world{t, clock, b}
 			var group []core.Charge
-			for _, l := range everyAlgorithm(core.PerMinute(10)) {
+			for _, l := range h.limits.every(core.PerMinute(10)) {
 				group = append(group, core.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
 			}
 			for range 5 {
@@ -144,7 +137,7 @@ var groupCases = []testCase{
 		},
 	},
 	{
-		name: "out holds the decisions in the order of the charges",
+		name: "out has the decisions in the order of the charges",
 		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (core.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
@@ -193,7 +186,7 @@ var groupCases = []testCase{
 		},
 	},
 	{
-		name: "no charges are no mistake",
+		name: "no charges are no error",
 		why:  "a request that no rule applies to has nothing to decide (core.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
@@ -203,4 +196,18 @@ var groupCases = []testCase{
 			}
 		},
 	},
+}
+
+// togetherByTen is what groups of 4, 4, 4 (of the fixed window 2) and 2 units of 10 a
+// minute are told, under each algorithm. The third is denied.
+var togetherByTen = map[core.Algorithm][4]core.Decision{
+	core.AlgorithmTokenBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	core.AlgorithmLeakyBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	core.AlgorithmLeakyQueue:     {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
+	core.AlgorithmFixedWindow:    {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	core.AlgorithmSlidingWindow:  {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
+	core.AlgorithmSlidingLog:     {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	core.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	core.AlgorithmConcurrent:     {allowed(6, 0, core.Never), allowed(2, 0, core.Never), held(2, 1*sec), allowed(0, 0, core.Never)},
+	core.AlgorithmBan:            {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// honestCases count the requests of clients that keep to half of their limit and
-// are denied all the same, because a bounded store gives to others what these
-// need. It takes many others to fill a store: these cases make as many decisions
-// as fillers says.
+// honestCases count the denials of clients that keep to half of their limit. A
+// bounded store that gives their room to others denies them all the same. A store
+// takes many keys to fill: these cases make as many decisions as fillers says.
 var honestCases = []testCase{
 	{
-		name: "clients that have left deny nobody",
-		why:  "of clients that come one after another, each at half of its sliding log, no more than 1% of the requests are denied, however many came before: what they took is dead, and must free what it holds when that is needed (lesson: count the innocents; 15% were denied)",
+		name: "clients that have left cost nobody a denial",
+		why:  "clients come one after another, and each keeps to half of its sliding log. No more than 1% of their requests are denied, however many clients came before: entries that no longer count are freed when others need them. A limiter that denies honest clients fails as surely as one that admits too many; a store that did not do so denied 15% (DESIGN 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			client := func(name string, requests int) (denied int) {
@@ -40,8 +39,8 @@ var honestCases = []testCase{
 		},
 	},
 	{
-		name: "long logs of one scope deny nobody in another",
-		why:  "while 120 keys of 10,000 a day have used much of that, and when they are fresh again, no more than 1% of the requests of clients of another scope are denied that keep to half of their own sliding log (lesson: count the innocents; 20% were denied)",
+		name: "long logs of one scope cost nobody in another a denial",
+		why:  "clients of one scope keep to half of their sliding log. No more than 1% of their requests are denied while 120 keys of another scope have used much of 10,000 a day, and none more when those are fresh again; a store that did not do so denied 20% (DESIGN 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const heavyKeys = 120
@@ -58,14 +57,14 @@ var honestCases = []testCase{
 		},
 	},
 	{
-		name:  "logs from before a step of the clock deny nobody",
-		why:   "of clients that come after the clock has stepped back past the takings of many others, and keep to half of their sliding log, no more than 1% of the requests are denied: who has left holds nothing that they need, on whichever side of the step (DESIGN 5, a clock that steps back; up to 98% of those of a minute were denied)",
+		name:  "logs from before a step of the clock cost nobody a denial",
+		why:   "clients come after the clock has stepped back past the takings of many others, and keep to half of their sliding log. No more than 1% of their requests are denied: the entries of clients that have left are freed, whether they are before the step or after it. A store that counted them as live until the clock had caught up denied 98% in a minute (DESIGN 5, a clock that steps back)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			w := world{t, clockAt(newYear), nil}
-			const places, early, late = 1000, 600, 200
+			const maxKeys, early, late = 1000, 600, 200
 			for _, back := range []time.Duration{2 * mins, 1 * day} {
-				w.backend = h.OpenSmall(t, w.clock.now, places)
+				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 				for i := range early {
 					for range 3 {
 						w.take(core.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
@@ -79,17 +78,17 @@ var honestCases = []testCase{
 	},
 	{
 		name:  "a flood of keys in one scope leaves the regulars of another alone",
-		why:   "while ten times as many keys as there are places come in one scope, and stay live for a day, no more than 1% of the requests are denied of regulars of another scope, who are two fifths of the places and keep to half of their limit (DESIGN 6; lesson: count the innocents; 73% were denied)",
+		why:   "ten times as many keys as the store has room for come in one scope, and stay live for a day. Regulars of another scope, who need two fifths of the room, keep to half of their limit, and no more than 1% of their requests are denied; a store that did not do so denied 73% (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			w := world{t, clockAt(newYear), nil}
 			const rounds = 40
-			places := max(10, min(1000, h.Decisions/20))
-			for _, l := range everyAlgorithm(core.PerMinute(100)) {
-				w.backend = h.OpenSmall(t, w.clock.now, places)
-				denied, regulars := 0, places*2/5
+			maxKeys := max(10, min(1000, h.Decisions/20))
+			for _, l := range h.limits.every(core.PerMinute(100)) {
+				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
+				denied, regulars := 0, maxKeys*2/5
 				for round := range rounds {
-					for i := range 10 * places / rounds {
+					for i := range 10 * maxKeys / rounds {
 						w.take(core.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: core.FixedWindow(core.PerDay(10)), Cost: 1})
 					}
 					for i := range regulars {
@@ -99,13 +98,13 @@ var honestCases = []testCase{
 					}
 					w.clock.advance(honestPause)
 				}
-				w.atMost(1, denied, rounds*regulars, about(l, "of the requests of regulars, with %d places,", places))
+				w.atMost(1, denied, rounds*regulars, about(l, "of the requests of regulars, with room for %d keys,", maxKeys))
 			}
 		},
 	},
 }
 
-// honestLimit is kept to by half with one request in every honestPause.
+// honestLimit is twice what a client takes with one request in every honestPause.
 var honestLimit = core.SlidingLog(core.PerMinute(100))
 
 const honestPause = 1200 * ms

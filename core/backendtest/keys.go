@@ -11,14 +11,14 @@ import (
 var keyCases = []testCase{
 	{
 		name: "scope and key are never joined so that two pairs collide",
-		why:  "every pair of scope and key has a state of its own: empty, long, with separators, NUL and bytes that are not UTF-8 (DESIGN 4, Charge; lesson: (\"a_b\",\"c\") = (\"a\",\"b_c\"))",
+		why:  "every pair of scope and key has a state of its own: empty, long, with separators, NUL and bytes that are not UTF-8; joined with a separator, (\"a_b\",\"c\") is (\"a\",\"b_c\") (DESIGN 4, Charge)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			limit := core.FixedWindow(core.PerDay(1_000_000_000))
 			pairs := trickyPairs()
 			for i, p := range pairs {
 				cost := int64(i + 1)
-				w.expect("charging an account of its own", []core.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
+				w.expect("charging an pair of its own", []core.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
 					allowed(1_000_000_000-cost, day, day))
 			}
 			for i, p := range pairs {
@@ -29,10 +29,10 @@ var keyCases = []testCase{
 	},
 	{
 		name: "no key is forgotten while it is live",
-		why:  "up to what a backend holds, every key keeps its state until it is fresh (DESIGN 6; lessons: LRU that hands an attacker a fresh budget, a sweep)",
+		why:  "a backend that has room for a key keeps its state until it is fresh: neither a sweep nor an eviction hands out a fresh budget (DESIGN 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limits := everyAlgorithm(core.PerHour(2))
+			limits := h.limits.every(core.PerHour(2))
 			charge := func(i int) core.Charge {
 				return core.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: limits[i%len(limits)], Cost: 2}
 			}
@@ -52,9 +52,11 @@ var keyCases = []testCase{
 	},
 }
 
+type pair struct{ scope, key string }
+
 // trickyPairs are distinct, and easily confused.
-func trickyPairs() []account {
-	pairs := []account{
+func trickyPairs() []pair {
+	pairs := []pair{
 		{"", ""}, {"", "abc"}, {"a", "bc"}, {"ab", "c"}, {"abc", ""},
 		{"b", "a"}, {"a", "b"}, {"a", "a"}, {"aa", ""}, {"", "aa"},
 		{"A", "b"}, {"a", "B"}, {"a", " b"}, {"a ", "b"}, {"a", "b "},
@@ -64,19 +66,19 @@ func trickyPairs() []account {
 	}
 	for _, separator := range []string{":", "_", "|", "/", "\\", ".", ",", "-", "#", "{", "}", "\x00", "\x1f", "\xff", " ", "\t", "\n"} {
 		pairs = append(pairs,
-			account{"x" + separator + "y", "z"}, account{"x", "y" + separator + "z"},
-			account{"x" + separator, "yz"}, account{"xy", separator + "z"},
-			account{separator, ""}, account{"", separator},
-			account{"x" + separator + separator + "y", "z"}, account{"x\\" + separator + "y", "z"},
-			account{fmt.Sprintf("x%%%02xy", separator), "z"}, account{fmt.Sprintf("x%%%02Xy", separator), "z"},
-			account{"{x" + separator + "y}", "z"}, account{"{x}", separator + "{y}"})
+			pair{"x" + separator + "y", "z"}, pair{"x", "y" + separator + "z"},
+			pair{"x" + separator, "yz"}, pair{"xy", separator + "z"},
+			pair{separator, ""}, pair{"", separator},
+			pair{"x" + separator + separator + "y", "z"}, pair{"x\\" + separator + "y", "z"},
+			pair{fmt.Sprintf("x%%%02xy", separator), "z"}, pair{fmt.Sprintf("x%%%02Xy", separator), "z"},
+			pair{"{x" + separator + "y}", "z"}, pair{"{x}", separator + "{y}"})
 	}
 	for _, n := range []int{31, 32, 33, 63, 64, 255, 256, 257, 65_535, 65_536, 100_000} {
 		long := strings.Repeat("k", n)
-		pairs = append(pairs, account{"", long}, account{long, ""}, account{"s", long + "1"}, account{"s", long + "2"},
-			account{"1" + long, "s"}, account{"2" + long, "s"})
+		pairs = append(pairs, pair{"", long}, pair{long, ""}, pair{"s", long + "1"}, pair{"s", long + "2"},
+			pair{"1" + long, "s"}, pair{"2" + long, "s"})
 	}
-	distinct := map[account]bool{}
+	distinct := map[pair]bool{}
 	kept := pairs[:0]
 	for _, p := range pairs {
 		if !distinct[p] {

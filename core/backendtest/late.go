@@ -9,40 +9,40 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// lateCases hold a caller up between its look at the clock and the decision, while
-// others reuse the place of its key, which is fresh by then. They need a store that
-// is short of places, so that others do.
+// lateCases stall a caller between its reading of the clock and the decision. By then
+// its key is fresh, and others have displaced it. They need a store with little room,
+// so that keys are displaced.
 var lateCases = []testCase{
 	{
-		name:  "a caller that is held up gets no second budget when others reuse the place of its key",
-		why:   "its instant is one at which its key was not fresh yet, and what it is granted counts in the time that has come, not in the time that is over (DESIGN 6; lesson: a clock read before the lock is a clock of the past)",
+		name:  "a stalled caller gets no second budget when its key has been displaced",
+		why:   "the caller read the clock before its key became fresh, and decides after others have used the room of its key: what it is granted counts from the present on, not in a time that is over (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, together := range []bool{false, true} {
-				for _, l := range everyAlgorithm(core.Per(10, 100*ms)) {
-					for _, places := range []int{1, 8, 64} {
-						h.holdUp(t, l, places, together)
+				for _, l := range h.limits.every(core.Per(10, 100*ms)) {
+					for _, maxKeys := range []int{1, 8, 64} {
+						h.stall(t, l, maxKeys, together)
 					}
 				}
 			}
 		},
 	},
 	{
-		name:  "a fixed or anchored window never admits more than its units to late callers of a store short of places",
-		why:   "64 callers that arrive late, and as many keys as there are places in the way: what is admitted in all is at most what the windows have, of which no two start within a period (DESIGN 6; lesson: a clock read before the lock is a clock of the past)",
+		name:  "a fixed or anchored window never admits more than its units to late callers of a full store",
+		why:   "64 callers read the clock and arrive late, in a store that others have filled: no more is admitted than the units of all windows, of which no two start within a period (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			for _, l := range []core.Limit{core.FixedWindow(lateRate), core.AnchoredWindow(lateRate)} {
-				h.windowsByTurns(t, l)
+			for _, l := range h.limits.of(core.FixedWindow(lateRate), core.AnchoredWindow(lateRate)) {
+				h.windowsOneByOne(t, l)
 				h.windowsAtOnce(t, l)
 			}
 		},
 	},
 }
 
-// holdUp uses up a key and holds up the next charge on it between the clock and the
-// decision: until the key has become fresh and others have taken its place.
-func (h Harness) holdUp(t testing.TB, l core.Limit, places int, together bool) {
+// stall uses up a key and stalls the next charge on it between the clock and the
+// decision, until the key has become fresh and others have displaced it.
+func (h Harness) stall(t testing.TB, l core.Limit, maxKeys int, together bool) {
 	t.Helper()
 	w := world{t, clockAt(newYear), nil}
 	var meanwhile func()
@@ -53,7 +53,7 @@ func (h Harness) holdUp(t testing.TB, l core.Limit, places int, together bool) {
 			f()
 		}
 		return now
-	}, places)
+	}, maxKeys)
 	victim := []core.Charge{{Scope: "s", Key: "victim", Limit: l, Cost: l.Burst()}}
 	w.take(victim...)
 	w.clock.advance(99 * ms)
@@ -62,7 +62,7 @@ func (h Harness) holdUp(t testing.TB, l core.Limit, places int, together bool) {
 	}
 	meanwhile = func() {
 		w.clock.advance(1 * sec)
-		for i := range 40 * places {
+		for i := range 40 * maxKeys {
 			w.take(core.Charge{Scope: "others", Key: fmt.Sprint(i), Limit: l, Cost: 1})
 		}
 	}
@@ -70,11 +70,12 @@ func (h Harness) holdUp(t testing.TB, l core.Limit, places int, together bool) {
 		return // it may be denied, by the instant that it read
 	}
 	if d := w.take(victim...)[0]; d.Allowed {
-		t.Error(about(l, "with %d places, a caller that was held up while others came got a budget that nobody knows of afterwards: %s", places, showDecision(d)))
+		t.Error(about(l, "with room for %d keys, a caller that was stalled while others came is allowed twice: %s", maxKeys, showDecision(d)))
 	}
 }
 
-// Windows of a key that callers charge who arrive late, in a store with few places.
+// lateWindows is how many windows late callers charge in a store with little room, and
+// lateUnits how many units each has.
 const (
 	lateWindows = 20
 	lateUnits   = 20
@@ -82,13 +83,13 @@ const (
 
 var lateRate = core.Per(lateUnits, 8*ms)
 
-// windowsByTurns holds callers up between the clock and the decision, some of them
-// for more than a window, while others decide that come after them.
-func (h Harness) windowsByTurns(t testing.TB, l core.Limit) {
+// windowsOneByOne stalls callers between the clock and the decision, some of them for
+// more than a window, while later callers decide.
+func (h Harness) windowsOneByOne(t testing.TB, l core.Limit) {
 	t.Helper()
 	w := world{t, clockAt(newYear), nil}
 	c := core.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
-	heldUp := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // callers, and those that others are held up by
+	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // of every so many callers one waits for so many calls
 	var calls, depth int
 	var admitted int64
 	call := func() {
@@ -101,9 +102,9 @@ func (h Harness) windowsByTurns(t testing.TB, l core.Limit) {
 	}
 	w.backend = h.OpenSmall(t, func() time.Time {
 		now := w.clock.now()
-		if held := heldUp[min(depth, 2)]; held.every > 0 && calls%held.every == 0 {
+		if stall := stalls[min(depth, 2)]; stall.every > 0 && calls%stall.every == 0 {
 			depth++
-			for range held.calls {
+			for range stall.calls {
 				call()
 			}
 			depth--
@@ -119,13 +120,13 @@ func (h Harness) windowsByTurns(t testing.TB, l core.Limit) {
 	}
 }
 
-// windowsAtOnce has as many callers arrive late as there are goroutines.
+// windowsAtOnce is windowsOneByOne with callers in goroutines of their own.
 func (h Harness) windowsAtOnce(t testing.TB, l core.Limit) {
 	t.Helper()
 	w := h.lateSmallWorld(t, 16)
 	c := core.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	var admitted atomic.Int64
-	w.crowd(func(caller int) {
+	w.concurrently(func(caller int) {
 		for i := range 160 * lateWindows / goroutines {
 			other := core.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1}
 			w.try(other)
@@ -140,9 +141,9 @@ func (h Harness) windowsAtOnce(t testing.TB, l core.Limit) {
 	}
 }
 
-// lateSmallWorld is lateWorld for a store with few places.
-func (h Harness) lateSmallWorld(t testing.TB, places int) world {
+// lateSmallWorld is lateWorld for a store with room for maxKeys.
+func (h Harness) lateSmallWorld(t testing.TB, maxKeys int) world {
 	t.Helper()
-	h.Open = h.openSmall(places)
+	h.Open = h.openSmall(maxKeys)
 	return h.lateWorld(t)
 }

@@ -10,8 +10,16 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// account is what state belongs to.
-type account struct{ scope, key string }
+// account is what state belongs to. The units that are held under a concurrency limit
+// are apart from what the key has used of a rate.
+type account struct {
+	scope, key string
+	held       bool
+}
+
+func accountOf(c core.Charge) account {
+	return account{c.Scope, c.Key, c.Limit.Algorithm() == core.AlgorithmConcurrent}
+}
 
 // ledger is the usage of every key. A key without an entry is fresh.
 type ledger map[account]usage
@@ -24,6 +32,11 @@ type ledger map[account]usage
 // cost, and are decided before any shadow; so are the shadows of one account,
 // on top of what the enforced charges take.
 func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (ledger, error) {
+	return l.takeAs(0, now, charges, out)
+}
+
+// takeAs is take of a call that a later settlement may name.
+func (l ledger) takeAs(call int64, now int64, charges []core.Charge, out []core.Decision) (ledger, error) {
 	if err := validate(charges, out); err != nil {
 		return nil, err
 	}
@@ -46,7 +59,8 @@ func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (led
 			d, after := decide(find(a), c, now, fits)
 			decisions[i][a] = d
 			if fits && d.Allowed && c.Cost > 0 {
-				changes[a] = after
+				u, x := find(a).foundBy(c.Limit, now)
+				changes[a] = after.remembering(u, c, event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false})
 			}
 		}
 	}
@@ -55,7 +69,7 @@ func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (led
 		if c.Shadow {
 			round = 1
 		}
-		out[i] = decisions[round][account{c.Scope, c.Key}]
+		out[i] = decisions[round][accountOf(c)]
 	}
 	return changes, nil
 }
@@ -65,7 +79,7 @@ func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (led
 func (l ledger) rebased(now int64, charges []core.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
-		a := account{c.Scope, c.Key}
+		a := accountOf(c)
 		if u, ok := l[a]; ok && u.rebased(now).at != u.at {
 			changes[a] = u.rebased(now)
 		}
@@ -78,7 +92,7 @@ func (l ledger) rebased(now int64, charges []core.Charge) ledger {
 func (l ledger) ahead(now int64, charges []core.Charge) int64 {
 	latest := int64(0)
 	for _, c := range charges {
-		if u, ok := l[account{c.Scope, c.Key}]; ok && u.rebased(now).at != u.at {
+		if u, ok := l[accountOf(c)]; ok && u.rebased(now).at != u.at {
 			latest = max(latest, u.at)
 		}
 	}
@@ -93,7 +107,7 @@ func (l ledger) peek(now int64, charges []core.Charge, out []core.Decision) erro
 	}
 	for i, c := range charges {
 		c.Cost = 0
-		d, _ := decide(l[account{c.Scope, c.Key}].rebased(now), c, now, false)
+		d, _ := decide(l[accountOf(c)].rebased(now), c, now, false)
 		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
 		if out[i].Allowed {
 			out[i].EffectiveWindow = d.EffectiveWindow
@@ -128,6 +142,15 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 	l, most := c.Limit, c.Limit.Burst()
 	found, x := u.foundBy(l, now)
 	step := x - now // how far the clock has stepped back: waits are longer by it
+	switch l.Algorithm() {
+	case core.AlgorithmConcurrent:
+		return decideHeld(found, c, now, taking)
+	case core.AlgorithmBan:
+		return decideBan(found, c, x, now, taking)
+	}
+	if found.limit.Algorithm() == core.AlgorithmFixedWindow || found.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+		found = found.turned(x)
+	}
 	inUse := found.inUseBy(l, x)
 
 	d := core.Decision{At: now}
@@ -156,6 +179,8 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 	switch {
 	case !d.Allowed:
 		d.EffectiveWindow = d.RetryAfter
+	case after.limit == l && after.debt > 0 && d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
 	case l.Algorithm() == core.AlgorithmFixedWindow:
 		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
 	case l.Algorithm() == core.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
@@ -170,6 +195,52 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 	return d, after
 }
 
+// heldRetryAfter is what the model tells as the wait of a denial by a concurrency limit.
+// It is a guess: see compared.
+const heldRetryAfter = 1 * sec
+
+// decideHeld is decide under a concurrency limit.
+func decideHeld(u usage, c core.Charge, now int64, taking bool) (core.Decision, usage) {
+	most := c.Limit.Burst()
+	d := core.Decision{At: now, EffectiveWindow: core.Never}
+	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units()+c.Cost <= most
+	if d.Allowed && taking && c.Cost > 0 {
+		u = u.plus(now, c.Cost)
+	}
+	d.Remaining = max(0, most-u.units())
+	switch {
+	case c.Cost > most:
+		d.RetryAfter = core.Never
+	case !d.Allowed:
+		d.RetryAfter = heldRetryAfter
+	}
+	return d, u
+}
+
+// decideBan is decide under a ban, at instant x: what is banned is denied whatever it
+// costs, and what is not is allowed.
+func decideBan(u usage, c core.Charge, x, now int64, taking bool) (core.Decision, usage) {
+	d := core.Decision{At: now, Allowed: u.until == 0}
+	if d.Allowed && taking && c.Cost > 0 {
+		u = u.plus(x, c.Cost)
+	}
+	if u.until == 0 {
+		d.Remaining = max(0, c.Limit.Burst()-u.curr)
+	}
+	if u.curr > 0 {
+		d.ResetAfter = duration(u.freshAt() - now)
+	}
+	switch {
+	case !d.Allowed:
+		d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
+	case u.curr > 0:
+		d.EffectiveWindow = d.ResetAfter
+	default:
+		d.EffectiveWindow = c.Limit.Rate().Period
+	}
+	return d, u
+}
+
 // sums merges the charges of each account: those enforced and those in shadow.
 func sums(charges []core.Charge) (enforced, shadows map[account]core.Charge) {
 	enforced, shadows = map[account]core.Charge{}, map[account]core.Charge{}
@@ -178,23 +249,24 @@ func sums(charges []core.Charge) (enforced, shadows map[account]core.Charge) {
 		if c.Shadow {
 			round = shadows
 		}
-		a := account{c.Scope, c.Key}
+		a := accountOf(c)
 		cost := new(big.Int).Add(big.NewInt(round[a].Cost), big.NewInt(c.Cost))
 		c.Cost = math.MaxInt64 // above every maximum
 		if cost.IsInt64() {
 			c.Cost = cost.Int64()
 		}
+		c.Lasts = max(c.Lasts, round[a].Lasts)
 		round[a] = c
 	}
 	return enforced, shadows
 }
 
-// validate returns the mistake in a call, if there is one.
+// validate returns an error if a call is invalid.
 func validate(charges []core.Charge, out []core.Decision) error {
 	if len(charges) != len(out) {
 		return fmt.Errorf("backendtest: %d charges, room for %d decisions", len(charges), len(out))
 	}
-	limits := map[account]core.Limit{}
+	limits := map[account]core.Limit{} // of scope and key, held or not
 	for i, c := range charges {
 		if err := c.Limit.Validate(); err != nil {
 			return fmt.Errorf("backendtest: charge %d: %w", i, err)
@@ -202,7 +274,7 @@ func validate(charges []core.Charge, out []core.Decision) error {
 		if c.Cost < 0 {
 			return fmt.Errorf("backendtest: charge %d: cost must not be negative (got %d)", i, c.Cost)
 		}
-		a := account{c.Scope, c.Key}
+		a := account{scope: c.Scope, key: c.Key}
 		if other, named := limits[a]; named && other != c.Limit {
 			return errors.New("backendtest: one key is charged under two limits at once")
 		}

@@ -11,22 +11,24 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// mutant is a backend with one mistake, made by changing what Exact does.
+// mutant is a backend with one defect: a change of what Exact does.
 type mutant struct {
-	name     string
-	take     func(e *broken, charges []core.Charge, out []core.Decision) error // nil: Exact's
-	peek     func(e *broken, charges []core.Charge, out []core.Decision) error
-	reset    func(e *broken, scope, key string) error
-	count    func(e *broken) (int, error)
-	ended    func(e *broken, charges []core.Charge, out []core.Decision) error // take, if the context has ended
-	caughtBy []string                                                          // names of cases
+	name      string
+	take      func(e *broken, charges []core.Charge, out []core.Decision) error // nil: Exact's
+	peek      func(e *broken, charges []core.Charge, out []core.Decision) error
+	reset     func(e *broken, scope, key string) error
+	count     func(e *broken) (int, error)
+	settle    func(e *broken, ending core.Ending, out *core.Settlement)         // nil: Exact's
+	anyLength bool                                                              // endings for which there is no room are no error
+	ended     func(e *broken, charges []core.Charge, out []core.Decision) error // take, if the context has ended
+	caughtBy  []string                                                          // names of cases
 }
 
-// broken is Exact with the mistake of a mutant, and room for what it remembers.
+// broken is Exact with the defect of a mutant, and what that needs to remember.
 type broken struct {
 	*Exact
 	mutant
-	places  int       // 0: any number
+	maxKeys int       // 0: any number
 	order   []account // in which accounts came
 	limits  map[account]core.Limit
 	until   map[account]int64
@@ -39,14 +41,14 @@ type broken struct {
 func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness() Harness {
-	small := func(_ testing.TB, now func() time.Time, places int) core.Backend {
-		return &broken{Exact: NewExact(now), mutant: m, places: places, limits: map[account]core.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
+	small := func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
+		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]core.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
 	}
 	return Harness{
 		Open:      func(t testing.TB, now func() time.Time) core.Backend { return small(t, now, 0) },
 		OpenSmall: small,
-		Decisions: 4000,
-		Seed:      1,
+		Decisions: 6000,
+		Seed:      2,
 	}
 }
 
@@ -79,6 +81,38 @@ func (b *broken) Count(ctx context.Context) (int, error) {
 		return b.Exact.Count(ctx)
 	}
 	return b.count(b)
+}
+
+func (b *broken) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	if b.anyLength && len(endings) != len(out) {
+		return nil
+	}
+	if b.settle == nil || len(endings) != len(out) {
+		return b.Exact.Settle(ctx, endings, out)
+	}
+	for i, e := range endings {
+		b.settle(b, e, &out[i])
+	}
+	return nil
+}
+
+// ends is what Exact does with an ending.
+func (b *broken) ends(e core.Ending, out *core.Settlement) {
+	one := make([]core.Settlement, 1)
+	_ = b.Exact.Settle(context.Background(), []core.Ending{e}, one)
+	*out = one[0]
+}
+
+// settling makes a mutant that ends other charges than it is asked to.
+func settling(name string, change func(b *broken, e *core.Ending), caughtBy ...string) mutant {
+	return mutant{
+		name: name,
+		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+			change(b, &e)
+			b.ends(e, out)
+		},
+		caughtBy: caughtBy,
+	}
 }
 
 // exactly is what Exact does.
@@ -127,7 +161,7 @@ func asking(name string, change func(b *broken, c *core.Charge), caughtBy ...str
 
 func deniedForAWhile(d *core.Decision) bool { return !d.Allowed && d.RetryAfter != core.Never }
 
-var mutants = []mutant{
+var mutants = append(endMutants, []mutant{
 	{
 		name: "a denied request consumes what there is",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
@@ -167,7 +201,7 @@ var mutants = []mutant{
 		if deniedForAWhile(d) {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
 		}
-	}, "RetryAfter is the least wait that works", "a bucket holds its clock at the last taking"),
+	}, "RetryAfter is the least wait that works", "a bucket stops its clock at the last taking"),
 	telling("a cost that never fits is given a finite wait", func(_ core.Charge, d *core.Decision) {
 		if d.RetryAfter == core.Never {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter+us, d.ResetAfter+us
@@ -187,7 +221,7 @@ var mutants = []mutant{
 	}, "Remaining is the largest cost that is allowed now", "a fixed window starts at a whole multiple of its period"),
 	telling("Remaining is one too few", func(c core.Charge, d *core.Decision) {
 		d.Remaining = max(0, d.Remaining-1)
-	}, "Remaining is the largest cost that is allowed now", "a store with a place for every key is exact"),
+	}, "Remaining is the largest cost that is allowed now", "a store with room for every key is exact"),
 	telling("Remaining may be negative", func(c core.Charge, d *core.Decision) {
 		if !d.Allowed {
 			d.Remaining -= c.Cost
@@ -212,7 +246,7 @@ var mutants = []mutant{
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
 	telling("a leaky queue does not tell its delay", func(_ core.Charge, d *core.Decision) { d.Delay = 0 },
-		"a leaky queue tells each request when its turn is", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
+		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
 	telling("a leaky queue rounds its delay down", func(c core.Charge, d *core.Decision) {
 		if d.Delay%sec != 0 {
 			d.Delay -= us
@@ -222,7 +256,7 @@ var mutants = []mutant{
 		if c.Cost == 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
 			d.Delay = d.ResetAfter
 		}
-	}, "a leaky queue tells each request when its turn is", "a cost of 0 is always allowed and takes nothing"),
+	}, "a leaky queue tells each request how long to wait", "a cost of 0 is always allowed and takes nothing"),
 	{
 		name: "a charge that fits in a denied group is given a delay",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
@@ -268,7 +302,7 @@ var mutants = []mutant{
 			}
 			return err
 		},
-		caughtBy: []string{"out holds the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
+		caughtBy: []string{"out has the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
 	},
 	telling("a look at a full key is denied", func(c core.Charge, d *core.Decision) {
 		if c.Cost == 0 && d.Remaining == 0 {
@@ -290,27 +324,27 @@ var mutants = []mutant{
 	asking("a long key is cut", func(_ *broken, c *core.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
 		"scope and key are never joined so that two pairs collide"),
 	asking("a negative cost counts as nothing", func(_ *broken, c *core.Charge) { c.Cost = max(0, c.Cost) },
-		"a mistake in a charge is an error and takes nothing"),
+		"an invalid charge is an error and takes nothing"),
 	asking("an invalid limit allows", func(_ *broken, c *core.Charge) {
 		if c.Limit.Validate() != nil {
 			c.Limit, c.Cost = tenPerMinute, 0
 		}
-	}, "a mistake in a charge is an error and takes nothing"),
+	}, "an invalid charge is an error and takes nothing"),
 	asking("a key keeps its first limit", func(b *broken, c *core.Charge) {
-		a := account{c.Scope, c.Key}
+		a := accountOf(*c)
 		if first, ok := b.limits[a]; ok {
 			c.Limit = first
 		}
 		b.limits[a] = c.Limit
 	}, "a smaller burst leaves the level as it is", "a larger burst leaves the level as it is", "another rate counts the units in use as taken now",
-		"a mistake in a charge is an error and takes nothing", "a bucket turns into a log and back",
-		"a limit changes while the clock is held", "one charge at a time is decided as by the definitions while limits change"),
+		"an invalid charge is an error and takes nothing", "a bucket becomes a log and a bucket again",
+		"a limit changes while the clock is stopped", "one charge at a time is decided as by the definitions while limits change"),
 	{
 		name: "a changed limit starts afresh",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
-					if a := (account{c.Scope, c.Key}); l[a].limit != c.Limit {
+					if a := (accountOf(c)); l[a].limit != c.Limit {
 						delete(l, a)
 					}
 				}
@@ -318,11 +352,11 @@ var mutants = []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"the same rate in other terms carries the level over", "another algorithm of the same rate counts the units in use as taken now",
-			"a fixed window of another period counts the units in use in its current window", "a fixed window turns into a sliding one and back",
-			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings", "units in use are held to the new maximum",
-			"an anchored window of the same period keeps its start and its count", "an anchored window of another period counts the units in use as taken now", "a fixed window turns into an anchored one and back",
-			"a store short of places never allows too much while limits change", "a store short of places never allows too much while limits change and the clock steps back",
+			"an equal rate written otherwise carries the level over", "another algorithm of the same rate counts the units in use as taken now",
+			"a fixed window of another period counts the units in use in its current window", "a fixed window becomes a sliding one and a fixed one again",
+			"a sliding window of the same period keeps both counts", "a sliding log of the same period keeps its takings", "units in use count up to the new maximum",
+			"an anchored window of the same period keeps its start and its count", "an anchored window of another period counts the units in use as taken now", "a fixed window becomes an anchored one and a fixed one again",
+			"a full store never allows too much while limits change", "a full store never allows too much while limits change and the clock steps back",
 			"everything at once is decided as by the definitions",
 		},
 	},
@@ -332,8 +366,8 @@ var mutants = []mutant{
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
-					if u, ok := l[account{c.Scope, c.Key}]; ok && err == nil {
-						l[account{c.Scope, c.Key}] = written(u, c.Limit, now)
+					if u, ok := l[accountOf(c)]; ok && err == nil {
+						l[accountOf(c)] = written(u, c.Limit, now)
 					}
 				}
 			})
@@ -346,7 +380,7 @@ var mutants = []mutant{
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
-					a := account{c.Scope, c.Key}
+					a := accountOf(c)
 					if u, ok := l[a]; ok && u.isFresh(now) && u.limit != c.Limit && c.Limit.Validate() == nil {
 						l[a] = fresh(c.Limit, now).plus(now, 1)
 					}
@@ -357,14 +391,14 @@ var mutants = []mutant{
 		caughtBy: []string{"fresh state does not care about a changed limit"},
 	},
 	{
-		name: "a clock that steps back is not held",
+		name: "a clock that steps back is not stopped",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
-			b.locked(dontHold)
+			b.locked(dontStop)
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window holds its clock at the start of the window",
-			"a sliding window holds its clock at the start of the window", "a sliding log holds its clock at the last taking", "an anchored window holds its clock at its start",
+			"a bucket stops its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window stops its clock at the start of the window",
+			"a sliding window stops its clock at the start of the window", "a sliding log stops its clock at the last taking", "an anchored window stops its clock at its start",
 			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
 		},
 	},
@@ -377,18 +411,18 @@ var mutants = []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{
-			"a store short of places never allows too much while the clock steps back", "a bucket holds its clock at the last taking",
+			"a full store never allows too much while the clock steps back", "a bucket stops its clock at the last taking",
 			"a bucket that finds its clock more than a second back starts again from its last level",
 		},
 	},
 	{
-		name: "a clock that steps back is held for as long as it takes",
+		name: "a clock that steps back is stopped for as long as it takes",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			for _, c := range charges {
-				if u, ok := b.ledger[account{c.Scope, c.Key}]; ok && u.at-now > hold(u.limit) {
+				if u, ok := b.ledger[accountOf(c)]; ok && u.at-now > maxStepBack(u.limit) {
 					now = u.at
 				}
 			}
@@ -397,13 +431,13 @@ var mutants = []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts what it held as taken now",
-			"a log that finds its clock far back counts what it held as taken now", "a limit changes while the clock is far back",
-			"an anchored window that finds its clock far back counts what it held as taken now",
+			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts its units as taken now",
+			"a log that finds its clock far back counts its units as taken now", "a limit changes while the clock is far back",
+			"an anchored window that finds its clock far back counts its units as taken now",
 		},
 	},
 	{
-		name: "a denial leaves a state where it is that is far ahead of the clock",
+		name: "a denial does not rebase a state that is far ahead of the clock",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
@@ -411,20 +445,20 @@ var mutants = []mutant{
 			changes, err := b.ledger.take(now, charges, out)
 			for i, c := range charges {
 				if !out[i].Allowed {
-					delete(changes, account{c.Scope, c.Key})
+					delete(changes, accountOf(c))
 				}
 			}
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a bucket that finds its clock more than a second back starts again from its last level", "a log that finds its clock far back counts what it held as taken now"},
+		caughtBy: []string{"a bucket that finds its clock more than a second back starts again from its last level", "a log that finds its clock far back counts its units as taken now"},
 	},
 	{
 		name: "a smaller burst lowers the level",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
-					a := account{c.Scope, c.Key}
+					a := accountOf(c)
 					if u, ok := l[a]; ok && isBucket(c.Limit) && sameCounting(u.limit, c.Limit) {
 						if most := new(big.Rat).SetInt64(c.Limit.Burst()); u.level.Cmp(most) > 0 {
 							u.level = most
@@ -435,14 +469,14 @@ var mutants = []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away", "a change of limit leaves in use what is in use"},
+		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away", "a change of limit leaves the units in use as they are"},
 	},
 	{
 		name: "a changed limit counts at most half of what is in use",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
-					a := account{c.Scope, c.Key}
+					a := accountOf(c)
 					if u, ok := l[a]; ok && u.limit != c.Limit && !sameCounting(u.limit, c.Limit) && !u.isFresh(now) {
 						x := max(now, u.at)
 						l[a] = fresh(c.Limit, x).plus(x, u.inUseBy(c.Limit, x)/2)
@@ -451,10 +485,10 @@ var mutants = []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"limits that alternate give nothing away", "a change of limit leaves in use what is in use"},
+		caughtBy: []string{"limits that alternate give nothing away", "a change of limit leaves the units in use as they are"},
 	},
 	{
-		name: "what is fresh is forgotten while others are late",
+		name: "fresh state is forgotten while others are late",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
@@ -466,16 +500,16 @@ var mutants = []mutant{
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a caller that is held up gets no second budget when others reuse the place of its key"},
+		caughtBy: []string{"a stalled caller gets no second budget when its key has been displaced"},
 	},
 	{
-		name: "a late caller finds what there was when it looked at the clock",
+		name: "a late caller finds the state of when it read the clock",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			for _, c := range charges {
-				a := account{c.Scope, c.Key}
+				a := accountOf(c)
 				if u := b.ledger[a]; u.at > now {
 					delete(b.ledger, a)
 				}
@@ -484,15 +518,15 @@ var mutants = []mutant{
 			maps.Copy(b.ledger, changes)
 			return err
 		},
-		caughtBy: []string{"a fixed or anchored window never admits more than its units to late callers of a store short of places"},
+		caughtBy: []string{"a fixed or anchored window never admits more than its units to late callers of a full store"},
 	},
 	{
-		name: "a late caller is not held",
+		name: "a late caller does not stop the clock",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			dontHold(b.ledger, now)
+			dontStop(b.ledger, now)
 			changes, err := b.ledger.take(now, charges, out)
 			maps.Copy(b.ledger, changes)
 			return err
@@ -505,30 +539,30 @@ var mutants = []mutant{
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					if held := l[account{c.Scope, c.Key}].at - now; held > 0 && err == nil && out[i].Remaining > 0 && out[i].Allowed && isBucket(c.Limit) {
-						out[i].EffectiveWindow += duration(held)
+					if step := l[accountOf(c)].at - now; step > 0 && err == nil && out[i].Remaining > 0 && out[i].Allowed && isBucket(c.Limit) {
+						out[i].EffectiveWindow += duration(step)
 					}
 				}
 			})
 			return err
 		},
-		caughtBy: []string{"a bucket holds its clock at the last taking", "a leaky queue adds the step to its delay"},
+		caughtBy: []string{"a bucket stops its clock at the last taking", "a leaky queue adds the step to its delay"},
 	},
 	{
-		name: "a denial moves the held instant",
+		name: "a denial moves the instant at which the clock stops",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					if u := l[account{c.Scope, c.Key}]; err == nil && !out[i].Allowed && u.level != nil && u.at < now {
+					if u := l[accountOf(c)]; err == nil && !out[i].Allowed && u.level != nil && u.at < now {
 						u.level, u.at = u.levelAt(now), now
-						l[account{c.Scope, c.Key}] = u
+						l[accountOf(c)] = u
 					}
 				}
 			})
 			return err
 		},
-		caughtBy: []string{"a denial does not move the held instant", "one charge at a time is decided as by the definitions while the clock steps back"},
+		caughtBy: []string{"a denial does not move the instant at which the clock stops", "one charge at a time is decided as by the definitions while the clock steps back"},
 	},
 	{
 		name: "instants are milliseconds",
@@ -578,14 +612,14 @@ var mutants = []mutant{
 			c.Limit = core.FixedWindow(c.Limit.Rate())
 		}
 	}, "an anchored window opens with the first taking and closes a period later", "anchored windows work within a millisecond, over 366 days and in the year 2200",
-		"a fixed window turns into an anchored one and back", "one charge at a time is decided as by the definitions"),
+		"a fixed window becomes an anchored one and a fixed one again", "one charge at a time is decided as by the definitions"),
 	{
 		name: "an anchored window moves with each taking",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					a := account{c.Scope, c.Key}
+					a := accountOf(c)
 					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit && u.limit.Algorithm() == core.AlgorithmAnchoredWindow {
 						u.at = max(u.at, now)
 						l[a] = u
@@ -602,7 +636,7 @@ var mutants = []mutant{
 	{
 		name:     "a denial opens an anchored window",
 		take:     opening(func(_ core.Charge, d core.Decision) bool { return !d.Allowed }),
-		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
+		caughtBy: []string{"an anchored window opens with the first taking and closes a period later"},
 	},
 	{
 		name:     "a look opens an anchored window",
@@ -636,16 +670,16 @@ var mutants = []mutant{
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
-					if until, ok := b.until[account{c.Scope, c.Key}]; ok && now >= until {
-						delete(l, account{c.Scope, c.Key})
-						delete(b.until, account{c.Scope, c.Key})
+					if until, ok := b.until[accountOf(c)]; ok && now >= until {
+						delete(l, accountOf(c))
+						delete(b.until, accountOf(c))
 					}
 				}
 			})
 			err := b.exactly(charges, out)
 			for i, c := range charges {
-				if _, ok := b.until[account{c.Scope, c.Key}]; !ok && err == nil && out[i].ResetAfter > 0 {
-					b.until[account{c.Scope, c.Key}] = out[i].At + out[i].ResetAfter.Microseconds()
+				if _, ok := b.until[accountOf(c)]; !ok && err == nil && out[i].ResetAfter > 0 {
+					b.until[accountOf(c)] = out[i].At + out[i].ResetAfter.Microseconds()
 				}
 			}
 			return err
@@ -657,7 +691,7 @@ var mutants = []mutant{
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
-					a := account{c.Scope, c.Key}
+					a := accountOf(c)
 					if u, ok := l[a]; ok && isBucket(u.limit) && u.isFresh(now) && c.Limit == u.limit {
 						credit := ratio(u.limit.Rate().Units, micros(u.limit), min(now-u.freshAt(), 2*micros(u.limit)))
 						l[a] = usage{limit: u.limit, at: now, level: new(big.Rat).Neg(credit)}
@@ -667,7 +701,7 @@ var mutants = []mutant{
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					if u, ok := l[account{c.Scope, c.Key}]; ok && u.level != nil && u.level.Sign() < 0 && err == nil {
+					if u, ok := l[accountOf(c)]; ok && u.level != nil && u.level.Sign() < 0 && err == nil {
 						out[i].Allowed = true
 						out[i].Remaining = c.Limit.Burst() - floor(u.level)
 					}
@@ -694,7 +728,7 @@ var mutants = []mutant{
 			b.pause()
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
-					if a := (account{c.Scope, c.Key}); out[i].Allowed && c.Cost > 0 {
+					if a := (accountOf(c)); out[i].Allowed && c.Cost > 0 {
 						found, x := l[a].foundBy(c.Limit, now)
 						l[a] = found.plusBy(c.Limit, x, c.Cost)
 						c.Cost = 0
@@ -726,7 +760,7 @@ var mutants = []mutant{
 			return err
 		},
 		caughtBy: []string{
-			"exactly the limit is admitted to many callers at once", "groups in any order neither wait for each other nor take in part",
+			"exactly the limit is admitted to many callers at once", "groups in any order neither deadlock nor take in part",
 			"groups are as if made one after another",
 		},
 	},
@@ -798,7 +832,7 @@ var mutants = []mutant{
 		caughtBy: []string{"a shadow charge takes nothing when the others are denied", "groups are decided as by the definitions"},
 	},
 	{
-		name: "room for too many decisions is no mistake",
+		name: "room for too many decisions is no error",
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			return b.exactly(charges, out[:min(len(out), len(charges))])
 		},
@@ -812,7 +846,7 @@ var mutants = []mutant{
 			}
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"no charges are no mistake"},
+		caughtBy: []string{"no charges are no error"},
 	},
 	{
 		name: "charges are kept and written later",
@@ -871,14 +905,14 @@ var mutants = []mutant{
 		name: "the oldest key makes room",
 		take: displacing(0),
 		caughtBy: []string{
-			"a flood of new keys buys nobody a fresh budget", "a store short of places never allows too much",
-			"a store short of places never allows too much while limits change", "no key is forgotten while it is live",
+			"a flood of new keys buys nobody a fresh budget", "a full store never allows too much",
+			"a full store never allows too much while limits change", "no key is forgotten while it is live",
 		},
 	},
 	{
-		name:     "the oldest key makes room one place too early",
+		name:     "the oldest key makes room one key too early",
 		take:     displacing(1),
-		caughtBy: []string{"a store with a place for every key is exact", "places are free again when their keys are fresh"},
+		caughtBy: []string{"a store with room for every key is exact", "fresh keys make room for new ones"},
 	},
 	{
 		name: "what was displaced under more than 32 limits is forgotten",
@@ -893,7 +927,7 @@ var mutants = []mutant{
 						soonest = a
 					}
 				}
-				if b.places > 0 && len(limits) > 32 {
+				if b.maxKeys > 0 && len(limits) > 32 {
 					delete(l, soonest)
 				}
 			})
@@ -906,48 +940,48 @@ var mutants = []mutant{
 		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
-				b.limits[account{c.Scope, c.Key}] = c.Limit
-				if err == nil && b.places > 0 && len(b.limits) > b.places && c.Cost > 0 {
+				b.limits[accountOf(c)] = c.Limit
+				if err == nil && b.maxKeys > 0 && len(b.limits) > b.maxKeys && c.Cost > 0 {
 					out[i].Allowed, out[i].Remaining, out[i].RetryAfter = false, 0, mins
 				}
 			}
 			return err
 		},
-		caughtBy: []string{"a flood is forgotten when it is over", "places are free again when their keys are fresh"},
+		caughtBy: []string{"a flood is forgotten when it is over", "fresh keys make room for new ones"},
 	},
 	{
-		name: "what logs hold is never free again",
+		name: "entries of logs are never free again",
 		take: starving(func(b *broken, c core.Charge) bool { return b.taken[c.Scope] > 20_000 }),
 		caughtBy: []string{
-			"clients that have left deny nobody",
+			"clients that have left cost nobody a denial",
 		},
 	},
 	{
 		name: "the logs of one scope take from those of another",
 		take: starving(func(b *broken, c core.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
 		caughtBy: []string{
-			"long logs of one scope deny nobody in another",
+			"long logs of one scope cost nobody in another a denial",
 		},
 	},
 	{
-		name: "what logs hold is never free again once the clock has stepped back",
+		name: "entries of logs are never free again once the clock has stepped back",
 		take: starving(func(b *broken, c core.Charge) bool {
-			return b.places > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
+			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
 		}),
 		caughtBy: []string{
-			"logs from before a step of the clock deny nobody",
+			"logs from before a step of the clock cost nobody a denial",
 		},
 	},
 	{
 		name: "a flood in one scope denies in another",
 		take: starving(func(b *broken, c core.Charge) bool {
-			return b.places > 0 && b.taken["flood"] > b.places && c.Scope != "flood"
+			return b.maxKeys > 0 && b.taken["flood"] > b.maxKeys && c.Scope != "flood"
 		}),
 		caughtBy: []string{
 			"a flood of keys in one scope leaves the regulars of another alone",
 		},
 	},
-}
+}...)
 
 // starving takes, and denies one in twenty of the charges that starve.
 func starving(starves func(*broken, core.Charge) bool) func(*broken, []core.Charge, []core.Decision) error {
@@ -969,7 +1003,7 @@ func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge
 		defer b.mu.Unlock()
 		now := b.now().UnixMicro()
 		for _, c := range charges {
-			a := account{c.Scope, c.Key}
+			a := accountOf(c)
 			if until, ok := b.until[a]; ok && now >= until {
 				delete(b.ledger, a)
 			}
@@ -977,7 +1011,7 @@ func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge
 		changes, err := b.ledger.take(now, charges, out)
 		maps.Copy(b.ledger, changes)
 		for i, c := range charges {
-			if a := (account{c.Scope, c.Key}); changes[a].limit == c.Limit {
+			if a := (accountOf(c)); changes[a].limit == c.Limit {
 				b.until[a] = now + ttl(out[i]).Microseconds()
 			}
 		}
@@ -988,17 +1022,17 @@ func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge
 // displacing takes, and forgets the oldest keys when there are too many.
 func displacing(tooEarly int) func(*broken, []core.Charge, []core.Decision) error {
 	return func(b *broken, charges []core.Charge, out []core.Decision) error {
-		places := b.places - tooEarly
-		if b.places == 0 {
-			places = 200
+		maxKeys := b.maxKeys - tooEarly
+		if b.maxKeys == 0 {
+			maxKeys = 200
 		}
 		err := b.exactly(charges, out)
 		b.locked(func(l ledger, now int64) {
 			l.dropFresh(now)
 			for _, c := range charges {
-				b.order = append(b.order, account{c.Scope, c.Key})
+				b.order = append(b.order, accountOf(c))
 			}
-			for len(l) > places {
+			for len(l) > maxKeys {
 				delete(l, b.order[0])
 				b.order = b.order[1:]
 			}
@@ -1025,7 +1059,7 @@ func (b *broken) open(charges []core.Charge, out []core.Decision, opens func(cor
 			if c.Limit.Algorithm() != core.AlgorithmAnchoredWindow || out[i] == (core.Decision{}) {
 				continue
 			}
-			a := account{c.Scope, c.Key}
+			a := accountOf(c)
 			u, live := l[a]
 			early, found := b.until[a]
 			switch {
@@ -1041,10 +1075,10 @@ func (b *broken) open(charges []core.Charge, out []core.Decision, opens func(cor
 	})
 }
 
-// dontHold moves what is held back to now.
-func dontHold(l ledger, now int64) {
+// dontStop moves what is ahead of the clock back to now.
+func dontStop(l ledger, now int64) {
 	for a, u := range l {
-		if u.at > now && !u.isFresh(now) {
+		if u.at > now && !u.isFresh(now) && isRate(u.limit) {
 			u.at = now
 			if u.level == nil && u.takings == nil && u.limit.Algorithm() != core.AlgorithmAnchoredWindow {
 				u.at = windowStart(now, u.limit)

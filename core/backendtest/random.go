@@ -2,7 +2,9 @@ package backendtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,16 +18,19 @@ var randomCases = []testCase{
 	randomCase("one charge at a time is decided as by the definitions while the clock steps back", style{charges: 1, back: 8}),
 	randomCase("one charge at a time is decided as by the definitions while limits change", style{charges: 1, change: 6, back: 20}),
 	randomCase("groups are decided as by the definitions", style{charges: 5, back: 20}),
+	randomCase("requests that end are decided as if they had cost what they did", style{charges: 1, settle: 2}),
+	randomCase("requests that end are decided as if they had cost what they did while the clock steps back", style{charges: 1, settle: 2, back: 8}),
+	randomCase("requests that end are decided as if they had cost what they did while limits change", style{charges: 2, settle: 2, change: 8, reset: 30}),
 	randomCase("everything at once is decided as by the definitions", everything),
 }
 
-var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30}
+var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30, settle: 3}
 
 // style is what a random script is made of: an event that has n happens in
 // about every n-th call; 0 is never.
 type style struct {
-	charges                   int // at most so many in a call
-	back, change, peek, reset int
+	charges                           int // at most so many in a call
+	back, change, peek, reset, settle int
 }
 
 func randomCase(name string, s style) testCase {
@@ -53,7 +58,10 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 	if s.reset > 0 && !canReset(t, stage.backend) {
 		s.reset = 0
 	}
-	a := author{style: s, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
+	if s.settle > 0 && !core.CanSettle(stage.backend) {
+		s.settle = 0
+	}
+	a := author{style: s, limits: h.limits, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
 	for range 2 + random.IntN(7) {
 		a.accounts = append(a.accounts, a.newAccount(len(a.accounts)))
 	}
@@ -62,6 +70,11 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 		call := a.next(stage.exact)
 		calls = append(calls, call)
 		want, difference := stage.play(call)
+		for _, of := range a.accounts {
+			if stage.unsure[account{scope: of.scope, key: of.key}] {
+				of.rename()
+			}
+		}
 		if difference != "" {
 			h.report(t, h.Open, calls, difference)
 			return
@@ -73,9 +86,19 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 // author makes up the calls of a script.
 type author struct {
 	style
+	limits   *selection
 	random   *rand.Rand
 	now      int64
 	accounts []*accountInPlay
+	takes    int64
+	open     []openCharge // that have not ended
+}
+
+// openCharge is a charge that a settle may end.
+type openCharge struct {
+	id     int64
+	of     int
+	charge core.Charge
 }
 
 // accountInPlay is an account with the limit that it is charged under and the
@@ -94,8 +117,8 @@ var (
 
 func (a *author) newAccount(i int) *accountInPlay {
 	return &accountInPlay{
-		account: account{oddScopes[a.random.IntN(len(oddScopes))], fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
-		limit:   randomLimit(a.random),
+		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))], key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
+		limit:   a.limits.random(a.random),
 	}
 }
 
@@ -103,6 +126,9 @@ func (a *author) newAccount(i int) *accountInPlay {
 func (a *author) next(exact *Exact) scriptCall {
 	of := a.accounts[a.random.IntN(len(a.accounts))]
 	a.moveClock(exact, of)
+	if len(a.open) > 0 && a.every(a.settle) {
+		return a.ending()
+	}
 	c := scriptCall{at: a.now, charges: []core.Charge{a.charge(of)}}
 	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
 		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
@@ -112,15 +138,51 @@ func (a *author) next(exact *Exact) scriptCall {
 		c.verb = reset
 	case a.every(a.peek):
 		c.verb = peek
+	case a.style.settle > 0:
+		a.takes++
+		c.id = a.takes
+	}
+	return c
+}
+
+// ending makes up the end of a charge: mostly of a late one.
+func (a *author) ending() scriptCall {
+	i := a.random.IntN(len(a.open))
+	if a.random.IntN(2) == 0 {
+		i = len(a.open) - 1 - a.random.IntN(min(3, len(a.open)))
+	}
+	o := a.open[i]
+	a.open = append(a.open[:i], a.open[i+1:]...)
+	c := scriptCall{at: a.now, verb: settle, id: o.id, of: o.of}
+	if o.charge.Limit.Algorithm() == core.AlgorithmConcurrent {
+		return c
+	}
+	switch cost := o.charge.Cost; a.random.IntN(8) {
+	case 0, 1:
+	case 2, 3, 4:
+		c.final = a.random.Int64N(cost + 1)
+	case 5:
+		c.final = cost + upTo(a.random, o.charge.Limit.Burst())
+	case 6:
+		c.final = cost + a.random.Int64N(3)
+	case 7:
+		c.final = [...]int64{cost + 3*o.charge.Limit.Burst(), math.MaxInt64, 1}[a.random.IntN(3)]
 	}
 	return c
 }
 
 func (a *author) charge(of *accountInPlay) core.Charge {
-	return core.Charge{
+	c := core.Charge{
 		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}
+	if a.style.settle > 0 && c.Limit.Algorithm() != core.AlgorithmConcurrent {
+		c.Lasts = 20 * sec
+		if a.style.charges == 1 && a.random.IntN(8) == 0 {
+			c.Lasts = 0
+		}
+	}
+	return c
 }
 
 // moveClock sets the instant of the next call, which is about of, and may
@@ -128,7 +190,7 @@ func (a *author) charge(of *accountInPlay) core.Charge {
 func (a *author) moveClock(exact *Exact, of *accountInPlay) {
 	to := a.now + max(0, randomAdvance(a.random, of.limit, a.now, of.last))
 	if a.every(a.back) {
-		to = a.now - upTo(a.random, min(2*micros(of.limit), day.Microseconds()*30))
+		to = a.now - upTo(a.random, min(2*max(1000, micros(of.limit)), day.Microseconds()*30))
 	}
 	earliest := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	latest := time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -136,23 +198,24 @@ func (a *author) moveClock(exact *Exact, of *accountInPlay) {
 		for _, other := range a.accounts {
 			other.rename()
 		}
-		to = newYear.UnixMicro()
+		to, a.open = newYear.UnixMicro(), nil
 	}
 	if to < a.now {
-		unclear := exact.ledger.unclear(a.now, to)
+		forgettable := exact.ledger.forgettable(a.now, to)
 		for _, other := range a.accounts {
-			if unclear[other.account] {
+			if forgettable[other.account] {
 				other.rename()
 			}
 		}
+		a.open = slices.DeleteFunc(a.open, func(o openCharge) bool { return forgettable[accountOf(o.charge)] })
 	}
 	a.now = to
 	if a.every(a.change) {
-		of.limit = changedLimit(a.random, of.limit)
+		of.limit = a.limits.changed(a.random, of.limit)
 	}
 }
 
-// rename turns away from the name an account had, and with it from its state.
+// rename gives the account a new key, which has no state.
 func (of *accountInPlay) rename() {
 	of.names++
 	of.key = fmt.Sprint(of.key, "/", of.names)
@@ -160,9 +223,15 @@ func (of *accountInPlay) rename() {
 }
 
 func (a *author) remember(c scriptCall, want []core.Decision) {
+	taken := !slices.ContainsFunc(want, func(d core.Decision) bool { return !d.Allowed })
 	for i, d := range want {
+		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 && charge.Cost < math.MaxInt64/4 {
+			if charge.Lasts > 0 || charge.Limit.Algorithm() == core.AlgorithmConcurrent {
+				a.open = append(a.open, openCharge{c.id, i, charge})
+			}
+		}
 		for _, of := range a.accounts {
-			if of.account == (account{c.charges[i].Scope, c.charges[i].Key}) {
+			if of.scope == c.charges[i].Scope && of.key == c.charges[i].Key {
 				of.last = d
 			}
 		}

@@ -3,6 +3,8 @@ package backendtest
 import (
 	"context"
 	"fmt"
+	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +18,10 @@ type scriptCall struct {
 	at      int64 // microseconds since the Unix epoch
 	verb    verb
 	charges []core.Charge // reset: of the first, only scope and key
+
+	id    int64 // of a take, that a settle may name
+	of    int   // settle: which of the charges of the take id is ended
+	final int64 // settle
 }
 
 type verb int
@@ -24,18 +30,27 @@ const (
 	take verb = iota
 	peek
 	reset
+	settle
 )
 
 // stage is a backend, and Exact, that play a script side by side.
 type stage struct {
 	world
-	exact *Exact
+	exact  *Exact
+	takes  map[int64]*takenCall
+	unsure map[account]bool // keys of which the model does not know how much they have in use
+}
+
+// takenCall is a take that may be settled.
+type takenCall struct {
+	charges    []core.Charge
+	got, exact []core.Decision
 }
 
 func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) core.Backend) *stage {
 	t.Helper()
 	c := clockAt(newYear)
-	return &stage{world{t, c, open(t, c.now)}, NewExact(c.now)}
+	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.now), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
 }
 
 // play makes one call and returns what Exact decided, and how the backend
@@ -51,6 +66,14 @@ func (s *stage) play(c scriptCall) (want []core.Decision, difference string) {
 		}
 		return nil, ""
 	}
+	if c.verb == settle {
+		return nil, s.settle(c)
+	}
+	for _, charge := range c.charges {
+		if s.unsure[accountOf(charge)] {
+			return nil, ""
+		}
+	}
 	want = make([]core.Decision, len(c.charges))
 	got := dirty(len(c.charges))
 	var err, wantErr error
@@ -62,29 +85,112 @@ func (s *stage) play(c scriptCall) (want []core.Decision, difference string) {
 		err = s.backend.Take(ctx, c.charges, got)
 	}
 	if wantErr != nil {
-		s.Fatalf("a script makes no mistakes, but: %v", wantErr)
+		s.Fatalf("a script has only valid charges, but: %v", wantErr)
 	}
 	if err != nil {
 		return nil, fmt.Sprintf("error: %v", err)
 	}
+	if c.verb == take && c.id != 0 {
+		s.takes[c.id] = &takenCall{c.charges, got, want}
+	}
 	return want, diff(c.charges, got, want)
 }
 
-// replay plays a script from the start and returns its first difference and
-// how far it came. A script that asks for a key of which a backend is free to
-// have forgotten what is held, has none.
+// settle ends a charge on the backend and checks what became of it. Exact then does what
+// the backend says that it has done, so that they go on from the same state.
+func (s *stage) settle(c scriptCall) (difference string) {
+	s.Helper()
+	taken := s.takes[c.id]
+	if taken == nil {
+		return "" // the script was cut short
+	}
+	charge := taken.charges[c.of]
+	a := accountOf(charge)
+	for i, d := range taken.got { // nothing was taken if an enforced charge was denied
+		if !d.Allowed && !taken.charges[i].Shadow {
+			return ""
+		}
+	}
+	if !taken.got[c.of].Allowed || charge.Cost == 0 || s.unsure[a] {
+		return ""
+	}
+	e := core.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
+	out := []core.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
+	if err := core.Settle(context.Background(), s.backend, []core.Ending{e}, out); err != nil {
+		return fmt.Sprintf("Settle: %v", err)
+	}
+	got, t := out[0], ticketOf(taken.exact[c.of].Ticket)
+	got.Rule, got.Scope, got.Taken, got.Final = "", "", 0, 0
+	if a.held || e.Final >= e.Taken {
+		want := s.exact.ledger.settle(c.at, e, t)
+		if got != want {
+			return fmt.Sprintf("%s settled: got %+v, want %+v", show(charge), got, want)
+		}
+		return ""
+	}
+	least, most := s.exact.ledger.refundable(c.at, a, e, t)
+	if got != (core.Settlement{Returned: got.Returned}) || got.Returned < least || got.Returned > most {
+		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want %d to %d returned", show(charge), e.Final, got, least, most)
+	}
+	return s.follow(charge, t, got.Returned, e.Taken-e.Final, c.at)
+}
+
+// follow has Exact return as much of a charge as the backend did. A bucket may also have
+// returned a part of a unit: the wait until it is empty says how much.
+func (s *stage) follow(charge core.Charge, t ticket, returned, wanted, now int64) (difference string) {
+	s.Helper()
+	a := accountOf(charge)
+	before := s.exact.ledger[a]
+	if before.find(t) < 0 || before.isFresh(now) {
+		return ""
+	}
+	s.exact.ledger.refund(a, t, new(big.Rat).SetInt64(returned))
+	if before.debt > 0 && slices.ContainsFunc(before.events, func(e event) bool { return e.limit != before.limit }) {
+		s.unsure[a] = true // whether a debt under a limit that has changed is still one
+		return ""
+	}
+	if !isBucket(charge.Limit) || returned == wanted {
+		return ""
+	}
+	look := s.look(charge)
+	strict := s.exact.ledger[a]
+	x := max(now, strict.at)
+	more := new(big.Rat).SetInt64((strict.freshAt() - now - look.ResetAfter.Microseconds()))
+	if micros(charge.Limit)%charge.Limit.Rate().Units != 0 || look.ResetAfter == 0 || strict.at-now > maxStepBack(strict.limit) || strict.limit != charge.Limit {
+		s.unsure[a] = true // a wait is in whole microseconds, the level is not
+		return ""
+	}
+	more.Mul(more, ratio(charge.Limit.Rate().Units, micros(charge.Limit), 1))
+	if more.Sign() < 0 || more.Cmp(new(big.Rat).SetInt64(1)) >= 0 {
+		return fmt.Sprintf("%s: %d units are said to be returned, and the key is fresh in %s, want %s", show(charge), returned, look.ResetAfter, duration(strict.freshAt()-now))
+	}
+	level := strict.levelAt(x)
+	s.exact.ledger.refund(a, t, more)
+	if after := s.exact.ledger[a].levelAt(x); after.Cmp(level.Sub(level, more)) != 0 {
+		return fmt.Sprintf("%s: more is returned than the key would have if it had never been taken: the key is fresh in %s", show(charge), look.ResetAfter)
+	}
+	return ""
+}
+
+// replay plays a script from the start and returns its first difference, and after how
+// many calls it came. A script that charges a key that a backend may have forgotten has
+// none.
 func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) core.Backend, calls script) (difference string, played int) {
 	t.Helper()
 	s := h.stage(t, open)
-	unclear := map[account]bool{}
+	forgotten := map[account]bool{}
 	for i, c := range calls {
 		if i > 0 {
-			for a := range s.exact.ledger.unclear(calls[i-1].at, c.at) {
-				unclear[a] = true
+			for a := range s.exact.ledger.forgettable(calls[i-1].at, c.at) {
+				forgotten[a] = true
 			}
 		}
-		for _, charge := range c.charges {
-			if unclear[account{charge.Scope, charge.Key}] {
+		charges := c.charges
+		if taken := s.takes[c.id]; c.verb == settle && taken != nil {
+			charges = taken.charges[c.of : c.of+1]
+		}
+		for _, charge := range charges {
+			if forgotten[accountOf(charge)] {
 				return "", 0
 			}
 		}
@@ -95,10 +201,10 @@ func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) co
 	return "", 0
 }
 
-// unclear are the accounts of which a backend may have forgotten what Exact
-// holds, once the clock goes from one instant to another: they were fresh, and
-// are not any more.
-func (l ledger) unclear(from, to int64) map[account]bool {
+// forgettable are the accounts that a backend may have forgotten and Exact has not,
+// once the clock goes from one instant to another: they were fresh, and are not any
+// more.
+func (l ledger) forgettable(from, to int64) map[account]bool {
 	found := map[account]bool{}
 	if to < from {
 		for a, u := range l {
@@ -150,7 +256,13 @@ func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) co
 }
 
 func (c scriptCall) show() string {
-	s := [...]string{take: "take", peek: "peek", reset: "reset"}[c.verb]
+	s := [...]string{take: "take", peek: "peek", reset: "reset", settle: "settle"}[c.verb]
+	if c.verb == settle {
+		return fmt.Sprintf("%s charge %d of take #%d at %d", s, c.of, c.id, c.final)
+	}
+	if c.id != 0 {
+		s += fmt.Sprintf(" #%d", c.id)
+	}
 	for _, charge := range c.charges {
 		if c.verb == reset {
 			return s + " " + shorten(charge.Scope) + " " + shorten(charge.Key)

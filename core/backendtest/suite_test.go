@@ -12,9 +12,8 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// TestTheSuiteNoticesBrokenBackends hands the suite backends with one mistake
-// each, many of them made by other limiters before, and demands that the cases
-// about it fail.
+// TestTheSuiteNoticesBrokenBackends hands the suite backends with one defect
+// each, many of them those of other limiters, and demands that the cases about it fail.
 func TestTheSuiteNoticesBrokenBackends(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -59,6 +58,9 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 }
 
 func TestTheSuiteToleratesTransientDenials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes under the race detector, on a model that no program runs")
+	}
 	Run(t, telling("", func(_ core.Charge, d *core.Decision) { d.Transient = !d.Allowed }).harness())
 }
 
@@ -107,6 +109,8 @@ func (r *recorder) FailNow() {
 	runtime.Goexit()
 }
 
+func (r *recorder) SkipNow() { runtime.Goexit() }
+
 func (r *recorder) Failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,9 +128,14 @@ func (r *recorder) write(failed bool, s string) {
 // where the cases choose limits.
 func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var drawn, lively []core.Limit
+	var drawn, lively, together []core.Limit
 	for range 2000 {
 		drawn, lively = append(drawn, randomLimit(random)), append(lively, livelyLimit(random))
+	}
+	for _, l := range everyAlgorithm(core.PerMinute(10)) {
+		if _, found := togetherByTen[l.Algorithm()]; found {
+			together = append(together, l)
+		}
 	}
 	for name, limits := range map[string][]core.Limit{
 		"everyAlgorithm": everyAlgorithm(core.PerMinute(10)),
@@ -135,11 +144,26 @@ func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 		"alternating":    alternating,
 		"randomLimit":    drawn,
 		"livelyLimit":    lively,
+		"togetherByTen":  together,
 	} {
 		for _, algorithm := range core.Algorithms() {
 			if !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm() == algorithm }) {
 				t.Errorf("%s has no %v", name, algorithm)
 			}
+		}
+	}
+}
+
+// TestALimitOfEveryAlgorithmChangesItsMaximumAlone fails when an algorithm of core is
+// missing in changedLimit.
+func TestALimitOfEveryAlgorithmChangesItsMaximumAlone(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, limit := range everyAlgorithm(core.Per(1009, 77_777*us)) { // which no list of limits has
+		if !slices.ContainsFunc(make([]int, 200), func(int) bool {
+			changed := changedLimit(random, limit)
+			return changed != limit && sameCounting(changed, limit)
+		}) {
+			t.Errorf("changedLimit never changes the maximum of %v alone", limit.Algorithm())
 		}
 	}
 }

@@ -41,6 +41,11 @@ func denied(remaining int64, retry, reset time.Duration) core.Decision {
 	return core.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, EffectiveWindow: retry}
 }
 
+// held is a denial by a concurrency limit. Its wait is a guess, which is not compared.
+func held(remaining int64, retry time.Duration) core.Decision {
+	return core.Decision{Remaining: remaining, RetryAfter: retry, EffectiveWindow: core.Never}
+}
+
 // testCase plays the table on several keys: alone, together with a key that
 // has plenty, in shadow, and with its cost split over two charges. All have to
 // give the same numbers.
@@ -50,6 +55,11 @@ func (tb table) testCase() testCase {
 		name: tb.name,
 		why:  why,
 		run: func(t testing.TB, h Harness) {
+			for _, p := range tb.phases {
+				if !h.limits.has(p.limit) {
+					t.SkipNow() // and the case says which limit
+				}
+			}
 			for _, way := range ways {
 				tb.play(t, h, way)
 			}
@@ -106,7 +116,8 @@ var (
 	tenPerMinute = core.SlidingWindow(core.PerMinute(10))
 )
 
-// everyAlgorithm is a limit of n per period under each algorithm, by name.
+// everyAlgorithm is a limit of n per period under each algorithm, by name; of n at once, or
+// an hour's ban for n.
 func everyAlgorithm(rate core.Rate) []core.Limit {
 	return []core.Limit{
 		core.TokenBucket(rate, rate.Units),
@@ -116,7 +127,15 @@ func everyAlgorithm(rate core.Rate) []core.Limit {
 		core.SlidingWindow(rate),
 		core.SlidingLog(rate),
 		core.AnchoredWindow(rate),
+		core.Concurrent(rate.Units),
+		core.Ban(rate, hour),
 	}
+}
+
+// isRate reports whether l counts what was taken and gives it back as time passes, up to
+// the maximum and no further. A concurrency limit and a ban do not.
+func isRate(l core.Limit) bool {
+	return l.Algorithm() != core.AlgorithmConcurrent && l.Algorithm() != core.AlgorithmBan
 }
 
 // about labels what a case reports on one of several limits.

@@ -10,7 +10,7 @@ import (
 var anchoredTables = []table{
 	{
 		name:  "an anchored window opens with the first taking and closes a period later",
-		why:   "it starts where its key is first charged, wherever that is; what is taken, denied or looked at within does not move it; nothing is counted outside; and its waits and its EffectiveWindow all end with it (DESIGN 5, the table of algorithms)",
+		why:   "it opens when its key is first charged; takings, denials and looks within it do not move it; its waits and its EffectiveWindow all end with it (DESIGN 5, the table of algorithms)",
 		start: newYear.Add(20*sec + 7*us),
 		phases: []phase{{core.AnchoredWindow(core.PerMinute(3)), []step{
 			{0, 0, allowed(3, 0, 60*sec)},              // a look opens none
@@ -57,8 +57,8 @@ var anchoredTables = []table{
 		},
 	},
 	{
-		name:  "an anchored window holds its clock at its start",
-		why:   "within the window a step back only lengthens the rest of it; before the window its start is held, and its count is not given away; a window that opens is not held by the one before (DESIGN 5, a clock that steps back)",
+		name:  "an anchored window stops its clock at its start",
+		why:   "within the window a step back only lengthens the rest of it; before the window its clock stops at its start, and its count is not given away; the next window has a clock of its own (DESIGN 5, a clock that steps back)",
 		start: newYear.Add(70 * sec),
 		phases: []phase{{core.AnchoredWindow(core.PerMinute(3)), []step{
 			{0, 1, allowed(2, 60*sec, 60*sec)},
@@ -71,8 +71,8 @@ var anchoredTables = []table{
 		}}},
 	},
 	{
-		name: "an anchored window that finds its clock far back counts what it held as taken now",
-		why:  "behind its start by more than its period, or a second if that is more, a window opens anew with what it held, denied or not (DESIGN 5, a clock that steps back)",
+		name: "an anchored window that finds its clock far back counts its units as taken now",
+		why:  "behind its start by more than its period, or a second if that is more, a window opens anew with its units, by a denial too (DESIGN 5, a clock that steps back)",
 		phases: []phase{
 			{core.AnchoredWindow(core.PerMinute(3)), []step{
 				{0, 2, allowed(1, 60*sec, 60*sec)},
@@ -81,7 +81,7 @@ var anchoredTables = []table{
 				{60*sec - 1*us, 1, denied(0, 1*us, 1*us)},
 				{1 * us, 1, allowed(2, 60*sec, 60*sec)},
 			}},
-			{core.AnchoredWindow(core.Per(5, 100*ms)), []step{ // a second is held
+			{core.AnchoredWindow(core.Per(5, 100*ms)), []step{ // the clock stops for a second
 				{60 * sec, 4, allowed(1, 100*ms, 100*ms)},
 				{-1 * sec, 1, allowed(0, 1100*ms, 1100*ms)},
 				{-1 * us, 0, allowed(0, 100*ms, 100*ms)},
@@ -121,7 +121,7 @@ var anchoredTables = []table{
 		},
 	},
 	{
-		name:  "a fixed window turns into an anchored one and back",
+		name:  "a fixed window becomes an anchored one and a fixed one again",
 		why:   "what is in use under either is taken now under the other, even where their periods are equal (DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{

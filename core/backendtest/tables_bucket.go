@@ -45,8 +45,8 @@ var bucketTables = []table{
 		}}},
 	},
 	{
-		name: "a leaky queue tells each request when its turn is",
-		why:  "an allowed request of a leaky queue waits until the level found has drained, so that starts are p/q apart; a look has no turn (DESIGN 5)",
+		name: "a leaky queue tells each request how long to wait",
+		why:  "an allowed request waits until the level that it found has drained, so that requests start p/q apart; a look waits for nothing (DESIGN 5)",
 		phases: []phase{{core.LeakyQueue(core.PerSecond(2), 3), []step{ // a unit drains in 500ms
 			{0, 1, queued(0, 2, 500*ms, 1*sec)},
 			{0, 1, queued(500*ms, 1, 1*sec, 500*ms)},
@@ -64,7 +64,7 @@ var bucketTables = []table{
 	},
 	{
 		name: "fractions of a microsecond add up",
-		why:  "no part of a unit is ever lost or gained by rounding: at 7 per 3ms a unit drains in 428 and 4/7 µs (DESIGN 5; lesson: floats lose the digits that matter)",
+		why:  "no part of a unit is ever lost or gained by rounding: at 7 per 3ms a unit drains in 428 and 4/7 µs, which no float64 can say (DESIGN 5)",
 		phases: []phase{{core.TokenBucket(core.Per(7, 3*ms), 10), []step{
 			{0, 1, allowed(9, 429*us, 3858*us)},
 			{0, 9, allowed(0, 4286*us, 429*us)},
@@ -105,7 +105,7 @@ var bucketTables = []table{
 	},
 	{
 		name: "a bucket drains one unit in 366 days",
-		why:  "the slowest legal rate is exact to the microsecond (DESIGN 5, legal limits; lesson: 200,000/day never denied)",
+		why:  "the slowest legal rate is exact to the microsecond; where products overflow, a slow rate never denies (DESIGN 5, legal limits)",
 		phases: []phase{{core.LeakyBucket(core.Per(1, 366*day), 1), []step{
 			{0, 1, allowed(0, 366*day, 366*day)},
 			{0, 1, denied(0, 366*day, 366*day)},
@@ -151,7 +151,7 @@ var bucketTables = []table{
 	},
 	{
 		name:  "a bucket works in the year 2200",
-		why:   "instants far in the future lose no precision (DESIGN 5: whole microseconds; lesson: floats)",
+		why:   "instants far in the future lose no precision, as they do in a float64 (DESIGN 5: whole microseconds)",
 		start: time.Date(2199, time.December, 31, 23, 59, 59, 999_999_000, time.UTC),
 		phases: []phase{{core.LeakyQueue(core.PerSecond(1_000_000), 2), []step{ // a unit drains in 1µs
 			{0, 2, queued(0, 0, 2*us, 1*us)},

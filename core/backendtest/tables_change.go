@@ -3,13 +3,13 @@ package backendtest
 import "github.com/weir-go/weir/core"
 
 // changeTables charge live keys under another limit (DESIGN 5, "Changing a
-// limit under live state"). What carries over stays as it is; otherwise the
-// units in use count as taken now; and since that is written back only with a
-// taking, it is so at every later instant too, which is what waits are until.
+// limit under live state"). What carries over stays as it is; otherwise the units in
+// use count as taken now. Only a taking writes that back: until then they count as
+// taken at every later instant, and waits are computed so.
 var changeTables = []table{
 	{
 		name: "a smaller burst leaves the level as it is",
-		why:  "a bucket whose burst shrinks under the same rate keeps its level, and what is above the new maximum drains before anything fits: a change never gives units away (DESIGN 5, changing a limit; lesson: old keys keep the old limit)",
+		why:  "a bucket whose burst shrinks under the same rate keeps its level, and what is above the new maximum drains before anything fits: a change gives no units away, and binds keys that are live already (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 5, allowed(0, 500*ms, 100*ms)}}},
 			{core.TokenBucket(core.PerSecond(10), 3), []step{
@@ -33,7 +33,7 @@ var changeTables = []table{
 		},
 	},
 	{
-		name: "the same rate in other terms carries the level over",
+		name: "an equal rate written otherwise carries the level over",
 		why:  "60 per minute is 1 per second: the level carries over with its fraction (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{core.TokenBucket(core.PerMinute(60), 10), []step{{0, 4, allowed(6, 4*sec, 6*sec)}}},
@@ -72,7 +72,7 @@ var changeTables = []table{
 	},
 	{
 		name:  "a fixed window of the same period keeps its count",
-		why:   "the count carries over to more units and to fewer; what is above the new maximum leaves Remaining 0, never less (DESIGN 5, changing a limit; lesson: Remaining -1)",
+		why:   "the count carries over to more units and to fewer; what is above the new maximum leaves Remaining 0, never less (DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(3)), []step{{0, 2, allowed(1, 40*sec, 40*sec)}}},
@@ -103,7 +103,7 @@ var changeTables = []table{
 		},
 	},
 	{
-		name:  "a fixed window turns into a sliding one and back",
+		name:  "a fixed window becomes a sliding one and a fixed one again",
 		why:   "what is in use counts in the current window, the weight of the previous one included (DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
@@ -154,7 +154,7 @@ var changeTables = []table{
 		},
 	},
 	{
-		name: "a bucket turns into a log and back",
+		name: "a bucket becomes a log and a bucket again",
 		why:  "units in use become one taking, and takings become a level, as of now (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
@@ -166,7 +166,7 @@ var changeTables = []table{
 		},
 	},
 	{
-		name: "units in use are held to the new maximum",
+		name: "units in use count up to the new maximum",
 		why:  "a limit with a smaller maximum starts full, not overfull (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(10)), []step{{0, 10, allowed(0, 60*sec, 60*sec)}}},
@@ -178,8 +178,8 @@ var changeTables = []table{
 		},
 	},
 	{
-		name: "a limit changes while the clock is held",
-		why:  "units in use count as taken at the held instant, and waits are longer by the step (DESIGN 5, a clock that steps back)",
+		name: "a limit changes while the clock is stopped",
+		why:  "units in use count as taken at the instant at which the clock stopped, and waits are longer by the step (DESIGN 5, a clock that steps back)",
 		phases: []phase{
 			{core.TokenBucket(core.PerSecond(10), 5), []step{{0, 3, allowed(2, 300*ms, 200*ms)}}},
 			{core.SlidingLog(core.PerSecond(5)), []step{

@@ -5,8 +5,8 @@ import "github.com/weir-go/weir/core"
 // clockTables step the clock back, and forward again, while the key is live.
 var clockTables = []table{
 	{
-		name: "a bucket holds its clock at the last taking",
-		why:  "while the clock is behind the last taking nothing drains, and every wait is longer by what is left of the step; a spread is not a wait (DESIGN 5, a clock that steps back)",
+		name: "a bucket stops its clock at the last taking",
+		why:  "while the clock is behind the last taking nothing drains, and every wait is longer by what is left of the step; an EffectiveWindow over which to spread units is no wait (DESIGN 5, a clock that steps back)",
 		phases: []phase{{core.TokenBucket(core.PerSecond(10), 5), []step{
 			{0, 3, allowed(2, 300*ms, 200*ms)},
 			{-1 * sec, 0, allowed(2, 1300*ms, 200*ms)},
@@ -20,8 +20,8 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name: "a denial does not move the held instant",
-		why:  "only a taking sets the instant that is held: denials and looks leave it where it was (DESIGN 5)",
+		name: "a denial does not move the instant at which the clock stops",
+		why:  "only a taking sets the instant at which the clock stops: denials and looks leave it where it was (DESIGN 5)",
 		phases: []phase{{core.LeakyBucket(core.PerSecond(10), 5), []step{
 			{0, 5, allowed(0, 500*ms, 100*ms)},
 			{150 * ms, 3, denied(1, 150*ms, 350*ms)},
@@ -33,7 +33,7 @@ var clockTables = []table{
 	},
 	{
 		name: "a leaky queue adds the step to its delay",
-		why:  "a turn is a wait like any other: it counts from the held instant (DESIGN 5)",
+		why:  "a delay is a wait like any other: it counts from the instant at which the clock stopped (DESIGN 5)",
 		phases: []phase{{core.LeakyQueue(core.PerSecond(2), 3), []step{
 			{0, 1, queued(0, 2, 500*ms, 1*sec)},
 			{-400 * ms, 1, queued(900*ms, 1, 1400*ms, 500*ms)},
@@ -43,8 +43,8 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name:  "a fixed window holds its clock at the start of the window",
-		why:   "within the window a step back only lengthens the rest of it; before the window its start is held, and its count is not given away (DESIGN 5; lesson: every client's counters wiped at a rollover)",
+		name:  "a fixed window stops its clock at the start of the window",
+		why:   "within the window a step back only lengthens the rest of it; before the window its clock stops at its start, and its count is not given away (DESIGN 5)",
 		start: newYear.Add(70 * sec),
 		phases: []phase{{core.FixedWindow(core.PerMinute(3)), []step{
 			{0, 2, allowed(1, 50*sec, 50*sec)},
@@ -58,8 +58,8 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name:  "a sliding window holds its clock at the start of the window",
-		why:   "within the window the clock may go back and the previous count weighs more again; before the window its start is held (DESIGN 5)",
+		name:  "a sliding window stops its clock at the start of the window",
+		why:   "within the window the clock may go back and the previous count weighs more again; before the window its clock stops at its start (DESIGN 5)",
 		start: newYear.Add(30 * sec),
 		phases: []phase{{core.SlidingWindow(core.PerMinute(10)), []step{
 			{0, 10, allowed(0, 90*sec, 30*sec+1*us)},
@@ -72,8 +72,8 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name: "a sliding log holds its clock at the last taking",
-		why:  "while the clock is behind the last taking, takings are recorded at its instant, and waits count from there (DESIGN 5; lesson: out-of-order timestamps)",
+		name: "a sliding log stops its clock at the last taking",
+		why:  "while the clock is behind the last taking, takings are recorded at its instant, and waits count from there (DESIGN 5)",
 		phases: []phase{{core.SlidingLog(core.Per(3, 10*sec)), []step{
 			{0, 1, allowed(2, 10*sec, 6_666_667*us)},
 			{4 * sec, 1, allowed(1, 10*sec, 3_333_334*us)},
@@ -87,10 +87,10 @@ var clockTables = []table{
 	},
 	{
 		name: "a bucket that finds its clock more than a second back starts again from its last level",
-		why:  "an hour's step locks nobody out for an hour, and credits no time: the level is that of the last taking, and drains from the denial on that found it (DESIGN 5, a clock that steps back)",
+		why:  "an hour's step locks nobody out for an hour, and credits no time: the level is that of the last taking, and drains from the first call that finds it, denied or not (DESIGN 5, a clock that steps back)",
 		phases: []phase{{core.TokenBucket(core.PerSecond(10), 5), []step{
 			{0, 5, allowed(0, 500*ms, 100*ms)},
-			{-1 * sec, 1, denied(0, 1100*ms, 1500*ms)}, // held
+			{-1 * sec, 1, denied(0, 1100*ms, 1500*ms)}, // stopped
 			{-1 * us, 1, denied(0, 100*ms, 500*ms)},    // not any more
 			{100*ms - 1*us, 1, denied(0, 1*us, 400*ms+1*us)},
 			{1 * us, 1, allowed(0, 500*ms, 100*ms)},
@@ -99,8 +99,8 @@ var clockTables = []table{
 		}}},
 	},
 	{
-		name:  "a window that finds its clock far back counts what it held as taken now",
-		why:   "behind the start of its window by more than its period, or a second if that is more, a window moves what it held to the window of now (DESIGN 5, a clock that steps back)",
+		name:  "a window that finds its clock far back counts its units as taken now",
+		why:   "behind the start of its window by more than its period, or a second if that is more, a window counts its units in the window of now (DESIGN 5, a clock that steps back)",
 		start: newYear.Add(70 * sec),
 		phases: []phase{
 			{core.FixedWindow(core.PerMinute(3)), []step{
@@ -119,7 +119,7 @@ var clockTables = []table{
 		},
 	},
 	{
-		name: "a log that finds its clock far back counts what it held as taken now",
+		name: "a log that finds its clock far back counts its units as taken now",
 		why:  "behind its last taking by more than its period a log remembers one taking, made now, which leaves after a period (DESIGN 5, a clock that steps back)",
 		phases: []phase{
 			{core.SlidingLog(core.Per(3, 10*sec)), []step{
@@ -134,7 +134,7 @@ var clockTables = []table{
 				{-1 * hour, 3, denied(2, 10*sec, 10*sec)}, // rebased under the new limit
 				{1 * sec, 2, allowed(0, 10*sec, 9*sec)},
 			}},
-			{core.SlidingLog(core.PerSecond(5)), []step{ // a second is held, as its period
+			{core.SlidingLog(core.PerSecond(5)), []step{ // a second is stopped, as its period is one
 				{20 * sec, 5, allowed(0, 1*sec, 1*sec)},
 				{-1 * sec, 1, denied(0, 2*sec, 2*sec)},
 				{-1 * us, 1, denied(0, 1*sec, 1*sec)},

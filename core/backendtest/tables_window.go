@@ -50,7 +50,7 @@ var windowTables = []table{
 	},
 	{
 		name:  "the shortest window lasts a millisecond",
-		why:   "periods below a second are limits like any other (lesson: a TTL rounded to 0 was no limit at all)",
+		why:   "periods below a second are limits like any other: a time to live that rounds to 0 is no limit at all (DESIGN 5, legal limits)",
 		start: newYear.Add(999 * us),
 		phases: []phase{{core.FixedWindow(core.Per(1_000_000_000, 1*ms)), []step{
 			{0, 1_000_000_000, allowed(0, 1*us, 1*us)},
@@ -102,7 +102,7 @@ var windowTables = []table{
 	},
 	{
 		name:  "a sliding window of a thousand million units in 366 days is exact",
-		why:   "the largest product of count and period overflows nothing (DESIGN 5, legal limits; lesson: int64 overflow)",
+		why:   "the largest product of count and period does not overflow an int64 (DESIGN 5, legal limits)",
 		start: time.Unix(55*366*86_400, 0),
 		phases: []phase{{core.SlidingWindow(core.Per(1_000_000_000, 366*day)), []step{
 			{0, 1_000_000_000, allowed(0, 732*day, 366*day+1*us)},
@@ -127,7 +127,7 @@ var windowTables = []table{
 	},
 	{
 		name:  "windows work in the year 2200",
-		why:   "instants far in the future lose no precision (DESIGN 5: whole microseconds; lesson: floats)",
+		why:   "instants far in the future lose no precision, as they do in a float64 (DESIGN 5: whole microseconds)",
 		start: time.Date(2199, time.December, 31, 23, 59, 59, 999_999_000, time.UTC),
 		phases: []phase{{core.SlidingWindow(core.PerDay(1_000_000)), []step{
 			{0, 1_000_000, allowed(0, 24*hour+1*us, 2*us)},

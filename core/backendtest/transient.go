@@ -27,6 +27,9 @@ func (h Harness) tolerating() Harness {
 	return h
 }
 
+// Unwrap lets [core.Supports] ask the backend inside.
+func (b tolerant) Unwrap() core.Backend { return b.Backend }
+
 func (b tolerant) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
 	return b.clear("Take", out, b.Backend.Take(ctx, charges, out))
 }

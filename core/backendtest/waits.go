@@ -16,7 +16,7 @@ import (
 var waitCases = []testCase{
 	{
 		name: "RetryAfter is the least wait that works",
-		why:  "a request one microsecond before RetryAfter is denied, and one then is allowed; Never is said only where no wait helps (DESIGN 1 and 5; lessons: Retry-After the whole window, a finite wait that can never succeed)",
+		why:  "a request one microsecond before RetryAfter is denied, and one at RetryAfter is allowed, so that it is not simply the whole window; it is Never exactly where no wait helps (DESIGN 1 and 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
 				if never := last.Cost > last.Limit.Burst(); never != (d.RetryAfter == core.Never) {
@@ -35,7 +35,7 @@ var waitCases = []testCase{
 	},
 	{
 		name: "Remaining is the largest cost that is allowed now",
-		why:  "as many units as Remaining says are allowed at the same instant, and one more is not (DESIGN 5; lesson: a 429 that says 5,000 remaining)",
+		why:  "as many units as Remaining are allowed at the same instant, and one more is denied; a Remaining from a second reading can promise units to a denied client (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
 				if d.Remaining < 0 {
@@ -48,7 +48,7 @@ var waitCases = []testCase{
 	},
 	{
 		name: "after ResetAfter a key is as never charged",
-		why:  "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh state has none (DESIGN 5; lesson: Reset always 1)",
+		why:  "ResetAfter is the wait until the state equals fresh, to the microsecond, and a fresh state has none (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			tryHistories(t, h, func(p *past, last core.Charge, d core.Decision) {
 				look := p.look(d.ResetAfter)
@@ -110,12 +110,14 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last core.Charge, d
 	random := rand.New(rand.NewPCG(seed, 1))
 	w := h.world(t)
 	for i := 0; i < max(1, h.Decisions/100) && !t.Failed(); i++ {
-		p := &past{world: w, limit: randomLimit(random), clones: i * 1000}
+		p := &past{world: w, limit: h.limits.randomRate(random), clones: i * 1000}
 		w.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
 		d := core.Decision{}
 		for left := random.IntN(8); left >= 0; left-- {
 			if random.IntN(16) == 0 {
-				p.limit = changedLimit(random, p.limit)
+				if changed := h.limits.changed(random, p.limit); isRate(changed) {
+					p.limit = changed
+				}
 			}
 			cost := randomCost(random, p.limit, d)
 			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left

@@ -1,5 +1,7 @@
 // Redis limits every client address to 100 requests per minute, at most 20 of them at
-// once. All instances that use the same Redis share the limit.
+// once. All instances that use the same Redis share the limit. With LEASE, a duration such
+// as 1s, busy keys are decided in this process; all instances need the same. A limit of 100 a
+// minute has no use for it: see docs/redis.md.
 package main
 
 import (
@@ -33,6 +35,10 @@ func main() {
 	}
 	defer backend.Close()
 
+	lease, err := time.ParseDuration(cmp.Or(os.Getenv("LEASE"), "0s"))
+	if err != nil || lease != 0 && (lease < 10*time.Millisecond || lease > time.Second) {
+		log.Fatalf("LEASE: must be 10ms to 1s, or not set (got %q)", os.Getenv("LEASE"))
+	}
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
@@ -40,7 +46,7 @@ func main() {
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		// While Redis fails, each instance limits by itself and logs that once.
-		Backend: breaker.NewStack(backend, breaker.Options{}),
+		Backend: breaker.NewStack(backend, breaker.Options{Lease: lease}),
 	})
 	logging.Disable() // otherwise go-redis logs every attempt to connect
 	soon, cancel := context.WithTimeout(ctx, time.Second)

@@ -29,10 +29,10 @@ type account struct {
 	late     time.Duration                // that the machine was, at most
 }
 
-// settle adds up a load during which the server lost its data so many times, and
+// tally adds up a load during which the server lost its data so many times, and
 // fails the test if a request failed that must not, waited too long, or was
 // admitted above the bound.
-func (l *load) settle(t testing.TB, lost int) *account {
+func (l *load) tally(t testing.TB, lost int) *account {
 	t.Helper()
 	l.end()
 	a := &account{late: l.late}

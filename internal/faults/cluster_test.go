@@ -90,7 +90,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 	masters := startMasters(t)
 	fleet, client := startClusterFleet(t, masters)
 	shareExactlyOnAll(t, fleet, client)
-	by := crowd{callers: 64, pace: 150 * time.Millisecond, perKey: 2 * units}
+	by := clients{callers: 64, pace: 150 * time.Millisecond, perKey: 2 * units}
 	dead := masters[1]
 	var since time.Time
 	var lasted time.Duration
@@ -117,8 +117,9 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 			}
 		}
 		// A machine that stands still is no fault of the lost master.
+		stoodStill := l.late >= budget/4
 		tolerated := 0
-		if l.late >= budget/4 {
+		if stoodStill {
 			tolerated = h.primary
 		}
 		if h.primary == 0 || refused+late > tolerated {
@@ -138,7 +139,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 				in.kind, s.primary+len(s.fell), waited, few)
 		}
 		opened := in.openedIn(since, since.Add(lasted))
-		if opened > 0 {
+		if opened > 0 && !stoodStill {
 			t.Errorf("%s: the breaker opened %d times: two masters of three were well", in.kind, opened)
 		}
 		t.Logf("FAULT one master of three %s, %s: healthy slots %d decisions a second by Redis, %d fell back at once, %d in the end, waits (median, 99%%, longest) %s ms; its slots %d fell back, of them %d waited, waits %s ms; gone for %s ms, breaker opened %d times",

@@ -27,15 +27,23 @@ const (
 	// floodLate is how many of its requests may miss the budget, of a client that
 	// takes all of a slow machine.
 	floodLate = floodAsks / 100
+
+	// floodAttempts is how often a flood may be noticed before the test fails, however long
+	// that takes. With 20 other programs for two processors, three attempts in five are
+	// noticed: one decision in a thousand misses the budget.
+	floodAttempts = 12
 )
 
 // One client opens thousands of connections and asks on all of them at once,
 // without pause. Redis gives it its limit and not a unit more, and next to nothing
 // is decided elsewhere. The others do not notice, for Redis is well. A machine that
-// is too slow to read its replies in time may try again.
+// is too slow to read its replies in time may try again: see floodAttempts.
 func TestAFloodByOneClientIsHeldToItsLimitAndHurtsNobodyElse(t *testing.T) {
 	for _, connections := range []int{1000, 6000} {
 		t.Run(fmt.Sprint(connections), func(t *testing.T) {
+			if raceDetector && connections > 1000 {
+				t.Skip("the race detector makes this process ten times as slow, and what it can bear shows no more than 1000 do")
+			}
 			goesUnnoticed(t, connections, func(int) string { return "" })
 		})
 	}
@@ -75,15 +83,11 @@ func goesUnnoticed(t *testing.T, connections int, fields func(n int) string) {
 		t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))
 		connections = most
 	}
-	if raceDetector && connections > 2000 {
-		t.Logf("2000 connections instead of %d: the race detector makes this process ten times as slow", connections)
-		connections = 2000
-	}
 	if connections < 100 {
 		t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
 	}
 	var noticed []string
-	for start, attempt := time.Now(), 1; time.Since(start) < patience; attempt++ {
+	for start, attempt := time.Now(), 1; attempt <= floodAttempts || time.Since(start) < patience; attempt++ {
 		t.Run(fmt.Sprint("attempt ", attempt), func(t *testing.T) { noticed = floodOnce(t, connections, fields) })
 		if len(noticed) == 0 {
 			return
@@ -247,17 +251,29 @@ func (f flood) ask(t *testing.T, times int, fields func(n int) string) map[int]i
 // calm is clients that stay far below their limits, until they are told to end.
 type calm struct {
 	answers, failed atomic.Int64
-	ended           atomic.Bool
+	ended           chan struct{}
+	end             func() // closes ended and waits for the clients; may be called again
 	group           sync.WaitGroup
 }
 
 func startCalm(t *testing.T, addr string) *calm {
-	c := &calm{}
+	c := &calm{ended: make(chan struct{})}
+	c.end = sync.OnceFunc(func() {
+		close(c.ended)
+		c.group.Wait()
+	})
 	transport := &http.Transport{MaxIdleConnsPerHost: calmClients}
 	client := &http.Client{Transport: transport, Timeout: 2 * patience}
 	for i := range calmClients {
 		c.group.Go(func() {
-			for j := 0; !c.ended.Load(); j++ {
+			pace := time.NewTicker(calmPace)
+			defer pace.Stop()
+			for j := 0; ; j++ {
+				select {
+				case <-c.ended:
+					return
+				case <-pace.C:
+				}
 				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+sitePaths[j%len(sitePaths)], nil)
 				request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
 				response, err := client.Do(request)
@@ -272,7 +288,6 @@ func startCalm(t *testing.T, addr string) *calm {
 				if response.StatusCode != http.StatusOK {
 					c.failed.Add(1)
 				}
-				time.Sleep(calmPace)
 			}
 		})
 	}
@@ -281,9 +296,4 @@ func startCalm(t *testing.T, addr string) *calm {
 		transport.CloseIdleConnections()
 	})
 	return c
-}
-
-func (c *calm) end() {
-	c.ended.Store(true)
-	c.group.Wait()
 }

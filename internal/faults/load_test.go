@@ -20,14 +20,14 @@ const (
 	pace = time.Millisecond // of each of them; leaves room for the others on this machine
 )
 
-// crowd is who makes a load.
-type crowd struct {
+// clients describes who makes a load.
+type clients struct {
 	callers int           // of each instance
 	pace    time.Duration // that each pauses
 	perKey  int           // requests
 }
 
-var usual = crowd{callers: workers, pace: pace, perKey: perKey}
+var usual = clients{callers: workers, pace: pace, perKey: perKey}
 
 // When a request was made.
 const (
@@ -49,24 +49,29 @@ type event struct {
 // load is clients of all instances that go on until they are told to end: one
 // new key after the other, under each policy.
 type load struct {
-	fleet  []*instance
-	crowd  crowd
-	phase  atomic.Int32
-	next   atomic.Int64 // request
-	ended  atomic.Bool
-	group  sync.WaitGroup
-	prefix string
+	fleet   []*instance
+	clients clients
+	phase   atomic.Int32
+	next    atomic.Int64 // request
+	ended   chan struct{}
+	end     func() // closes ended and waits for the clients; may be called again
+	group   sync.WaitGroup
+	prefix  string
 
 	without [len(kinds)]atomic.Int64 // requests during the fault that the backend did not decide
 
 	mu     sync.Mutex
 	events []event
 	errs   map[string]int // during the fault
-	late   time.Duration  // that the machine woke a sleeper too late, at most
+	late   time.Duration  // by which the machine ended a pause too late, at most
 }
 
-func startLoad(t testing.TB, fleet []*instance, by crowd) *load {
-	l := &load{fleet: fleet, crowd: by, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int)}
+func startLoad(t testing.TB, fleet []*instance, by clients) *load {
+	l := &load{fleet: fleet, clients: by, prefix: fmt.Sprintf("load %d ", prefixes.Add(1)), errs: make(map[string]int), ended: make(chan struct{})}
+	l.end = sync.OnceFunc(func() {
+		close(l.ended)
+		l.group.Wait()
+	})
 	for _, in := range fleet {
 		for range by.callers {
 			l.group.Go(func() { l.work(t, in) })
@@ -78,23 +83,30 @@ func startLoad(t testing.TB, fleet []*instance, by crowd) *load {
 
 var prefixes atomic.Int64
 
-func (l *load) end() {
-	l.ended.Store(true)
-	l.group.Wait()
-}
-
 func (l *load) work(t testing.TB, in *instance) {
 	var events []event
 	var late time.Duration
 	errs := make(map[string]int)
-	for !l.ended.Load() {
-		key := int(l.next.Add(1)-1) / l.crowd.perKey
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	start := time.Time{}
+	for {
+		select {
+		case <-l.ended:
+			l.keep(events, errs, late)
+			return
+		case <-pause.C:
+		}
+		if l.phase.Load() == during && !start.IsZero() {
+			late = max(late, time.Since(start)-l.clients.pace)
+		}
+		key := int(l.next.Add(1)-1) / l.clients.perKey
 		name := l.name(key)
 		for policy := range policies {
 			e := event{key: key, instance: in.id, policy: policy, phase: l.phase.Load()}
-			start := time.Now()
+			asked := time.Now()
 			o := in.limiter[policy].Decide(t.Context(), name)
-			e.wait = time.Since(start)
+			e.wait = time.Since(asked)
 			e.verdict = o.Verdict()
 			if o.Len() == 1 {
 				e.source = o.At(0).Source
@@ -109,12 +121,13 @@ func (l *load) work(t testing.TB, in *instance) {
 			}
 			events = append(events, e)
 		}
-		start := time.Now()
-		time.Sleep(l.crowd.pace)
-		if l.phase.Load() == during {
-			late = max(late, time.Since(start)-l.crowd.pace)
-		}
+		start = time.Now()
+		pause.Reset(l.clients.pace)
 	}
+}
+
+// keep adds what one client has seen.
+func (l *load) keep(events []event, errs map[string]int, late time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events, l.late = append(l.events, events...), max(l.late, late)

@@ -23,6 +23,12 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(siteVariable); addr != "" {
 		os.Exit(floodedSite(addr))
 	}
+	if addr := os.Getenv(holderVariable); addr != "" {
+		os.Exit(holdingProcess(addr))
+	}
+	if addr := os.Getenv(leaseVariable); addr != "" {
+		os.Exit(leasingProcess(addr))
+	}
 	redis.SetLogger(silence{}) // it says that servers are gone, which they are on purpose
 	os.Exit(m.Run())
 }

@@ -17,8 +17,8 @@ type fault struct {
 	strike func(l *load)
 	struck func(l *load) bool // nil: every instance has done 100 times without Redis, and asks it no more
 	heal   func(l *load)
-	lost   int   // times that the server loses its data
-	by     crowd // zero: usual
+	lost   int     // times that the server loses its data
+	by     clients // zero: usual
 
 	// shared fails the test if limits are not shared. nil: shareExactly.
 	shared func(t *testing.T, fleet []*instance)
@@ -33,9 +33,9 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 		f.shared = func(t *testing.T, fleet []*instance) { shareExactly(t, fleet) }
 	}
 	f.shared(t, fleet)
-	spend(t, fleet, "spent")
+	exhaust(t, fleet, "exhausted")
 
-	if f.by == (crowd{}) {
+	if f.by == (clients{}) {
 		f.by = usual
 	}
 	l := startLoad(t, fleet, f.by)
@@ -46,7 +46,7 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 		f.struck = func(l *load) bool { return l.haveDoneWithout(100) && all(fleet, breaker.Open) }
 	}
 	eventually(t, "the fault is felt: "+f.name, func() bool { return f.struck(l) })
-	remembers(t, fleet, "spent")
+	remembers(t, fleet, "exhausted")
 	f.heal(l)
 	healed := time.Now()
 	l.phase.Store(after)
@@ -61,7 +61,7 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	})
 	l.await(t, 2*perKey)
 
-	a := l.settle(t, f.lost)
+	a := l.tally(t, f.lost)
 	f.shared(t, fleet)
 	opened := 0
 	for _, in := range fleet {
@@ -94,12 +94,12 @@ func each(fleet []*instance, durations [len(kinds)]time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// spend has every instance see key denied by Redis, under each policy.
-func spend(t *testing.T, fleet []*instance, key string) {
+// exhaust has every instance see key denied by Redis, under each policy.
+func exhaust(t *testing.T, fleet []*instance, key string) {
 	t.Helper()
 	for _, in := range fleet {
 		for policy := range policies {
-			eventually(t, "Redis denies a key that is spent", func() bool {
+			eventually(t, "Redis denies a key that is exhausted", func() bool {
 				o := in.limiter[policy].Decide(t.Context(), key)
 				return o.Verdict() == core.Denied && o.At(0).Source <= core.SourceDenialCache
 			})
@@ -107,7 +107,7 @@ func spend(t *testing.T, fleet []*instance, key string) {
 	}
 }
 
-// remembers fails the test unless the denials of a spent key still hold.
+// remembers fails the test unless the denials of an exhausted key are still in force.
 func remembers(t *testing.T, fleet []*instance, key string) {
 	t.Helper()
 	for _, in := range fleet {

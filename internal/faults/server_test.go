@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/freeport"
 )
 
 // server is a redis-server of a test's own, which may die and come back.
@@ -133,22 +133,18 @@ func must(t testing.TB, command redis.Cmder) {
 // down.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
+	addr, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return addr
 }
 
 // patience is how long to wait for what must happen in the end. Nothing that
 // works comes near it on any machine.
 const patience = time.Minute
 
-// eventually waits until condition holds.
+// eventually waits until condition is true.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {

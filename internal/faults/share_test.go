@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// childVariable holds the address of the server where this program is to be one
+// childVariable has the address of the server where this program is to be one
 // of many processes.
 const childVariable = "WEIR_FAULTS_CHILD"
 

@@ -13,7 +13,21 @@ func (s *server) resume(t *testing.T) { s.signal(t, syscall.SIGCONT) }
 
 func (s *server) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(s.command.Process.Pid, signal); err != nil {
+	sendSignal(t, s.command.Process.Pid, signal)
+}
+
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	sendSignal(t, p.command.Process.Pid, syscall.SIGSTOP)
+}
+func (p *process) resume(t *testing.T) {
+	t.Helper()
+	sendSignal(t, p.command.Process.Pid, syscall.SIGCONT)
+}
+
+func sendSignal(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
 		t.Fatal(err)
 	}
 }

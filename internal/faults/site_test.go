@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// siteVariable holds the address of the server where this program is to be a web
+// siteVariable has the address of the server where this program is to be a web
 // site.
 const siteVariable = "WEIR_FAULTS_SITE"
 

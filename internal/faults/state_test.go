@@ -114,12 +114,12 @@ func TestAServerThatRefusesWritesStillDenies(t *testing.T) {
 	} {
 		s := startServer(t)
 		fleet := startFleetWithin(t, patience, s.addr, redis.Options{})
-		spend(t, fleet[:1], "spent")
+		exhaust(t, fleet[:1], "exhausted")
 		must(t, refuse(s.operator(t)))
 		for _, in := range fleet[1:] {
-			o := in.limiter[0].Decide(t.Context(), "spent")
+			o := in.limiter[0].Decide(t.Context(), "exhausted")
 			if source := o.At(0).Source; o.Verdict() != core.Denied || source != core.SourcePrimary {
-				t.Errorf("%s, %s: a spent key: %v by %v", name, in.kind, o.Verdict(), source)
+				t.Errorf("%s, %s: an exhausted key: %v by %v", name, in.kind, o.Verdict(), source)
 			}
 			o = in.limiter[0].Decide(t.Context(), "new")
 			if source := o.At(0).Source; o.Verdict() != core.Allowed || source != core.SourceFallback {

@@ -10,6 +10,7 @@ import (
 // wire is one direction of a long way: what is written to it arrives half a round
 // trip later, in order, however much is on its way already.
 type wire struct {
+	link  *link
 	to    net.Conn
 	delay time.Duration
 	ready time.Time // nothing arrives earlier than delay after that
@@ -23,11 +24,11 @@ type part struct {
 
 // wireTo returns the way to one end of a connection: direction 0 leads to the
 // server.
-func (p *proxy) wireTo(to net.Conn, direction int64) io.WriteCloser {
+func (p *proxy) wireTo(l *link, to net.Conn, direction int64) io.WriteCloser {
 	if p.trip == 0 {
 		return noWire{to}
 	}
-	w := &wire{to: to, delay: p.trip / 2, ready: time.Now(), parts: make(chan part, 1024)}
+	w := &wire{link: l, to: to, delay: p.trip / 2, ready: time.Now(), parts: make(chan part, 1024)}
 	if direction == 0 {
 		w.ready = w.ready.Add(time.Duration(p.handshake) * p.trip)
 	}
@@ -52,7 +53,7 @@ func (w *wire) Close() error {
 
 func (w *wire) deliver() {
 	for part := range w.parts {
-		time.Sleep(time.Until(part.due))
+		w.link.wait(time.Until(part.due))
 		w.to.Write(part.bytes) // if it fails, relay sees why
 	}
 }

@@ -31,10 +31,14 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 		{"a server that runs out of time in the queue says so", testDeadline[R]},
 		{"a caller that has left is not served and pays nothing", testLeft[R]},
 		{"concurrent requests get what the limit allows", testConcurrency[R]},
+		{"counters see what is decided and what passes", testCounts[R]},
 		{"an address that was written over the peer's is nobody's", testOverwritten[R]},
 	} {
 		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
 	}
+	runEnds(t, a)
+	runShed(t, a)
+	runChanges(t, a)
 }
 
 // everybody returns a limit that all requests share.

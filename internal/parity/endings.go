@@ -44,8 +44,9 @@ func testLeft[R any](t *testing.T, a Adapter[R]) {
 	cancel()
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/hello", nil))
-	if len(w.Header()) != 0 || w.Body.Len() != 0 {
-		t.Errorf("fields %v, content %q: want nothing", w.Header(), w.Body)
+	wantStatus(t, w.Result(), http.StatusServiceUnavailable) // a server that shuts down ends contexts, too
+	if w.Header().Get("Retry-After") != "1" || w.Header().Get("RateLimit") != "" || w.Body.Len() != 0 {
+		t.Errorf("fields %v, content %q: want Retry-After alone", w.Header(), w.Body)
 	}
 	w = httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/hello", nil))

@@ -4,13 +4,17 @@
 package parity
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/shed"
 )
 
 // Adapter is an adapter under test. Its requests are of type R.
@@ -21,6 +25,10 @@ type Adapter[R any] struct {
 	Request   func(R) *http.Request
 	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
 	LiftLimit func(func(*http.Request) (core.Limit, error)) func(R) (core.Limit, error)
+
+	// ErrorsTravel: errors of handlers are answered outside the limiter, and the writer of
+	// the framework does not tell of a hijack.
+	ErrorsTravel bool
 
 	RoutePattern func(R) (string, error)
 	PathParam    func(name string) func(R) (string, error)
@@ -36,6 +44,22 @@ type Config[R any] struct {
 	OutcomeInContext bool
 	Sorry            bool // denials are answered by [Sorry]
 	PlainText        bool // denials are answered by the adapter's PlainText
+	Boom             bool // Denied panics
+
+	Made func(Limiter[R]) // called with the limiter; nil: nothing
+}
+
+// Limiter is what the limiters of all adapters have.
+type Limiter[R any] interface {
+	Replace(rules []core.Rule[R]) error
+	Override(rule string, o core.Override) error
+	Rules() []core.RuleState
+	Explain(request R) core.Outcome
+	ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error)
+	ResetKey(ctx context.Context, rule, key string) error
+	Held() (units int, oldest time.Time)
+	Preflights() int64
+	Queue() (waiting int, full, left int64)
 }
 
 // App is the application that an adapter builds. From the outside in, it has the
@@ -50,13 +74,28 @@ type Config[R any] struct {
 //	other methods of /login       NotAllowed
 //	GET /api/items/{id}           User; in a group or sub-router behind Group
 //	GET /api/both/{id}            User; in that group, behind Route
-//	GET of each path in Extra     its handler
+//	GET /conflict                 ends with ErrConflict, or its status
+//	GET /breaks                   ends with ErrBroken, or status 500
+//	GET of each path in Extra     its handler; behind Route
 //	everything else               NotFound
 type App[R any] struct {
+	Shed               *shed.Shedder[R] // outside of the limiters; nil: none
 	Site, Group, Route *Config[R]
 	Extra              map[string]http.Handler
 	Recover            Recover
 }
+
+// StatusError is an error with a status, as frameworks look for it.
+type StatusError int
+
+func (e StatusError) Error() string   { return http.StatusText(int(e)) }
+func (e StatusError) StatusCode() int { return int(e) }
+
+// ErrConflict is an error of a handler that has a status.
+const ErrConflict = StatusError(http.StatusConflict)
+
+// ErrBroken is one that has none.
+var ErrBroken = errors.New("broken")
 
 // Recover says where the framework's recoverer is.
 type Recover int
@@ -73,13 +112,20 @@ func Hello(w http.ResponseWriter) { answer(w, http.StatusOK, "hello") }
 // User answers with a parameter of the path.
 func User(w http.ResponseWriter, id string) { answer(w, http.StatusOK, "user "+id) }
 
-// Left answers with the remaining units of the outcome in the context.
+// Left answers with the remaining units of the outcome in the context, and what its
+// shadow rules say.
 func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 	if !ok {
 		answer(w, http.StatusOK, "nobody knows")
 		return
 	}
-	answer(w, http.StatusOK, fmt.Sprintf("%d left", o.At(0).Remaining))
+	text := fmt.Sprintf("%d left", o.At(0).Remaining)
+	for i := range o.Len() {
+		if d := o.At(i); d.Mode == core.Shadow {
+			text += fmt.Sprintf("; shadow %s %v, allows %t", d.Rule, d.Source, d.Allowed)
+		}
+	}
+	answer(w, http.StatusOK, text)
 }
 
 // NotFound answers a request for which there is no route.

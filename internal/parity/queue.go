@@ -30,13 +30,14 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 		return o
 	}
 	var called atomic.Int32
-	ended := make(chan struct{}, 2)
+	ended := make(chan int, 2) // with this status
 	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
 		"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }),
 	}})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		app.ServeHTTP(w, r)
-		ended <- struct{}{}
+		log := &logged{w, http.StatusOK}
+		app.ServeHTTP(log, r)
+		ended <- log.status
 	}))
 	defer server.Close()
 
@@ -54,7 +55,9 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	if response, err := server.Client().Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v, want to have left", response, err)
 	}
-	<-ended
+	if status := <-ended; status != http.StatusServiceUnavailable {
+		t.Errorf("a log has %d for a client that left the queue, want 503", status)
+	}
 	if called.Load() != 1 {
 		t.Errorf("%d requests were served, want 1", called.Load())
 	}
@@ -62,6 +65,19 @@ func testLeaving[R any](t *testing.T, a Adapter[R]) {
 	if limit.Backend.(*ledger).write(&b); b.String() != "= everybody: 1 of 3\n" {
 		t.Errorf("left: %s", b.String())
 	}
+}
+
+// logged is a writer of a middleware that logs the status.
+type logged struct {
+	http.ResponseWriter
+	status int
+}
+
+func (l *logged) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+func (l *logged) WriteHeader(status int) {
+	l.status = status
+	l.ResponseWriter.WriteHeader(status)
 }
 
 // testFullQueue sends two requests for one place in the queue. One of them gets it.

@@ -196,6 +196,10 @@ func (l *ledger) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 	return l.memory.Take(ctx, charges, out)
 }
 
+func (l *ledger) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	return l.memory.Settle(ctx, endings, out)
+}
+
 func (l *ledger) Supports(limit core.Limit) bool { return l.memory.Supports(limit) }
 
 // write writes the remaining units of every key to b.

@@ -29,15 +29,21 @@ var imports = map[string]string{
 	"net":          "net",
 	"netip":        "net/netip",
 	"os":           "os",
+	"slog":         "log/slog",
 	"strconv":      "strconv",
 	"strings":      "strings",
 	"time":         "time",
 	"core":         module + "/core",
 	"headers":      module + "/headers",
 	"keyfuncs":     module + "/keyfuncs",
+	"policy":       module + "/policy",
+	"shed":         module + "/shed",
+	"stats":        module + "/stats",
+	"admin":        module + "/admin",
 	"nethttp":      module + "/nethttp",
 	"redisbackend": module + "/redisbackend",
 	"breaker":      module + "/breaker",
+	"client":       module + "/client",
 	"chimw":        module + "/chimw",
 	"ginmw":        module + "/ginmw",
 	"echomw":       module + "/echomw",
@@ -57,14 +63,17 @@ var (
 
 // source makes a file of code, and names its package. What the compiler says about
 // the file names line of the file at path.
-func source(code, path string, line int) (file, name string) {
-	position := fmt.Sprintf("//line %s:%d\n", path, line)
+func source(code, from string, line int) (file, name string) {
+	position := fmt.Sprintf("//line %s:%d\n", from, line)
 	if m := clause.FindStringSubmatch(code); m != nil {
 		return position + code, m[1]
 	}
 	var paths []string
 	for _, m := range dotted.FindAllStringSubmatch(literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
+		if m[1] == "client" && !strings.HasSuffix(from, "client.md") { // a variable elsewhere
+			known = false
+		}
 		if known && m[1] == "echo" && strings.Contains(code, "echo5mw.") {
 			path = "github.com/labstack/echo/v5"
 		}
@@ -143,21 +152,24 @@ func (o *overlay) compile(t *testing.T) {
 }
 
 // TestCodeCompiles compiles every block of Go as a package of its own. Those of a
-// guide that follow each other with one package clause are one package. Tests run.
+// guide that follow each other with one package clause are one package, unless both are
+// whole programs. Tests run.
 func TestCodeCompiles(t *testing.T) {
 	o := newOverlay(t)
 	for _, path := range guides(t) {
 		blocks, _ := split(t, path)
-		pkg, last := "", ""
+		pkg, last, program := "", "", false
 		for i, b := range blocks {
-			if b.info != "go" {
+			if b.info != "go" || isExcerpt(b) {
 				continue
 			}
 			file, name := source(b.text, path, b.line)
-			if name == "snippet" || name != last {
+			isProgram := strings.Contains(b.text, "func main()")
+			if name == "snippet" || name != last || program && isProgram {
+				program = false
 				pkg = fmt.Sprintf("snippet_%s_%02d", strings.TrimSuffix(filepath.Base(path), ".md"), i)
 			}
-			last = name
+			last, program = name, program || isProgram
 			base := fmt.Sprintf("s%02d.go", i)
 			if strings.Contains(file, `"testing"`) {
 				base = fmt.Sprintf("s%02d_test.go", i)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"github.com/weir-go/weir/internal/freeport"
 	"io"
 	"net"
 	"os"
@@ -78,12 +79,11 @@ func need(t *testing.T, program string) {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // code returns the lines of a block without comments and pipes.
@@ -132,7 +132,8 @@ func single(t *testing.T, command string) {
 	fields := strings.Fields(command)
 	switch {
 	case command == "go test ./...": // which would come back to here
-		if !slices.Contains(lines(t, ".ci/run"), command) {
+		everything := func(line string) bool { return strings.HasPrefix(line, "gotest ") && strings.HasSuffix(line, " ./...") }
+		if !slices.ContainsFunc(lines(t, ".ci/run"), everything) {
 			t.Errorf(".ci/run does not run %q", command)
 		}
 	case strings.HasPrefix(command, "go run ./examples/"):
@@ -142,6 +143,16 @@ func single(t *testing.T, command string) {
 			return
 		}
 		conn.Close()
+	case command == "go -C examples/operations run . -load": // a module of its own, whose test runs it
+		if !strings.Contains(strings.Join(lines(t, "examples/operations/operations_test.go"), "\n"), `begin(t, "-load")`) {
+			t.Errorf("no test runs %q", command)
+		}
+	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that
+		if !strings.Contains(strings.Join(lines(t, "cmd/weir/playground_test.go"), "\n"), `"playground", "--listen"`) {
+			t.Errorf("no test runs %q", command)
+		}
+	case strings.HasPrefix(command, "go -C cmd/weir "): // as from a clone
+		bash(t, "export GOFLAGS= GOBIN='"+t.TempDir()+"'\n"+command+"\n")
 	case strings.HasPrefix(command, "go get "):
 		out, err := exec.Command("go", "list", "-m").Output()
 		if err != nil || strings.TrimSpace(string(out)) != fields[2] {
@@ -189,6 +200,23 @@ var scripts = map[string]func(t *testing.T, text string){
 			t.Errorf("it does not say where the clone is: %s", text)
 		}
 		bash(t, "export GOFLAGS=\ncd '"+dir+"'\n"+strings.ReplaceAll(text, "../weir", clone)+"go build -o /dev/null .\n")
+	},
+	"page=http://127.0.0.1:8081\n": func(t *testing.T, text string) { // the operator's page without a browser
+		need(t, "curl")
+		_, log := run(t, []string{"ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL=", "GOFLAGS="}, "go", "-C", "examples/operations", "run", ".")
+		page := ""
+		for page == "" {
+			line, err := log.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, page, _ = strings.Cut(strings.TrimSpace(line), "operators: ")
+		}
+		go io.Copy(io.Discard, log)
+		out := bash(t, strings.ReplaceAll(text, "http://127.0.0.1:8081", page))
+		if strings.Contains(out, `{"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+			t.Errorf("the page answers\n%s", out)
+		}
 	},
 	"go build -o /tmp/weir-redis ": func(t *testing.T, text string) { // two instances
 		need(t, "curl")
@@ -284,7 +312,7 @@ func TestAnswersAreThoseShown(t *testing.T) {
 	for _, path := range guides(t) {
 		blocks, _ := split(t, path)
 		for _, b := range blocks {
-			if b.info != "console" {
+			if b.info != "console" || isOfCommand(b) {
 				continue
 			}
 			url := "http://" + serve(t, "go run ./examples/quickstart")

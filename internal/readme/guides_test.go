@@ -25,7 +25,7 @@ func guides(t *testing.T) []string {
 	for i, path := range paths {
 		paths[i] = "docs/" + filepath.Base(path)
 	}
-	for _, name := range []string{"frameworks", "headers", "keys", "memory", "migrating", "redis", "rules", "testing"} {
+	for _, name := range []string{"command", "frameworks", "headers", "keys", "memory", "migrating", "operations", "playground", "policy", "redis", "rules", "systems", "testing"} {
 		if !slices.Contains(paths, "docs/"+name+".md") {
 			t.Errorf("docs/%s.md is missing", name)
 		}
@@ -87,6 +87,10 @@ func TestEveryBlockIsChecked(t *testing.T) {
 		for _, b := range blocks {
 			switch b.info {
 			case "go", "sh", "console", "json":
+			case "yaml": // a policy
+				if b.path != "docs/policy.md" && b.path != casesGuide {
+					t.Errorf("%s:%d: show policies in docs/policy.md", b.path, b.line)
+				}
 			case "text": // fields, layouts: nothing to run
 			case "go abridged": // declarations, in part
 				if b.path != "docs/DESIGN.md" {

@@ -16,7 +16,7 @@ import (
 
 var (
 	span      = regexp.MustCompile("`([^`]+)`")
-	exported  = regexp.MustCompile(`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|redisbackend|breaker|chimw|ginmw|echomw|echo5mw)\.([A-Z]\w*)`)
+	exported  = regexp.MustCompile(`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw)\.([A-Z]\w*)`)
 	fieldName = regexp.MustCompile(`^[A-Z]\w*: `)
 	asText    = regexp.MustCompile(`^([a-z-]+ )?[0-9,]+(/| per )[0-9]*[a-z]+( (burst|capacity) [0-9]+)?$`)
 )

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxBody is how large the content of a request may be.
+const maxBody = 64 << 10
+
+// failure is why something was not done, for the person who asked.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// read calls serve if r only reads.
+func (p *page) read(w http.ResponseWriter, r *http.Request, serve func()) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "use GET")
+		return
+	}
+	serve()
+}
+
+// post calls serve if r is a POST of JSON.
+func (p *page) post(w http.ResponseWriter, r *http.Request, serve func()) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		refuse(w, http.StatusMethodNotAllowed, "use POST")
+		return
+	}
+	// No form of HTML sends JSON, so another site's form gets no further.
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
+		return
+	}
+	serve()
+}
+
+// change calls serve if r is a POST of JSON by a person who may change things.
+func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, serve func()) {
+	p.post(w, r, func() {
+		why := ""
+		switch {
+		case !p.options.Changes:
+			why = "this page is read-only: see Changes of admin.Options"
+		case !person.MayChange:
+			why = "you may look and not change"
+		default:
+			serve()
+			return
+		}
+		p.log(r.Context(), slog.LevelWarn, "weir: admin: a change was refused", slog.String("who", person.Name), slog.String("path", r.URL.Path))
+		refuse(w, http.StatusForbidden, why)
+	})
+}
+
+// handle answers r with what f returns for the content of r.
+func handle[Q, A any](w http.ResponseWriter, r *http.Request, f func(*http.Request, Q) (A, error)) {
+	handleAs(w, r, Person{}, func(r *http.Request, _ Person, q Q) (A, error) { return f(r, q) })
+}
+
+// handleAs is handle for a person.
+func handleAs[Q, A any](w http.ResponseWriter, r *http.Request, person Person, f func(*http.Request, Person, Q) (A, error)) {
+	var q Q
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&q)
+	if err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			err = nil
+		} else if err == nil {
+			err = errors.New("there is more than one JSON value")
+		}
+	}
+	if err != nil {
+		if errors.As(err, new(*http.MaxBytesError)) {
+			refuse(w, http.StatusRequestEntityTooLarge, "the content is too large")
+			return
+		}
+		refuse(w, http.StatusBadRequest, "the content is not what this needs: "+err.Error())
+		return
+	}
+	a, err := f(r, person, q)
+	if err != nil {
+		status := http.StatusUnprocessableEntity
+		var known *failure
+		if errors.As(err, &known) {
+			status = known.status
+		}
+		refuse(w, status, err.Error())
+		return
+	}
+	answer(w, a)
+}
+
+// answer writes v as JSON.
+func answer(w http.ResponseWriter, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the answer cannot be written")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(text)
+}
+
+// refuse answers with a status and why.
+func refuse(w http.ResponseWriter, status int, why string) {
+	text, _ := json.Marshal(struct{ Error string }{strings.ToValidUTF8(why, "\uFFFD")})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(text)
+}
+
+// view is something that all pages see alike. It is made at most every viewLasts, so a
+// hundred open pages cost about what one does.
+type view struct {
+	make func(now time.Time) any
+
+	mu   sync.Mutex
+	made time.Time
+	text []byte
+}
+
+const viewLasts = 500 * time.Millisecond
+
+func (v *view) serve(w http.ResponseWriter) {
+	text, err := v.read()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the answer cannot be written")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(text)
+}
+
+func (v *view) read() ([]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	if v.text == nil || now.Sub(v.made) >= viewLasts {
+		text, err := json.Marshal(v.make(now))
+		if err != nil {
+			return nil, err
+		}
+		v.made, v.text = now, text
+	}
+	return v.text, nil
+}
+
+// forget makes the next reader see what is new.
+func (v *view) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.text = nil
+}

@@ -1,0 +1,212 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Change is the record of a change that somebody tried.
+type Change struct {
+	At            time.Time
+	Who           string // Person.Name
+	Action        string // forgive, mode, limit, clear
+	Limiter, Rule string
+	Key           string    // of forgive, as the page shows it
+	From, To      string    // modes or limits
+	Until         time.Time // when an override ends by itself
+	Why           string    // what the person wrote
+	Err           error     // why nothing has changed; nil: it has
+}
+
+const (
+	defaultTime = time.Hour
+	maxTime     = 24 * time.Hour
+	maxWhy      = 200
+)
+
+// order is what somebody wants to be changed.
+type order struct {
+	Limiter, Rule string
+	Key           *string // of forgive; or ID, of a row
+	ID            string
+	Mode          string // of mode
+	Limit         string // of limit
+	Minutes       int64  // how long; 0: an hour
+	Why           string
+}
+
+// done is the answer to a change.
+type done struct {
+	Done  string
+	Until int64
+}
+
+// errPanicked is the error of a change that panicked. The log has what the panic said.
+var errPanicked = &failure{http.StatusInternalServerError, "this failed: see the log of the program"}
+
+// attempt calls change, which calls a limiter, perhaps one of the program. A panic is an
+// error: whatever becomes of what somebody tried, it is recorded.
+func (p *page) attempt(ctx context.Context, change func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.logPanic(ctx, "weir: admin: a change panicked", v)
+			err = errPanicked
+		}
+	}()
+	return change()
+}
+
+// record logs and audits a change, and lets every page see it. Whoever leaves before the
+// answer does not end the context of the audit.
+func (p *page) record(ctx context.Context, c *Change) {
+	ctx = context.WithoutCancel(ctx)
+	c.At = time.Now()
+	attrs := []slog.Attr{
+		slog.String("who", c.Who), slog.String("action", c.Action), slog.String("limiter", c.Limiter), slog.String("rule", c.Rule),
+	}
+	if c.Action != "forgive" {
+		attrs = append(attrs, slog.String("from", c.From), slog.String("to", c.To))
+	}
+	if !c.Until.IsZero() {
+		attrs = append(attrs, slog.Time("until", c.Until))
+	}
+	attrs = append(attrs, slog.String("why", c.Why))
+	level := slog.LevelInfo
+	if c.Err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Any("error", c.Err))
+	}
+	p.log(ctx, level, "weir: admin: change", attrs...)
+	p.snapshot.forget()
+	if p.options.Audit == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil { // the change is made, and logged
+			p.logPanic(ctx, "weir: admin: Audit panicked", v)
+		}
+	}()
+	p.options.Audit(ctx, *c)
+}
+
+func (p *page) forgive(r *http.Request, who Person, o order) (*done, error) {
+	at, err := p.rowOf(o.ID, o.Limiter, o.Rule, o.Key)
+	if err != nil {
+		return nil, err
+	}
+	name, limiter, err := p.limiter(at.limiter)
+	if err == nil {
+		_, err = p.rule(limiter, at.rule)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := Change{Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule, Key: p.mask.mask(at.key), Why: shortened(o.Why)}
+	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
+	defer cancel()
+	c.Err = p.attempt(ctx, func() error { return limiter.ResetKey(ctx, at.rule, at.key) })
+	p.record(r.Context(), &c)
+	if c.Err != nil {
+		return nil, c.Err
+	}
+	return &done{Done: fmt.Sprintf("%s starts afresh under rule %s", c.Key, at.rule)}, nil
+}
+
+func (p *page) setMode(r *http.Request, who Person, o order) (*done, error) {
+	return p.override(r, who, "mode", o, func(state *core.RuleState, in *core.Override, c *Change) error {
+		c.From, c.To = state.Mode.String(), shortened(o.Mode)
+		mode, err := core.ParseMode(o.Mode)
+		in.Mode = &mode
+		return err
+	})
+}
+
+func (p *page) setLimit(r *http.Request, who Person, o order) (*done, error) {
+	return p.override(r, who, "limit", o, func(state *core.RuleState, in *core.Override, c *Change) error {
+		c.From, c.To = limitText(state.Limit), shortened(o.Limit)
+		limit, err := core.ParseLimit(o.Limit)
+		in.Limit = limit
+		return err
+	})
+}
+
+func (p *page) clear(r *http.Request, who Person, o order) (*done, error) {
+	return p.override(r, who, "clear", o, func(state *core.RuleState, in *core.Override, c *Change) error {
+		c.From, c.To = overrideText(&state.Override), overrideText(&core.Override{})
+		*in, c.Until = core.Override{}, time.Time{}
+		return nil
+	})
+}
+
+// overrideText says what an override changes.
+func overrideText(o *core.Override) string {
+	var parts []string
+	if o.Mode != nil {
+		parts = append(parts, o.Mode.String())
+	}
+	if o.Limit != (core.Limit{}) {
+		parts = append(parts, o.Limit.String())
+	}
+	if parts == nil {
+		return "as given"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// override changes the override of a rule. set changes what there is: a mode and a limit
+// may be overridden together, and end together.
+func (p *page) override(r *http.Request, who Person, action string, o order, set func(*core.RuleState, *core.Override, *Change) error) (*done, error) {
+	name, limiter, err := p.limiter(o.Limiter)
+	if err == nil {
+		_, err = p.rule(limiter, o.Rule)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lasts := time.Duration(o.Minutes) * time.Minute
+	switch {
+	case o.Minutes == 0:
+		lasts = defaultTime
+	case o.Minutes < 1 || o.Minutes > int64(maxTime/time.Minute):
+		return nil, &failure{http.StatusBadRequest, "minutes: must be 1 to 1440: for longer, change the rules"}
+	}
+	c := Change{Who: who.Name, Action: action, Limiter: name, Rule: o.Rule, Until: time.Now().Add(lasts), Why: shortened(o.Why)}
+	c.Err = p.attempt(r.Context(), func() error { return p.changeOverride(limiter, &c, set) })
+	p.record(r.Context(), &c)
+	if c.Err != nil {
+		return nil, c.Err
+	}
+	text := fmt.Sprintf("rule %s: %s, was %s", c.Rule, c.To, c.From)
+	return &done{text, millis(c.Until)}, nil
+}
+
+// changeOverride reads, changes and writes the override of a rule, for one person at a time.
+func (p *page) changeOverride(limiter Limiter, c *Change, set func(*core.RuleState, *core.Override, *Change) error) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	state, err := p.rule(limiter, c.Rule)
+	if err != nil {
+		return err
+	}
+	in := state.Override
+	in.Until, in.Why = c.Until, strings.TrimSuffix(c.Who+": "+c.Why, ": ")
+	if err := set(&state, &in, c); err != nil {
+		return err
+	}
+	return limiter.Override(c.Rule, in)
+}
+
+// shortened returns what a person wrote in one line of bounded length.
+func shortened(why string) string {
+	why = strings.Join(strings.Fields(why), " ")
+	if runes := []rune(why); len(runes) > maxWhy {
+		why = string(runes[:maxWhy]) + "…"
+	}
+	return why
+}

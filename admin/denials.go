@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/stats"
+)
+
+type denialView struct {
+	At                     int64
+	Limiter, Rule, Key, ID string
+	Limit, Source          string
+	Cost, Remaining        int64
+	RetryAfter             int64
+}
+
+const maxDenials = 256
+
+// viewDenials returns the last denials of all limiters, latest first.
+func (p *page) viewDenials(now time.Time) any {
+	type denial struct {
+		limiter string
+		*stats.Denial
+	}
+	var denials []denial
+	shot := p.sources.Stats.Snapshot()
+	for i := range shot.Limiters {
+		l := &shot.Limiters[i]
+		for j := range l.Denials {
+			denials = append(denials, denial{l.Name, &l.Denials[j]})
+		}
+	}
+	slices.SortStableFunc(denials, func(a, b denial) int { return b.At.Compare(a.At) })
+	views := []denialView{}
+	for _, d := range denials[:min(maxDenials, len(denials))] { // no others have ids: these would be forgotten for them
+		id := p.rowID(row{d.limiter, d.Rule, d.Key, d.Limit}, d.Cut, now)
+		views = append(views, denialView{
+			millis(d.At), d.limiter, d.Rule, p.mask.mask(d.Key), id, limitText(d.Limit), d.Source.String(), d.Cost, d.Remaining, micros(d.RetryAfter),
+		})
+	}
+	return views
+}
+
+// rowID returns the id of a row, "" if nothing can be done about it: its key was cut, or
+// the page does not know its limiter.
+func (p *page) rowID(r row, cut bool, now time.Time) string {
+	if cut || p.sources.Limiters[r.limiter] == nil {
+		return ""
+	}
+	return p.rows.id(r, now)
+}

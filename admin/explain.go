@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// question asks what would become of a key, of a row of the page, or of a request.
+type question struct {
+	Limiter string
+	Rule    string // "": all rules
+	Key     *string
+	ID      string // of a row, instead of Limiter, Rule and Key
+	Limit   string // for rules whose limit depends on the request
+	Request *requestText
+}
+
+// reply is what each rule says.
+type reply struct {
+	Verdict string // of a request; "" for a key
+	Error   string // of the request as a whole
+	Binding string // the rule that binds
+	Rules   []verdict
+}
+
+// verdict is what one rule says. If it does not match, or cannot say, Why has the reason
+// and the numbers mean nothing.
+type verdict struct {
+	Rule, Mode string
+	Matches    bool
+	Counted    bool // the numbers mean something
+	Allowed    bool
+	Key        string
+	ID         string // to forgive the key; "": it cannot be
+	Limit      string
+	Source     string
+	Cost       int64
+	Remaining  int64
+	RetryAfter int64
+	ResetAfter int64
+	Why        string
+}
+
+// explainTime is how long a backend may take to explain.
+const explainTime = 2 * time.Second
+
+func (p *page) explain(r *http.Request, q question) (*reply, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
+	defer cancel()
+	if q.Request != nil {
+		return p.explainRequest(ctx, &q)
+	}
+	limit, err := parseLimit(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	at, err := p.rowOf(q.ID, q.Limiter, q.Rule, q.Key)
+	if err != nil {
+		return nil, err
+	}
+	if limit == (core.Limit{}) {
+		limit = at.limit
+	}
+	name, limiter, err := p.limiter(at.limiter)
+	if err != nil {
+		return nil, err
+	}
+	at.limiter = name
+	if at.rule != "" {
+		if _, err := p.rule(limiter, at.rule); err != nil {
+			return nil, err
+		}
+	}
+	a := &reply{Rules: []verdict{}}
+	for _, rule := range limiter.Rules() {
+		if at.rule == "" || at.rule == rule.Name {
+			a.Rules = append(a.Rules, p.explainKey(ctx, limiter, at, &rule, limit))
+		}
+	}
+	return a, nil
+}
+
+// explainKey asks one rule about a key. limit is for rules with a LimitFor.
+func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit core.Limit) verdict {
+	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Key: p.mask.mask(at.key), Cost: 1}
+	switch {
+	case rule.Mode == core.Disabled:
+		v.Matches, v.Why = false, "the rule is disabled"
+		return v
+	case rule.Limit != (core.Limit{}):
+		limit = rule.Limit
+	case limit == (core.Limit{}):
+		v.Why = "the limit of this rule depends on the request: type a limit, or explain a request"
+		return v
+	}
+	v.Limit = limit.String()
+	d, err := limiter.ExplainKey(ctx, rule.Name, at.key, limit)
+	if err != nil {
+		v.Why = err.Error()
+		return v
+	}
+	v.decided(&d)
+	v.ID = p.forgivable(at.limiter, rule.Name, at.key, limit)
+	return v
+}
+
+// decided adds the numbers of a decision.
+func (v *verdict) decided(d *core.Decision) {
+	v.Counted, v.Allowed, v.Source = d.Source.Counted(), d.Allowed, d.Source.String()
+	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter), micros(d.ResetAfter)
+}
+
+// forgivable returns the id of a row for a key, "" if its limit is not to be reset, or the
+// key is too long for a row.
+func (p *page) forgivable(limiter, rule, key string, limit core.Limit) string {
+	if limit.Algorithm() == core.AlgorithmConcurrent {
+		return ""
+	}
+	return p.rows.id(row{limiter, rule, key, limit}, time.Now())
+}
+
+// limiter returns the limiter of a name, and the name: if there is only one, "" is enough.
+func (p *page) limiter(name string) (string, Limiter, error) {
+	if name == "" && len(p.names) == 1 {
+		name = p.names[0]
+	}
+	if l := p.sources.Limiters[name]; l != nil {
+		return name, l, nil
+	}
+	return "", nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no limiter %.64q", name)}
+}
+
+// rule returns the state of a rule of a limiter.
+func (p *page) rule(limiter Limiter, name string) (core.RuleState, error) {
+	for _, state := range limiter.Rules() {
+		if state.Name == name {
+			return state, nil
+		}
+	}
+	return core.RuleState{}, &failure{http.StatusNotFound, fmt.Sprintf("there is no rule %.64q", name)}
+}
+
+// rowOf returns the row that a request names by an id, or in full.
+func (p *page) rowOf(id, limiter, rule string, key *string) (row, error) {
+	if id != "" {
+		r, ok := p.rows.find(id)
+		if !ok {
+			return row{}, &failure{http.StatusNotFound, "this row is too old: look again, or type the key"}
+		}
+		return r, nil
+	}
+	if key == nil {
+		return row{}, &failure{http.StatusBadRequest, "say which key, or which request"}
+	}
+	return row{limiter: limiter, rule: rule, key: *key}, nil
+}
+
+// parseLimit reads a limit; "" is the zero Limit.
+func parseLimit(text string) (core.Limit, error) {
+	if text == "" {
+		return core.Limit{}, nil
+	}
+	return core.ParseLimit(text)
+}

@@ -1,0 +1,218 @@
+package admin
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// KeyDisplay says how keys are shown.
+type KeyDisplay uint8
+
+const (
+	// Masked: an IPv4 address as its /24, an IPv6 address as its /48, anything else as at
+	// most four characters, and each with a short digest. Equal keys look equal until the
+	// process ends. The digest says nothing to whoever has no access to this process.
+	Masked KeyDisplay = iota
+	// Shown: as they are. Keys may identify persons.
+	Shown
+)
+
+// masker hides keys. Its digests are HMACs under a key that dies with the process, since
+// whoever sees the plain digest of an address finds the address by trying.
+type masker struct {
+	display KeyDisplay
+	secret  [32]byte
+}
+
+func newMasker(display KeyDisplay) *masker {
+	m := &masker{display: display}
+	rand.Read(m.secret[:]) // never fails
+	return m
+}
+
+// mask returns key as it is shown.
+func (m *masker) mask(key string) string {
+	if key == "" {
+		return "(no key)"
+	}
+	if m.display != Shown {
+		key = m.hide(key, 0)
+	}
+	return strings.Map(visible, key)
+}
+
+// visible returns c, or a sign in place of what cannot be seen: control characters, and
+// those by which a client could turn the text around it.
+func visible(c rune) rune {
+	if !unicode.IsGraphic(c) {
+		return unicode.ReplacementChar
+	}
+	return c
+}
+
+// maxNesting is how deeply keys of Join and First are taken apart.
+const maxNesting = 4
+
+// hide masks key. It understands the keys of Join, First, FirstNamed and Address of package
+// keyfuncs, and those of policy files.
+func (m *masker) hide(key string, depth int) string {
+	if depth < maxNesting {
+		name, rest, isChosen := chosen(key)
+		if isChosen && isDistinct(rest) {
+			return name + ": " + m.hide(rest, depth+1)
+		}
+		if parts := joined(key); parts != nil {
+			for i, part := range parts {
+				parts[i] = m.hide(part, depth+1)
+			}
+			return strings.Join(parts, " + ")
+		}
+		if isChosen {
+			return name + ": " + m.hide(rest, depth+1)
+		}
+	}
+	if network, ok := hideAddress(key); ok {
+		if network != key { // clients of one network are told apart
+			network += m.mark(key)
+		}
+		return network
+	}
+	if isPublic(key) {
+		return key
+	}
+	return m.shorten(key)
+}
+
+// isDistinct reports whether the rest of a key of First has a form of its own. 0:5:alice3:GET
+// might be a Join whose first part is empty, and 1:2001:db8:: an address that nobody has.
+func isDistinct(rest string) bool {
+	_, ok := hideAddress(rest)
+	return ok || joined(rest) != nil
+}
+
+// joined returns the parts of a key of keyfuncs.Join, nil if key is none. Every part
+// follows its length and a colon. A single part is left to chosen.
+func joined(key string) (parts []string) {
+	for key != "" {
+		digits, rest, ok := strings.Cut(key, ":")
+		n, err := strconv.Atoi(digits)
+		if !ok || err != nil || n < 0 || n > len(rest) || strconv.Itoa(n) != digits {
+			return nil
+		}
+		parts, key = append(parts, rest[:n]), rest[n:]
+	}
+	if len(parts) < 2 {
+		return nil
+	}
+	return parts
+}
+
+// chosen splits a key of keyfuncs.First or FirstNamed: a position or a name, and a colon.
+// Only common names are shown. Any other might be a part of what a client has sent.
+func chosen(key string) (name, rest string, ok bool) {
+	name, rest, ok = strings.Cut(key, ":")
+	if !ok || rest == "" {
+		return "", "", false
+	}
+	if n, err := strconv.Atoi(name); err == nil {
+		return name, rest, n >= 0 && n < 100 && strconv.Itoa(n) == name
+	}
+	return name, rest, isKeyName(name)
+}
+
+// isKeyName reports whether name is that of a key function, as in policy files:
+// address+header.X-Tenant. Words that name nothing else in there have no second part: of
+// user.smith or token.x the second part might be a client's.
+func isKeyName(name string) bool {
+	for part := range strings.SplitSeq(name, "+") {
+		word, field, isField := strings.Cut(part, ".")
+		switch word {
+		case "header", "cookie", "api-key":
+			if isField && !isToken(field) {
+				return false
+			}
+		default:
+			if isField || !slices.Contains(commonNames, word) {
+				return false
+			}
+		}
+	}
+	return len(name) <= 64
+}
+
+var commonNames = []string{
+	"account", "address", "apikey", "bearer", "client", "customer", "ip", "key", "login", "org",
+	"organization", "peer", "plan", "route", "session", "tenant", "token", "user",
+}
+
+// sixToFour has the addresses of RFC 3056.
+var sixToFour = netip.MustParsePrefix("2002::/16")
+
+// hideAddress returns the network of an address, or of a network: as keyfuncs.Address
+// writes both.
+func hideAddress(key string) (string, bool) {
+	address, bits, isPrefix := strings.Cut(key, "/")
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return "", false
+	}
+	a = a.Unmap().WithZone("")
+	shown := 48
+	switch {
+	case a.Is4():
+		shown = 24
+	case sixToFour.Contains(a): // an IPv4 address follows the first 16 bits
+		shown = 16 + 24
+	}
+	if n, err := strconv.Atoi(bits); isPrefix && err == nil && n >= 0 {
+		shown = min(shown, n)
+	} else if isPrefix {
+		return "", false
+	}
+	return netip.PrefixFrom(a, shown).Masked().String(), true
+}
+
+// isPublic reports whether key is a word of a rule rather than of a client.
+func isPublic(key string) bool {
+	switch key {
+	case "", "everybody", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY":
+		return true
+	}
+	return false
+}
+
+// shorten returns up to four characters, at most a third of the key, and a digest.
+func (m *masker) shorten(key string) string {
+	shown := min(4, utf8.RuneCountInString(key)/3)
+	var b strings.Builder
+	for _, c := range key {
+		if shown == 0 {
+			break
+		}
+		b.WriteRune(c)
+		shown--
+	}
+	return b.String() + "…" + m.mark(key)
+}
+
+// mark returns a short digest of a key.
+func (m *masker) mark(key string) string { return "#" + m.digest("mask", key)[:6] }
+
+// digest returns the HMAC of texts, none of which can be mistaken for a part of another.
+func (m *masker) digest(texts ...string) string {
+	h := hmac.New(sha256.New, m.secret[:])
+	for _, s := range texts {
+		h.Write(strconv.AppendInt(nil, int64(len(s)), 10))
+		h.Write([]byte{':'})
+		h.Write([]byte(s))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,732 @@
+'use strict';
+// The operator's page of weir. It never writes HTML: every text of a rule or a key goes
+// into the document as text. It asks its own origin alone, by relative links.
+
+const $ = id => document.getElementById(id);
+
+// el returns an element with attributes and children. An attribute of null is left out.
+function el(tag, attributes = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) e.setAttribute(name, value);
+  }
+  e.append(...children.filter(c => c !== null && c !== ''));
+  return e;
+}
+
+// say sets a text, if it is another: what reads the page aloud would repeat it.
+function say(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+/* Numbers */
+
+function count(n) { return n.toLocaleString('en').replaceAll(',', '\u202f'); }
+
+function rate(n) {
+  if (n === null) return '–';
+  if (n === 0) return '0';
+  if (n < 0.05) return '<0.1';
+  return n < 10 ? n.toFixed(1) : count(Math.round(n));
+}
+
+function wait(us) {
+  if (us < 0) return 'never';
+  if (us === 0) return '0';
+  if (us < 1e3) return us + ' µs';
+  if (us < 1e6) return +(us / 1e3).toPrecision(3) + ' ms';
+  const s = us / 1e6;
+  if (s < 60) return +s.toPrecision(3) + ' s';
+  return span(s);
+}
+
+function span(s) {
+  const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const at = units.findIndex(([size]) => s >= size);
+  if (at < 0) return '0 s';
+  const [size, name] = units[at];
+  const whole = Math.floor(s / size);
+  const rest = at < 3 ? Math.floor((s - whole * size) / units[at + 1][0]) : 0;
+  return whole + ' ' + name + (rest ? ' ' + rest + ' ' + units[at + 1][1] : '');
+}
+
+function clock(ms) {
+  const d = new Date(ms);
+  const time = d.toLocaleTimeString('en-GB');
+  return Math.abs(Date.now() - ms) < 43200e3 ? time : d.toLocaleDateString('en-CA') + ' ' + time;
+}
+
+/* State */
+
+const kept = [];      // snapshots of the last seconds, oldest first
+const keptTime = 5000;
+const lines = new Map(); // by limiter and rule
+let session = null;
+const all = {top: false, denials: false}; // what is shown whole
+let denials = [];
+let denialsOf = '';   // what the denials were read for
+let linesAt = -Infinity;
+
+const nameOf = r => JSON.stringify([r.Limiter, r.Name]);
+const classOf = c => JSON.stringify([c.Of.Name, c.Name]);
+const latest = () => kept[kept.length - 1];
+
+// perSecond returns how fast a counter rose, null if that is not known yet.
+function perSecond(find) {
+  const from = kept[0], to = latest();
+  if (!from || to.At <= from.At) return null;
+  return Math.max(0, (find(to) ?? 0) - (find(from) ?? 0)) * 1000 / (to.At - from.At);
+}
+
+function keep(snapshot) {
+  for (const list of ['Limiters', 'Shedders', 'Rules', 'Top', 'Memories', 'Backends', 'Breakers', 'Leases']) snapshot[list] ??= [];
+  snapshot.byName = new Map(snapshot.Rules.map(r => [nameOf(r), r]));
+  snapshot.byLimiter = new Map(snapshot.Limiters.map(l => [l.Name, l]));
+  snapshot.classes = snapshot.Shedders.flatMap(s => s.Classes.map(c => ({...c, Of: s})));
+  snapshot.byClass = new Map(snapshot.classes.map(c => [classOf(c), c]));
+  if (kept.length && (snapshot.Since !== latest().Since || snapshot.At < latest().At)) kept.length = 0; // another process, or its clock was set back
+  if (kept.length && snapshot.At === latest().At) return;
+  kept.push(snapshot);
+  while (kept.length > 2 && kept[1].At <= snapshot.At - keptTime) kept.shift();
+}
+
+/* Talking to the server */
+
+async function ask(place, body) {
+  const answer = await fetch(place, {
+    method: body === undefined ? 'GET' : 'POST', cache: 'no-store', credentials: 'same-origin', redirect: 'error',
+    headers: body === undefined ? {} : {'Content-Type': 'application/json'},
+    body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000),
+  });
+  let content;
+  try { content = await answer.json(); } catch { content = {Error: 'the answer cannot be read'}; }
+  if (!answer.ok) throw new Error(content.Error || 'status ' + answer.status);
+  return content;
+}
+
+let timer = 0, running = false, failures = 0;
+
+function stop() {
+  clearTimeout(timer);
+  timer = 0;
+}
+
+async function poll() {
+  stop();
+  if (document.hidden || running) return;
+  running = true;
+  try {
+    session ??= begin(await ask('api/session'));
+    keep(await ask('api/snapshot'));
+    const changed = JSON.stringify(latest().Limiters.map(l => [l.Name, l.Denied])) + JSON.stringify(latest().Rules.map(r => r.WouldDeny));
+    if (changed !== denialsOf) {
+      denials = await ask('api/denials');
+      denialsOf = changed;
+    }
+    if (performance.now() - linesAt > 5000) {
+      const view = await ask('api/lines');
+      lines.clear();
+      for (const line of view.Lines ?? []) lines.set(JSON.stringify([line.Limiter, line.Rule]), {...line, Every: view.Every});
+      linesAt = performance.now();
+    }
+    failures = 0;
+    show();
+  } catch (e) {
+    failures++;
+    lost(e);
+  } finally {
+    running = false;
+    if (!document.hidden) timer = setTimeout(poll, Math.min(1000 * Math.max(1, failures), 5000));
+  }
+}
+
+function lost(e) {
+  const since = kept.length ? 'The numbers below are of ' + clock(latest().At) + '.' : '';
+  say($('lost'), 'No news from this instance: ' + e.message + '. ' + since);
+  $('lost').hidden = false;
+  $('dot').className = 'dot off';
+  say($('live'), 'not live');
+}
+
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) {
+    stop();
+    $('dot').className = 'dot';
+    say($('live'), 'paused');
+    return;
+  }
+  kept.splice(0, kept.length - 1); // a rate over the pause would be none of now
+  poll();
+});
+
+// begin shows what does not change, and returns the session.
+function begin(s) {
+  document.title = s.Instance + ' – weir';
+  say($('instance'), s.Instance);
+  say($('who'), s.Name + (s.MayChange ? ', may change' : ', read-only'));
+  return s;
+}
+
+/* Showing */
+
+// rows makes the rows of a table those of list. A row that stays keeps its elements, and
+// so its focus.
+function rows(table, list, keyOf, make, fill) {
+  const body = table.tBodies[0];
+  table.made ??= new Map();
+  const made = new Map();
+  let at = body.firstChild;
+  for (const item of list) {
+    const key = keyOf(item);
+    if (made.has(key)) continue;
+    let row = table.made.get(key);
+    if (!row) {
+      row = el('tr', {role: 'row'});
+      row.cells_ = {};
+      make(row, item);
+    }
+    made.set(key, row);
+    fill(row, item);
+    if (row === at) at = at.nextSibling;
+    else body.insertBefore(row, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+  table.made = made;
+}
+
+// cell adds a cell to a row, with a label for narrow screens.
+function cell(row, name, label, kind = '', tag = 'td') {
+  const c = el(tag, {class: kind || null, 'data-label': tag === 'td' ? label : null, role: tag === 'td' ? 'cell' : 'rowheader', scope: tag === 'th' ? 'row' : null});
+  row.cells_[name] = c;
+  row.append(c);
+  return c;
+}
+
+function button(text, label, act) {
+  const b = el('button', {type: 'button', 'aria-label': label}, text);
+  b.addEventListener('click', () => act(b));
+  return b;
+}
+
+function show() {
+  $('lost').hidden = true;
+  $('dot').className = 'dot on';
+  say($('live'), 'live ' + clock(latest().At));
+  for (const part of document.querySelectorAll('.of-rules')) part.hidden = !limits();
+  showHeadline();
+  showVerdicts();
+  showFacts();
+  showShedders();
+  showRules();
+  showTop();
+  showDenials();
+  showForm();
+}
+
+// limits says whether there are limiters: a program may only have shedders.
+const limits = () => latest().Limiters.length + latest().Rules.length > 0;
+const several = () => latest().Limiters.length > 1 || session.Explains === null || session.Explains.length > 1;
+const ruleName = (limiter, rule) => several() ? limiter + ' / ' + rule : rule;
+
+// showHeadline says in one sentence what whoever was woken up has to know.
+function showHeadline() {
+  const s = latest(), parts = [];
+  let kind = '';
+  for (const b of s.Breakers) if (b.Open) parts.push('Backend ' + b.Name + ' does not answer: its breaker has been open since ' + clock(b.Since) + '.');
+  if (s.Policy && s.Policy.Failure) parts.push('The policy file is not in force as it is: the rules are those of ' + clock(s.Policy.Applied) + '.');
+  const unavailable = s.Limiters.filter(l => perSecond(t => t.byLimiter.get(l.Name)?.Unavailable) > 0);
+  if (unavailable.length) parts.push('Requests are answered 503, because rules cannot be decided.');
+  if (parts.length) kind = 'broken';
+  const deny = s.Rules.map(r => [r, perSecond(t => t.byName.get(nameOf(r))?.Binding)]).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+  if (deny.length) {
+    kind ||= 'denies';
+    const names = deny.slice(0, 3).map(([r]) => ruleName(r.Limiter, r.Name));
+    parts.push((names.length > 1 ? 'Rules ' : 'Rule ') + names.join(', ') + (deny.length > 3 ? ' and ' + (deny.length - 3) + ' more' : '') + (deny.length > 1 ? ' deny.' : ' denies.'));
+  }
+  const sheds = s.classes.filter(c => shedPerSecond(c, 'Shed') > 0);
+  if (sheds.length) {
+    kind ||= 'denies';
+    const names = sheds.slice(0, 3).map(className);
+    parts.push('The service is full: ' + (names.length > 1 ? 'classes ' : 'class ') + names.join(', ') + (sheds.length > 3 ? ' and ' + (sheds.length - 3) + ' more' : '') + (sheds.length > 1 ? ' are' : ' is') + ' shed, with a 503.');
+  }
+  if (!parts.length) parts.push(kept.length > 1 ? limits() ? 'Nothing is denied.' : 'Nothing is shed.' : 'Counting…');
+  const changed = s.Rules.filter(r => r.Until).length;
+  if (changed) parts.push(changed === 1 ? 'One rule is changed for a time.' : changed + ' rules are changed for a time.');
+  say($('headline'), parts.join(' '));
+  $('headline').className = 'headline ' + kind;
+}
+
+function showVerdicts() {
+  const list = $('verdicts'), tiles = list.made ??= new Map();
+  const sum = f => perSecond(s => s.Limiters.reduce((n, l) => n + f(l), 0));
+  const total = f => latest().Limiters.reduce((n, l) => n + f(l), 0);
+  const tilesOf = !limits() ? [] : [
+    ['Allowed', rate(sum(l => l.Allowed)), '/s', ''],
+    ['Denied', rate(sum(l => l.Denied)), '/s', sum(l => l.Denied) > 0 ? 'warn' : ''],
+    ['Unavailable', rate(sum(l => l.Unavailable)), '/s', sum(l => l.Unavailable) > 0 ? 'bad' : ''],
+    ['Abandoned', rate(sum(l => l.Abandoned)), '/s', ''],
+  ];
+  if (latest().classes.length) {
+    const shed = perSecond(s => s.classes.reduce((n, c) => n + c.Shed, 0));
+    if (!limits()) tilesOf.push(['Admitted', rate(perSecond(s => s.classes.reduce((n, c) => n + c.Admitted, 0))), '/s', '']);
+    tilesOf.push(['Shed', rate(shed), '/s', shed > 0 ? 'warn' : '']);
+  }
+  if (total(l => l.Held)) tilesOf.push(['Held', count(total(l => l.Held)), ' now', '']);
+  if (total(l => l.Waiting)) tilesOf.push(['In queues', count(total(l => l.Waiting)), ' now', '']);
+  if (total(l => l.QueueFull)) tilesOf.push(['Queue full', rate(sum(l => l.QueueFull)), '/s', '']);
+  if (total(l => l.Preflights)) tilesOf.push(['Preflights', rate(sum(l => l.Preflights)), '/s', '']);
+  for (const [name, value, unit, kind] of tilesOf) {
+    let tile = tiles.get(name);
+    if (!tile) {
+      const number = el('span');
+      tile = {box: el('div', {}, el('dt', {}, name), el('dd', {}, number, el('small', {}, unit))), number};
+      tiles.set(name, tile);
+      list.append(tile.box);
+    }
+    say(tile.number, value);
+    tile.box.className = kind;
+  }
+}
+
+function fact(name, text, kind = '') { return [name, text, kind]; }
+
+function factsOf(s) {
+  const facts = [];
+  const p = s.Policy;
+  if (p) {
+    facts.push(fact('Policy', p.Source + ', digest ' + p.Digest.slice(0, 12) + ', in force for ' + span((s.At - p.Applied) / 1000)));
+    if (p.Differences && p.Differences.length) facts.push(fact('Its last changes', p.Differences.slice(0, 8).join('; ') + (p.Differences.length > 8 ? '; and ' + (p.Differences.length - 8) + ' more' : ''), 'soft'));
+    if (p.Failure) facts.push(fact('Policy not applied', 'since ' + clock(p.FailingSince) + ': ' + p.Failure, 'bad'));
+  } else if (limits()) facts.push(fact('Policy', 'the rules are part of the program', 'soft'));
+  for (const b of s.Breakers) {
+    facts.push(fact('Breaker ' + b.Name, b.State + (b.Since ? ' since ' + clock(b.Since) : '') + (b.Opened ? ', has opened ' + count(b.Opened) + (b.Opened === 1 ? ' time' : ' times') : ', has never opened'), b.Open ? 'bad' : ''));
+  }
+  const backends = new Map();
+  for (const o of s.Backends) {
+    const errors = [['timed out', o.Timeout], ['canceled', o.Canceled], ['unsupported', o.Unsupported], ['other', o.Other]].filter(([, n]) => n).map(([t, n]) => count(n) + ' ' + t);
+    const text = o.Operation + ': ' + count(o.Succeeded) + ' answered' + (o.Succeeded ? ' (median ≤ ' + wait(o.Median) + ', 99% ≤ ' + wait(o.P99) + ')' : '') + (o.Failed ? ', ' + count(o.Failed) + ' failed (' + errors.join(', ') + ')' : '');
+    backends.set(o.Backend, [...(backends.get(o.Backend) ?? []), text]);
+  }
+  for (const [name, texts] of backends) facts.push(fact('Backend ' + name, texts.join('; ')));
+  for (const m of s.Memories) {
+    facts.push(fact('Memory ' + m.Name, count(m.Keys) + ' of ' + count(m.MaxKeys) + ' keys (' + Math.round(100 * m.Keys / Math.max(1, m.MaxKeys)) + '%)' + (m.Displaced ? ', ' + count(m.Displaced) + ' displaced' : ''), m.Displaced ? 'bad' : ''));
+  }
+  for (const l of s.Leases) {
+    if (!l.BlocksTaken && !l.BlocksFailed) continue;
+    const gone = [['returned', l.UnitsReturned], ['void', l.UnitsVoid]].filter(([, n]) => n).map(([t, n]) => count(n) + ' ' + t);
+    facts.push(fact('Leases of ' + l.Name, count(l.Held) + ' units held of ' + count(l.Keys) + (l.Keys === 1 ? ' key, ' : ' keys, ') + count(l.UnitsTaken) + ' taken in ' + count(l.BlocksTaken) + ' blocks' + (gone.length ? ' (' + gone.join(', ') + ')' : '') + (l.BlocksFailed ? ', ' + count(l.BlocksFailed) + ' blocks failed' : '')));
+  }
+  facts.push(fact('Counting', 'for ' + span((s.At - s.Since) / 1000), 'soft'));
+  return facts;
+}
+
+function showFacts() {
+  showList($('facts'), factsOf(latest()));
+}
+
+// showList makes the items of a list those of facts.
+function showList(list, facts) {
+  while (list.children.length > facts.length) list.lastChild.remove();
+  facts.forEach(([name, text, kind], i) => {
+    let item = list.children[i];
+    if (!item) {
+      item = el('li', {}, el('b'), el('span'));
+      list.append(item);
+    }
+    say(item.children[0], name + ': ');
+    say(item.children[1], text);
+    item.children[1].className = kind;
+  });
+}
+
+/* Shedding */
+
+const className = c => latest().Shedders.length > 1 ? c.Of.Name + ' / ' + c.Name : c.Name;
+const shedPerSecond = (c, field) => perSecond(s => s.byClass.get(classOf(c))?.[field]);
+
+// shedderText says what a shedder does now.
+function shedderText(s) {
+  if (s.Mode === 'disabled') return 'disabled: everything is let in and nothing is counted';
+  const also = [['waiting', s.Waiting], ['streams', s.Streams], ['exempt', s.Exempt], ['let in by shadow alone', s.Shadowed]].filter(([, n]) => n).map(([t, n]) => count(n) + ' ' + t);
+  return s.Mode + ', limit ' + count(s.Limit) + ' (at most ' + count(s.MaxInFlight) + '), ' + count(s.InFlight) + ' in flight' + (s.InFlight ? ', the oldest for ' + wait(s.Oldest) : '') + (also.length ? '; besides ' + also.join(', ') : '') +
+    (s.ExemptTotal ? '; ' + count(s.ExemptTotal) + ' exempt so far' : '') + (s.Panics ? '; its algorithm has panicked ' + count(s.Panics) + (s.Panics === 1 ? ' time' : ' times') : '');
+}
+
+function showShedders() {
+  const s = latest();
+  $('shedding').hidden = s.Shedders.length === 0;
+  showList($('shedders'), s.Shedders.map(d => fact(d.Name, shedderText(d), d.Panics ? 'bad' : d.Mode === 'disabled' ? 'soft' : '')));
+  rows($('shed-table'), s.classes, classOf, (row, c) => {
+    cell(row, 'name', '', '', 'th');
+    for (const [field, label] of [['share', 'Share'], ['entry', 'Enters below'], ['flight', 'In flight'], ['waiting', 'Waiting'], ['admitted', 'Admitted/s'], ['shed', 'Shed/s'], ['would', 'Would shed/s'], ['left', 'Left/s'], ['total', 'Shed so far']]) cell(row, field, label, 'n');
+  }, (row, c) => {
+    const e = row.cells_;
+    row.className = c.Of.Mode === 'disabled' ? 'off' : '';
+    say(e.name, className(c));
+    say(e.share, c.Share + '%');
+    say(e.entry, count(c.Entry));
+    say(e.flight, count(c.InFlight));
+    say(e.waiting, count(c.Waiting));
+    number(e.admitted, shedPerSecond(c, 'Admitted'));
+    number(e.shed, shedPerSecond(c, 'Shed'), 'hot');
+    number(e.would, shedPerSecond(c, 'Shadowed'), 'warm');
+    number(e.left, shedPerSecond(c, 'Left'));
+    say(e.total, count(c.Shed));
+  });
+}
+
+function showRules() {
+  rows($('rule-table'), latest().Rules, r => nameOf(r) + r.InForce, makeRule, fillRule);
+}
+
+function makeRule(row, r) {
+  const name = cell(row, 'name', '', '', 'th');
+  row.label = el('span');
+  row.differs = el('div', {class: 'differs', hidden: ''}, el('p'), el('details', {}, el('summary', {}, 'what to write to make it last'), el('pre', {tabindex: '0'})));
+  name.append(row.label, row.differs);
+  cell(row, 'limit', 'Limit', 'limit');
+  cell(row, 'mode', 'Mode');
+  for (const [field, label] of [['allowed', 'Allowed/s'], ['denied', 'Denied/s'], ['would', 'Would deny/s']]) cell(row, field, label, 'n');
+  row.chart = chart();
+  cell(row, 'line', 'Ten minutes').append(row.chart.svg);
+  for (const [field, label] of [['binding', 'Binds/s'], ['near', 'Near/s'], ['units', 'Units/s']]) cell(row, field, label, 'n');
+  cell(row, 'source', 'Decided by');
+  const acts = el('div', {class: 'acts'});
+  cell(row, 'acts', '', 'wide').append(acts);
+  if (!session.MayChange || !r.Ours) return;
+  row.clear = button('End', 'End the change of rule ' + r.Name, () => changeDialog('clear', row.rule));
+  row.limitButton = button('Limit', 'Change the limit of rule ' + r.Name, () => changeDialog('limit', row.rule));
+  acts.append(button('Mode', 'Change the mode of rule ' + r.Name, () => changeDialog('mode', row.rule)), row.limitButton, row.clear);
+}
+
+function fillRule(row, r) {
+  row.rule = r;
+  const c = row.cells_;
+  const of = field => perSecond(s => s.byName.get(nameOf(r))?.[field]);
+  row.className = !r.InForce ? 'gone' : r.Mode === 'disabled' ? 'off' : '';
+  say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : ''));
+  say(c.limit, r.InForce ? r.Limit || 'by request' : 'gone');
+  say(c.mode, r.InForce ? r.Mode : '');
+  number(c.allowed, of('Allowed'));
+  number(c.denied, of('Denied'), 'hot');
+  number(c.would, of('WouldDeny'), 'warm');
+  number(c.binding, of('Binding'));
+  number(c.near, of('NearLimit'));
+  number(c.units, of('Units'));
+  say(c.source, sourcesOf(r));
+  row.chart.draw(lines.get(nameOf(r)));
+  row.differs.hidden = !r.Until && !r.YAML;
+  if (!row.differs.hidden) {
+    const changed = [[r.Limit, r.GivenLimit], [r.Mode, r.GivenMode]].filter(([now, given]) => now !== given).map(([now, given]) => now + ' instead of ' + given);
+    say(row.differs.children[0], (changed.join(', ') || 'As given') + (r.Until ? ' until ' + clock(r.Until) + '. ' + r.Why : ', by another rule of its scope.'));
+    const details = row.differs.children[1];
+    details.hidden = !r.YAML;
+    say(details.children[1], r.YAML);
+  }
+  if (row.clear) {
+    row.clear.hidden = !r.Until;
+    row.limitButton.hidden = !r.GivenLimit;
+  }
+}
+
+function number(c, n, kind = '') {
+  say(c, rate(n));
+  c.className = 'n ' + (n ? kind : 'zero');
+}
+
+// sourcesOf says who decided of late, or ever.
+function sourcesOf(r) {
+  const before = kept[0].byName.get(nameOf(r))?.Sources ?? {};
+  let parts = Object.entries(r.Sources).map(([name, n]) => [name, n - (before[name] ?? 0)]);
+  if (!parts.some(([, n]) => n > 0)) parts = Object.entries(r.Sources);
+  const all = parts.reduce((n, [, m]) => n + m, 0);
+  return parts.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => (name === 'primary' ? 'backend' : name) + (n === all ? '' : ' ' + Math.max(1, Math.round(100 * n / all)) + '%')).join(', ') || '–';
+}
+
+/* Lines */
+
+const svgName = 'http://www.w3.org/2000/svg';
+const points = 60, width = 136, height = 28;
+
+// chart returns a drawing of three lines, and a function that draws it.
+function chart() {
+  const svg = document.createElementNS(svgName, 'svg');
+  svg.setAttribute('class', 'line');
+  svg.setAttribute('viewBox', `0 -1 ${width} ${height + 2}`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('role', 'img');
+  const paths = ['allowed', 'would', 'denied'].map(kind => {
+    const path = document.createElementNS(svgName, 'path');
+    path.setAttribute('class', kind);
+    svg.append(path);
+    return path;
+  });
+  let drawn = '';
+  return {svg, draw(line) {
+    const series = line ? [line.Allowed, line.WouldDeny, line.Denied].map(s => s ?? []) : [[], [], []];
+    const text = JSON.stringify(series);
+    if (text === drawn) return;
+    drawn = text;
+    const top = Math.max(1, ...series.flat());
+    series.forEach((s, i) => {
+      const from = points - s.length;
+      const used = i === 0 || s.some(n => n > 0);
+      paths[i].setAttribute('d', used ? s.map((n, x) => `${x ? 'L' : 'M'}${((from + x) * width / (points - 1)).toFixed(1)} ${(height - n * height / top).toFixed(1)}`).join('') : '');
+    });
+    const every = line ? line.Every / 1000 : 1;
+    const most = s => rate(Math.max(0, ...s) / every) + ' a second';
+    svg.setAttribute('aria-label', `Ten minutes: at most ${most(series[0])} allowed, ${most(series[2])} denied, ${most(series[1])} would be denied`);
+  }};
+}
+
+/* Denials */
+
+function rowButtons(item, rule) {
+  const acts = el('div', {class: 'acts'});
+  if (!item.ID) return acts;
+  acts.append(button('Why?', 'Why is ' + item.Key + ' denied?', () => why({ID: item.ID}, item.Key)));
+  if (session.MayChange && !(rule && rule.Concurrent)) acts.append(button('Forgive', 'Forgive ' + item.Key + ' under rule ' + item.Rule, () => forgiveDialog(item)));
+  return acts;
+}
+
+const ruleOf = item => latest().byName.get(JSON.stringify([item.Limiter, item.Rule]));
+
+const shownAtFirst = 8;
+
+// part returns what of a list is shown, and says on its button what else there is.
+function part(list, which, button) {
+  button.hidden = list.length <= shownAtFirst;
+  say(button, all[which] ? 'Show ' + shownAtFirst : 'Show all ' + list.length);
+  return all[which] ? list : list.slice(0, shownAtFirst);
+}
+
+function showTop() {
+  const s = latest();
+  say($('top-hint'), s.Top.length === 0 ? 'No key was denied of late.' :
+    (s.Spread ? 'Denials are spread over so many keys that this list says little. ' : '') + 'Since ' + clock(s.TopSince) + (s.Skipped ? '; ' + count(s.Skipped) + ' denials were too quick to be listed' : '') + '.');
+  $('top-table').hidden = s.Top.length === 0;
+  rows($('top-table'), part(s.Top, 'top', $('more-top')), t => JSON.stringify([t.Limiter, t.Rule, t.Mode, t.ID || t.Key]), (row, t) => {
+    cell(row, 'key', 'Key', 'key');
+    cell(row, 'rule', 'Rule');
+    cell(row, 'count', 'Denials', 'n');
+    cell(row, 'acts', '', 'wide').append(rowButtons(t, ruleOf(t)));
+  }, (row, t) => {
+    say(row.cells_.key, t.Key);
+    say(row.cells_.rule, ruleName(t.Limiter, t.Rule) + (t.Mode === 'shadow' ? ' (would be)' : ''));
+    say(row.cells_.count, (t.Error ? '≤ ' : '') + count(t.Count) + (t.Error ? ', ≥ ' + count(t.Count - t.Error) : ''));
+  });
+}
+
+function showDenials() {
+  const shown = part(denials, 'denials', $('more')), seen = new Map();
+  $('denial-table').hidden = denials.length === 0;
+  $('none').hidden = denials.length > 0;
+  for (const d of shown) {
+    const key = [d.At, d.ID, d.Key, d.Rule].join(' ');
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    d.key_ = key + ' ' + seen.get(key);
+  }
+  rows($('denial-table'), shown, d => d.key_, (row, d) => {
+    for (const [field, label, kind] of [['at', 'Time', ''], ['key', 'Key', 'key'], ['rule', 'Rule', ''], ['cost', 'Cost', 'n'], ['left', 'Left', 'n'], ['retry', 'Retry after', 'n'], ['limit', 'Limit', 'limit'], ['source', 'Decided by', '']]) cell(row, field, label, kind);
+    const c = row.cells_;
+    say(c.at, clock(d.At));
+    say(c.key, d.Key);
+    say(c.rule, ruleName(d.Limiter, d.Rule));
+    say(c.cost, count(d.Cost));
+    say(c.left, count(d.Remaining));
+    say(c.retry, wait(d.RetryAfter));
+    say(c.limit, d.Limit);
+    say(c.source, d.Source === 'primary' ? 'backend' : d.Source);
+    cell(row, 'acts', '', 'wide').append(rowButtons(d, ruleOf(d)));
+  }, () => {});
+}
+
+for (const [id, which, draw] of [['more-top', 'top', showTop], ['more', 'denials', showDenials]]) {
+  $(id).addEventListener('click', () => {
+    all[which] = !all[which];
+    draw();
+  });
+}
+
+/* Why? */
+
+const form = $('ask'), field = name => form.elements[name];
+
+// options makes the options of a select, and keeps what is chosen.
+function options(select, list) {
+  const text = JSON.stringify(list);
+  if (select.made === text) return;
+  select.made = text;
+  const chosen = select.value;
+  select.replaceChildren(...list.map(([value, label]) => el('option', {value}, label)));
+  if (list.some(([value]) => value === chosen)) select.value = chosen;
+}
+
+function showForm() {
+  const inForce = latest().Rules.filter(r => r.Ours);
+  const limiters = [...new Set(inForce.map(r => r.Limiter))];
+  options(field('limiter'), limiters.map(l => [l, l]));
+  $('ask-limiter').hidden = limiters.length < 2;
+  options(field('rule'), [['', 'all rules'], ...inForce.filter(r => r.Limiter === field('limiter').value).map(r => [r.Name, r.Name])]);
+  const request = [...field('about')].find(b => b.value === 'request');
+  request.disabled = !(session.Explains ?? []).includes(field('limiter').value);
+  $('no-request').hidden = !request.disabled;
+  if (request.disabled && request.checked) field('about')[0].checked = true;
+  $('ask-key').hidden = field('about').value !== 'key';
+  $('ask-request').hidden = field('about').value !== 'request';
+}
+
+form.addEventListener('change', () => { if (kept.length && session) showForm(); });
+form.addEventListener('submit', event => {
+  event.preventDefault();
+  if (!session) return;
+  const text = name => field(name).value;
+  if (field('about').value === 'key') {
+    why({Limiter: text('limiter'), Rule: text('rule'), Key: text('key'), Limit: text('limit').trim()}, text('key') || 'a request without a key');
+    return;
+  }
+  const headers = text('headers').split('\n').filter(line => line.trim()).map(line => {
+    const at = line.indexOf(':');
+    return at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + 1)];
+  });
+  const request = {Method: text('method').trim(), Path: text('path').trim(), Host: text('host').trim(), Address: text('address').trim(), Route: text('route').trim(), Headers: headers};
+  why({Limiter: text('limiter'), Request: request}, request.Method + ' ' + request.Path);
+});
+
+let asked = 0;
+
+async function why(question, about) {
+  const mine = ++asked; // an answer that comes after that of a later question is dropped
+  const out = $('reply'), heading = el('h3', {tabindex: '-1'}, about);
+  try {
+    const reply = await ask('api/explain', question);
+    if (mine !== asked) return;
+    const said = reply.Verdict ? {allowed: 'It would be allowed.', denied: 'It would be denied' + (reply.Binding ? ' by rule ' + reply.Binding : '') + '.', unavailable: 'It would be answered 503.'}[reply.Verdict] ?? reply.Verdict : '';
+    out.replaceChildren(heading, said ? el('p', {class: 'headline ' + (reply.Verdict === 'allowed' ? '' : reply.Verdict === 'denied' ? 'denies' : 'broken')}, said) : '', reply.Error ? el('p', {class: 'lost'}, reply.Error) : '', replyTable(reply.Rules ?? []), reply.Verdict ? '' : unusedHint(reply.Rules ?? []));
+  } catch (e) {
+    if (mine !== asked) return;
+    out.replaceChildren(heading, el('p', {class: 'lost'}, e.message));
+  }
+  heading.focus();
+}
+
+function verdictText(v) {
+  if (!v.Matches) return 'does not apply: ' + v.Why;
+  if (!v.Counted) return v.Why || 'not counted';
+  const share = v.Mode.startsWith('enforce ') ? v.Mode.slice('enforce '.length) : '';
+  const shadow = share ? ' (if this key is among the ' + share + ' for whom it is enforced)' : v.Mode === 'enforce' || v.Mode === '' ? '' : ' (' + v.Mode + ')';
+  return (v.Allowed ? 'allows' : 'denies, retry after ' + wait(v.RetryAfter)) + shadow;
+}
+
+// unusedHint says so if no rule has counted anything for a key: it may be written otherwise
+// than the key function writes it, and "allows" would mislead.
+function unusedHint(list) {
+  const counted = list.filter(v => v.Matches && v.Counted);
+  if (!counted.length || counted.some(v => !v.Allowed || v.ResetAfter !== 0)) return '';
+  return el('p', {class: 'hint'}, 'Nothing is counted for this key now. If you expect otherwise, is it written as the rule’s key function returns it, such as user:ann, or the digest of a credential?');
+}
+
+function replyTable(list) {
+  const head = [['Rule', ''], ['Says', ''], ['Left', 'n'], ['Full again in', 'n'], ['Limit', ''], ['Key', ''], ['Decided by', ''], ['', '']];
+  const table = el('table', {role: 'table'}, el('thead', {role: 'rowgroup'}, el('tr', {role: 'row'}, ...head.map(([text, kind]) => el('th', {role: 'columnheader', scope: 'col', class: kind || null}, text || el('span', {class: 'hidden'}, 'Actions'))))), el('tbody', {role: 'rowgroup'}));
+  for (const v of list) {
+    const row = el('tr', {role: 'row'});
+    row.cells_ = {};
+    const numbers = v.Matches && v.Counted;
+    cell(row, 'name', '', '', 'th').append(v.Rule);
+    const says = cell(row, 'says', 'Says', 'says' + (v.Matches ? (v.Counted && !v.Allowed ? ' hot' : '') : ' none'));
+    say(says, verdictText(v));
+    say(cell(row, 'left', 'Left', 'n'), numbers ? count(v.Remaining) : '');
+    say(cell(row, 'reset', 'Full again in', 'n'), numbers ? wait(v.ResetAfter) : '');
+    say(cell(row, 'limit', 'Limit', 'limit'), v.Limit);
+    say(cell(row, 'key', 'Key', 'key'), v.Matches ? v.Key : '');
+    say(cell(row, 'source', 'Decided by'), numbers ? (v.Source === 'primary' ? 'backend' : v.Source) : '');
+    const acts = el('div', {class: 'acts'});
+    if (v.ID && session.MayChange) acts.append(button('Forgive', 'Forgive ' + v.Key + ' under rule ' + v.Rule, () => forgiveDialog(v)));
+    cell(row, 'acts', '', 'wide').append(acts);
+    table.tBodies[0].append(row);
+  }
+  return table;
+}
+
+/* Changes */
+
+const dialog = $('dialog');
+let doing = null; // what the dialog does when it is confirmed
+let opener = null;
+
+function open(title, text, fields, verb, act) {
+  opener = document.activeElement;
+  say($('dialog-title'), title);
+  say($('dialog-text'), text);
+  $('dialog-fields').replaceChildren(...fields);
+  say($('dialog-do'), verb);
+  $('dialog-do').disabled = false;
+  $('dialog-error').hidden = true;
+  doing = act;
+  dialog.showModal();
+}
+
+dialog.addEventListener('close', () => { if (opener && opener.isConnected) opener.focus(); });
+$('dialog-cancel').addEventListener('click', () => dialog.close());
+$('dialog-form').addEventListener('submit', async event => {
+  event.preventDefault();
+  $('dialog-do').disabled = true;
+  try {
+    toast((await doing()).Done);
+    dialog.close();
+    poll();
+  } catch (e) {
+    say($('dialog-error'), e.message);
+    $('dialog-error').hidden = false;
+  }
+  $('dialog-do').disabled = false;
+});
+
+let toastTimer = 0;
+
+function toast(text) {
+  say($('toast'), text);
+  $('toast').hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => { $('toast').hidden = true; }, 6000);
+}
+
+const whyField = () => el('input', {name: 'why', maxlength: '200', placeholder: 'for whoever reads this later'});
+const labelled = (text, input) => el('label', {}, text, input);
+
+function timeField() {
+  return el('select', {name: 'minutes'}, ...[[15, '15 minutes'], [60, 'an hour'], [240, '4 hours'], [1440, 'a day']].map(([m, text]) => el('option', {value: m, ...(m === 60 ? {selected: ''} : {})}, text)));
+}
+
+function modeField(mode) {
+  const modes = ['enforce', 'enforce 75%', 'enforce 50%', 'enforce 25%', 'enforce 10%', 'enforce 1%', 'shadow', 'disabled'];
+  if (!modes.includes(mode)) modes.unshift(mode);
+  return el('select', {name: 'mode'}, ...modes.map(m => el('option', {value: m, ...(m === mode ? {selected: ''} : {})}, m)));
+}
+
+const here = () => 'On ' + session.Instance + ' only. ';
+
+function changeDialog(what, r) {
+  const reason = whyField(), at = {Limiter: r.Limiter, Rule: r.Name};
+  if (what === 'clear') {
+    open('End the change of ' + r.Name, here() + 'The rule is then as it was given: ' + [r.GivenLimit, r.GivenMode].filter(t => t).join(', ') + '.', [labelled('Why', reason)], 'End the change', () => ask('api/clear', {...at, Why: reason.value}));
+    return;
+  }
+  const time = timeField();
+  const value = what === 'mode' ? modeField(r.Mode) : el('input', {name: 'limit', value: r.Limit, spellcheck: 'false', required: ''});
+  const text = here() + 'It ends by itself' + (latest().Policy ? ', and outranks the policy file until then' : '') + '. Given: ' + (what === 'mode' ? r.GivenMode : r.GivenLimit) + '.';
+  open((what === 'mode' ? 'Mode of ' : 'Limit of ') + r.Name, text, [labelled(what === 'mode' ? 'Mode' : 'Limit', value), labelled('For', time), labelled('Why', reason)], 'Change',
+    () => ask('api/' + what, {...at, [what === 'mode' ? 'Mode' : 'Limit']: value.value.trim(), Minutes: +time.value, Why: reason.value}));
+}
+
+function forgiveDialog(item) {
+  const reason = whyField();
+  open('Forgive ' + item.Key, 'The key starts afresh under rule ' + item.Rule + ', wherever its state is kept: for all instances if that is a shared backend.', [labelled('Why', reason)], 'Forgive', () => ask('api/forgive', {ID: item.ID, Why: reason.value}));
+}
+
+poll();

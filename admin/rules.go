@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/stats"
+)
+
+type ruleView struct {
+	Limiter, Name, Scope  string
+	InForce               bool   // false: the rule is gone, and keeps its counters
+	Ours                  bool   // the page can explain and change the rule
+	Limit, Mode           string // Limit "": by request
+	GivenLimit, GivenMode string
+	Percent               int // of the keys, for which the rule is enforced
+	Local, Concurrent     bool
+	Capacity              bool  // its denials are 503
+	Until                 int64 // of an override; 0: there is none
+	Why, YAML             string
+
+	Allowed, Denied, WouldDeny, Binding, NearLimit, Units int64
+	Sources                                               map[string]int64
+	Lost, Dropped                                         int64 // ends of requests
+}
+
+// viewRules returns the rules of a limiter: those in force first, in their order. A limiter
+// that the page does not know shows what stats know.
+func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleView) {
+	counted := make(map[string]*stats.RuleSnapshot, len(rules))
+	for i := range rules {
+		counted[rules[i].Name] = &rules[i]
+	}
+	limiter := p.sources.Limiters[name]
+	if limiter != nil {
+		for _, r := range limiter.Rules() {
+			v := viewRule(name, &r)
+			v.count(counted[r.Name])
+			delete(counted, r.Name)
+			views = append(views, v)
+		}
+	}
+	for i := range rules {
+		r := &rules[i]
+		if counted[r.Name] == nil {
+			continue
+		}
+		v := ruleView{Limiter: name, Name: r.Name, Scope: r.Scope}
+		if limiter == nil && r.InForce {
+			v = viewRule(name, &core.RuleState{
+				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local, Capacity: r.Capacity, Override: r.Override, GivenLimit: r.Limit, GivenMode: r.Mode,
+			})
+			v.Ours = false
+		}
+		v.count(r)
+		views = append(views, v)
+	}
+	return views
+}
+
+func viewRule(limiter string, r *core.RuleState) ruleView {
+	v := ruleView{
+		Limiter: limiter, Name: r.Name, Scope: r.Scope, InForce: true, Ours: true,
+		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
+		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.Capacity, Concurrent: r.Limit.Algorithm() == core.AlgorithmConcurrent,
+	}
+	if !r.Override.Until.IsZero() {
+		v.Until, v.Why = r.Override.Until.UnixMilli(), r.Override.Why
+	}
+	v.YAML = difference(r)
+	return v
+}
+
+// limitText returns the text of a limit, "" for the zero Limit.
+func limitText(l core.Limit) string {
+	if l == (core.Limit{}) {
+		return ""
+	}
+	return l.String()
+}
+
+func (v *ruleView) count(r *stats.RuleSnapshot) {
+	v.Sources = make(map[string]int64)
+	if r == nil {
+		return
+	}
+	for _, d := range r.Decisions {
+		switch {
+		case d.Allowed:
+			v.Allowed += d.Count
+		case d.Mode == core.Shadow:
+			v.WouldDeny += d.Count
+		default:
+			v.Denied += d.Count
+		}
+		if d.Count > 0 {
+			v.Sources[d.Source.String()] += d.Count
+		}
+	}
+	v.Binding, v.NearLimit, v.Units = r.Binding, r.NearLimit, r.Units
+	v.Lost, v.Dropped = r.Settlements.Lost, r.Settlements.Dropped
+}
+
+// plain is a rule name that YAML reads as a text without quotes.
+var plain = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$|^[a-z]{4,}[0-9]*$`)
+
+// difference returns what to write into a policy file so that an override becomes its
+// content; "" if there is nothing to write.
+func difference(r *core.RuleState) string {
+	limit, mode := r.Limit != r.GivenLimit, r.Mode != r.GivenMode
+	if !limit && !mode {
+		return ""
+	}
+	name := r.Name
+	if !plain.MatchString(name) || name == "true" || name == "false" || name == "null" {
+		quoted, _ := json.Marshal(name) // ASCII, so this is a double-quoted scalar of YAML, too
+		name = string(quoted)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "  - name: %s\n", name)
+	if limit {
+		fmt.Fprintf(&b, "    limit: %v # was %v\n", r.Limit, r.GivenLimit)
+	}
+	if mode {
+		fmt.Fprintf(&b, "    mode: %v # was %v\n", r.Mode, r.GivenMode)
+	}
+	return b.String()
+}
+
+type linesView struct {
+	Every int64 // milliseconds between samples
+	Lines []lineView
+}
+
+// lineView is what a rule decided of late, in stretches of equal length, oldest first.
+type lineView struct {
+	Limiter, Rule              string
+	From                       int64
+	Allowed, Denied, WouldDeny []int64
+}
+
+// sampleTime is the length of a [stats.Sample].
+const sampleTime = 10 * time.Second
+
+func (p *page) viewLines(time.Time) any {
+	v := linesView{Every: sampleTime.Milliseconds()}
+	shot := p.sources.Stats.Snapshot()
+	for i := range shot.Limiters {
+		for j := range shot.Limiters[i].Rules {
+			r := &shot.Limiters[i].Rules[j]
+			if len(r.History) == 0 {
+				continue
+			}
+			line := lineView{Limiter: shot.Limiters[i].Name, Rule: r.Name, From: millis(r.History[0].At)}
+			for _, s := range r.History {
+				line.Allowed, line.Denied, line.WouldDeny = append(line.Allowed, s.Allowed), append(line.Denied, s.Denied), append(line.WouldDeny, s.WouldDeny)
+			}
+			v.Lines = append(v.Lines, line)
+		}
+	}
+	return v
+}

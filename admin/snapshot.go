@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/stats"
+)
+
+// The views have times as milliseconds since the Unix epoch, 0 for none, and waits as
+// microseconds, −1 for never.
+
+type snapshotView struct {
+	At, Since int64
+	Limiters  []limiterView
+	Rules     []ruleView
+	Top       []topView
+	TopSince  int64
+	Spread    bool // the list of top keys says little
+	Skipped   int64
+	Shedders  []shedderView `json:",omitempty"`
+	Memories  []memoryView
+	Backends  []operationView
+	Breakers  []breakerView
+	Leases    []stats.LeaseSnapshot `json:",omitempty"`
+	Policy    *policyView
+}
+
+type limiterView struct {
+	Name                                      string
+	Allowed, Denied, Unavailable, Abandoned   int64
+	Preflights, QueueFull, QueueLeft, Waiting int64
+	Held                                      int
+	HeldSince                                 int64
+}
+
+type topView struct {
+	Limiter, Rule, Mode, Key, ID string
+	Count, Error                 int64
+}
+
+type memoryView struct {
+	Name          string
+	Keys, MaxKeys int
+	Displaced     int64
+}
+
+type operationView struct {
+	Backend, Operation                    string
+	Succeeded, Failed                     int64
+	Timeout, Canceled, Unsupported, Other int64
+	Median, P99                           int64 // at most, of all calls so far; above the highest bound it is that bound
+}
+
+type breakerView struct {
+	Name, State string
+	Open        bool
+	Since       int64
+	Opened      int64
+}
+
+type policyView struct {
+	Source, Digest string
+	Applied        int64
+	Differences    []string
+	FailingSince   int64
+	Failure        string
+}
+
+func (p *page) viewSnapshot(now time.Time) any {
+	shot := p.sources.Stats.Snapshot()
+	v := snapshotView{At: millis(shot.At), Since: millis(shot.Since)}
+	for i := range shot.Limiters {
+		l := &shot.Limiters[i]
+		v.Limiters = append(v.Limiters, limiterView{
+			l.Name, l.Requests.Allowed, l.Requests.Denied, l.Requests.Unavailable, l.Requests.Abandoned,
+			l.Preflights, l.QueueFull, l.QueueLeft, int64(l.Waiting), l.Held, millis(l.HeldSince),
+		})
+		v.Rules = append(v.Rules, p.viewRules(l.Name, l.Rules)...)
+		p.viewTop(l, &v, now)
+		v.Skipped += l.Skipped
+	}
+	for _, name := range p.names { // limiters that nobody counts
+		if !slices.ContainsFunc(shot.Limiters, func(l stats.LimiterSnapshot) bool { return l.Name == name }) {
+			v.Rules = append(v.Rules, p.viewRules(name, nil)...)
+		}
+	}
+	for i := range shot.Shedders {
+		v.Shedders = append(v.Shedders, viewShedder(&shot.Shedders[i]))
+	}
+	for _, m := range shot.Memories {
+		v.Memories = append(v.Memories, memoryView{m.Name, m.Keys, m.MaxKeys, m.Displaced})
+	}
+	for _, b := range shot.Backends {
+		for i := range b.Operations {
+			v.Backends = append(v.Backends, viewOperation(b.Name, &b.Operations[i])...)
+		}
+	}
+	for _, b := range shot.Breakers {
+		v.Breakers = append(v.Breakers, breakerView{b.Name, b.State, b.Open, millis(b.Since), b.Opened})
+	}
+	v.Leases = shot.Leases
+	v.Policy = p.viewPolicy()
+	return v
+}
+
+// maxTop is how many of the keys that a limiter denied most are shown.
+const maxTop = 20
+
+func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time) {
+	if since := millis(l.Top.Since); v.TopSince == 0 || since > 0 && since < v.TopSince {
+		v.TopSince = since
+	}
+	v.Spread = v.Spread || l.Top.Spread
+	for _, k := range l.Top.Keys[:min(maxTop, len(l.Top.Keys))] {
+		id := p.rowID(row{l.Name, k.Rule, k.Key, core.Limit{}}, k.Cut, now)
+		v.Top = append(v.Top, topView{l.Name, k.Rule, k.Mode.String(), p.mask.mask(k.Key), id, k.Count, k.Error})
+	}
+}
+
+func viewOperation(backend string, o *stats.OperationSnapshot) []operationView {
+	succeeded, failed := o.Succeeded.Count(), o.Failed.Count()
+	if succeeded+failed == 0 {
+		return nil
+	}
+	return []operationView{{
+		backend, o.Name, succeeded, failed, o.Errors.Timeout, o.Errors.Canceled, o.Errors.Unsupported, o.Errors.Other,
+		quantile(&o.Succeeded, 50), quantile(&o.Succeeded, 99),
+	}}
+}
+
+// quantile returns the upper bound of the bucket in which a percentile of h is, of the last
+// bucket its lower bound.
+func quantile(h *stats.Histogram, percent int64) int64 {
+	left := h.Count() * percent / 100
+	for i, n := range h.Counts {
+		if left -= n; left < 0 {
+			return h.Bounds[min(i, len(h.Bounds)-1)].Microseconds()
+		}
+	}
+	return 0
+}
+
+func (p *page) viewPolicy() *policyView {
+	policy := p.sources.Policy
+	if policy == nil {
+		return nil
+	}
+	v := &policyView{Source: policy.Source(), Digest: policy.Digest(), Applied: millis(policy.Applied()), Differences: policy.Differences()}
+	if since, err := policy.Failure(); err != nil {
+		v.FailingSince, v.Failure = millis(since), err.Error()
+	}
+	return v
+}
+
+// millis returns t in milliseconds, 0 for the zero Time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// micros returns d in microseconds, -1 for core.Never.
+func micros(d time.Duration) int64 {
+	if d == core.Never {
+		return -1
+	}
+	return d.Microseconds()
+}

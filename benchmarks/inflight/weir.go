@@ -1,0 +1,87 @@
+package inflight
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-go/weir/benchmarks/store"
+	"github.com/weir-go/weir/core"
+)
+
+// TwoRates is what rules with an end are compared with.
+const TwoRates = "weir, two rates"
+
+func weir() []Contestant {
+	return []Contestant{
+		{Name: "weir, one rate", Kind: Rates, Rate: true, Keyed: true, Open: open(rate1)},
+		{Name: TwoRates, Kind: Rates, Rate: true, Keyed: true, Open: open(rate1, rate2)},
+		{Name: "weir, rate and concurrency", Kind: Ends, AtOnce: true, Rate: true, Keyed: true, Open: open(rate1, concurrency)},
+		{Name: "weir, concurrency", Kind: Ends, AtOnce: true, Keyed: true, Open: open(concurrency)},
+		{Name: "weir, rate and FinalCost", Kind: Ends, Rate: true, Keyed: true, Open: open(rate1, finalCost)},
+	}
+}
+
+// limits is a store of weir: a core.Limiter on a memory, whose rules are given
+// their key.
+type limits struct{ limiter *core.Limiter[string] }
+
+type rule func(q store.Quota, atOnce int) core.Rule[string]
+
+func open(rules ...rule) func(store.Quota, int) Store {
+	return func(q store.Quota, atOnce int) Store {
+		var config core.Config[string]
+		for _, rule := range rules {
+			config.Rules = append(config.Rules, rule(q, atOnce))
+		}
+		return limits{core.MustNew(config)}
+	}
+}
+
+func (s limits) Decider() store.Decider { return s }
+
+// Hold forgets the outcome, which a server keeps on the stack of a handler. The
+// limiter has what it has to end.
+func (s limits) Hold(key string) bool {
+	o := s.limiter.Decide(context.Background(), key)
+	return o.Allowed()
+}
+
+func (s limits) Allow(key string) bool {
+	o := s.limiter.Decide(context.Background(), key)
+	if !o.Allowed() {
+		return false
+	}
+	o.End(core.Result{Status: http.StatusNoContent})
+	return true
+}
+
+func itself(key string) (string, error) { return key, nil }
+
+func rate1(q store.Quota, _ int) core.Rule[string] {
+	return core.Rule[string]{Name: "rate", Limit: core.TokenBucket(core.Per(1, q.Refill), q.Burst), Key: itself}
+}
+
+func rate2(q store.Quota, atOnce int) core.Rule[string] {
+	r := rate1(q, atOnce)
+	r.Name = "another-rate"
+	return r
+}
+
+func concurrency(_ store.Quota, atOnce int) core.Rule[string] {
+	return core.Rule[string]{Name: "at-once", Limit: core.Concurrent(int64(atOnce)), Key: itself}
+}
+
+// Estimate and Final are what a request is charged at its start and costs in the
+// end under the rule with a FinalCost.
+const (
+	Estimate = 4
+	Final    = 1
+)
+
+func finalCost(q store.Quota, atOnce int) core.Rule[string] {
+	r := rate1(q, atOnce)
+	r.Name = "estimated"
+	r.Cost = func(string) int64 { return Estimate }
+	r.FinalCost = func(core.Result) int64 { return Final }
+	return r
+}

@@ -1,0 +1,45 @@
+package breaker_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// told passes announcements on.
+type told struct {
+	announce func(core.Announcement)
+	heard    func(core.Announcement)
+}
+
+func (a *told) Announce(what core.Announcement)      { a.announce(what) }
+func (a *told) Listen(heard func(core.Announcement)) { a.heard = heard }
+
+func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
+	for name, lease := range map[string]time.Duration{"without": 0, "with": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := core.NewMemory(core.MemoryOptions{})
+				there := &told{announce: func(core.Announcement) {}}
+				here := &told{announce: func(a core.Announcement) { there.heard(a) }}
+				discard := slog.New(slog.DiscardHandler)
+				a := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: here, Logger: discard})
+				b := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: there, Logger: discard})
+				charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1}}
+				var out [1]core.Decision
+				for range 2 {
+					if err := a.Take(t.Context(), charges, out[:]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := b.Take(t.Context(), charges, out[:]); err != nil || out[0].Allowed || out[0].Source != core.SourceDenialCache {
+					t.Fatalf("%+v, %v", out[0], err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// requestCharges are charges of every kind: held, with an end, and plain.
+func requestCharges() []core.Charge {
+	return []core.Charge{
+		{Scope: "held", Key: "k", Limit: core.Concurrent(2), Cost: 2},
+		{Scope: "ends", Key: "k", Limit: core.FixedWindow(core.PerDay(10)), Cost: 4, Lasts: time.Second},
+		{Scope: "plain", Key: "k", Limit: core.FixedWindow(core.PerDay(10)), Cost: 4},
+	}
+}
+
+// remaining returns what is left of requestCharges.
+func (w fixture) remaining() (left [3]int64) {
+	w.Helper()
+	out := make([]core.Decision, 3)
+	if err := w.inner.Memory.Peek(context.Background(), requestCharges(), out); err != nil {
+		w.Fatal(err)
+	}
+	for i := range out {
+		left[i] = out[i].Remaining
+	}
+	return left
+}
+
+func TestATakingThatComesTooLateIsEnded(t *testing.T) {
+	for name, call := range map[string]func(w fixture) error{
+		"past the budget": func(w fixture) error {
+			return w.breaker.Take(context.Background(), requestCharges(), make([]core.Decision, 3))
+		},
+		"its caller has left": func(w fixture) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			defer cancel()
+			return w.breaker.Take(ctx, requestCharges(), make([]core.Decision, 3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFixture(t, false, breaker.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+				w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond)) // and then takes
+				if err := call(w); !errors.Is(err, breaker.ErrBudget) && !errors.Is(err, context.DeadlineExceeded) {
+					w.Fatalf("%v, want no decision", err)
+				}
+				if left := w.remaining(); left != [3]int64{2, 10, 10} {
+					w.Fatalf("%v remain before the taking, want 2, 10 and 10", left)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if left := w.remaining(); left != [3]int64{2, 10, 6} {
+					w.Errorf("%v remain, want 2, 10 and 6: what nobody ends is ended", left)
+				}
+			})
+		})
+	}
+}
+
+func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
+	withFixture(t, false, breaker.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+		out := make([]core.Decision, 3)
+		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
+			w.Fatal(err)
+		}
+		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
+		if err := w.breaker.Take(context.Background(), requestCharges(), make([]core.Decision, 3)); !errors.Is(err, breaker.ErrBudget) {
+			w.Fatalf("%v, want %v", err, breaker.ErrBudget)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if left := w.remaining(); left != [3]int64{0, 6, 6} {
+			w.Errorf("%v remain, want 0, 6 and 6", left)
+		}
+	})
+}
+
+func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		out := make([]core.Decision, 3)
+		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
+			w.Fatal(err)
+		}
+		synctest.Wait()
+		if left := w.remaining(); left != [3]int64{0, 6, 6} {
+			w.Errorf("%v remain, want 0, 6 and 6", left)
+		}
+	})
+}
+
+func TestAnOpenBreakerSettles(t *testing.T) {
+	inBothModes(t, breaker.Options{}, func(w fixture) {
+		charges, out := requestCharges(), make([]core.Decision, 3)
+		if err := w.breaker.Take(context.Background(), charges, out); err != nil {
+			w.Fatal(err)
+		}
+		w.inner.startsFailing(refuses)
+		w.opens()
+		settled := make([]core.Settlement, 1)
+		ending := core.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
+		if err := w.breaker.Settle(context.Background(), []core.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
+			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
+		}
+		w.is(breaker.Open)
+		if left := w.remaining(); left[0] != 2 {
+			w.Errorf("%d remain, want 2", left[0])
+		}
+	})
+}
+
+// faulty is a backend whose Settle fails.
+type faulty struct{ *core.Memory }
+
+func (faulty) Settle(context.Context, []core.Ending, []core.Settlement) error { return errDown }
+
+func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
+	b := breaker.New(faulty{core.NewMemory(core.MemoryOptions{})}, breaker.Options{Logger: silence, Failures: 1})
+	for range 100 {
+		if err := b.Settle(t.Context(), make([]core.Ending, 1), make([]core.Settlement, 1)); err != errDown {
+			t.Fatalf("%v, want that of the backend", err)
+		}
+	}
+	if b.State() != breaker.Closed {
+		t.Error("the breaker is open")
+	}
+}
+
+func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
+	if b := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{}); !core.CanSettle(b) || !core.Supports(b, core.Concurrent(1)) {
+		t.Error("a memory in a stack does not settle, or has no concurrency limits")
+	}
+	b := breaker.New(new(dead), breaker.Options{})
+	if core.CanSettle(b) || core.Supports(b, core.Concurrent(1)) {
+		t.Error("a breaker settles, or has concurrency limits, though its backend does not")
+	}
+	if err := b.Settle(t.Context(), nil, nil); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v, want %v", err, errors.ErrUnsupported)
+	}
+}

@@ -1,0 +1,41 @@
+package chimw_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// A limit is raised while the program runs. What is used stays used.
+func Example_replace() {
+	perClient := func(n int64) []chimw.Rule {
+		return []chimw.Rule{{
+			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer),
+		}}
+	}
+	limit := chimw.MustNew(chimw.Config{Rules: perClient(1)})
+	r := chi.NewRouter()
+	r.Use(limit.Handler)
+	r.Get("/", func(http.ResponseWriter, *http.Request) {})
+	ask := func() {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	ask()
+	ask()
+	if err := limit.Replace(perClient(2)); err != nil {
+		fmt.Println("the old rules stay:", err)
+	}
+	ask()
+	// Output:
+	// 200 "per-client";q=1;w=86400
+	// 429 "per-client";q=1;w=86400
+	// 200 "per-client";q=2;w=86400
+}

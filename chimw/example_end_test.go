@@ -1,0 +1,57 @@
+package chimw_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// A download counts as one of two at once while it is prepared, not while a slow client
+// reads it.
+func ExampleDetach() {
+	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+		Name: "downloads", Limit: core.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	r := chi.NewRouter()
+	r.With(limit.Handler).Get("/file", func(w http.ResponseWriter, r *http.Request) {
+		end, ok := chimw.Detach(r.Context())
+		before, _ := limit.Held()
+		if ok {
+			end(core.Result{Status: http.StatusOK})
+		}
+		after, _ := limit.Held()
+		fmt.Fprint(w, before, after)
+	})
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest("GET", "/file", nil))
+	fmt.Println(w.Body)
+	// Output: 1 0
+}
+
+// A chat is charged 100 tokens, and at its end what the model has really used.
+func ExampleSpend() {
+	limit := chimw.MustNew(chimw.Config{
+		Rules: []chimw.Rule{{
+			Name:      "tokens",
+			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Key:       keyfuncs.Address(keyfuncs.Peer),
+			Cost:      func(*http.Request) int64 { return 100 },
+			FinalCost: core.Spent,
+		}},
+		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+	})
+	r := chi.NewRouter()
+	r.With(limit.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {
+		for _, tokens := range []int64{12, 30, 9} { // while it streams
+			chimw.Spend(r.Context(), "tokens", tokens)
+		}
+	})
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/chat", nil))
+	// Output: tokens 100 51
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+
+	"github.com/weir-go/weir/core"
+)
+
+// newLimiter returns the limiter of Options.Limit. It counts buckets by their names.
+func newLimiter(limit core.Limit, backend core.Backend) (*core.Limiter[string], error) {
+	return core.New(core.Config[string]{
+		Backend: backend,
+		Rules: []core.Rule[string]{{
+			Name:  "client",
+			Limit: limit,
+			Key:   func(bucket string) (string, error) { return bucket, nil },
+		}},
+	})
+}
+
+// gate is what is known of a bucket's cap.
+type gate struct {
+	until  instant
+	room   int64 // that the cap had left when it last answered
+	known  bool  // it has answered
+	asking int64
+}
+
+// ready lets no more requests ask at once than may be allowed, and one if none may be.
+func (g *gate) ready(now instant) instant {
+	if g.known && g.asking >= max(g.room, 1) {
+		return unknown
+	}
+	return g.until
+}
+
+// take takes a unit of the cap for c, which has started. If there is none, c has to wait for
+// its turn again.
+func (t *Transport) take(ctx context.Context, c *call) (bool, error) {
+	t.mu.Lock()
+	c.bucket.cap.asking++
+	c.stage = asking
+	t.mu.Unlock()
+	outcome := t.limiter.Decide(ctx, c.bucket.name)
+	ok := outcome.Allowed()
+
+	t.mu.Lock()
+	g := &c.bucket.cap
+	g.asking--
+	c.stage = started
+	if g.known = outcome.Len() > 0; g.known {
+		g.room = outcome.At(0).Remaining
+	}
+	if !ok {
+		c.bucket.cancel(c.ticket)
+		c.stage = idle
+		wait := outcome.RetryAfter()
+		if outcome.Verdict() != core.Denied {
+			wait = patience
+		}
+		g.until = max(g.until, t.now()+min(wait, longest))
+	}
+	c.bucket.queue.wakeFirst()
+	t.mu.Unlock()
+
+	if ok && outcome.HasEnd() { // before Observe is called, which may panic
+		c.end = func(status int) { outcome.End(core.Result{Status: status}) }
+	}
+	if err := outcome.Err(); err != nil && ctx.Err() == nil {
+		t.tell(c, Event{Kind: Alone, Why: err.Error()})
+	}
+	if !ok {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, nil
+	}
+	if err := t.pause(ctx, c, outcome.Delay(), sourceLimit); err != nil {
+		t.cancel(c)
+		return false, err
+	}
+	return true, nil
+}

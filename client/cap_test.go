@@ -1,0 +1,177 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/core"
+)
+
+var illegal = core.SlidingLog(core.PerMinute(1_000_000))
+
+func TestACapOfOnesOwnIsKept(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerSecond(10), 1), core.LeakyQueue(core.PerSecond(10), 100), core.SlidingLog(core.PerSecond(10)),
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := scripted(always(200))
+				c := newClient(t, server, client.Options{Limit: limit})
+				var wg sync.WaitGroup
+				for range 100 {
+					wg.Go(func() {
+						if _, err := get(c, "http://a/"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				for i := range server.at[10:] {
+					if limit.Burst() == 10 && server.at[i+10]-server.at[i] < time.Second {
+						t.Fatalf("11 requests in %v", server.at[i+10]-server.at[i])
+					}
+				}
+				if elapsed := time.Since(server.began); elapsed < 9*time.Second || elapsed > 12*time.Second {
+					t.Errorf("100 requests took %v, want some 10s", elapsed)
+				}
+			})
+		})
+	}
+}
+
+func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := core.NewMemory(core.MemoryOptions{})
+		var mu sync.Mutex
+		inside, most := 0, 0
+		server := scripted(func(int, *http.Request) *http.Response {
+			mu.Lock()
+			inside++
+			most = max(most, inside)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			inside--
+			mu.Unlock()
+			return answer(200)
+		})
+		var wg sync.WaitGroup
+		for range 2 { // processes
+			c := newClient(t, server, client.Options{Limit: core.Concurrent(3), Backend: backend, MaxWait: time.Hour})
+			for range 10 {
+				wg.Go(func() {
+					if _, err := get(c, "http://a/"); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if most != 3 || server.count() != 20 {
+			t.Errorf("%d requests, %d at once, want 20 and 3", server.count(), most)
+		}
+	})
+}
+
+type down struct{}
+
+func (down) Take(context.Context, []core.Charge, []core.Decision) error {
+	return errors.New("no connection")
+}
+
+func TestAProcessKeepsTheCapByItselfWhileTheBackendFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(200))
+		alone := 0
+		c := newClient(t, server, client.Options{
+			Limit: core.TokenBucket(core.PerSecond(1), 1), Backend: down{},
+			Observe: func(e client.Event) {
+				if e.Kind == client.Alone {
+					alone++
+				}
+			},
+		})
+		for range 5 {
+			if _, err := get(c, "http://a/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if elapsed := time.Since(server.began); elapsed < 4*time.Second || elapsed > 5*time.Second || alone < 5 {
+			t.Errorf("5 requests took %v, and the failure was reported %d times", elapsed, alone)
+		}
+	})
+}
+
+func TestAWaitForTheCapThatIsTooLongIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(200))
+		c := newClient(t, server, client.Options{Limit: core.FixedWindow(core.PerDay(1))})
+		if _, err := get(c, "http://a/"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := get(c, "http://a/")
+		wantWaitError(t, err, time.Hour, "limit")
+		if server.count() != 1 {
+			t.Errorf("%d requests, want 1", server.count())
+		}
+	})
+}
+
+// remote is a Backend across a network: it takes its time, and counts who asks.
+type remote struct {
+	*core.Memory
+	mu                  sync.Mutex
+	asked, asking, most int
+}
+
+func (r *remote) Take(ctx context.Context, charges []core.Charge, decisions []core.Decision) error {
+	r.mu.Lock()
+	r.asked++
+	r.asking++
+	r.most = max(r.most, r.asking)
+	r.mu.Unlock()
+	time.Sleep(20 * time.Millisecond)
+	r.mu.Lock()
+	r.asking--
+	r.mu.Unlock()
+	return r.Memory.Take(ctx, charges, decisions)
+}
+
+// Many requests wait for a cap that is used up. They do not all ask the backend whether there
+// is more.
+func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
+	for _, limit := range []core.Limit{core.FixedWindow(core.Per(2, 10*time.Second)), core.TokenBucket(core.PerSecond(1), 1)} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				backend := &remote{Memory: core.NewMemory(core.MemoryOptions{})}
+				c := newClient(t, scripted(always(200)), client.Options{Limit: limit, Backend: backend, MaxWait: time.Hour})
+				for range 2 { // it is known, and used up
+					if _, err := get(c, "http://a/"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				backend.asked, backend.most = 0, 0
+				const requests = 40
+				var wg sync.WaitGroup
+				for range requests {
+					wg.Go(func() {
+						if _, err := get(c, "http://a/"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				// Once each, and once for each window that turns out to be used up.
+				if backend.asked > 2*requests || backend.most > 2 {
+					t.Errorf("%d requests asked %d times, up to %d at once", requests, backend.asked, backend.most)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// The rules are those of "Rate Limits" in Discord's documentation for developers.
+const (
+	fieldXBucket  = "X-Ratelimit-Bucket"
+	fieldXGlobal  = "X-Ratelimit-Global"
+	fieldXScope   = "X-Ratelimit-Scope"
+	maxInvalid    = 9500 // of 10,000 that shut an address out: others may be under way
+	invalidWindow = 10   // minutes
+	sourceInvalid = "Discord's limit of invalid requests"
+)
+
+// identifyDiscord finds the route of r. Routes that differ in an id share a bucket, unless
+// the id is a major parameter: that of a channel, a guild or a webhook.
+func identifyDiscord(r *http.Request, id *identity) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if parts[0] == "api" {
+		parts = parts[1:]
+		if len(parts) > 0 && len(parts[0]) > 1 && parts[0][0] == 'v' && digits(parts[0][1:]) {
+			parts = parts[1:]
+		}
+	}
+	var route, major strings.Builder
+	route.WriteString(r.Method)
+	for i, part := range parts {
+		route.WriteByte('/')
+		switch {
+		case i == 1 && (parts[0] == "channels" || parts[0] == "guilds" || parts[0] == "webhooks"):
+			route.WriteByte(':')
+			major.WriteString(" " + parts[0] + "/" + part)
+		case i == 2 && (parts[0] == "webhooks" || parts[0] == "interactions"): // a token
+			route.WriteByte(':')
+			if parts[0] == "webhooks" {
+				major.WriteString("/" + digest(part))
+			}
+		case digits(part):
+			route.WriteByte(':')
+		case i > 0 && parts[i-1] == "reactions":
+			route.WriteByte(':')
+		default:
+			route.WriteString(part)
+		}
+	}
+	id.key.route, id.major = route.String(), major.String()
+	id.provisional = id.key.route + id.major
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func readDiscord(response *http.Response, a *told) {
+	h, status := response.Header, response.StatusCode
+	scope := first(h, fieldXScope)
+	a.name = nameIn(h, fieldXBucket)
+	a.invalid = status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status == http.StatusTooManyRequests && scope != "shared"
+	if !a.limited {
+		return
+	}
+	// A denial that names no bucket is not about one: it may come from a proxy in front.
+	a.everybody = strings.EqualFold(first(h, fieldXGlobal), "true") || scope == "global" || a.name == "" && scope == ""
+}
+
+// invalids counts invalid requests by the minute.
+type invalids struct {
+	minute int64 // the latest
+	counts [invalidWindow + 1]int
+	total  int // of counts
+}
+
+func (v *invalids) advance(now instant) {
+	minute := int64(now / time.Minute)
+	for i := max(v.minute, minute-int64(len(v.counts))) + 1; i <= minute; i++ {
+		v.total -= v.counts[i%int64(len(v.counts))]
+		v.counts[i%int64(len(v.counts))] = 0
+	}
+	v.minute = max(v.minute, minute)
+}
+
+func (v *invalids) add(now instant) {
+	v.advance(now)
+	v.counts[v.minute%int64(len(v.counts))]++
+	v.total++
+}
+
+// until returns when fewer than maxInvalid are counted; 0 if that is the case.
+func (v *invalids) until(now instant) instant {
+	if v.total < maxInvalid {
+		return 0
+	}
+	v.advance(now)
+	total, n := v.total, int64(len(v.counts))
+	for back := n - 1; total >= maxInvalid; back-- {
+		if total -= v.counts[(v.minute-back+n)%n]; total < maxInvalid {
+			return instant(v.minute-back+n) * time.Minute
+		}
+	}
+	return 0
+}
+
+// admits returns when an account admits a request, and what it waits for.
+func (b *bucket) admits(writes bool, now instant) (instant, string) {
+	at, source := now, ""
+	if b.block > at {
+		at, source = b.block, b.blockSource
+	}
+	if until := b.invalid.until(now); until > at {
+		at, source = until, sourceInvalid
+	}
+	if writes && b.nextWrite > at {
+		at, source = b.nextWrite, sourceWrites
+	}
+	return at, source
+}
+
+// stray counts requests under way whose routes may turn out to share a bucket with others of
+// the same major parameter. What they use is not left for those.
+func (b *bucket) stray(major string, n int) {
+	if b.strays == nil {
+		b.strays = make(map[string]int)
+	}
+	if b.strays[major] += n; b.strays[major] == 0 {
+		delete(b.strays, major)
+	}
+}

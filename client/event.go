@@ -1,0 +1,68 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+const (
+	// Held: a request was sent after having been held back for Wait.
+	Held EventKind = iota + 1
+	// Limited: a server denied a request. It is asked again after Wait at the earliest.
+	Limited
+	// Repeated: a denied request waits to be sent again.
+	Repeated
+	// GaveUp: a denial goes back to the caller, or a request fails with a [*WaitError]. Why
+	// has the reason.
+	GaveUp
+	// Alone: Options.Backend failed, and this process keeps the cap by itself. Why has
+	// the error.
+	Alone
+)
+
+var kindNames = [...]string{Held: "held", Limited: "limited", Repeated: "repeated", GaveUp: "gave up", Alone: "alone"}
+
+// String returns the name of k in lower case.
+func (k EventKind) String() string {
+	if k >= Held && k <= Alone {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// Event is what [Options.Observe] is told.
+type Event struct {
+	Kind    EventKind
+	Request *http.Request // the caller's; not to be changed
+	Bucket  string        // may tell credentials apart, and must not be published
+	Attempt int           // 1 is the first
+	Status  int           // of the answer; 0 if there is none
+	Wait    time.Duration
+	Source  string // what asked for Wait, as in [WaitError]
+	Why     string // of GaveUp and Alone
+}
+
+// WaitError is the error of a request that was held back: it would have had to wait for
+// longer than [Options.MaxWait] or its context allows. Unless the request had been denied
+// before, it was not sent. [errors.As] finds it in the error of an [http.Client].
+type WaitError struct {
+	// Bucket may tell credentials apart. Error does not show it.
+	Bucket string
+	// Wait is how long the request would have had to wait from now on, as far as is known.
+	Wait time.Duration
+	// Source is what asked for the wait: a field, such as "Retry-After"; "backoff" if an
+	// answer denied without saying how long; "limit" for [Options.Limit]; "in flight" for
+	// [Options.MaxInFlight]; "first answer" if nothing is known of the bucket yet;
+	// "queue" if too many requests waited before this one; or the name of a rule of the
+	// dialect.
+	Source string
+}
+
+// Error says how long the wait is and who asked for it.
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("client: held back: the wait of %v (%s) is longer than MaxWait or the context allows", e.Wait.Round(time.Millisecond), e.Source)
+}

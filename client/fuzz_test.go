@@ -1,0 +1,91 @@
+package client
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// What the fast reader accepts, the parser of structured fields reads alike.
+func FuzzPlainReadsAsTheParserDoes(f *testing.F) {
+	f.Add(`"default";r=50;t=30`, `"default";q=100;w=60`)
+	f.Add(`"a"; r=0; t=0`, `"a"; q=1`)
+	f.Add(`"a";r=999999999999999;t=1`, "")
+	f.Add(`"a";r=1000000000000000;t=1`, `"a";q=1`)
+	f.Add(`"a\"";r=1;t=1`, `"b";q=1`)
+	f.Add(`"a";r=1;t=1`, `"a";q=1;w=0`)
+	f.Fuzz(func(t *testing.T, limit, policy string) {
+		var policies []string
+		if policy != "" {
+			policies = []string{policy}
+		}
+		fast, ok := plain([]string{limit}, policies)
+		if !ok {
+			return
+		}
+		slow, ok := parsed([]string{limit}, policies)
+		if !ok || fast != slow {
+			t.Errorf("%q, %q: fast %+v, parsed %+v %v", limit, policy, fast, slow, ok)
+		}
+	})
+}
+
+// Whatever an answer says, what is read of it is in range.
+func FuzzAnswersAreReadInRange(f *testing.F) {
+	f.Add("5", `"a";r=1;t=2`, "0", "1", "4000000000", "Thu, 01 Jan 1970 00:00:00 GMT")
+	f.Add("9223372036854775807", "limit=1, remaining=0, reset=9", "1.5", "-5", "1e9", "x")
+	f.Add("", "", "9", "99999999999999999999.999999999999", "1470173023123", "")
+	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
+		h := make(http.Header)
+		for name, value := range map[string]string{
+			"Retry-After": retry, fieldRateLimit: limit, fieldDraftRemaining: remaining, fieldDraftReset: reset,
+			fieldXRemaining: remaining, fieldXReset: xReset, "Date": date,
+		} {
+			if value != "" {
+				h[name] = []string{value}
+			}
+		}
+		const least = -time.Duration(1<<63 - 1)
+		if wait, ok := retryAfter(h); ok && (wait > longest || wait < least) {
+			t.Errorf("Retry-After %q is %v", retry, wait)
+		}
+		if q, ok := quotaOf(h); ok && (q.left < 0 || q.left > maxCount || q.limit < 0 || q.limit > maxCount || q.window > longest || q.source == "") {
+			t.Errorf("%v is %+v", h, q)
+		}
+	})
+}
+
+func FuzzDatesAreReadAsNetHTTPDoes(f *testing.F) {
+	f.Add("Sun, 22 Nov 2026 10:00:00 GMT")
+	f.Add("Sun, 29 Feb 2026 23:59:60 GMT")
+	f.Add("Sat, 31 Dec 0001 23:59:59 GMT")
+	f.Add("Thu, 29 Feb 1900 00:00:00 GMT")
+	f.Add("Tue, 29 Feb 2000 00:00:00 GMT")
+	f.Add("unM, 01 anF 0000 00:00:00 GMT")
+	f.Fuzz(func(t *testing.T, s string) {
+		fast, ok := fixdate(s)
+		if !ok {
+			return
+		}
+		if slow, err := http.ParseTime(s); err != nil || slow.Unix() != fast {
+			t.Errorf("%q: fast %v, net/http %v, %v", s, fast, slow, err)
+		}
+	})
+}
+
+func TestEveryDayIsReadAsNetHTTPDoes(t *testing.T) {
+	for day := time.Date(1, 1, 1, 12, 34, 56, 0, time.UTC); day.Year() < 10_000; day = day.AddDate(0, 0, 1) {
+		s := day.Format(http.TimeFormat)
+		if got, ok := fixdate(s); !ok || got != day.Unix() {
+			t.Fatalf("%s is %d, %v, want %d", s, got, ok, day.Unix())
+		}
+	}
+	for _, s := range []string{
+		"Sun, 31 Apr 2026 00:00:00 GMT", "Sun, 29 Feb 2025 00:00:00 GMT", "Sun, 29 Feb 2100 00:00:00 GMT", "Sun, 32 Dec 2026 00:00:00 GMT",
+		"Sun, 00 Dec 2026 00:00:00 GMT", "Sun, 01 Dec 2026 24:00:00 GMT", "Son, 01 Dec 2026 00:00:00 GMT", "Sun, 01 Dez 2026 00:00:00 GMT",
+	} {
+		if got, ok := fixdate(s); ok {
+			t.Errorf("%s is %d", s, got)
+		}
+	}
+}

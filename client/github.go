@@ -1,0 +1,95 @@
+package client
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// The rules are those of "Rate limits for the REST API" and "Best practices for using the
+// REST API" in GitHub's documentation.
+const (
+	writeSpacing     = time.Second
+	silentWait       = time.Minute // of a denial that does not say for how long
+	sourceSilent     = "GitHub's minute"
+	sourceWrites     = "GitHub's second between writes"
+	fieldXResource   = "X-Ratelimit-Resource"
+	maxGitHubMessage = 16 << 10
+)
+
+// identifyGitHub finds the resource that counts r: by its path, until an answer
+// has named another.
+func identifyGitHub(r *http.Request, id *identity) {
+	path := strings.Trim(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v3"), "/api"), "/")
+	head, rest, _ := strings.Cut(path, "/")
+	id.key.route, id.provisional = head, "core"
+	switch head {
+	case "":
+		id.key.route = "/"
+	case "graphql":
+		id.provisional = "graphql"
+	case "search":
+		id.provisional = "search"
+		if rest == "code" {
+			id.key.route, id.provisional = "search/code", "code_search"
+		}
+	case "repos": // /repos/{owner}/{repository}/{this}
+		_, rest, _ = strings.Cut(rest, "/")
+		if i := strings.IndexByte(rest, '/'); i >= 0 {
+			rest = rest[i:]
+			if end := strings.IndexByte(rest[1:], '/'); end >= 0 {
+				rest = rest[:end+1]
+			}
+			id.key.route = rest // which begins with a slash, as no other does
+		}
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+	default:
+		id.writes = head != "graphql" // which has queries by POST, too
+	}
+}
+
+func readGitHub(response *http.Response, a *told) {
+	h, status := response.Header, response.StatusCode
+	a.name = nameIn(h, fieldXResource)
+	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return
+	}
+	_, said := retryAfter(h)
+	primary := !said && a.counted && a.quota.left == 0
+	if status == http.StatusForbidden {
+		a.limited = said || primary || saysRateLimit(response)
+	}
+	a.everybody = a.limited && !primary
+	if a.everybody && !said {
+		a.wait, a.source = silentWait, sourceSilent
+	}
+}
+
+// saysRateLimit reports whether the message of a 403 is about a rate limit: other ones are
+// about permissions. It leaves the body as it was.
+func saysRateLimit(response *http.Response) bool {
+	media, _, _ := mime.ParseMediaType(first(response.Header, "Content-Type"))
+	if response.Body == nil || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
+		return false
+	}
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxGitHubMessage))
+	rest := io.Reader(response.Body)
+	if err != nil {
+		rest = failing{err}
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
+	text := bytes.ToLower(read)
+	return bytes.Contains(text, []byte("rate limit")) || bytes.Contains(text, []byte("abuse detection"))
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

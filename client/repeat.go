@@ -1,0 +1,85 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// budget bounds how many requests of a bucket are repeated: in each minute a tenth of
+// those that were sent for the first time, and ten.
+type budget struct {
+	minute         instant // when it began
+	sent, repeated int64
+}
+
+func (b *budget) at(now instant) {
+	if now-b.minute >= time.Minute {
+		*b = budget{minute: now}
+	}
+}
+
+func (b *budget) repeat(now instant) bool {
+	b.at(now)
+	if b.repeated >= b.sent/10+10 {
+		return false
+	}
+	b.repeated++
+	return true
+}
+
+// refusal returns why a denied request is not sent again, or "" if it is.
+func (t *Transport) refusal(c *call, status int, now instant, wait time.Duration) string {
+	switch {
+	case c.attempt >= t.attempts:
+		return "it has been sent as often as Attempts allows"
+	case status == http.StatusServiceUnavailable && !harmless(c.request):
+		return "503 does not say that nothing was done: an Idempotency-Key would allow to repeat it"
+	case !rewinds(c.request):
+		return "its body cannot be sent again: set GetBody"
+	case wait > t.maxWait-c.waited:
+		return "the wait is longer than MaxWait allows"
+	}
+	ctx := c.request.Context()
+	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && wait > time.Until(deadline) {
+		return "the wait is longer than the context allows"
+	}
+	if !c.bucket.budget.repeat(now) {
+		return "too many requests of its bucket are repeated"
+	}
+	return ""
+}
+
+// rewinds reports whether the body can be sent again.
+func rewinds(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
+}
+
+// harmless reports whether r may be carried out twice, by the standard that net/http
+// applies when a connection fails.
+func harmless(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	_, key := r.Header["Idempotency-Key"]
+	_, xKey := r.Header["X-Idempotency-Key"]
+	return key || xKey
+}
+
+const (
+	maxDiscard     = 64 << 10
+	discardingTime = 100 * time.Millisecond
+)
+
+// discard reads what is left of a body, so that its connection can be used again, unless
+// that is much or takes long.
+func discard(body io.ReadCloser) {
+	if body == nil {
+		return
+	}
+	timer := time.AfterFunc(discardingTime, func() { body.Close() })
+	io.CopyN(io.Discard, body, maxDiscard+1)
+	timer.Stop()
+	body.Close()
+}

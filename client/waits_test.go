@@ -1,0 +1,144 @@
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/client"
+)
+
+// The bubble's clock when the tests below begin.
+var began = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func httpDate(d time.Duration) string { return began.Add(d).Format(http.TimeFormat) }
+
+// What a denial says, and the wait that it asks for. Jitter adds a sixteenth at most, or a half
+// to a backoff.
+var waits = []struct {
+	name, fields string // name: value, one a line
+	wait         time.Duration
+	source       string
+}{
+	{"seconds", "Retry-After: 7", 7 * time.Second, "Retry-After"},
+	{"seconds with a fraction", "Retry-After: 1.5", 1500 * time.Millisecond, "Retry-After"},
+	{"a date", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(time.Minute), 61 * time.Second, "Retry-After"},
+	{"a date as of RFC 850", "Date: " + httpDate(0) + "\nRetry-After: " + began.Add(time.Minute).Format("Monday, 02-Jan-06 15:04:05 GMT"), 61 * time.Second, "Retry-After"},
+	{"a date of asctime", "Date: " + httpDate(0) + "\nRetry-After: " + began.Add(time.Minute).Format(time.ANSIC), 61 * time.Second, "Retry-After"},
+	{"a date by a clock an hour fast", "Date: " + httpDate(time.Hour) + "\nRetry-After: " + httpDate(time.Hour+time.Minute), 61 * time.Second, "Retry-After"},
+	{"a date by a clock an hour slow", "Date: " + httpDate(-time.Hour) + "\nRetry-After: " + httpDate(-time.Hour+time.Minute), 61 * time.Second, "Retry-After"},
+	{"a date without a Date", "Retry-After: " + httpDate(time.Minute), 61 * time.Second, "Retry-After"},
+	{"a date and a Date that is none", "Date: yesterday\nRetry-After: " + httpDate(time.Minute), 61 * time.Second, "Retry-After"},
+
+	{"Retry-After before all others", "Retry-After: 7\nRateLimit: \"a\";r=0;t=9\nRateLimit-Remaining: 0\nRateLimit-Reset: 11\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 7 * time.Second, "Retry-After"},
+	{"RateLimit before older drafts", "RateLimit: \"a\";r=0;t=9\nRateLimit-Remaining: 0\nRateLimit-Reset: 11\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 9 * time.Second, "RateLimit"},
+	{"draft -06 before X-RateLimit", "RateLimit-Remaining: 0\nRateLimit-Reset: 11\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 11 * time.Second, "RateLimit-Reset"},
+	{"Reset-After before Reset", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13\nX-RateLimit-Reset-After: 2.5", 2500 * time.Millisecond, "X-RateLimit-Reset-After"},
+	{"a reset in seconds to go", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 13 * time.Second, "X-RateLimit-Reset"},
+	{"a reset as an instant", "Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.Unix()+20), 21 * time.Second, "X-RateLimit-Reset"},
+	{"a reset with decimals", "Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.Unix()+20) + ".25", 20250 * time.Millisecond, "X-RateLimit-Reset"},
+	{"a reset in milliseconds", "Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.UnixMilli()+1250), 1250 * time.Millisecond, "X-RateLimit-Reset"},
+	{"a reset by a clock an hour fast", "Date: " + httpDate(time.Hour) + "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.Unix()+3620), 21 * time.Second, "X-RateLimit-Reset"},
+
+	{"several policies", `RateLimit: "day";r=3;t=900, "minute";r=0;t=9, "hour";r=0;t=60`, time.Minute, "RateLimit"},
+	{"several lines", "RateLimit: \"day\";r=3;t=900\nRateLimit: \"minute\";r=0;t=9", 9 * time.Second, "RateLimit"},
+	{"coming names of parameters", `RateLimit: "a";a=0;w=9`, 9 * time.Second, "RateLimit"},
+	{"a token as name", `RateLimit: a;r=0;t=9`, 9 * time.Second, "RateLimit"},
+	{"spaces and unknown parameters", `RateLimit: "a"; r=0; t=9; pk=:YWJj:; acme="x;r=5"`, 9 * time.Second, "RateLimit"},
+	{"draft -07", "RateLimit: limit=10, remaining=0, reset=9", 9 * time.Second, "RateLimit"},
+	{"drafts -00 to -03", "RateLimit-Limit: 10, 10;w=60\nRateLimit-Remaining: 0\nRateLimit-Reset: 9", 9 * time.Second, "RateLimit-Reset"},
+	{"another unit", "RateLimit-Policy: \"bytes\";q=100;qu=\"content-bytes\";w=900, \"a\";q=5;qu=\"request\";w=60\nRateLimit: \"bytes\";r=0;t=900, \"a\";r=0;t=9", 9 * time.Second, "RateLimit"},
+	{"a policy without a window", `RateLimit: "concurrent";r=0, "a";r=0;t=9`, 9 * time.Second, "RateLimit"},
+
+	{"nothing", "", time.Second, "backoff"},
+	{"zero", "Retry-After: 0", time.Second, "backoff"},
+	{"a negative number", "Retry-After: -5", time.Second, "backoff"},
+	{"no number", "Retry-After: NaN", time.Second, "backoff"},
+	{"infinity", "Retry-After: Inf", time.Second, "backoff"},
+	{"an exponent", "Retry-After: 1e9", time.Second, "backoff"},
+	{"an empty field", "Retry-After:", time.Second, "backoff"},
+	{"a date in the past", "Date: " + httpDate(0) + "\nRetry-After: " + httpDate(-time.Hour), time.Second, "backoff"},
+	{"a reset in the past", "Date: " + httpDate(0) + "\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + fmt.Sprint(began.Unix()-60), time.Second, "backoff"},
+	{"a malformed list", `RateLimit: "a";r=0;t=9, ,`, time.Second, "backoff"},
+	{"a list in a list", `RateLimit: ("a";r=0;t=9)`, time.Second, "backoff"},
+	{"negative parameters", `RateLimit: "a";r=-1;t=9`, time.Second, "backoff"},
+	{"decimal parameters", `RateLimit: "a";r=0.0;t=9`, time.Second, "backoff"},
+	{"a million policies", "RateLimit: " + strings.Repeat(`"a";r=0;t=9, `, 1e6) + `"a";r=0;t=9`, time.Second, "backoff"},
+
+	{"a malformed field before a good one", "Retry-After: soon\nRateLimit: \"a\";r=;t=9\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 13", 13 * time.Second, "X-RateLimit-Reset"},
+	{"a number beyond any other", "Retry-After: 9223372036854775807", 30 * 24 * time.Hour, "Retry-After"},
+	{"a number beyond int64", "Retry-After: 99999999999999999999999999999999", 30 * 24 * time.Hour, "Retry-After"},
+	{"a reset beyond any other", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9223372036854775807", 30 * 24 * time.Hour, "X-RateLimit-Reset"},
+	{"a window beyond any other", `RateLimit: "a";r=0;t=999999999999999`, 30 * 24 * time.Hour, "RateLimit"},
+}
+
+func TestADenialSaysHowLongToWait(t *testing.T) {
+	for _, test := range waits {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(began))
+				var fields []string
+				for line := range strings.Lines(test.fields) {
+					name, value, _ := strings.Cut(line, ":")
+					fields = append(fields, name, strings.TrimSpace(value))
+				}
+				server := scripted(func(int, *http.Request) *http.Response { return answer(429, fields...) })
+				var got []client.Event
+				c := newClient(t, server, client.Options{
+					Attempts: 1,
+					Observe:  func(e client.Event) { got = append(got, e) },
+				})
+				if _, err := get(c, "http://a/"); err != nil {
+					t.Fatal(err)
+				}
+				if len(got) != 2 || got[0].Kind != client.Limited {
+					t.Fatalf("events %v, want limited and gave up", got)
+				}
+				most := test.wait + min(test.wait/16, time.Second) + 1
+				if test.source == "backoff" {
+					most = test.wait + test.wait/2
+				}
+				if e := got[0]; e.Wait < test.wait || e.Wait > most || e.Source != test.source {
+					t.Errorf("wait %v by %s, want %v to %v by %s", e.Wait, e.Source, test.wait, most, test.source)
+				}
+			})
+		})
+	}
+}
+
+func TestADeniedRequestIsSentAgainWhenTheServerTakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(n int, _ *http.Request) *http.Response {
+			if n == 1 {
+				return answer(429, "Retry-After", "5")
+			}
+			return answer(200)
+		})
+		response, err := get(newClient(t, server, client.Options{}), "http://a/")
+		if err != nil || response.StatusCode != 200 || server.count() != 2 {
+			t.Fatalf("%v, %v after %d requests, want 200 after 2", response, err, server.count())
+		}
+		if at := server.at[1]; at < 5*time.Second || at > 5*time.Second+5*time.Second/16 {
+			t.Errorf("sent again after %v, want 5s and little more", at)
+		}
+	})
+}
+
+func TestDenialsThatSayNothingAreBackedOffFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(int, *http.Request) *http.Response { return answer(429, "Retry-After", "0") })
+		c := newClient(t, server, client.Options{Attempts: 5, MaxWait: time.Minute})
+		if response, err := get(c, "http://a/"); err != nil || response.StatusCode != 429 || server.count() != 5 {
+			t.Fatalf("%v, %v after %d requests, want 429 after 5", response, err, server.count())
+		}
+		for i, least := range []time.Duration{1, 2, 4, 8} {
+			least *= time.Second
+			if gap := server.at[i+1] - server.at[i]; gap < least || gap > least+least/2 {
+				t.Errorf("gap %d is %v, want %v and up to a half more", i+1, gap, least)
+			}
+		}
+	})
+}

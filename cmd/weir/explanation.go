@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/core"
+)
+
+// explanation is what becomes of a request.
+type explanation struct {
+	Request string            `json:"request"`
+	Verdict verdict           `json:"verdict"`
+	Rules   []ruleExplanation `json:"rules"`
+	Notes   []string          `json:"notes,omitempty"`
+	page    bool              // it says what is left
+}
+
+// verdict is what the request would be.
+type verdict string
+
+const (
+	allowed     verdict = "allowed"
+	denied      verdict = "denied"
+	unavailable verdict = "unavailable"
+)
+
+// ruleExplanation is what one rule says.
+type ruleExplanation struct {
+	Rule    string `json:"rule"`
+	Mode    string `json:"mode"` // enforce or shadow for this key; disabled
+	Applies bool   `json:"applies"`
+	Why     string `json:"why,omitempty"` // it does not apply, or cannot be applied
+	*ruleCharge
+	Notes []string `json:"notes,omitempty"`
+}
+
+// ruleCharge is what a rule charges a request.
+type ruleCharge struct {
+	Key     string `json:"key"` // as people read it
+	Limit   string `json:"limit"`
+	Cost    int64  `json:"cost"`
+	Left    *int64 `json:"left,omitempty"` // nil: not known
+	Allowed bool   `json:"allowed"`
+	Retry   int64  `json:"retryAfterMicros,omitempty"` // −1: never
+}
+
+// explain returns what the rules of a policy say of a request that comes first.
+func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *explanation {
+	e := &explanation{Request: m.String(), Verdict: allowed}
+	missing := make(map[string]bool)
+	for i := range answers {
+		a := &answers[i]
+		r := ruleExplanation{Rule: a.rule.Name, Applies: a.applies, Mode: a.rule.Mode.String(), Why: a.why}
+		if a.applies {
+			r.Mode = a.Mode.String()
+			r.ruleCharge = &ruleCharge{Key: a.showKey(a.Key), Limit: a.Limit.String(), Cost: a.Cost, Allowed: a.Allowed}
+			r.Notes = a.notes(given)
+			for _, name := range a.asked {
+				if _, ok := given[name]; !ok && !missing[name] {
+					e.Notes = append(e.Notes, fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name, t.without(name), name))
+					missing[name] = true
+				}
+			}
+		}
+		if a.err != nil {
+			r.ruleCharge, r.Why = nil, "cannot be applied: "+a.err.Error()
+		}
+		e.Rules = append(e.Rules, r)
+	}
+	e.judge()
+	return e
+}
+
+// judge finds the verdict from what the rules say.
+func (e *explanation) judge() {
+	e.Verdict = allowed
+	for i := range e.Rules {
+		r := &e.Rules[i]
+		switch {
+		case !r.denies():
+		case r.Why != "":
+			e.Verdict = unavailable
+		case e.Verdict == allowed:
+			e.Verdict = denied
+		}
+	}
+}
+
+// without says what becomes of a request for which a function of the program has no value.
+func (t *trial) without(name string) string {
+	if slices.Contains(t.outline.Costs, name) {
+		return "the request costs 1"
+	}
+	return "it is absent"
+}
+
+// notes returns what is worth knowing of a rule that applies.
+func (a *answer) notes(given map[string]string) (notes []string) {
+	if a.err != nil {
+		return nil
+	}
+	if plan := a.outline.Plan; plan != "" {
+		value, ok := given[plan]
+		switch {
+		case !slices.Contains(a.asked, plan):
+			notes = append(notes, "an override for this key")
+		case ok:
+			notes = append(notes, plan+" "+value)
+		default:
+			notes = append(notes, "no "+plan+": the default")
+		}
+	}
+	switch {
+	case a.rule.Mode == core.Shadow:
+		notes = append(notes, "shadow: denies nobody")
+	case a.rule.Mode != core.Enforce && a.Mode == core.Shadow:
+		notes = append(notes, a.rule.Mode.String()+": not for this key")
+	case a.rule.Mode != core.Enforce:
+		notes = append(notes, a.rule.Mode.String()+": also for this key")
+	}
+	if a.Key == "" {
+		notes = append(notes, "the request has no such key: all such requests count together")
+	}
+	if a.rule.FinalCost != nil {
+		notes = append(notes, "the final cost depends on how it ends")
+	}
+	if !a.Allowed && a.RetryAfter == core.Never {
+		notes = append(notes, "costs more than the limit ever allows: always denied")
+	}
+	return notes
+}
+
+// print writes the explanation.
+func (e *explanation) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return visible.JSON(out, e)
+	}
+	met := [][]string{{"RULE", "LIMIT", "KEY", "COST", "LEFT", ""}}
+	others := [][]string{{"RULE", "WHY NOT"}}
+	for i := range e.Rules {
+		if r := &e.Rules[i]; r.Why == "" {
+			met = append(met, r.cells())
+		} else {
+			others = append(others, []string{r.Rule, r.Why})
+		}
+	}
+	if !e.page {
+		for i, row := range met {
+			met[i] = append(row[:4:4], row[5])
+		}
+	}
+	var b strings.Builder
+	b.WriteString(visible.Text(e.Request) + "\n" + e.summary() + "\n")
+	for _, rows := range [][][]string{met, others} {
+		if len(rows) > 1 {
+			b.WriteString("\n" + table(rows))
+		}
+	}
+	if len(e.Notes) > 0 {
+		b.WriteString("\n" + visible.Text(strings.Join(e.Notes, "\n")) + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// cells returns the row of a rule that applies.
+func (r *ruleExplanation) cells() []string {
+	left := "?"
+	if r.Left != nil {
+		left = fmt.Sprint(*r.Left)
+	}
+	notes := r.Notes
+	if r.Retry > 0 {
+		notes = append([]string{"allowed again in " + wait(r.Retry)}, notes...)
+	}
+	return []string{r.Rule, r.Limit, cmp.Or(r.Key, noKey), fmt.Sprint(r.Cost), left, strings.Join(notes, "; ")}
+}
+
+// wait returns a number of microseconds for people: no less than it is, and as exact as
+// somebody who waits wants to know.
+func wait(micros int64) string {
+	d, unit := time.Duration(micros)*time.Microsecond, time.Millisecond
+	if d >= 10*time.Second {
+		unit = time.Second
+	}
+	return ((d + unit - 1) / unit * unit).String()
+}
+
+// summary returns the verdict in a line.
+func (e *explanation) summary() string {
+	met, by, unknown := 0, "", false
+	for i := range e.Rules {
+		r := &e.Rules[i]
+		if r.Applies {
+			met++
+			unknown = unknown || r.ruleCharge == nil || r.Left == nil
+		}
+		if r.denies() {
+			by += ", " + r.Rule
+		}
+	}
+	by = strings.TrimPrefix(by, ", ")
+	text := fmt.Sprintf("%d of %s apply. ", met, count(len(e.Rules), "rule"))
+	switch met {
+	case 0:
+		return "No rule applies. The request is allowed."
+	case 1:
+		text = strings.Replace(text, "apply", "applies", 1)
+	}
+	switch {
+	case e.Verdict == unavailable:
+		return text + "The request cannot be decided: " + cmp.Or(by, "see below") + "."
+	case e.Verdict == allowed && e.page && unknown:
+		return text + "The request would be allowed now by the rules of which the page knows what is left."
+	case e.Verdict == allowed && e.page:
+		return text + "The request would be allowed now."
+	case e.Verdict == allowed:
+		return text + "A first request is allowed."
+	case e.page:
+		return text + "The request would be denied now, by " + visible.Text(by) + "."
+	}
+	return text + "The request is always denied, by " + visible.Text(by) + "."
+}
+
+// denies reports whether the rule stands in the way of the request.
+func (r *ruleExplanation) denies() bool {
+	return r.Applies && (r.ruleCharge == nil || !r.Allowed) && r.Mode == core.Enforce.String()
+}

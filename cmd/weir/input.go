@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/policy"
+)
+
+// maxInput is how many bytes of a file are read: a byte more than a policy file may have.
+const maxInput = 1<<20 + 1
+
+// readInput reads the file of a name, or standard input if the name is "-". It returns the
+// name by which people know it.
+func readInput(c *cobra.Command, name string) (shown string, text []byte, err error) {
+	if name == "-" {
+		waitForTyping(c, "the file")
+		text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), maxInput))
+		return "standard input", text, err
+	}
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return name, nil, fmt.Errorf("there is no file %s: check the name", visible.Name(name))
+	} else if err != nil {
+		return name, nil, visible.Error(err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return name, nil, fmt.Errorf("%s is a directory: name the files in it", visible.Name(name))
+	}
+	text, err = io.ReadAll(io.LimitReader(file, maxInput))
+	return name, text, visible.Error(err)
+}
+
+// loadTrial reads the policy of a name, for commands that need one without mistakes.
+func loadTrial(c *cobra.Command, name string) (*trial, error) {
+	shown, text, err := readInput(c, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTrial(shown, text)
+	if mistakes := policy.Mistakes(err); mistakes != nil {
+		return nil, fmt.Errorf("the policy has %s, so nothing can be said of it:\n%w", count(len(mistakes), "mistake"), err)
+	}
+	return t, err
+}
+
+// count returns a number of things, such as "1 mistake" and "2 mistakes".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// policyFiles completes the names of policy files.
+func policyFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// noFiles completes nothing.
+func noFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// noArguments refuses arguments, and says how the command is used instead.
+func noArguments(instead string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("%s takes no arguments (got %.80q): %s", c.Name(), strings.Join(args, " "), instead)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,154 @@
+package accesslog
+
+import (
+	"fmt"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// parser reads the lines of one format.
+type parser interface {
+	name() string
+	stampsEnds() bool // the stamp of a line is the end of its request
+	parse(line []byte, e *Entry) problem
+}
+
+// problem is why a line has no entry.
+type problem uint8
+
+const (
+	fine      problem = iota
+	malformed         // not of the format, or cut
+	binary
+	tooLong
+	noAddress // there is a request, but no address
+	noRequest // what the client has sent is no request
+	otherLine // of another kind: a message of the server
+	directive // a line about the log itself
+	problems
+)
+
+// Stamp says which instant a line has.
+type Stamp uint8
+
+const (
+	ByFormat Stamp = iota // as the format has it
+	AtStart               // when the request arrived
+	AtEnd                 // when it had been answered
+)
+
+// Options say how logs are to be read. The zero value is ready to use.
+type Options struct {
+	Format string // one of [Formats]; "" or "auto": the one that reads most of the first lines
+
+	// Fields has names of fields by role: time, address, method, path, request (the line
+	// "GET / HTTP/1.1"), host, status, bytes, duration, and the names of Extras. A field
+	// of JSON that is in an object has a name such as request.headers.X-Tenant.
+	Fields map[string]string
+
+	// Extras are what entries shall have beyond the usual: header.X-Tenant, or a name of
+	// Fields. Their order is that of Entry.Extra.
+	Extras []string
+
+	Unit  time.Duration // of durations; 0: as the format has it, otherwise seconds
+	Stamp Stamp
+}
+
+func (o *Options) unit() time.Duration {
+	if o.Unit == 0 {
+		return time.Second
+	}
+	return o.Unit
+}
+
+// roles are the roles that Options.Fields may name, besides extras.
+var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host", "status", "bytes", "duration"}
+
+// isExtra reports whether a role is one of Extras.
+func isExtra(role string) bool { return strings.Contains(role, ".") }
+
+// Formats returns the names of all formats.
+func Formats() []string {
+	names := make([]string, 0, 12)
+	for _, kind := range clfKinds {
+		names = append(names, kind.name)
+	}
+	for _, l := range jsonLayouts {
+		names = append(names, l.name)
+	}
+	return append(names, "alb", "cloudfront", "w3c", "jsonl")
+}
+
+// NamesFields reports whether Options.Fields may name the fields of a format. In the others
+// everything has its place.
+func NamesFields(format string) bool {
+	switch format {
+	case "cloudfront", "w3c", "jsonl":
+		return true
+	}
+	return slices.ContainsFunc(jsonLayouts, func(l layout) bool { return l.name == format })
+}
+
+// newParsers returns the parsers that may read a log, those that ask for most first, and why
+// one of the others may not.
+func newParsers(o *Options) (parsers []parser, why, err error) {
+	for role := range o.Fields {
+		if !isExtra(role) && !slices.Contains(roles, role) {
+			return nil, nil, fmt.Errorf("there is no field %q: fields are %s, and header.X, key.X, plan.X, cost.X", role, strings.Join(roles, ", "))
+		}
+	}
+	found := false
+	add := func(name string, auto bool, make func() (parser, error)) {
+		if o.Format != name && !(auto && (o.Format == "" || o.Format == "auto")) {
+			return
+		}
+		found = true
+		p, failed := make()
+		if failed != nil {
+			why = failed
+			return
+		}
+		parsers = append(parsers, p)
+	}
+	columns := func() (parser, error) { return &w3c{options: o}, nil }
+	add("cloudfront", false, columns)
+	add("w3c", true, columns)
+	for _, l := range jsonLayouts {
+		add(l.name, true, func() (parser, error) { return newJSON(l, o) })
+	}
+	add("jsonl", false, func() (parser, error) { return newJSON(layout{name: "jsonl", atEnd: o.Stamp == AtEnd}, o) })
+	add("alb", true, func() (parser, error) { return newALB(o) })
+	for _, kind := range clfKinds {
+		add(kind.name, true, func() (parser, error) { return newCLF(kind, o) })
+	}
+	if !found {
+		return nil, nil, fmt.Errorf("there is no format %q: formats are auto, %s", o.Format, strings.Join(Formats(), ", "))
+	}
+	if len(parsers) == 0 {
+		return nil, nil, why
+	}
+	return parsers, why, nil
+}
+
+func noField(format, name, known string) error {
+	return fmt.Errorf("format %s has no field %q: it has %s", format, name, known)
+}
+
+func fixedField(format, role string) error {
+	return fmt.Errorf("format %s has a fixed place for %s: fields can be named in JSON and W3C logs only", format, role)
+}
+
+// view returns the text of b without copying it.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// Role returns the role of Options.Fields that a text means: names of header fields are
+// the same in any case.
+func Role(text string) string {
+	if name, ok := strings.CutPrefix(text, "header."); ok {
+		return "header." + textproto.CanonicalMIMEHeaderKey(name)
+	}
+	return text
+}

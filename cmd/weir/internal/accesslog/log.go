@@ -1,0 +1,169 @@
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+)
+
+// maxLine is the longest line that is read. A longer one is counted and skipped.
+const maxLine = 1 << 18
+
+// Log is one log that is being read. It is not safe for concurrent use.
+type Log struct {
+	file    string
+	lines   *bufio.Reader
+	parser  parser // nil: the log is empty
+	counts  Counts
+	line    int64 // the number of the line that was read last, as editors count
+	exact   bool
+	hasEnds bool
+	extras  []bool
+	hidden  bool
+	status  bool
+	host    bool
+	closers []io.Closer
+}
+
+// ErrFormat is the error of [New] for a log whose format is not found.
+var ErrFormat = errors.New("the format is not known")
+
+// New reads the start of a log, which may be compressed by gzip or bzip2, and finds its
+// format. name is for errors. Close the log afterwards; r stays open.
+func New(name string, r io.Reader, o *Options) (*Log, error) {
+	l := &Log{file: name}
+	plain, err := l.decompress(bufio.NewReaderSize(r, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
+	}
+	l.lines = bufio.NewReaderSize(plain, maxLine)
+	parsers, why, err := newParsers(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.detect(parsers, o); err != nil {
+		l.Close()
+		if why != nil {
+			err = fmt.Errorf("%w (%w)", err, why)
+		}
+		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
+	}
+	return l, nil
+}
+
+func (l *Log) decompress(r *bufio.Reader) (io.Reader, error) {
+	magic, _ := r.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, fmt.Errorf("is not readable as gzip: %w", err)
+		}
+		l.closers = append(l.closers, z)
+		return z, nil
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		return bzip2.NewReader(r), nil
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return nil, errors.New("is compressed by zstd: decompress it first, such as by zstdcat file | weir simulate … -")
+	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
+		return nil, errors.New("is compressed by xz: decompress it first, such as by xzcat file | weir simulate … -")
+	}
+	return r, nil
+}
+
+// Close releases what decompresses the log.
+func (l *Log) Close() {
+	for _, c := range l.closers {
+		c.Close()
+	}
+}
+
+// trim removes what is around a line.
+func trim(line []byte) []byte {
+	return bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n")
+}
+
+// Name returns the name of the log.
+func (l *Log) Name() string { return l.file }
+
+// Format returns the name of the format; "" if the log is empty.
+func (l *Log) Format() string {
+	if l.parser == nil {
+		return ""
+	}
+	return l.parser.name()
+}
+
+// Exact reports whether stamps are finer than a second.
+func (l *Log) Exact() bool { return l.exact }
+
+// HasEnds reports whether most requests have a duration.
+func (l *Log) HasEnds() bool { return l.hasEnds }
+
+// HasStatus reports whether requests have a status.
+func (l *Log) HasStatus() bool { return l.status }
+
+// HasHost reports whether requests have a host.
+func (l *Log) HasHost() bool { return l.host }
+
+// StampsEnds reports whether stamps are of the end of requests, so that arrival is a stamp
+// less a duration.
+func (l *Log) StampsEnds() bool { return l.parser != nil && l.parser.stampsEnds() }
+
+// Has reports whether the first lines have the i-th of Options.Extras.
+func (l *Log) Has(i int) bool { return l.parser != nil && l.extras[i] }
+
+// Redacted reports whether the first lines hide a value of Options.Extras.
+func (l *Log) Redacted() bool { return l.hidden }
+
+// Counts returns what has become of the lines so far.
+func (l *Log) Counts() *Counts { return &l.counts }
+
+// Next reads the next request into e. It returns false at the end of the log.
+func (l *Log) Next(e *Entry) bool {
+	for {
+		line, err := l.lines.ReadSlice('\n')
+		if len(line) > 0 {
+			l.line++
+		}
+		if err == bufio.ErrBufferFull {
+			l.skip()
+			l.counts.Lines++
+			l.count(tooLong, nil)
+			continue
+		}
+		if err != nil && err != io.EOF {
+			l.counts.Incomplete = true
+		}
+		if line = trim(line); len(line) > 0 {
+			e.reset()
+			why := l.parser.parse(line, e)
+			if why != directive {
+				l.counts.Lines++
+			}
+			if why == fine {
+				l.counts.Requests++
+				return true
+			}
+			l.count(why, line)
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// skip reads up to the end of a line that is too long.
+func (l *Log) skip() {
+	for {
+		if _, err := l.lines.ReadSlice('\n'); err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package accesslog
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// clfClock reads stamps such as 17/May/2015:10:05:03 +0000. It remembers the minute of the
+// stamp before, since most stamps differ from it in seconds only.
+type clfClock struct {
+	minute [17]byte // 17/May/2015:10:05
+	zone   [5]byte
+	at     int64 // of the minute, seconds since the epoch
+}
+
+const clfStamp = "02/Jan/2006:15:04:05 -0700"
+
+// read returns microseconds since the epoch.
+func (c *clfClock) read(s []byte) (at int64, ok bool) {
+	if len(s) != len(clfStamp) || s[17] != ':' || s[20] != ' ' {
+		return 0, false
+	}
+	second, ok := twoDigits(s[18], s[19])
+	if !ok || second > 60 { // a leap second
+		return 0, false
+	}
+	if string(s[:17]) != string(c.minute[:]) || string(s[21:]) != string(c.zone[:]) {
+		t, err := time.Parse("02/Jan/2006:15:04 -0700", string(s[:17])+string(s[20:]))
+		if err != nil {
+			return 0, false
+		}
+		copy(c.minute[:], s)
+		copy(c.zone[:], s[21:])
+		c.at = t.Unix()
+	}
+	return inRange((c.at + int64(second)) * 1_000_000)
+}
+
+func twoDigits(a, b byte) (n int, ok bool) {
+	if a < '0' || a > '9' || b < '0' || b > '9' {
+		return 0, false
+	}
+	return int(a-'0')*10 + int(b-'0'), true
+}
+
+// maxInstant is the latest instant that the engine knows, in the year 2255.
+const maxInstant = 1<<53 - 1
+
+func inRange(us int64) (int64, bool) { return us, us >= 0 && us <= maxInstant }
+
+// layouts are the texts of instants that logs have, besides numbers. Go reads a fraction of a
+// second that no layout has.
+var layouts = []string{
+	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
+	"2006/01/02 15:04:05", clfStamp, time.RFC1123Z, time.RFC1123, time.ANSIC, time.UnixDate,
+}
+
+// readStamp reads an instant as JSON logs and W3C logs have them: a text in one of many
+// layouts, or a number since the epoch whose size tells its unit. exact: it is finer than a
+// second. hint is the layout that the stamp before had; it is tried first.
+func readStamp(s []byte, hint *int) (at int64, exact, ok bool) {
+	s = bytes.Trim(s, " []")
+	if len(s) == 0 || len(s) > 64 {
+		return 0, false, false
+	}
+	if isNumber(s) {
+		return readEpoch(s)
+	}
+	text := view(s)
+	for i := range layouts {
+		try := (i + *hint) % len(layouts)
+		if t, err := time.Parse(layouts[try], text); err == nil {
+			*hint = try
+			at, ok = inRange(t.UnixMicro())
+			return at, hasFraction(s), ok
+		}
+	}
+	return 0, false, false
+}
+
+// hasFraction reports whether a stamp has digits after its seconds.
+func hasFraction(s []byte) bool {
+	i := bytes.LastIndexByte(s, ':')
+	if i >= 6 && s[i-3] != ':' { // the colon of a zone
+		i = bytes.LastIndexByte(s[:i], ':')
+	}
+	if i < 0 || i+3 >= len(s) {
+		return false
+	}
+	return s[i+3] == '.' || s[i+3] == ','
+}
+
+func isNumber(s []byte) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && c != '.' && c != 'e' && c != 'E' && c != '+' {
+			return false
+		}
+	}
+	return true
+}
+
+// readEpoch reads a number since the epoch. Numbers from 10¹¹ on are milliseconds, from
+// 10¹⁴ on microseconds and from 10¹⁷ on nanoseconds: as seconds they would be after the year
+// 5000.
+func readEpoch(s []byte) (at int64, exact, ok bool) {
+	whole, fraction, found := bytes.Cut(s, []byte("."))
+	n, err := strconv.ParseInt(view(whole), 10, 64)
+	if err != nil { // such as 1.5e9
+		f, err := strconv.ParseFloat(view(s), 64)
+		if err != nil || f < 0 || f > 1e11 {
+			return 0, false, false
+		}
+		at, ok = inRange(int64(f * 1e6))
+		return at, true, ok
+	}
+	switch {
+	case n >= 1e17:
+		at, exact = n/1000, true
+	case n >= 1e14:
+		at, exact = n, true
+	case n >= 1e11:
+		at, exact = n*1000, true
+	default:
+		at = n * 1_000_000
+		if found {
+			us, ok := microseconds(fraction)
+			if !ok {
+				return 0, false, false
+			}
+			at, exact = at+us, true
+		}
+	}
+	at, ok = inRange(at)
+	return at, exact, ok
+}
+
+// microseconds reads the digits behind the point of a second.
+func microseconds(digits []byte) (us int64, ok bool) {
+	for i := range max(6, len(digits)) {
+		c := byte('0')
+		if i < len(digits) {
+			c = digits[i]
+		}
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if i < 6 {
+			us = us*10 + int64(c-'0')
+		}
+	}
+	return us, true
+}
+
+// readDuration reads a number of units, or a text such as "12ms".
+func readDuration(s []byte, unit time.Duration) (time.Duration, bool) {
+	if len(s) == 0 || len(s) > 40 {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(view(s), 64)
+	if err != nil {
+		d, err := time.ParseDuration(view(s))
+		return d, err == nil && d >= 0 && d < maxLasted
+	}
+	if !(f >= 0 && f*float64(unit) < float64(maxLasted)) {
+		return 0, false
+	}
+	return time.Duration(f * float64(unit)), true
+}
+
+// maxLasted is the longest duration that is believed.
+const maxLasted = 7 * 24 * time.Hour

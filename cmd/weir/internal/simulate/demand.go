@@ -1,0 +1,121 @@
+package simulate
+
+import "github.com/weir-go/weir/core"
+
+// demand is what all keys of one rule ask for, whatever is allowed: for each key the most
+// units in a period of its limit. Periods begin at whole multiples since the epoch, as those
+// of fixed windows do.
+type demand struct {
+	keys  chunked[keyDemand]
+	count int64 // keys
+	asked int64 // requests
+	units int64
+	most  map[int64]int64 // how many keys ask for so many units in their busiest period
+	all   map[int64]int64 // how many periods of keys ask for so many units
+}
+
+// keyDemand is what one key asks for.
+type keyDemand struct {
+	period int64 // the one in hand
+	units  int64 // in it
+	peak   int64
+	asked  uint32
+}
+
+// add adds a request. It reports whether its key is new.
+func (d *demand) add(c *charge, at, period int64) (isNew bool) {
+	k := d.keys.at(c.id)
+	if k.asked == 0 {
+		d.count++
+		isNew = true
+	}
+	k.asked++
+	d.asked++
+	d.units += c.cost
+	if now := at / period; now != k.period {
+		d.close(k)
+		k.period = now
+	}
+	k.units += c.cost
+	return isNew
+}
+
+// close ends the period in hand of a key.
+func (d *demand) close(k *keyDemand) {
+	if k.units > 0 {
+		if d.all == nil {
+			d.all = make(map[int64]int64)
+		}
+		d.all[k.units]++
+		k.peak = max(k.peak, k.units)
+		k.units = 0
+	}
+}
+
+// finish ends all periods.
+func (d *demand) finish() {
+	d.most = make(map[int64]int64)
+	for _, k := range d.keys.all(func(k *keyDemand) bool { return k.asked == 0 }) {
+		d.close(k)
+		d.most[k.peak]++
+	}
+}
+
+// total is the demand of a replay: of each rule, and of all clients.
+type total struct {
+	requests int64
+	refused  int64 // that the log says were answered 429
+	full     int64 // 503
+	first    int64
+	last     int64
+	rules    []demand
+	limits   []core.Limit
+	periods  []int64 // of the rules, microseconds
+	clients  chunked[uint32]
+	count    int64 // of clients
+	series   series
+	pairs    int64 // of rules and keys
+}
+
+// add adds a request.
+func (t *total) add(it *item) {
+	if t.requests == 0 {
+		t.first, t.last = it.at, it.at
+	}
+	t.requests++
+	t.first, t.last = min(t.first, it.at), max(t.last, it.at)
+	switch it.status {
+	case 429:
+		t.refused++
+	case 503:
+		t.full++
+	}
+	t.series.add(it.at, 1)
+	n := t.clients.at(it.client)
+	if *n == 0 {
+		t.count++
+	}
+	*n++
+	it.each(func(c *charge) {
+		if c.err == nil && t.rules[c.rule].add(c, it.at, t.period(c)) {
+			t.pairs++
+		}
+	})
+}
+
+// period returns the period of a charge's limit.
+func (t *total) period(c *charge) int64 {
+	if period := t.periods[c.rule]; period != 0 {
+		return period
+	}
+	limit := t.limits[c.rule]
+	if limit == (core.Limit{}) { // of a rule with a limit by key: that of its first request
+		limit = c.limit
+	}
+	period := max(1, limit.Rate().Period.Microseconds())
+	if limit.Algorithm() == core.AlgorithmConcurrent {
+		period = second
+	}
+	t.periods[c.rule], t.limits[c.rule] = period, limit
+	return period
+}

@@ -1,0 +1,60 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+)
+
+// openLogs are the logs of one pass.
+type openLogs struct {
+	logs   []*accesslog.Log
+	meters []*accesslog.Meter
+	files  []*os.File
+	total  int64
+}
+
+func (o *openLogs) close() {
+	for _, l := range o.logs {
+		l.Close()
+	}
+	for _, f := range o.files {
+		f.Close()
+	}
+}
+
+// open opens all logs.
+func (s *simulation) open() (*openLogs, error) {
+	o := &openLogs{}
+	for _, name := range s.Logs {
+		var r io.Reader = s.Stdin
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				return o, visible.Error(err)
+			}
+			o.files = append(o.files, f)
+			if info, err := f.Stat(); err == nil {
+				if info.IsDir() {
+					return o, fmt.Errorf("%s is a directory: name the logs in it, such as %s", visible.Name(name), visible.Name(name+"/*.log"))
+				}
+				o.total += info.Size()
+			}
+			r = f
+		} else {
+			name = "standard input"
+			o.total = -1 << 60
+		}
+		m := accesslog.NewMeter(r)
+		o.meters = append(o.meters, m)
+		l, err := accesslog.New(name, m, &s.log)
+		if err != nil {
+			return o, err
+		}
+		o.logs = append(o.logs, l)
+	}
+	return o, nil
+}

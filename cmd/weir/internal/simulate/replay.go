@@ -1,0 +1,224 @@
+package simulate
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// reading is one of the two ways to read stamps of whole seconds.
+type reading uint8
+
+const (
+	early  reading = iota // all requests of a second arrive at its start
+	spread                // they are spread evenly over it
+	readings
+)
+
+// variant is what a replay decides: a policy as a whole, or one of its rules alone with
+// another limit.
+type variant struct {
+	side  int // index in run.sides
+	alone int // index of the only rule among those of the side; −1: all
+	limit func(core.Limit) core.Limit
+	label float64 // tells variants of one rule apart
+}
+
+// replay decides all requests by one limiter, in one reading. One goroutine uses it.
+type replay struct {
+	variant
+	reading reading
+	first   int // the number of its first rule
+	limiter *core.Limiter[*item]
+	clock   int64
+	ends    ends
+	rules   []ruleCount
+	hit     chunked[uint32] // denials by client
+	clients int64           // that were denied
+	denied  int64
+	series  series
+	delayed int64
+	failed  int64
+	failure error
+}
+
+// ruleCount is what one rule came to.
+type ruleCount struct {
+	denied, shadowed int64
+	byKey            chunked[uint32] // denials, those of shadows too
+	keys             int64           // that were denied
+	longest          time.Duration
+	never            int64 // denials that no wait ends
+	first            int64 // instant of the first denial
+	binding          int64 // requests whose denial waits longest for this rule
+}
+
+// newReplay returns a replay of a variant of rules, of which the first has the number first.
+func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys int) (*replay, error) {
+	p := &replay{variant: v, reading: r, first: first}
+	wrapped := make([]core.Rule[*item], 0, len(rules))
+	for i := range rules {
+		if v.alone < 0 || v.alone == i {
+			wrapped = append(wrapped, wrap(&rules[i], first+i, v.limit))
+		}
+		if v.alone == i { // what it would deny is asked for, if it is a shadow too
+			wrapped[0].Mode = core.Enforce
+		}
+	}
+	if v.alone >= 0 {
+		p.first += v.alone
+	}
+	p.rules = make([]ruleCount, len(wrapped))
+	if len(wrapped) == 0 {
+		return p, nil
+	}
+	memory := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries, Clock: func() time.Time { return time.UnixMicro(p.clock) }})
+	limiter, err := core.New(core.Config[*item]{Rules: wrapped, Backend: memory})
+	if err != nil {
+		return nil, err
+	}
+	p.limiter = limiter
+	return p, nil
+}
+
+// maxLogEntries is how many takings sliding logs remember one by one: 1 GiB of them. They
+// take memory as they are needed.
+const maxLogEntries = 1 << 26
+
+// wrap returns a rule for items, whose charges were found before.
+func wrap(rule *core.Rule[*request], number int, limit func(core.Limit) core.Limit) core.Rule[*item] {
+	if limit == nil {
+		limit = func(l core.Limit) core.Limit { return l }
+	}
+	w := core.Rule[*item]{
+		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure, Mode: rule.Mode,
+		FinalCost: rule.FinalCost, Lasts: rule.Lasts, Local: rule.Local, Capacity: rule.Capacity,
+		Key: func(it *item) (string, error) {
+			c := it.charge(number)
+			if c == nil {
+				return "", core.ErrDoesNotApply
+			}
+			return c.key, c.err
+		},
+	}
+	if rule.Cost != nil {
+		w.Cost = func(it *item) int64 { return it.charge(number).cost }
+	}
+	if !varies(rule) {
+		w.Limit = limit(rule.Limit)
+		return w
+	}
+	w.LimitFor = func(it *item) (core.Limit, error) { return limit(it.charge(number).limit), nil }
+	return w
+}
+
+// varies reports whether the limit of a rule is found for each request.
+func varies[R any](rule *core.Rule[R]) bool { return rule.LimitFor != nil || rule.LimitForKey != nil }
+
+// decide decides one request. It reports whether it is allowed.
+func (p *replay) decide(it *item) bool {
+	if p.limiter == nil {
+		return true
+	}
+	at := it.at
+	if p.reading == spread {
+		at = it.spread
+	}
+	p.endUntil(at)
+	p.clock = at
+	o := p.limiter.Decide(context.Background(), it)
+	if o.HasEnd() {
+		p.begin(it, o, at)
+	}
+	allowed := o.Allowed()
+	if allowed && p.plain(&o) {
+		return true
+	}
+	p.count(it, &o, at)
+	return allowed
+}
+
+// plain reports whether every rule allowed an outcome at once, which needs no counting.
+func (p *replay) plain(o *core.Outcome) bool {
+	if o.Err() != nil {
+		return false
+	}
+	for i := range o.Len() {
+		if d := o.InPlace(i); !d.Allowed() || d.Delay() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *replay) count(it *item, o *core.Outcome, at int64) {
+	if err := o.Err(); err != nil {
+		p.failed++
+		if p.failure == nil {
+			p.failure = err
+		}
+	}
+	if o.Delay() > 0 {
+		p.delayed++
+	}
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Allowed || !d.Source.Counted() {
+			continue
+		}
+		r := &p.rules[d.Index]
+		if r.denied+r.shadowed == 0 {
+			r.first = at
+		}
+		if d.Mode == core.Shadow {
+			r.shadowed++
+		} else {
+			r.denied++
+		}
+		if d.RetryAfter == core.Never {
+			r.never++
+		} else {
+			r.longest = max(r.longest, d.RetryAfter)
+		}
+		if n := r.byKey.at(it.charge(p.first + d.Index).id); *n == 0 {
+			r.keys++
+			*n = 1
+		} else {
+			*n++
+		}
+	}
+	if o.Verdict() != core.Denied {
+		return
+	}
+	if b := o.Binding(); b >= 0 {
+		p.rules[o.At(b).Index].binding++
+	}
+	p.denied++
+	p.series.add(at, 1)
+	n := p.hit.at(it.client)
+	if *n == 0 {
+		p.clients++
+	}
+	*n++
+}
+
+// begin remembers when a request ends.
+func (p *replay) begin(it *item, o core.Outcome, at int64) {
+	result := core.Result{Status: int(it.status), Bytes: it.bytes}
+	if it.lasted <= 0 {
+		o.End(result)
+		return
+	}
+	heap.Push(&p.ends, end{at + it.lasted, &o, result})
+}
+
+// endUntil ends the requests that have ended by an instant.
+func (p *replay) endUntil(at int64) {
+	for len(p.ends) > 0 && p.ends[0].at <= at {
+		e := heap.Pop(&p.ends).(end)
+		p.clock = e.at
+		e.outcome.End(e.result)
+	}
+}

@@ -1,0 +1,170 @@
+package simulate
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
+	"github.com/weir-go/weir/core"
+)
+
+// request is a request of a log, as the rules of a policy see it. One value serves one line
+// after another.
+type request struct {
+	entry   *accesslog.Entry
+	http    http.Request
+	url     url.URL
+	headers []header // of the extras of entry
+}
+
+// header is a header field that the log has.
+type header struct {
+	extra int
+	name  string
+	value []string
+}
+
+func newRequest(entry *accesslog.Entry, extras []string) *request {
+	r := &request{entry: entry}
+	r.http = http.Request{URL: &r.url, Header: make(http.Header), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	for i, extra := range extras {
+		if name, ok := strings.CutPrefix(extra, "header."); ok {
+			r.headers = append(r.headers, header{i, name, make([]string, 1)})
+		}
+	}
+	return r
+}
+
+func (r *request) forPolicy() *http.Request { return &r.http }
+
+// set makes r the request of its entry. It reports whether a server would have taken it for
+// a request.
+func (r *request) set() bool {
+	e := r.entry
+	r.http.Method, r.http.Host, r.http.RequestURI = e.Method, e.Host, e.Target
+	for i := range r.headers {
+		h := &r.headers[i]
+		if h.value[0] = e.Extra[h.extra]; h.value[0] == "" {
+			delete(r.http.Header, h.name)
+		} else {
+			r.http.Header[h.name] = h.value
+		}
+	}
+	if strings.IndexByte(e.Target, '%') >= 0 {
+		u, err := url.ParseRequestURI(e.Target)
+		if err != nil {
+			return false
+		}
+		r.url = *u
+		return true
+	}
+	path, query, _ := strings.Cut(e.Target, "?")
+	r.url = url.URL{Path: path, RawQuery: query}
+	return true
+}
+
+// item is a request of a log with what the rules of all policies charge it. Rules read a
+// line once, however often it is decided.
+type item struct {
+	at, spread int64 // when it arrives, in microseconds: in both readings of the log
+	lasted     int64 // microseconds; −1: not known
+	bytes      int64
+	client     uint32
+	status     uint16
+	n          uint8
+	charges    [2]charge
+	more       []charge
+}
+
+// charge is what one rule charges.
+type charge struct {
+	rule  uint16 // in the order of all rules of all policies
+	id    uint32 // of key
+	key   string
+	cost  int64
+	limit core.Limit // of rules with a limit by key; otherwise zero
+	err   error
+}
+
+// charge returns what a rule charges it, nil if the rule does not apply.
+func (it *item) charge(rule int) *charge {
+	for i := range min(int(it.n), len(it.charges)) {
+		if int(it.charges[i].rule) == rule {
+			return &it.charges[i]
+		}
+	}
+	for i := range it.more {
+		if int(it.more[i].rule) == rule {
+			return &it.more[i]
+		}
+	}
+	return nil
+}
+
+// each calls visit with every charge.
+func (it *item) each(visit func(*charge)) {
+	for i := range min(int(it.n), len(it.charges)) {
+		visit(&it.charges[i])
+	}
+	for i := range it.more {
+		visit(&it.more[i])
+	}
+}
+
+func (it *item) add(c charge) {
+	if int(it.n) < len(it.charges) {
+		it.charges[it.n] = c
+		it.n++
+		return
+	}
+	it.more = append(it.more, c)
+}
+
+// read makes it the item of r. A client is an address, or the /64 of one, as keyfuncs.Address
+// has them.
+func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
+	e := r.entry
+	*it = item{at: e.At, spread: e.At, lasted: -1, bytes: e.Bytes, status: uint16(e.Status), more: it.more[:0]}
+	if e.HasEnd {
+		it.lasted = e.Lasted.Microseconds()
+	}
+	var buf [64]byte
+	client := e.Address.AppendTo(buf[:0])
+	if e.Address.Is6() {
+		prefix, _ := e.Address.Prefix(64) // no error: the address is valid
+		client = prefix.AppendTo(buf[:0])
+	}
+	var kept string
+	it.client, kept = keys.of(string(client))
+	for i := range rules {
+		rule := &rules[i]
+		key, err := rule.Key(r)
+		if err != nil {
+			if errors.Is(err, core.ErrDoesNotApply) {
+				continue
+			}
+			if errors.Is(err, core.ErrAbsent) {
+				key, err = "", nil
+			}
+		}
+		c := charge{rule: uint16(i), cost: 1, err: err}
+		switch {
+		case c.err != nil:
+		case rule.LimitForKey != nil:
+			c.limit, c.err = rule.LimitForKey(r, key)
+		case rule.LimitFor != nil:
+			c.limit, c.err = rule.LimitFor(r)
+		}
+		if rule.Cost != nil && c.err == nil {
+			c.cost = rule.Cost(r)
+		}
+		if key == kept {
+			c.id, c.key = it.client, kept
+		} else {
+			c.id, c.key = keys.of(key)
+		}
+		it.add(c)
+	}
+}

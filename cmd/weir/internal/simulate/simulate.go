@@ -1,0 +1,234 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
+	"github.com/weir-go/weir/core"
+)
+
+// Options say what is to be simulated.
+type Options struct {
+	Logs    []string  // paths; "-": Stdin
+	Stdin   io.Reader // read once
+	Log     accesslog.Options
+	Policy  *Policy
+	Against *Policy // nil: none
+
+	Ladder      bool       // decide each rule alone by a quarter to eight times its limit, too
+	Suggest     *Condition // find the lowest limit that meets this; nil: do not
+	SuggestRule string     // for this rule; "": the only one
+
+	ShowKeys bool // show keys as they are; they may identify persons
+
+	// Progress is called now and then with how much of the logs was read, in bytes. total
+	// is 0 where it is not known. pass counts from 1. nil: nobody looks.
+	Progress func(pass int, done, total int64)
+}
+
+// factors are the rungs of a ladder.
+var factors = []float64{0.25, 0.5, 0.75, 1, 1.5, 2, 4, 8}
+
+const (
+	// manyKeys is for how many there is room where logs cannot be read again.
+	manyKeys = 4_000_000
+	mostKeys = 1 << 27
+)
+
+// fewKeys is for how many keys there is room at first. If there are more, the logs are
+// read again.
+var fewKeys = 1_200_000
+
+// simulation is what the passes of one simulation share.
+type simulation struct {
+	Options
+	log     accesslog.Options
+	maxKeys int
+	passes  int
+}
+
+// Do simulates. Its error says what cannot be read, or what is asked for and impossible.
+func Do(ctx context.Context, o Options) (*Report, error) {
+	s := &simulation{Options: o, log: o.Log, maxKeys: fewKeys}
+	s.log.Extras = o.Policy.Extras()
+	if o.Against != nil {
+		s.log.Extras = append(s.log.Extras, o.Against.Extras()...)
+		slices.Sort(s.log.Extras)
+		s.log.Extras = slices.Compact(s.log.Extras)
+	}
+	if c := o.Suggest; c != nil && !c.CanSuggest() {
+		return nil, fmt.Errorf("--suggest: %q: write denied or clients, and < or <=, such as 'denied < 0.1%%'", c.text)
+	}
+	if o.Suggest != nil && o.SuggestRule != "" && !o.Policy.hasRule(o.SuggestRule) {
+		return nil, fmt.Errorf("--rule: the policy has no rule %q: its rules are %s", o.SuggestRule, o.Policy.ruleNames())
+	}
+	if slices.Contains(o.Logs, "-") {
+		s.maxKeys = manyKeys
+		if o.Suggest != nil {
+			return nil, errors.New("a suggestion needs logs in files: they are read several times")
+		}
+	}
+	var built *run
+	err := s.pass(ctx, func(sides []*plan) ([]variant, error) { return s.variants(sides), nil }, func(r *run) error { built = r; return nil })
+	if err != nil {
+		return nil, err
+	}
+	report := built.report(newMasker(o.ShowKeys))
+	s.ladder(built, report)
+	if o.Suggest != nil {
+		if report.Suggestion, err = s.suggest(ctx, built); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// pass reads the logs once, and again if there are more keys than expected. The logs are
+// open while use runs.
+func (s *simulation) pass(ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error) error {
+	for {
+		err := s.tryPass(ctx, variants, use)
+		if !errors.Is(err, errTooMany) {
+			return err
+		}
+		s.maxKeys *= 8
+	}
+}
+
+func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]variant, error), use func(*run) error) error {
+	s.passes++
+	logs, err := s.open()
+	defer logs.close()
+	if err != nil {
+		return err
+	}
+	known := s.known(logs.logs)
+	p, err := s.Policy.plan(known)
+	if err != nil {
+		return err
+	}
+	sides := []*plan{p}
+	if s.Against != nil {
+		if p, err = s.Against.plan(known); err != nil {
+			return err
+		}
+		sides = append(sides, p)
+	}
+	which, err := variants(sides)
+	if err != nil {
+		return err
+	}
+	r, err := newRun(sides, known, logs.logs, s.maxKeys, which)
+	if err != nil {
+		return err
+	}
+	r.stop = s.maxKeys < mostKeys && !slices.Contains(s.Logs, "-")
+	r.progress = func() { s.progress(logs) }
+	if err := r.do(ctx); err != nil {
+		return err
+	}
+	s.progress(logs)
+	return use(r)
+}
+
+// variants are those of the first pass: the policies as a whole, and the ladders.
+func (s *simulation) variants(sides []*plan) []variant {
+	var all []variant
+	for side := range sides {
+		all = append(all, variant{side: side, alone: -1})
+	}
+	if !s.Ladder {
+		return all
+	}
+	for i := range sides[0].rules {
+		for _, factor := range factors {
+			all = append(all, variant{side: 0, alone: i, limit: scale(factor), label: factor})
+		}
+	}
+	return all
+}
+
+// scale returns the function that multiplies a limit. A limit that cannot be multiplied
+// stays as it is.
+func scale(factor float64) func(core.Limit) core.Limit {
+	return func(l core.Limit) core.Limit {
+		if scaled, err := withUnits(l, unitsBy(l, factor)); err == nil {
+			return scaled
+		}
+		return l
+	}
+}
+
+func unitsBy(l core.Limit, factor float64) int64 {
+	return max(1, int64(float64(unitsOf(l))*factor+0.5))
+}
+
+// ladder fills in the rungs of each rule.
+func (s *simulation) ladder(r *run, report *Report) {
+	if !s.Ladder {
+		return
+	}
+	for i := range report.Policy.Rules {
+		limit := r.sides[0].rules[i].Limit
+		seen := map[int64]bool{}
+		if limit != (core.Limit{}) {
+			seen[unitsOf(limit)] = true
+		}
+		for _, factor := range factors {
+			rung := Rung{Factor: factor}
+			if limit != (core.Limit{}) {
+				units := unitsBy(limit, factor)
+				if _, err := withUnits(limit, units); err != nil || seen[units] && factor != 1 {
+					continue // out of range, or that of another rung: 0.25 of 2 units is 1, and so is 0.5
+				}
+				seen[units] = true
+				rung.Limit = scale(factor)(limit).String()
+			}
+			n := 0
+			for _, p := range r.replaysOf(0, i) {
+				if p.label == factor {
+					rung.Denied.include(n == 0, p.rules[0].denied)
+					rung.Keys.include(n == 0, p.rules[0].keys)
+					n++
+				}
+			}
+			report.Policy.Rules[i].Ladder = append(report.Policy.Rules[i].Ladder, rung)
+		}
+	}
+}
+
+func (s *simulation) progress(o *openLogs) {
+	if s.Progress == nil {
+		return
+	}
+	done := int64(0)
+	for _, m := range o.meters {
+		done += m.Count()
+	}
+	s.Progress(s.passes, done, max(0, o.total))
+}
+
+// known returns what all of the logs have.
+func (s *simulation) known(logs []*accesslog.Log) *Known {
+	k := &Known{Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Lasted: true, Status: true, Host: true}
+	for i := range k.Has {
+		k.Has[i] = true
+	}
+	for _, l := range logs {
+		if l.Format() == "" {
+			continue
+		}
+		for i := range k.Has {
+			k.Has[i] = k.Has[i] && l.Has(i)
+		}
+		k.Lasted = k.Lasted && l.HasEnds()
+		k.Status = k.Status && l.HasStatus()
+		k.Host = k.Host && l.HasHost()
+		k.Redacted = k.Redacted || l.Redacted()
+	}
+	return k
+}

@@ -1,0 +1,142 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/core"
+)
+
+// probes is how many limits one pass tries.
+const probes = 7
+
+// suggest finds the lowest number of units with which a rule alone meets the condition, in
+// both readings of the log. Each pass tries several limits at once.
+func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
+	at, err := s.suggestedRule(r.sides[0])
+	if err != nil {
+		return nil, err
+	}
+	rule := &r.sides[0].rules[at]
+	result := &Suggestion{Rule: rule.Name, Condition: s.Suggest.String()}
+	first := s.passes
+	peak := int64(1)
+	for units := range r.total.rules[at].most {
+		peak = max(peak, units)
+	}
+	low, high := int64(0), 2*peak+1 // low is known not to meet the condition, high to meet it
+	if rule.Limit.Algorithm() == core.AlgorithmConcurrent {
+		high = 100_000
+	}
+	for ok := false; !ok; {
+		found, err := s.probe(ctx, at, rule.Limit, []int64{high})
+		if err != nil {
+			return nil, err
+		}
+		if ok = found[0].meets; ok {
+			result.is(&found[0])
+			break
+		}
+		low, result.Less = high, found[0].limit.String()
+		if high *= 8; high > 1<<40 {
+			result.Passes = s.passes - first
+			return result, nil
+		}
+		if _, err := withUnits(rule.Limit, high); err != nil {
+			result.Passes = s.passes - first
+			return result, nil
+		}
+	}
+	for high-low > max(1, high/500) {
+		units := make([]int64, 0, probes)
+		for i := range int64(probes) {
+			if n := low + (high-low)*(i+1)/(probes+1); n > low && n < high && !slices.Contains(units, n) {
+				units = append(units, n)
+			}
+		}
+		found, err := s.probe(ctx, at, rule.Limit, units)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if found[i].meets {
+				high = units[i]
+				result.is(&found[i])
+				break
+			}
+			low, result.Less = units[i], found[i].limit.String()
+		}
+	}
+	result.Passes = s.passes - first
+	return result, nil
+}
+
+// is makes p the limit that is suggested.
+func (result *Suggestion) is(p *probed) {
+	result.Limit, result.Denied, result.Clients = p.limit.String(), p.denied, p.clients
+}
+
+// suggestedRule returns the index of the rule for which a limit is to be found.
+func (s *simulation) suggestedRule(p *plan) (int, error) {
+	var names []string
+	for i := range p.rules {
+		names = append(names, p.rules[i].Name)
+	}
+	at := slices.Index(names, s.SuggestRule)
+	if s.SuggestRule == "" && len(names) == 1 {
+		at = 0
+	}
+	switch {
+	case s.SuggestRule == "" && at < 0:
+		return 0, fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)", strings.Join(names, ", "))
+	case at < 0:
+		return 0, fmt.Errorf("--rule: no rule %q was simulated (there are %s)", s.SuggestRule, strings.Join(names, ", "))
+	case varies(&p.rules[at]):
+		return 0, fmt.Errorf("--suggest: the limit of rule %q depends on the key: write one limit in its place", names[at])
+	}
+	return at, nil
+}
+
+// probed is what a limit came to.
+type probed struct {
+	limit           core.Limit
+	denied, clients Range
+	meets           bool
+}
+
+// probe decides a rule alone by several limits.
+func (s *simulation) probe(ctx context.Context, at int, limit core.Limit, units []int64) (found []probed, err error) {
+	variants := func([]*plan) (all []variant, err error) {
+		found = nil
+		for i, n := range units {
+			scaled, err := withUnits(limit, n)
+			if err != nil {
+				return nil, fmt.Errorf("--suggest: no limit in the range of %s meets the condition: %w", limit.Algorithm(), err)
+			}
+			found = append(found, probed{limit: scaled})
+			all = append(all, variant{alone: at, limit: func(core.Limit) core.Limit { return scaled }, label: float64(i)})
+		}
+		return all, nil
+	}
+	err = s.pass(ctx, variants, func(r *run) error {
+		for i := range found {
+			n := 0
+			for _, p := range r.replaysOf(0, at) {
+				if p.label == float64(i) {
+					found[i].denied.include(n == 0, p.denied)
+					found[i].clients.include(n == 0, p.clients)
+					n++
+				}
+			}
+			got, of := found[i].denied, r.total.requests
+			if s.Suggest.metric == "clients" {
+				got, of = found[i].clients, r.total.count
+			}
+			found[i].meets = s.Suggest.compares(got.Low, of) && s.Suggest.compares(got.High, of)
+		}
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,79 @@
+// Package visible makes texts safe for a terminal. What a page, a log or the name of a file
+// says must not change what the terminal shows.
+package visible
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Rune returns c, or U+FFFD in place of what cannot be seen, such as a control character or
+// one that turns the direction of a text.
+func Rune(c rune) rune {
+	if !unicode.IsGraphic(c) {
+		return unicode.ReplacementChar
+	}
+	return c
+}
+
+// Text returns text with U+FFFD in place of what cannot be seen. Ends of lines stay.
+func Text(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' {
+			return c
+		}
+		return Rune(c)
+	}, text)
+}
+
+// Name returns the name of a file as messages show it: in quotes, with escapes, if a part of
+// it cannot be seen. An end of a line in a name would otherwise begin a message of its own.
+func Name(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsGraphic(c) }) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// Error returns an error of package os with the path as [Name] shows it.
+func Error(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &fs.PathError{Op: path.Op, Path: Name(path.Path), Err: path.Err}
+	}
+	return err
+}
+
+// JSON writes v as JSON, with an escape in place of what cannot be seen.
+func JSON(out io.Writer, v any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, c := range text.String() {
+		switch {
+		case c == '\n' || unicode.IsGraphic(c):
+			b.WriteRune(c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default: // in a text: nothing else has such characters
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

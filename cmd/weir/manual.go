@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// exitStatus is the annotation of a command with the section "Exit status" of its manual.
+const exitStatus = "exit status"
+
+// manual is the template of --help.
+const manual = `{{.CommandPath}}: {{.Short}}
+
+Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} <command> [flags]{{else}}{{.UseLine}}{{end}}
+
+{{with .Long}}{{. | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableSubCommands}}
+Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
+  {{rpad .Name .NamePadding}}  {{.Short}}{{end}}{{end}}
+{{end}}{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 90 | trimTrailingWhitespaces}}
+{{end}}{{if .HasExample}}
+Examples:
+{{.Example | trimTrailingWhitespaces}}
+{{end}}{{with index .Annotations "exit status"}}
+Exit status:
+{{. | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableSubCommands}}
+"{{.CommandPath}} <command> --help" prints the manual of a command.
+{{end}}`
+
+// withExitStatus sets the section "Exit status" of the manual of c, and returns c.
+func withExitStatus(c *cobra.Command, text string) *cobra.Command {
+	c.Annotations = map[string]string{exitStatus: text}
+	return c
+}
+
+// withManual gives c the manual, and errors that say where it is.
+func withManual(root *cobra.Command) {
+	root.SetHelpTemplate(manual)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %q lists the flags", err, c.CommandPath()+" --help")
+	})
+	root.SetHelpCommand(newHelp())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	root.InitDefaultVersionFlag()
+	root.Flags().Lookup("version").Usage = "print the version"
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "Print what a shell needs to complete commands, flags and files"
+			c.Long = "completion prints a script for your shell. \"weir completion bash --help\" says where to put it."
+		}
+		withHelpFlag(c)
+	}
+	withHelpFlag(root)
+}
+
+func withHelpFlag(c *cobra.Command) {
+	c.InitDefaultHelpFlag()
+	c.Flags().Lookup("help").Usage = "print this manual"
+}

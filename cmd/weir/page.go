@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/core"
+)
+
+// page is the operator's page of a running program: see package admin.
+type page struct {
+	base   *url.URL
+	header http.Header // with what it wants to know of us
+	client *http.Client
+}
+
+// newPage returns the page at an address, such as http://127.0.0.1:8081.
+func newPage(address string, header http.Header) (*page, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("--url: must be the address of a page, such as http://127.0.0.1:8081")
+	case u.User != nil:
+		return nil, errors.New("--url: must not have a user and a password, since others see command lines: write the field Authorization into the file of --credentials")
+	}
+	u.RawQuery, u.Fragment = "", ""
+	if len(header) > 0 && u.Scheme == "http" && !isLocal(u.Hostname()) {
+		return nil, fmt.Errorf("--url: credentials would go to %s unencrypted: use https, or a tunnel to this host", u.Host)
+	}
+	return &page{u, header, &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials are for this address
+	}}, nil
+}
+
+// isLocal reports whether a host is this one, so that nothing leaves it.
+func isLocal(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Zone() == "" && address.Unmap().IsLoopback() // with a zone net/http asks a proxy
+}
+
+// maxReply is how many bytes of an answer are read.
+const maxReply = 4 << 20
+
+// refusal is why a page did not do what it was asked.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// ask sends in as JSON, or a GET if in is nil, and reads the answer into out.
+func (p *page) ask(ctx context.Context, path string, in, out any) error {
+	method, content := http.MethodGet, []byte(nil)
+	if in != nil {
+		method = http.MethodPost
+		content, _ = json.Marshal(in) // texts and numbers
+	}
+	r, err := http.NewRequestWithContext(ctx, method, p.base.JoinPath(path).String(), bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	r.Header = p.header.Clone()
+	if r.Header.Get("Host") != "" {
+		r.Host = r.Header.Get("Host")
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("the page does not answer: %w: is the program running, and is this the address of its operator's page?", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxReply))
+	if err != nil {
+		return fmt.Errorf("the answer of the page cannot be read: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return p.refused(answer, text)
+	}
+	if err := json.Unmarshal(text, out); err != nil || !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
+		return fmt.Errorf("%s answers, and is no operator's page of weir: give --url the address that you open in a browser", p.base)
+	}
+	return nil
+}
+
+// refused returns the error for an answer of another status than 200.
+func (p *page) refused(answer *http.Response, text []byte) error {
+	var said struct{ Error string }
+	json.Unmarshal(text, &said)
+	why := &refusal{answer.StatusCode, fmt.Sprintf("the page answers %s", answer.Status)}
+	if said.Error != "" {
+		why.text += ": " + said.Error
+	}
+	switch status := answer.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
+		why.text += ": write the header fields by which it knows you into a file for --credentials, or into WEIR_CREDENTIALS"
+	case status >= 300 && status < 400:
+		why.text += fmt.Sprintf(": it leads to %.200q. If that is a log-in, send a credential by --credentials; otherwise give --url that address", answer.Header.Get("Location"))
+	case status == http.StatusUnprocessableEntity && strings.Contains(said.Error, "explain a key"):
+		why.text = "the page says: " + said.Error + ": add --policy, which finds the keys"
+	case said.Error == "" || status == http.StatusNotFound && !strings.HasPrefix(said.Error, "there is no "):
+		why.text += ": is this the address of the operator's page? Give --url the one that you open in a browser"
+	}
+	return why
+}
+
+// question and reply are those of package admin.
+type question struct {
+	Limiter string         `json:",omitempty"`
+	Rule    string         `json:",omitempty"`
+	Key     *string        `json:",omitempty"`
+	Limit   string         `json:",omitempty"`
+	Request *requestOfPage `json:",omitempty"`
+}
+
+type requestOfPage struct {
+	Method, Path, Host, Address, Route string
+	Headers                            [][2]string
+}
+
+type reply struct {
+	Verdict, Error string
+	Rules          []ruleOfPage
+}
+
+type ruleOfPage struct {
+	Rule, Mode                  string
+	Matches, Counted, Allowed   bool
+	Key, Limit                  string
+	Cost, Remaining, RetryAfter int64
+	Why                         string
+}
+
+// askRequest explains a request by the page alone.
+func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*explanation, error) {
+	q := question{Limiter: limiter, Request: &requestOfPage{m.Method, m.Path, m.Host, cmp.Or(m.Address, anyAddress), m.Route, nil}}
+	for name, values := range m.Header {
+		for _, value := range values {
+			q.Request.Headers = append(q.Request.Headers, [2]string{name, value})
+		}
+	}
+	var a reply
+	if err := p.ask(ctx, "api/explain", q, &a); err != nil {
+		return nil, p.withLimiters(ctx, limiter, err)
+	}
+	e := &explanation{Request: m.String(), Verdict: verdict(a.Verdict), page: true}
+	if e.Verdict != allowed && e.Verdict != denied {
+		e.Verdict = unavailable
+	}
+	if a.Error != "" {
+		e.Notes = append(e.Notes, a.Error)
+	}
+	for _, v := range a.Rules {
+		r := ruleExplanation{Rule: v.Rule, Applies: v.Matches, Mode: v.Mode, Why: v.Why}
+		if v.Matches {
+			r.ruleCharge = &ruleCharge{Key: v.Key, Limit: v.Limit, Cost: v.Cost, Allowed: v.Allowed}
+			r.left(&v)
+			if v.Mode == core.Shadow.String() {
+				r.Notes = append(r.Notes, "shadow: denies nobody")
+			}
+		}
+		e.Rules = append(e.Rules, r)
+	}
+	return e, nil
+}
+
+// left adds what the page says is left.
+func (r *ruleExplanation) left(v *ruleOfPage) {
+	if !v.Counted {
+		return
+	}
+	r.Left, r.Retry = &v.Remaining, v.RetryAfter
+	if v.RetryAfter < 0 {
+		r.Notes = append(r.Notes, "costs more than the limit ever allows: always denied")
+	}
+}
+
+// withLimiters adds to an error of the page which limiters it has, if that is the matter.
+func (p *page) withLimiters(ctx context.Context, limiter string, err error) error {
+	var why *refusal
+	var shot struct{ Rules []struct{ Limiter string } }
+	if !errors.As(err, &why) || why.status != http.StatusNotFound || p.ask(ctx, "api/snapshot", nil, &shot) != nil || len(shot.Rules) == 0 {
+		return err
+	}
+	var all []string
+	for _, rule := range shot.Rules {
+		if !slices.Contains(all, rule.Limiter) {
+			all = append(all, rule.Limiter)
+		}
+	}
+	names := strings.Join(all, ", ")
+	if limiter == "" {
+		return fmt.Errorf("the page has several limiters: name one by --limiter: %s", names)
+	}
+	return fmt.Errorf("%w: name one by --limiter: %s", err, names)
+}
+
+// askKeys adds to e, which is by a file, what is left by the page for the keys that the
+// file finds.
+func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answers []answer, digest string) error {
+	e.page = true
+	for i := range answers {
+		a, r := &answers[i], &e.Rules[i]
+		if !a.applies || a.err != nil {
+			continue
+		}
+		var said reply
+		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit.String()}, &said)
+		var why *refusal
+		switch {
+		case errors.As(err, &why) && why.status == http.StatusNotFound && strings.Contains(why.text, "there is no rule"):
+			r.Notes = append(r.Notes, "the running program has no such rule")
+		case err != nil:
+			return p.withLimiters(ctx, limiter, err)
+		case len(said.Rules) == 1:
+			r.compare(a, &said.Rules[0])
+		}
+	}
+	e.judge()
+	var shot struct {
+		Policy *struct{ Source, Digest string }
+	}
+	if err := p.ask(ctx, "api/snapshot", nil, &shot); err != nil {
+		return err
+	}
+	if shot.Policy != nil && shot.Policy.Digest != digest {
+		e.Notes = append(e.Notes, fmt.Sprintf("The page shows another policy in force, of %s: rules, keys and limits there may differ.", shot.Policy.Source))
+	}
+	return nil
+}
+
+// compare adds what the page says of the key of a.
+func (r *ruleExplanation) compare(a *answer, v *ruleOfPage) {
+	if !v.Matches {
+		r.Notes = append(r.Notes, "the running program: "+v.Why)
+		return
+	}
+	if v.Why != "" {
+		r.Notes = append(r.Notes, v.Why)
+	}
+	if v.Limit != r.Limit {
+		r.Notes = append(r.Notes, "the running program has "+v.Limit)
+	}
+	if v.Mode != a.rule.Mode.String() {
+		r.Notes = append(r.Notes, "the running program has mode "+v.Mode)
+		if v.Mode == core.Enforce.String() || v.Mode == core.Shadow.String() {
+			r.Mode = v.Mode
+		}
+	}
+	r.left(v)
+	if v.Counted { // the page speaks of one unit
+		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost
+		if v.Allowed && !r.Allowed {
+			r.Notes = append(r.Notes, "less is left than it costs")
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// answer is the outcome of a request, as a panel keeps it.
+type answer struct {
+	number, at    int64
+	cost, attempt int64
+	outcome       core.Outcome
+}
+
+// Answer is what a client gets, and what each rule said.
+type Answer struct {
+	Number, First, Last int64 // of the panel's answers; the first and the last that are kept
+	At                  string
+	Cost, Attempt       int64
+	Verdict             string
+	Status              int
+	Delay               string // of an allowed request in a queue
+	Fields              []Field
+	Rules               []RuleAnswer
+	Proof               string // that Retry-After is exact, for the latest denial
+}
+
+// Field is a header field.
+type Field struct{ Name, Value string }
+
+// RuleAnswer is what a rule said.
+type RuleAnswer struct {
+	Name, Limit string
+	Allowed     bool
+	Remaining   int64
+	RetryAfter  string
+	ResetAfter  string
+}
+
+// Answer returns the number-th answer of a panel, or the one next to it that is kept. 0 is
+// the latest. It returns false if there is none yet.
+func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
+	if panel < 0 || panel >= len(l.panels) || len(l.panels[panel].answers) == 0 {
+		return Answer{}, false
+	}
+	p := l.panels[panel]
+	first, last := p.answers[0].number, p.answers[len(p.answers)-1].number
+	if number == 0 {
+		number = last
+	}
+	kept := &p.answers[min(max(number, first), last)-first]
+	o := &kept.outcome
+	a := Answer{
+		Number: kept.number, First: first, Last: last,
+		At: clock(kept.at), Cost: kept.cost, Attempt: kept.attempt,
+		Verdict: o.Verdict().String(), Status: o.Status(), Proof: p.proof.text(l.now),
+	}
+	if o.Delay() > 0 {
+		a.Delay = Duration(o.Delay())
+	}
+	h := make(http.Header)
+	p.writer.Write(h, o)
+	for name, values := range h {
+		a.Fields = append(a.Fields, Field{display(name), strings.Join(values, ", ")})
+	}
+	slices.SortFunc(a.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	for i := range o.Len() {
+		d := o.At(i)
+		r := RuleAnswer{Name: d.Rule, Limit: d.Limit.String(), Allowed: d.Allowed, Remaining: d.Remaining, ResetAfter: Duration(d.ResetAfter)}
+		if !d.Allowed {
+			r.RetryAfter = Duration(d.RetryAfter)
+		}
+		a.Rules = append(a.Rules, r)
+	}
+	return a, true
+}
+
+// display returns a canonical name as the drafts write it.
+func display(name string) string { return strings.Replace(name, "Ratelimit", "RateLimit", 1) }
+
+// clock writes an instant: seconds with all microseconds.
+func clock(at int64) string {
+	micros := strconv.FormatInt(at%1_000_000+1_000_000, 10)[1:]
+	return strconv.FormatInt(at/1_000_000, 10) + "." + micros[:3] + " " + micros[3:] + " s"
+}
+
+// Duration writes a wait exactly: "1.8s", or "no wait helps" for [core.Never].
+func Duration(d time.Duration) string {
+	if d == core.Never {
+		return "no wait helps"
+	}
+	return d.String()
+}

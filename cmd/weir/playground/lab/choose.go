@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Choice is a limit in the forms in which it is written.
+type Choice struct {
+	Limit string // as ParseLimit reads it
+	Go    string
+	YAML  string
+	Error string // if not empty, the rest is
+}
+
+// Choose returns the limit of an algorithm with a rate such as "100/minute".
+func Choose(algorithm, rate string) Choice {
+	limit, err := core.ParseLimit("token-bucket " + rate)
+	if err != nil {
+		return Choice{Error: fmt.Sprintf("%.30q is not a rate: type one such as 100/minute", rate)}
+	}
+	for _, a := range core.Algorithms() {
+		if a.String() == algorithm {
+			return describe(limitOf(a, limit))
+		}
+	}
+	return Choice{Error: fmt.Sprintf("there is no algorithm %.30q", algorithm)}
+}
+
+func describe(text string) Choice {
+	limit, err := core.ParseLimit(text)
+	if err != nil {
+		return Choice{Error: strings.TrimPrefix(err.Error(), "core: ")}
+	}
+	return Choice{Limit: limit.String(), Go: goSource(limit), YAML: "limit: " + limit.String()}
+}
+
+// goSource returns an expression of Go for limit.
+func goSource(limit core.Limit) string {
+	if limit.Algorithm() == core.AlgorithmConcurrent {
+		return fmt.Sprintf("core.Concurrent(%d)", limit.Burst())
+	}
+	rest := rateSource(limit.Rate())
+	switch limit.Algorithm() {
+	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+		rest += ", " + strconv.FormatInt(limit.Burst(), 10)
+	case core.AlgorithmBan:
+		rest += ", " + durationSource(limit.Lasting())
+	}
+	name := ""
+	for word := range strings.SplitSeq(limit.Algorithm().String(), "-") {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return "core." + name + "(" + rest + ")"
+}
+
+func rateSource(r core.Rate) string {
+	name := ""
+	switch r.Period {
+	case time.Second:
+		name = "PerSecond"
+	case time.Minute:
+		name = "PerMinute"
+	case time.Hour:
+		name = "PerHour"
+	case 24 * time.Hour:
+		name = "PerDay"
+	default:
+		return fmt.Sprintf("core.Per(%d, %s)", r.Units, durationSource(r.Period))
+	}
+	return fmt.Sprintf("core.%s(%d)", name, r.Units)
+}
+
+func durationSource(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"}, {time.Millisecond, "time.Millisecond"}} {
+		switch {
+		case d == unit.of:
+			return unit.name
+		case d%unit.of == 0:
+			return fmt.Sprintf("%d*%s", d/unit.of, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d*time.Microsecond", d/time.Microsecond)
+}

@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// A frame is what a picture is drawn from: float64s, little-endian. First come
+//
+//	now, lags, until Retry-After of the selected panel (−1: none), panels, gauges, events
+//
+// then for each panel [PanelFields], for each gauge [GaugeFields] and for each event
+// [EventFields]. Times are microseconds; those of events count from the start.
+const (
+	HeadFields  = 6
+	PanelFields = 2  // allowed, denied
+	GaugeFields = 7  // panel, remaining, most, level, until the next unit (−1: nobody knows), delay, until fresh
+	EventFields = 11 // kind, panel, at, verdict, cost, attempt, Retry-After (−1: none helps), delay, left, level before and after
+)
+
+// FrameSize is how many bytes a frame has at most.
+const FrameSize = 8 * (HeadFields + maxPanels*(PanelFields+maxRules*GaugeFields) + (maxEvents+3*maxTogether*maxPanels)*EventFields)
+
+// AppendFrame appends a frame with what has happened since the last one.
+func (l *Lab) AppendFrame(b []byte, selected int) []byte {
+	gauges := 0
+	for _, p := range l.panels {
+		gauges += len(p.rules)
+	}
+	events := l.Events()
+	b = floats(b, float64(l.now), truth(l.lags), float64(l.armed(selected)), float64(len(l.panels)), float64(gauges), float64(len(events)))
+	for _, p := range l.panels {
+		b = floats(b, float64(p.allowed), float64(p.denied))
+	}
+	for _, p := range l.panels {
+		for _, r := range p.rules {
+			g := l.gauge(r)
+			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level, micros(g.Next), micros(g.Delay), micros(g.Reset))
+		}
+	}
+	for i := range events {
+		e := &events[i]
+		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict), float64(e.Cost), float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before, e.Level)
+	}
+	return b
+}
+
+func floats(b []byte, numbers ...float64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(n))
+	}
+	return b
+}
+
+func micros(d time.Duration) float64 {
+	if d == core.Never {
+		return -1
+	}
+	return float64(d.Microseconds())
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// PanelInfo is what a panel is.
+type PanelInfo struct {
+	Text  string
+	Rules []RuleInfo // none: the text is wrong
+}
+
+// RuleInfo is what a rule of a panel is.
+type RuleInfo struct{ Name, Algorithm, Limit string }
+
+// Panels returns what the panels are.
+func (l *Lab) Panels() []PanelInfo {
+	infos := make([]PanelInfo, len(l.panels))
+	for i, p := range l.panels {
+		infos[i].Text = p.text
+		for _, r := range p.rules {
+			infos[i].Rules = append(infos[i].Rules, RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
+		}
+	}
+	return infos
+}

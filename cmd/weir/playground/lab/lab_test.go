@@ -1,0 +1,357 @@
+package lab_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/cmd/weir/playground/lab"
+	"github.com/weir-go/weir/core"
+)
+
+// newLab returns a lab whose setup has no mistake.
+func newLab(t *testing.T, s lab.Setup) *lab.Lab {
+	t.Helper()
+	l, mistakes := lab.New(s)
+	if len(mistakes) > 0 {
+		t.Fatalf("%+v: %v", s, mistakes)
+	}
+	return l
+}
+
+// verdicts writes the events of each panel in a line of its own: A allowed, D denied, a and
+// d asked, | a turn.
+func verdicts(events []lab.Event, panels int) []string {
+	lines := make([]string, panels)
+	for _, e := range events {
+		switch {
+		case e.Kind == lab.Turn:
+			lines[e.Panel] += "|"
+		case e.Kind == lab.Probe && e.Verdict == core.Allowed:
+			lines[e.Panel] += "a"
+		case e.Kind == lab.Probe:
+			lines[e.Panel] += "d"
+		case e.Verdict == core.Allowed:
+			lines[e.Panel] += "A"
+		default:
+			lines[e.Panel] += "D"
+		}
+	}
+	return lines
+}
+
+func TestEveryAlgorithmHasAPanel(t *testing.T) {
+	l := newLab(t, lab.Setup{})
+	panels := l.Panels()
+	for i, a := range core.Algorithms() {
+		if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
+			t.Errorf("panel %d is not that of %v: %+v", i, a, panels)
+		}
+	}
+}
+
+// The same requests at the same instants, however time is cut into frames.
+func TestFramesChangeNothing(t *testing.T) {
+	for _, traffic := range []string{"steady", "poisson", "burst", "script"} {
+		s := lab.Setup{Traffic: traffic, Rate: "3/s", Script: "1s x3, 1.5s x4 cost 2, every 2s", Retry: "jitter", Cost: "1,2"}
+		whole := newLab(t, s)
+		var want []lab.Event
+		for range 100 {
+			whole.Advance(200_000)
+			want = append(want, whole.Events()...)
+		}
+		cut := newLab(t, s)
+		var got []lab.Event
+		random := rand.New(rand.NewPCG(1, 2))
+		for cut.Now() < whole.Now() {
+			cut.Advance(min(random.Int64N(50_000), whole.Now()-cut.Now()))
+			got = append(got, cut.Events()...)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || len(want) < 200 {
+			t.Errorf("%s: %d events in small frames, %d in large ones, and they differ", traffic, len(got), len(want))
+		}
+	}
+}
+
+func TestOneMicrosecondEarlierIsDenied(t *testing.T) {
+	for i, a := range core.Algorithms() {
+		if a == core.AlgorithmConcurrent { // whose wait is a guess
+			continue
+		}
+		for _, limit := range []string{"5/10s", "3/7s", "7/1m", "1/1ms"} {
+			l := newLab(t, lab.Setup{Limit: limit})
+			l.Advance(333)
+			for {
+				l.Send(1, 1)
+				if strings.Contains(verdicts(l.Events(), 99)[i], "D") {
+					break
+				}
+			}
+			if !l.Approach(i) {
+				t.Fatalf("%v %s: no denial says when", a, limit)
+			}
+			if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "d" {
+				t.Errorf("%v %s: a microsecond early: %q, want d", a, limit, got)
+			}
+			l.Advance(1)
+			if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "a" {
+				t.Errorf("%v %s: in time: %q, want a", a, limit, got)
+			}
+			answer, _ := l.Answer(i, 0)
+			if want := "One microsecond early: denied. In time: allowed."; answer.Proof != want {
+				t.Errorf("%v %s: %q, want %q", a, limit, answer.Proof, want)
+			}
+		}
+	}
+}
+
+func TestWhatIsTakenMeanwhileEndsAProof(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"token-bucket 2/2s"}})
+	l.Send(1, 2)
+	l.Send(1, 2) // denied, for 2 s
+	l.Advance(1_000_000)
+	l.Send(1, 1)
+	l.Advance(5_000_000)
+	if got := verdicts(l.Events(), 1)[0]; got != "ADA" {
+		t.Errorf("got %q, want ADA and no probe", got)
+	}
+	if l.Approach(0) {
+		t.Error("there is still an instant to go to")
+	}
+}
+
+func TestPresets(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		setup lab.Setup
+		until time.Duration
+		want  []string
+	}{
+		{
+			"a double burst at the boundary",
+			lab.Setup{Panels: []string{"fixed-window 5/5s", "sliding-log 5/5s"}, Traffic: "script", Script: "4.8s x5, 5.2s x5"},
+			6 * time.Second,
+			[]string{"|AAAAA|AAAAA", "AAAAADDDDD"},
+		}, {
+			"two rules, all or nothing",
+			lab.Setup{Panels: []string{"token-bucket 2/s burst 2 and fixed-window 3/10s", "token-bucket 2/s burst 2"}, Traffic: "script", Script: "1s x2, 2s x2, 3s x2"},
+			4 * time.Second,
+			[]string{"|AAADDD", "AAAAAA"},
+		}, {
+			"a retry storm",
+			lab.Setup{Panels: []string{"fixed-window 2/5s"}, Traffic: "script", Script: "1s x5", Retry: "wait"},
+			12 * time.Second,
+			[]string{"|AADDDd|aAADd|aA"},
+		}, {
+			"a concurrency limit ends its requests",
+			lab.Setup{Panels: []string{"concurrent 2"}, Traffic: "script", Script: "1s x3, 2.9s, 3s x3", Lasts: "2s"},
+			4 * time.Second,
+			[]string{"AADDAAD"},
+		}, {
+			"a window that its first request opens",
+			lab.Setup{Panels: []string{"anchored-window 1/2s"}, Traffic: "script", Script: "1s, 2.5s, 3s"},
+			4 * time.Second,
+			[]string{"ADd|aA"},
+		}, {
+			"five rules, all or nothing",
+			lab.Setup{Panels: []string{"9/10s and 8/10s and 7/10s and 6/10s and 2/10s"}, Traffic: "script", Script: "1s x3"},
+			2 * time.Second,
+			[]string{"|||||AAD"},
+		},
+	} {
+		l := newLab(t, test.setup)
+		l.Advance(test.until.Microseconds())
+		if got := verdicts(l.Events(), len(test.want)); strings.Join(got, " ") != strings.Join(test.want, " ") {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestADenialTakesNothingFromTheOtherRules(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"fixed-window 9/10s and fixed-window 1/10s"}})
+	l.Send(4, 1)
+	a, ok := l.Answer(0, 0)
+	if !ok || a.Verdict != "denied" || a.Rules[0].Remaining != 8 || !a.Rules[0].Allowed || a.Rules[1].Allowed || a.Rules[1].Name != "fixed-window-2" {
+		t.Errorf("the answer is %+v", a)
+	}
+}
+
+func TestRulesHaveTheNamesOfTheirText(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"Account: 9/10s and plan-rate:1/10s and 5/10s and account: 7/10s"}})
+	l.Send(2, 1)
+	a, _ := l.Answer(0, 0)
+	var names []string
+	for _, r := range a.Rules {
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "account plan-rate sliding-window account-2" || !strings.Contains(fmt.Sprint(a.Fields), `"plan-rate";r=0`) {
+		t.Errorf("the rules are %s, the fields %v", got, a.Fields)
+	}
+}
+
+// As nginx does with delay=2.
+func TestUnitsThatAreNotDelayedGoOnAtOnce(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"leaky-queue 10/s capacity 5 undelayed 2"}})
+	l.Send(6, 1)
+	var delays []string
+	for _, e := range l.Events() {
+		if e.Kind == lab.Request {
+			delays = append(delays, fmt.Sprint(e.Verdict, e.Delay))
+		}
+	}
+	if got := strings.Join(delays, ", "); got != "allowed 0s, allowed 0s, allowed 0s, allowed 100ms, allowed 200ms, denied 0s" {
+		t.Errorf("the delays are %s", got)
+	}
+	l.Advance(100_000) // the next one would wait, behind two that do
+	frame := l.AppendFrame(nil, 0)
+	delay := math.Float64frombits(binary.LittleEndian.Uint64(frame[8*(lab.HeadFields+lab.PanelFields+5):]))
+	if delay != 200_000 {
+		t.Errorf("another request would wait %v µs, want 200000", delay)
+	}
+}
+
+func TestThePictureShowsWhatIsAskedFor(t *testing.T) {
+	for span, want := range map[string]int64{"": 3 * 86_400_000_000, "90s": 90_000_000} {
+		if got := newLab(t, lab.Setup{Panels: []string{"10/s and 1000/day"}, Span: span}).Span(); got != want {
+			t.Errorf("span %q shows %d µs, want %d", span, got, want)
+		}
+	}
+}
+
+func TestAnswersHaveTheirHeaderFields(t *testing.T) {
+	l := newLab(t, lab.Setup{Panels: []string{"leaky-queue 2/10s"}})
+	l.Send(3, 1)
+	for number, want := range map[int64]string{
+		1: `allowed 200 "" [{RateLimit "leaky-queue";r=1;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10}]`,
+		2: `allowed 200 "5s" [{RateLimit "leaky-queue";r=0;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10}]`,
+		3: `denied 429 "" [{RateLimit "leaky-queue";r=0;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10} {Retry-After 5}]`,
+	} {
+		a, _ := l.Answer(0, number)
+		if got := fmt.Sprintf("%s %d %q %v", a.Verdict, a.Status, a.Delay, a.Fields); got != want {
+			t.Errorf("answer %d: %s, want %s", number, got, want)
+		}
+	}
+	if a, _ := l.Answer(0, 99); a.Number != 3 {
+		t.Errorf("an answer that is not there is number %d, want the last, 3", a.Number)
+	}
+	if _, ok := l.Answer(7, 0); ok {
+		t.Error("a panel that is not there has an answer")
+	}
+}
+
+func TestTooMuchIsSlowedDown(t *testing.T) {
+	for _, s := range []lab.Setup{
+		{Traffic: "steady", Rate: "1000000000/s"},
+		{Traffic: "poisson", Rate: "1000000000/1ms"},
+		{Traffic: "burst", Rate: "1000000/s", Size: "100"},
+		{Panels: []string{"nothing that works"}, Traffic: "steady", Rate: "1000000000/s"},
+		{Panels: []string{"fixed-window 1/1ms"}, Traffic: "click"},
+	} {
+		l, _ := lab.New(s)
+		for range 4 {
+			l.Advance(25_000_000)
+			l.Send(100, 1)
+			if frame := l.AppendFrame(nil, 0); len(frame) > lab.FrameSize {
+				t.Errorf("%+v: a frame has %d bytes, at most %d fit", s, len(frame), lab.FrameSize)
+			}
+		}
+		if l.Now() >= 4*25_000_000 {
+			t.Errorf("%+v: all was done in time", s)
+		}
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for _, test := range []struct {
+		setup       lab.Setup
+		field, want string
+	}{
+		{lab.Setup{Limit: "many"}, "limit", "unknown algorithm"},
+		{lab.Setup{Limit: "concurrent 5"}, "limit", "has no rate"},
+		{lab.Setup{Panels: []string{"5/10s", "5/0s"}}, "panel 1", "period must be positive"},
+		{lab.Setup{Panels: []string{"1/s and 2/s and 3/s and 4/s and 5/s and 6/s"}}, "panel 0", "has 6 limits"},
+		{lab.Setup{Panels: []string{"log in: 5/s"}}, "panel 0", `"log in" is no name of a rule`},
+		{lab.Setup{Panels: []string{": 5/s"}}, "panel 0", `"" is no name of a rule`},
+		{lab.Setup{Panels: []string{"leaky-queue 10/s capacity 21 undelayed 21"}}, "panel 0", "one less than the capacity"},
+		{lab.Setup{Panels: []string{"token-bucket 10/s undelayed 2"}}, "panel 0", "of a leaky queue"},
+		{lab.Setup{Span: "long"}, "span", "must be a time"},
+		{lab.Setup{Span: "1us"}, "span", "1ms at least"},
+		{lab.Setup{Traffic: "flood"}, "traffic", "must be click, steady"},
+		{lab.Setup{Rate: "quick"}, "rate", "such as 2/s"},
+		{lab.Setup{Size: "0"}, "size", "must be 1 to 100"},
+		{lab.Setup{Cost: "1, -1"}, "cost", "must be numbers"},
+		{lab.Setup{Lasts: "long"}, "lasts", "must be a time"},
+		{lab.Setup{Retry: "always"}, "retry", "must be never, wait or jitter"},
+		{lab.Setup{Seed: "x"}, "seed", "whole number"},
+		{lab.Setup{Traffic: "script"}, "script", "is empty"},
+		{lab.Setup{Traffic: "script", Script: "1s x0"}, "script", `"1s x0" is not a time`},
+		{lab.Setup{Traffic: "script", Script: "2s, 1s"}, "script", `" 1s" is not a time`},
+		{lab.Setup{Traffic: "script", Script: "2s, every 1s"}, "script", "starts again"},
+	} {
+		_, mistakes := lab.New(test.setup)
+		if len(mistakes) != 1 || !strings.Contains(mistakes[test.field], test.want) {
+			t.Errorf("%+v: %v, want %s: %s", test.setup, mistakes, test.field, test.want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for i, want := range []string{
+		"core.TokenBucket(core.PerMinute(100), 20) | token-bucket 100/1m burst 20",
+		"core.LeakyBucket(core.PerMinute(100), 20) | leaky-bucket 100/1m burst 20",
+		"core.LeakyQueue(core.PerMinute(100), 20) | leaky-queue 100/1m burst 20",
+		"core.FixedWindow(core.PerMinute(100)) | fixed-window 100/1m",
+		"core.SlidingWindow(core.PerMinute(100)) | sliding-window 100/1m",
+		"core.SlidingLog(core.PerMinute(100)) | sliding-log 100/1m",
+		"core.AnchoredWindow(core.PerMinute(100)) | anchored-window 100/1m",
+		"core.Concurrent(100) | concurrent 100",
+		"core.Ban(core.PerMinute(100), time.Minute) | ban 100/1m for 1m",
+	} {
+		c := lab.Choose(core.Algorithms()[i].String(), "100/minute burst 20")
+		if got := c.Go + " | " + c.Limit; got != want || c.YAML != "limit: "+c.Limit || c.Error != "" {
+			t.Errorf("%v: %+v, want %s", core.Algorithms()[i], c, want)
+		}
+	}
+	if n := len(core.Algorithms()); n != 9 {
+		t.Errorf("%d algorithms: add the new ones", n)
+	}
+	for rate, want := range map[string]string{
+		"5/10s": "core.FixedWindow(core.Per(5, 10*time.Second))", "3/1500us": "core.FixedWindow(core.Per(3, 1500*time.Microsecond))",
+		"1/day": "core.FixedWindow(core.PerDay(1))", "2/7d": "core.FixedWindow(core.Per(2, 168*time.Hour))",
+	} {
+		if got := lab.Choose("fixed-window", rate).Go; got != want {
+			t.Errorf("%s: %s, want %s", rate, got, want)
+		}
+	}
+	for _, wrong := range [][2]string{{"fixed-window", "soon"}, {"magic", "1/s"}} {
+		if c := lab.Choose(wrong[0], wrong[1]); c.Error == "" {
+			t.Errorf("%v: %+v, want an error", wrong, c)
+		}
+	}
+}
+
+func FuzzAnySetupIsUsable(f *testing.F) {
+	f.Add("5/10s", "ban 3/1m for 2m and 5/s", "script", "1s x3, every 4s", "1,2", "jitter")
+	f.Add("1/1ms", "", "poisson", "", "0", "wait")
+	f.Add("1000000000/8784h", "concurrent 100000\nsliding-log 10000/1ms", "burst", "9s", "65", "never")
+	f.Fuzz(func(t *testing.T, limit, panels, traffic, script, cost, retry string) {
+		s := lab.Setup{Limit: limit, Traffic: traffic, Script: script, Cost: cost, Retry: retry}
+		if panels != "" {
+			s.Panels = strings.Split(panels, "\n")
+		}
+		l, _ := lab.New(s)
+		for i := range 4 {
+			l.Advance(1_234_567)
+			l.Send(2, int64(i))
+			if frame := l.AppendFrame(nil, i); len(frame) > lab.FrameSize || len(frame)%8 != 0 {
+				t.Errorf("a frame has %d bytes", len(frame))
+			}
+			l.Answer(i, 0)
+			l.Approach(i)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package lab
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// proof is that Retry-After is the least wait that works. After a denial, the same request
+// is asked for again, without taking, a microsecond before Retry-After and at it.
+type proof struct {
+	serial     int64 // of the latest denial
+	at         int64 // the instant that it named
+	cost       int64
+	armed      bool
+	early, due core.Verdict // what was said a microsecond early, and in time
+	asked      int          // how often: 2 is all
+}
+
+// disarm drops a proof that is under way, because something was taken meanwhile.
+func (p *proof) disarm() {
+	if p.armed {
+		*p = proof{serial: p.serial + 1}
+	}
+}
+
+// arm begins a proof for a denial. There is none for concurrency limits: nobody knows
+// when a request ends, so their wait is a guess.
+func (p *panel) arm(o *core.Outcome, cost int64) {
+	wait := o.RetryAfter()
+	if wait <= 0 || wait == core.Never {
+		return
+	}
+	for _, r := range p.rules {
+		if r.limit.Algorithm() == core.AlgorithmConcurrent {
+			return
+		}
+	}
+	at := p.lab.now + wait.Microseconds()
+	if p.proof.armed && p.proof.at == at && p.proof.cost == cost {
+		return
+	}
+	p.proof = proof{serial: p.proof.serial + 1, at: at, cost: cost, armed: true}
+	for _, t := range [...]int64{at - 1, at} {
+		p.lab.agenda.add(task{at: t, kind: taskProbe, panel: p, serial: p.proof.serial})
+	}
+}
+
+// probe asks for what was denied.
+func (p *panel) probe(t task) {
+	if t.serial != p.proof.serial || !p.proof.armed {
+		return
+	}
+	o := p.limiter.Explain(context.Background(), request{p.proof.cost})
+	if p.proof.asked++; p.proof.asked == 1 {
+		p.proof.early = o.Verdict()
+	} else {
+		p.proof.due, p.proof.armed = o.Verdict(), false
+	}
+	p.lab.events = append(p.lab.events, Event{
+		Kind: Probe, Panel: p.index, At: p.lab.now, Verdict: o.Verdict(), Cost: p.proof.cost, Retry: o.RetryAfter(),
+	})
+}
+
+// armed returns how many microseconds there are until the Retry-After of the latest denial
+// of a panel, −1 if there is none.
+func (l *Lab) armed(panel int) int64 {
+	if panel < 0 || panel >= len(l.panels) || !l.panels[panel].proof.armed {
+		return -1
+	}
+	return l.panels[panel].proof.at - l.now
+}
+
+// text says how far the proof is.
+func (p *proof) text(now int64) string {
+	switch {
+	case p.serial == 0 || p.at == 0:
+		return ""
+	case p.asked == 0:
+		return "Retry-After is in " + Duration(time.Duration(p.at-now)*time.Microsecond) + "."
+	case p.asked == 1:
+		return "One microsecond early: " + p.early.String() + "."
+	}
+	return "One microsecond early: " + p.early.String() + ". In time: " + p.due.String() + "."
+}

@@ -1,0 +1,210 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Setup says what a [Lab] does. It is text, as a person types it and as the address of the
+// page keeps it. The zero Setup is usable.
+type Setup struct {
+	Limit   string   // of every algorithm, where Panels is empty; "": 5/10s
+	Panels  []string // one rule each, or several joined by " and "; empty: every algorithm
+	Traffic string   // click, steady, poisson, burst or script; "": click
+	Rate    string   // of steady, poisson and burst; "": 1/s
+	Size    string   // of a burst; "": 5
+	Script  string   // such as "4.8s x5, 5.2s x5, every 15s"
+	Cost    string   // of the requests of the stream in turn, such as "1, 1, 10"; "": 1
+	Lasts   string   // how long a request takes; "": 2s
+	Retry   string   // never, wait (as long as Retry-After) or jitter (a second longer at most); "": never
+	Span    string   // how much of the past there is to see, such as 90s; "": three of the longest period
+	Seed    string   // of chance; "": 1
+}
+
+// Mistakes are what is wrong with a [Setup], by the name of the field in small letters.
+// What is wrong with the n-th panel has the name "panel n".
+type Mistakes map[string]string
+
+const (
+	maxPanels = 16
+	maxRules  = 5 // of a panel
+	maxText   = 400
+	maxName   = 32     // of a rule
+	maxFree   = 10_000 // units that go on at once
+)
+
+// plan is a Setup that has been read.
+type plan struct {
+	limit    core.Limit
+	panels   []panelPlan
+	traffic  traffic
+	costs    []int64
+	lasts    int64
+	retry    bool
+	jitter   int64
+	span     int64 // 0: as long as the limits ask for
+	seed     uint64
+	mistakes Mistakes
+}
+
+type panelPlan struct {
+	text  string
+	rules []rulePlan // none: the text is wrong
+}
+
+// rulePlan is a rule of a panel. Its name is empty if the text has none.
+type rulePlan struct {
+	name      string
+	limit     core.Limit
+	undelayed int64
+}
+
+// read reads all of s. Where something is wrong, the plan has the default.
+func (s Setup) read() plan {
+	p := plan{mistakes: Mistakes{}}
+	note := func(field string, err error) {
+		if err != nil {
+			p.mistakes[field] = strings.TrimPrefix(err.Error(), "core: ")
+		}
+	}
+	or := func(text, otherwise string) string {
+		if text = strings.TrimSpace(text); text == "" {
+			return otherwise
+		}
+		return text
+	}
+	var err error
+	if p.limit, err = core.ParseLimit(or(s.Limit, defaultLimit)); err != nil {
+		note("limit", err)
+		p.limit, _ = core.ParseLimit(defaultLimit)
+	}
+	if p.limit.Rate() == (core.Rate{}) {
+		note("limit", fmt.Errorf("has no rate: type one such as %q", defaultLimit))
+		p.limit, _ = core.ParseLimit(defaultLimit)
+	}
+	texts := s.Panels
+	if len(texts) == 0 {
+		for _, a := range core.Algorithms() {
+			texts = append(texts, limitOf(a, p.limit))
+		}
+	}
+	for i, text := range texts[:min(len(texts), maxPanels)] {
+		rules, err := readPanel(text)
+		note("panel "+strconv.Itoa(i), err)
+		p.panels = append(p.panels, panelPlan{text, rules})
+	}
+	p.seed, err = strconv.ParseUint(or(s.Seed, "1"), 10, 64)
+	if err != nil {
+		note("seed", fmt.Errorf("must be a whole number (got %.30q)", s.Seed))
+	}
+	p.costs, err = readCosts(or(s.Cost, "1"))
+	note("cost", err)
+	p.lasts, err = readDuration(or(s.Lasts, "2s"))
+	note("lasts", err)
+	if s.Span = strings.TrimSpace(s.Span); s.Span != "" {
+		if p.span, err = readDuration(s.Span); err == nil && p.span < 1000 {
+			err = fmt.Errorf("must be 1ms at least (got %.30q)", s.Span)
+		}
+		if note("span", err); err != nil {
+			p.span = 0
+		}
+	}
+	switch or(s.Retry, "never") {
+	case "never":
+	case "jitter":
+		p.retry, p.jitter = true, time.Second.Microseconds()
+	case "wait":
+		p.retry = true
+	default:
+		note("retry", fmt.Errorf("must be never, wait or jitter (got %.30q)", s.Retry))
+	}
+	p.readTraffic(or(s.Traffic, "click"), or(s.Rate, "1/s"), or(s.Size, "5"), s.Script, note)
+	return p
+}
+
+const defaultLimit = "5/10s"
+
+// limitOf returns the text of the limit of an algorithm that has the rate of limit, and
+// its burst if both are buckets.
+func limitOf(a core.Algorithm, limit core.Limit) string {
+	_, rate, _ := strings.Cut(core.FixedWindow(limit.Rate()).String(), " ")
+	switch a {
+	case core.AlgorithmConcurrent:
+		return core.Concurrent(limit.Rate().Units).String()
+	case core.AlgorithmBan:
+		return core.Ban(limit.Rate(), limit.Rate().Period).String()
+	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+		if b := limit.Burst(); b != limit.Rate().Units {
+			return a.String() + " " + rate + " burst " + strconv.FormatInt(b, 10)
+		}
+	}
+	return a.String() + " " + rate
+}
+
+// readPanel reads rules joined by "and": a limit each, with a name in front if it is to have
+// another than that of its algorithm, such as "login: 5/minute". Behind a leaky queue may stand
+// how many units go on at once: "leaky-queue 10/s capacity 21 undelayed 8".
+func readPanel(text string) ([]rulePlan, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("is longer than %d characters", maxText)
+	}
+	parts := strings.Split(strings.ToLower(strings.Join(strings.Fields(text), " ")), " and ")
+	if len(parts) > maxRules {
+		return nil, fmt.Errorf("has %d limits: at most %d are decided together here", len(parts), maxRules)
+	}
+	var rules []rulePlan
+	for _, part := range parts {
+		r, err := readRule(part)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+func readRule(text string) (r rulePlan, err error) {
+	if name, rest, ok := strings.Cut(text, ":"); ok {
+		if name == "" || len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return r, fmt.Errorf("%.40q is no name of a rule: it has letters, digits and hyphens, %d at most", name, maxName)
+		}
+		r.name, text = name, strings.TrimSpace(rest)
+	}
+	text, undelayed, ok := strings.Cut(text, " undelayed ")
+	if r.limit, err = core.ParseLimit(text); err != nil || !ok {
+		return r, err
+	}
+	r.undelayed, err = strconv.ParseInt(undelayed, 10, 64)
+	if most := min(r.limit.Burst()-1, maxFree); r.limit.Algorithm() != core.AlgorithmLeakyQueue || err != nil || r.undelayed < 1 || r.undelayed > most {
+		return r, fmt.Errorf("undelayed must be 1 to one less than the capacity of a leaky queue, and %d at most (got %.30q)", maxFree, undelayed)
+	}
+	return r, nil
+}
+
+func readCosts(text string) ([]int64, error) {
+	var costs []int64
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		cost, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || cost < 0 || cost > 1_000_000_000 {
+			return []int64{1}, fmt.Errorf("must be numbers from 0 to 1000000000, such as 1, 1, 10 (got %.30q)", part)
+		}
+		costs = append(costs, cost)
+	}
+	if len(costs) == 0 || len(costs) > 100 {
+		return []int64{1}, fmt.Errorf("must be 1 to 100 numbers, such as 1, 1, 10")
+	}
+	return costs, nil
+}
+
+// readDuration reads a time as microseconds.
+func readDuration(text string) (int64, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 366*24*time.Hour {
+		return 2_000_000, fmt.Errorf("must be a time such as 500ms or 2s (got %.30q)", text)
+	}
+	return d.Microseconds(), nil
+}

@@ -1,0 +1,145 @@
+package playground_test
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/cmd/weir/playground"
+	"github.com/weir-go/weir/cmd/weir/playground/lab"
+)
+
+func get(t *testing.T, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	playground.Handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// sources are the files of the page that a person writes, by name.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	page := os.DirFS("page")
+	names, err := fs.Glob(page, "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for _, name := range names {
+		if strings.HasPrefix(name, "wasm_exec") || strings.HasSuffix(name, ".gz") {
+			continue
+		}
+		text, err := fs.ReadFile(page, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name] = string(text)
+	}
+	if len(found) < 8 {
+		t.Fatalf("found only %d files", len(found))
+	}
+	return found
+}
+
+func TestHandler(t *testing.T) {
+	for _, test := range []struct {
+		method, path string
+		status       int
+		contentType  string
+	}{
+		{"GET", "/", 200, "text/html; charset=utf-8"},
+		{"HEAD", "/", 200, "text/html; charset=utf-8"},
+		{"GET", "/?panel=5/10s", 200, "text/html; charset=utf-8"},
+		{"GET", "/page.css", 200, "text/css; charset=utf-8"},
+		{"GET", "/main.js", 200, "text/javascript; charset=utf-8"},
+		{"GET", "/wasm_exec.js", 200, "text/javascript; charset=utf-8"},
+		{"GET", "/icon.svg", 200, "image/svg+xml"},
+		{"GET", "/playground.wasm.gz", 200, "application/gzip"},
+		{"GET", "/absent.js", 404, "text/plain; charset=utf-8"},
+		{"GET", "/page/main.js", 404, "text/plain; charset=utf-8"},
+		{"GET", "/../playground.go", 404, "text/plain; charset=utf-8"},
+		{"POST", "/", 405, "text/plain; charset=utf-8"},
+	} {
+		w := get(t, test.method, test.path)
+		if w.Code != test.status || w.Header().Get("Content-Type") != test.contentType {
+			t.Errorf("%s %s: %d %s, want %d %s", test.method, test.path, w.Code, w.Header().Get("Content-Type"), test.status, test.contentType)
+		}
+		csp := w.Header().Get("Content-Security-Policy")
+		if !strings.HasPrefix(csp, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; ") || strings.Contains(csp, "unsafe-inline") {
+			t.Errorf("%s %s: the policy is %q", test.method, test.path, csp)
+		}
+	}
+	if w := get(t, http.MethodHead, "/"); w.Code != 200 {
+		t.Errorf("HEAD: %d", w.Code)
+	}
+}
+
+// A server of files sends no policy, so the page has one of its own: the same, but for
+// what only a header can say.
+func TestThePageHasThePolicyOfTheServer(t *testing.T) {
+	header := get(t, "GET", "/").Header().Get("Content-Security-Policy")
+	own := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(sources(t)["index.html"])
+	if want := strings.Replace(header, "frame-ancestors 'none'; ", "", 1); own == nil || own[1] != want {
+		t.Errorf("the page has %q, want %q", own, want)
+	}
+}
+
+func TestTheEngineIsSmall(t *testing.T) {
+	if n := get(t, "GET", "/playground.wasm.gz").Body.Len(); n > 1_600_000 {
+		t.Errorf("playground.wasm.gz has %d bytes, want at most 1600000", n)
+	}
+}
+
+// The engine decides, and JavaScript draws. So it computes nothing from a limit, and draws
+// no lots.
+func TestNoArithmeticOnLimitsInJavaScript(t *testing.T) {
+	const numbers = `\b(?:remaining|most|retry|next|units|burst|period|rate)\b`
+	arithmetic := regexp.MustCompile(`\.` + numbers + `\s*[-+*/%]=?\s*[\w(]|[\w)]\s*[-+*/%]=?\s*\w+\.` + numbers + `|Math\.random|parseInt|parseFloat`)
+	for _, broken := range []string{"g.remaining / g.most", "now + e.retry", "x = 2 * g.next", "Math.random()"} {
+		if !arithmetic.MatchString(broken) {
+			t.Errorf("%q is not found", broken)
+		}
+	}
+	for name, text := range sources(t) {
+		if found := arithmetic.FindString(text); strings.HasSuffix(name, ".js") && found != "" {
+			t.Errorf("%s computes %q: the engine decides", name, found)
+		}
+	}
+}
+
+func TestNothingComesFromElsewhere(t *testing.T) {
+	link := regexp.MustCompile(`https?://[^\s"']*|(?:src|href)="/[^"]*`)
+	for name, text := range sources(t) {
+		for _, found := range link.FindAllString(text, -1) {
+			if found != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s has %s: the page works without other servers, under any path", name, found)
+			}
+		}
+	}
+}
+
+func TestThePageHasTwoSizesOfType(t *testing.T) {
+	sizes := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`font(?:-size)?: *(?:\d+ )?([\d.]+(?:px|rem|em|%))`).FindAllStringSubmatch(sources(t)["page.css"], -1) {
+		sizes[m[1]] = true
+	}
+	if len(sizes) != 2 {
+		t.Errorf("sizes of type: %v, want two", sizes)
+	}
+}
+
+// frame.js reads what lab/frame.go writes.
+func TestThePageReadsFramesAsTheyAreWritten(t *testing.T) {
+	text := sources(t)["frame.js"]
+	for name, want := range map[string]int{"head": lab.HeadFields, "perPanel": lab.PanelFields, "perGauge": lab.GaugeFields, "perEvent": lab.EventFields} {
+		m := regexp.MustCompile(`\b` + name + ` = (\d+)`).FindStringSubmatch(text)
+		if m == nil || m[1] != strconv.Itoa(want) {
+			t.Errorf("%s is %v in frame.js, want %d", name, m, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+//go:build js && wasm
+
+// Command wasm is package lab for a page: it sets the global object weir, whose methods
+// the page calls. The generator beside it builds it.
+package main
+
+import (
+	"strings"
+	"syscall/js"
+
+	"github.com/weir-go/weir/cmd/weir/playground/lab"
+)
+
+var (
+	running *lab.Lab
+	frame   []byte
+	shown   lab.Answer // what the page shows
+	shownOf int        // of which panel
+)
+
+func main() {
+	js.Global().Set("weir", js.ValueOf(map[string]any{
+		"setup":  js.FuncOf(setup),
+		"frame":  js.FuncOf(nextFrame),
+		"choose": js.FuncOf(choose),
+	}))
+	select {} // the methods are called from now on
+}
+
+// setup(fields) starts anew, and returns what there is to draw. Fields are those of
+// lab.Setup by their names, panels one in a line.
+func setup(_ js.Value, args []js.Value) any {
+	field := func(name string) string {
+		if v := args[0].Get(name); v.Type() == js.TypeString {
+			return v.String()
+		}
+		return ""
+	}
+	s := lab.Setup{
+		Limit: field("limit"), Traffic: field("traffic"), Rate: field("rate"), Size: field("size"), Script: field("script"),
+		Cost: field("cost"), Lasts: field("lasts"), Retry: field("retry"), Span: field("span"), Seed: field("seed"),
+	}
+	if panels := field("panels"); panels != "" {
+		s.Panels = strings.Split(panels, "\n")
+	}
+	var mistakes lab.Mistakes
+	running, mistakes = lab.New(s)
+	shown = lab.Answer{}
+	wrong := make(map[string]any)
+	for field, text := range mistakes {
+		wrong[field] = text
+	}
+	var panels []any
+	for _, p := range running.Panels() {
+		var rules []any
+		for _, r := range p.Rules {
+			rules = append(rules, map[string]any{"name": r.Name, "algorithm": r.Algorithm, "limit": r.Limit})
+		}
+		panels = append(panels, map[string]any{"text": p.Text, "rules": rules})
+	}
+	return map[string]any{"span": float64(running.Span()), "panels": panels, "mistakes": wrong, "frameSize": lab.FrameSize}
+}
+
+// nextFrame(by, sends, cost, selected, number, buffer) lets by microseconds pass, or, if by
+// is negative, all until a microsecond before the Retry-After of the selected panel. Then
+// it sends requests and writes a frame. It returns the answer that the page is to show, or
+// null if the page shows it already.
+func nextFrame(_ js.Value, args []js.Value) any {
+	selected := args[3].Int()
+	if by := args[0].Float(); by < 0 {
+		running.Approach(selected)
+	} else {
+		running.Advance(int64(by))
+	}
+	if n := args[1].Int(); n > 0 {
+		running.Send(int64(n), int64(args[2].Float()))
+	}
+	frame = running.AppendFrame(frame[:0], selected)
+	js.CopyBytesToJS(args[5], frame)
+	a, ok := running.Answer(selected, int64(args[4].Int()))
+	if !ok || selected == shownOf && a.Number == shown.Number && a.Proof == shown.Proof && a.Last == shown.Last && len(a.Rules) == len(shown.Rules) && a.Rules[0] == shown.Rules[0] {
+		return nil
+	}
+	shown, shownOf = a, selected
+	var fields, rules []any
+	for _, f := range a.Fields {
+		fields = append(fields, map[string]any{"name": f.Name, "value": f.Value})
+	}
+	for _, r := range a.Rules {
+		rules = append(rules, map[string]any{
+			"name": r.Name, "limit": r.Limit, "allowed": r.Allowed, "remaining": r.Remaining, "retryAfter": r.RetryAfter, "resetAfter": r.ResetAfter,
+		})
+	}
+	return map[string]any{
+		"number": a.Number, "first": a.First, "last": a.Last, "at": a.At, "cost": a.Cost, "attempt": a.Attempt, "verdict": a.Verdict,
+		"status": a.Status, "delay": a.Delay, "fields": fields, "rules": rules, "proof": a.Proof,
+	}
+}
+
+// choose(algorithm, rate) returns a limit as text, Go and YAML.
+func choose(_ js.Value, args []js.Value) any {
+	c := lab.Choose(args[0].String(), args[1].String())
+	return map[string]any{"limit": c.Limit, "go": c.Go, "yaml": c.YAML, "error": c.Error}
+}

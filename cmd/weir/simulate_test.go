@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// logOf returns a log in the common format: n requests of one client in one second, on a
+// day such as 20/Nov/2026.
+func logOf(n int, day string) string {
+	return strings.Repeat(fmt.Sprintf("203.0.113.7 - - [%s:12:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n", day), n)
+}
+
+// gzipped returns text as a file of gzip.
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, text)
+	z.Close()
+	return b.Bytes()
+}
+
+// put writes a file into dir and returns its path.
+func put(t *testing.T, dir, name string, text []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// As with zcat and grep, what could be read is printed, and scripts see a failure.
+func TestALogThatIsCutIsReportedAndFails(t *testing.T) {
+	dir := t.TempDir()
+	whole := gzipped(logOf(10, "20/Nov/2026"))
+	fine := put(t, dir, "fine.gz", whole)
+	cut := put(t, dir, "cut.gz", whole[:len(whole)-8]) // without its checksum
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{fine}, exitDone},
+		{[]string{cut}, exitUnusable},
+		{[]string{fine, cut}, exitUnusable},
+		{[]string{"--json", cut}, exitUnusable},
+		{[]string{"--fail-if", "denied > 90%", cut}, exitUnusable},
+		{[]string{"--fail-if", "denied > 1%", fine}, exitFound},
+		{[]string{"--fail-if", "denied > 1%", cut}, exitUnusable}, // of the whole log, it may be less
+	} {
+		var out, errOut bytes.Buffer
+		got := run(append([]string{"simulate", "--limit", "5/minute"}, c.args...), nil, &out, &errOut)
+		if got != c.want || !strings.Contains(out.String(), "requests") {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", c.args, got, c.want, &out, &errOut)
+		}
+		if named := strings.Contains(errOut.String(), "cut.gz ends early"); named != (c.want == exitUnusable) {
+			t.Errorf("%q: printed %q", c.args, &errOut)
+		}
+	}
+}
+
+// unread is an input that nobody may read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the log was read")
+	return 0, io.EOF
+}
+
+// A log may take minutes to read.
+func TestARuleThatDoesNotExistIsFoundBeforeTheLogIsRead(t *testing.T) {
+	dir := t.TempDir()
+	file := put(t, dir, "weir.yaml", []byte("version: 1\nclient: {peer: true}\nrules: [{name: per-client, key: address, limit: 5/minute}]\n"))
+	for _, args := range [][]string{
+		{"--fail-if", "denied(per-cleint) > 1%"},
+		{"--fail-if", "denied(per-client) > 1%", "--fail-if", "wait(other) > 1s"},
+		{"--suggest", "denied < 1%", "--rule", "per-cleint"},
+	} {
+		var out, errOut bytes.Buffer
+		code := run(append([]string{"simulate", "--policy", file, "-"}, args...), unread{t}, &out, &errOut)
+		if code != exitUnusable || out.Len() > 0 || !strings.Contains(errOut.String(), "its rules are per-client") {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, &out, &errOut)
+		}
+	}
+}
+
+func TestOverridesEndByTheTimeOfTheLog(t *testing.T) {
+	dir := t.TempDir()
+	file := put(t, dir, "weir.yaml", []byte(`version: 1
+client: {peer: true}
+rules:
+- name: per-client
+  key: address
+  limit: fixed-window 1/minute
+  overrides: [{for: {address: 203.0.113.7}, limit: fixed-window 8/minute, until: 2019-03-02}]
+`))
+	for _, c := range []struct {
+		name, log string
+		denied    string
+		ended     bool
+	}{
+		{"before", logOf(10, "01/Mar/2019"), "2", false},
+		{"after", logOf(10, "02/Mar/2019"), "9", true},
+		{"across", logOf(10, "01/Mar/2019") + logOf(10, "02/Mar/2019"), "11", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			if code := run([]string{"simulate", "--policy", file, "--fail-if", "denied > 1%", "--json", put(t, dir, c.name, []byte(c.log))}, nil, &out, &errOut); code != exitFound {
+				t.Fatalf("exit code %d: %s", code, &errOut)
+			}
+			if want := `"denied": {` + "\n" + `          "low": ` + c.denied + ","; !strings.Contains(out.String(), want) {
+				t.Errorf("want %s denied:\n%s", c.denied, &out)
+			}
+			if ended := strings.Contains(out.String(), "the override ended"); ended != c.ended {
+				t.Errorf("the report says that the override has ended: %v, want %v", ended, c.ended)
+			}
+		})
+	}
+}
+
+// A name may have an end of a line, which would begin a message of its own, and what a
+// terminal obeys.
+func TestNamesOfFilesAreQuotedInMessages(t *testing.T) {
+	const evil = "a\x1b[31m\nweir: fine\u202e"
+	if runtime.GOOS == "windows" {
+		t.Skip("names of files have no such characters")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	policy := "version: 1\nclient: {peer: true}\nrules: [{name: per-client, key: address, limit: 5/minute}]\n"
+	for name, text := range map[string]string{
+		"policy": policy, "bad": "version: 2\n", "log": logOf(10, "20/Nov/2026") + "damaged\n", "text": "hello\n", "cases": "cases: 1\n", "credentials": "hello\n",
+	} {
+		put(t, dir, evil+name, []byte(text))
+	}
+	put(t, dir, "weir.yaml", []byte(policy))
+	put(t, dir, "access.log", []byte(logOf(10, "20/Nov/2026")))
+	put(t, dir, evil+"cut", gzipped(logOf(10, "20/Nov/2026"))[:40])
+	if err := os.Mkdir(evil+"dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"check", evil + "policy"},
+		{"check", evil + "bad"},
+		{"check", evil + "nowhere"},
+		{"check", evil + "dir"},
+		{"check", "--cases", evil + "cases", "weir.yaml"},
+		{"explain", "--policy", evil + "nowhere", "/"},
+		{"explain", "--policy", evil + "bad", "/"},
+		{"explain", "--policy", "weir.yaml", "--headers", evil + "nowhere", "/"},
+		{"explain", "--policy", "weir.yaml", "--headers", evil + "text", "/"},
+		{"explain", "--url", "127.0.0.1:1", "--credentials", evil + "nowhere", "/"},
+		{"explain", "--url", "127.0.0.1:1", "--credentials", evil + "credentials", "/"},
+		{"simulate", "--policy", evil + "nowhere", "access.log"},
+		{"simulate", "--policy", evil + "dir", "access.log"},
+		{"simulate", "--policy", evil + "bad", "access.log"},
+		{"simulate", "--policy", "weir.yaml", "--against", evil + "policy", "access.log"},
+		{"simulate", "--limit", "5/minute", evil + "nowhere"},
+		{"simulate", "--limit", "5/minute", evil + "dir"},
+		{"simulate", "--limit", "5/minute", evil + "text"},
+		{"simulate", "--limit", "5/minute", evil + "cut"},
+		{"simulate", "--limit", "5/minute", evil + "log", "access.log"},
+		{"simulate", "--limit", "5/minute", "--html", evil + "log", evil + "log"},
+		{"simulate", "--limit", "5/minute", "--html", evil + "dir", "access.log"},
+		{"simulate", "--limit", "5/minute", "--html", evil + "nowhere/page.html", "access.log"},
+	} {
+		var out, errOut bytes.Buffer
+		run(args, strings.NewReader(""), &out, &errOut)
+		all := out.String() + errOut.String()
+		if strings.Contains(all, "\nweir: fine") || strings.ContainsFunc(all, func(c rune) bool {
+			return c != '\n' && (c == unicode.ReplacementChar || !unicode.IsGraphic(c))
+		}) {
+			t.Errorf("%q: a name is printed as it is:\n%q", args, all)
+		}
+		if !strings.Contains(all, `"a\x1b[31m\nweir: fine\u202e`) {
+			t.Errorf("%q: the name is not printed:\n%s", args, all)
+		}
+	}
+}

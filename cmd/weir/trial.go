@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/policy"
+)
+
+// trial is a policy whose rules are tried on requests that somebody makes up. Values that
+// come with a request stand for the functions of the program.
+type trial struct {
+	policy   *policy.Policy[*http.Request]
+	outline  *policy.Outline
+	rules    []core.Rule[*http.Request]
+	limiters []*core.Limiter[*http.Request] // one for each rule, so that a rule that fails hides no other; nil: disabled
+}
+
+// answer is what a rule says of a request.
+type answer struct {
+	rule    *core.Rule[*http.Request]
+	outline *policy.RuleOutline
+	applies bool
+	why     string   // it does not apply
+	err     error    // it should apply, and cannot
+	asked   []string // names of the program
+	core.RuleDecision
+}
+
+// newTrial reads a policy. Its error is that of [policy.Parse].
+func newTrial(name string, text []byte) (*trial, error) {
+	outline, err := policy.ReadOutline(name, text)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(name, text, namesOf(outline))
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{policy: p, outline: outline, rules: p.Rules()}
+	memory := core.NewMemory(core.MemoryOptions{})
+	for _, rule := range t.rules {
+		if rule.Mode == core.Disabled {
+			t.limiters = append(t.limiters, nil)
+			continue
+		}
+		l, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}, Backend: memory})
+		if err != nil {
+			return nil, err
+		}
+		t.limiters = append(t.limiters, l)
+	}
+	return t, nil
+}
+
+// values stand for the functions of a program, by the names of the file. asked collects
+// the names that were asked for.
+type values struct {
+	given map[string]string
+	asked []string
+}
+
+type valuesKey struct{}
+
+// valueOf returns what the function of a name returns for r.
+func valueOf(r *http.Request, name string) (string, bool) {
+	v := r.Context().Value(valuesKey{}).(*values)
+	text, ok := v.given[name]
+	if !slices.Contains(v.asked, name) {
+		v.asked = append(v.asked, name)
+	}
+	return text, ok
+}
+
+// namesOf supplies what a file wants of the program.
+func namesOf(o *policy.Outline) policy.Names[*http.Request] {
+	names := policy.Names[*http.Request]{
+		Keys:  make(map[string]func(*http.Request) (string, error)),
+		Plans: make(map[string]func(*http.Request) (string, error)),
+		Costs: make(map[string]func(*http.Request) int64),
+	}
+	text := func(name string) func(*http.Request) (string, error) {
+		return func(r *http.Request) (string, error) {
+			if s, ok := valueOf(r, name); ok {
+				return s, nil
+			}
+			return "", core.ErrAbsent
+		}
+	}
+	for _, name := range o.Keys {
+		names.Keys[name] = text(name)
+	}
+	for _, name := range o.Plans {
+		names.Plans[name] = text(name)
+	}
+	for _, name := range o.Costs {
+		names.Costs[name] = func(r *http.Request) int64 {
+			if s, ok := valueOf(r, name); ok {
+				cost, _ := strconv.ParseInt(s, 10, 64) // checkValue has allowed it
+				return cost
+			}
+			return 1
+		}
+	}
+	return names
+}
+
+// checkValue returns what is wrong with a value for the program, nil if nothing is.
+func (t *trial) checkValue(name, value string) error {
+	if slices.Contains(t.outline.Costs, name) {
+		if cost, err := strconv.ParseInt(value, 10, 64); err != nil || cost < 0 {
+			return fmt.Errorf("%s is a cost: its value must be a number of units (got %.80q)", name, value)
+		}
+		return nil
+	}
+	if slices.Contains(t.outline.Keys, name) || slices.Contains(t.outline.Plans, name) {
+		return nil
+	}
+	all := slices.Concat(t.outline.Keys, t.outline.Plans, t.outline.Costs)
+	if len(all) == 0 {
+		return fmt.Errorf("the policy declares no names under program, so %.80q stands for nothing: remove it", name)
+	}
+	return fmt.Errorf("the policy does not declare %.80q under program: it declares %s", name, strings.Join(all, ", "))
+}
+
+// declares reports whether the policy has name under program.
+func (t *trial) declares(name string) bool {
+	return slices.Contains(t.outline.Keys, name) || slices.Contains(t.outline.Plans, name) || slices.Contains(t.outline.Costs, name)
+}
+
+// ask returns what each rule says of a request, in the order of the file. given has the
+// values for the functions of the program.
+func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
+	answers := make([]answer, len(t.rules))
+	for i := range t.rules {
+		v := &values{given: given}
+		r, err := m.build(context.WithValue(context.Background(), valuesKey{}, v))
+		if err != nil {
+			return nil, err
+		}
+		a := &answers[i]
+		a.rule, a.outline = &t.rules[i], &t.outline.Rules[i]
+		if l := t.limiters[i]; l != nil {
+			o := l.Explain(r.Context(), r)
+			if a.err = withoutRule(o.Err(), a.rule.Name); o.Len() > 0 {
+				a.applies, a.RuleDecision = true, o.At(0)
+			}
+		}
+		if !a.applies {
+			a.why = t.policy.WhyNot(a.rule.Name, r)
+		}
+		a.asked = v.asked
+	}
+	return answers, nil
+}
+
+// withoutRule returns err without the name of its rule, which is said already.
+func withoutRule(err error, rule string) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), fmt.Sprintf("core: rule %q: ", rule)), "\n", "; "))
+}

@@ -1,0 +1,99 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Algorithm names the way in which a [Limit] counts.
+type Algorithm uint8
+
+// The algorithms, each made by the constructor of the same name.
+const (
+	AlgorithmTokenBucket Algorithm = iota + 1
+	AlgorithmLeakyBucket
+	AlgorithmLeakyQueue
+	AlgorithmFixedWindow
+	AlgorithmSlidingWindow
+	AlgorithmSlidingLog
+	AlgorithmAnchoredWindow
+	AlgorithmConcurrent
+	AlgorithmBan
+)
+
+// Algorithms returns all algorithms, in the order of their constants.
+func Algorithms() []Algorithm {
+	var all []Algorithm
+	for a := AlgorithmTokenBucket; int(a) < len(algorithmNames); a++ {
+		all = append(all, a)
+	}
+	return all
+}
+
+// String returns the name that [ParseLimit] reads, such as "token-bucket".
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) && a != 0 {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+var algorithmNames = [...]string{
+	AlgorithmTokenBucket:    "token-bucket",
+	AlgorithmLeakyBucket:    "leaky-bucket",
+	AlgorithmLeakyQueue:     "leaky-queue",
+	AlgorithmFixedWindow:    "fixed-window",
+	AlgorithmSlidingWindow:  "sliding-window",
+	AlgorithmSlidingLog:     "sliding-log",
+	AlgorithmAnchoredWindow: "anchored-window",
+	AlgorithmConcurrent:     "concurrent",
+	AlgorithmBan:            "ban",
+}
+
+// one returns a's name with its article.
+func (a Algorithm) one() string {
+	name := a.String()
+	if a == AlgorithmConcurrent {
+		name = "concurrency limit"
+	}
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// family is the algorithms that keep one form of state. Their arithmetic is in one
+// file: bucket.go, window.go, anchored_window.go, sliding_log.go, concurrent.go or
+// ban.go.
+type family uint8
+
+const (
+	familyBucket family = iota + 1
+	familyWindow
+	familyAnchoredWindow
+	familyLog
+	familyConcurrent
+	familyBan
+)
+
+// family returns the family of a, or 0 if there is no such algorithm.
+func (a Algorithm) family() family {
+	switch a {
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
+		return familyBucket
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		return familyWindow
+	case AlgorithmAnchoredWindow:
+		return familyAnchoredWindow
+	case AlgorithmSlidingLog:
+		return familyLog
+	case AlgorithmConcurrent:
+		return familyConcurrent
+	case AlgorithmBan:
+		return familyBan
+	}
+	return 0
+}
+
+// isBucket reports whether a drains continuously and has a burst of its own.
+func (a Algorithm) isBucket() bool { return a.family() == familyBucket }

@@ -1,0 +1,238 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"weak"
+)
+
+// Override changes one rule of one process until an instant. Fields that are nil or zero
+// leave things alone; the zero Override ends the one in force.
+type Override struct {
+	Mode  *Mode     `json:",omitzero"` // nil: that of the rule
+	Limit Limit     `json:",omitzero"` // of all rules of the scope; zero: that of the rule
+	Until time.Time `json:",omitzero"` // when it ends; required
+	Why   string    `json:",omitzero"` // for whoever reads it
+}
+
+// override is an Override in force.
+type override struct {
+	Override
+	timer *time.Timer
+}
+
+// RuleState is a rule as it is in force, for pages, gauges and logs. In JSON, limits and
+// modes are texts, and what is zero is left out.
+type RuleState struct {
+	Name     string
+	Scope    string
+	Limit    Limit `json:",omitzero"` // zero if LimitFor finds it
+	Mode     Mode
+	Local    bool     `json:",omitzero"`
+	Capacity bool     `json:",omitzero"` // see [Rule].Capacity
+	Override Override `json:",omitzero"` // the zero Override if there is none
+
+	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
+	// Limit and Mode where an override is in force, on this rule or on one of its scope.
+	GivenLimit Limit `json:",omitzero"`
+	GivenMode  Mode
+}
+
+// Replace puts other rules into force, from the next request on. Everything else of the
+// limiter stays. Requests under way, those that wait in a queue too, end as they began.
+// What keys have used stays used, since that hangs on scope and key; a rule that becomes
+// [Rule].Local, or no longer is, counts elsewhere from then on. If a rule has a mistake,
+// Replace changes nothing and reports every mistake. It is safe for concurrent use.
+func (l *Limiter[R]) Replace(rules []Rule[R]) error {
+	l.change.Lock()
+	defer l.change.Unlock()
+	rules = slices.Clone(rules)
+	overrides := maps.Clone(l.overrides)
+	maps.DeleteFunc(overrides, func(name string, _ *override) bool { return indexOf(rules, name) < 0 })
+	return l.install(rules, overrides)
+}
+
+// install puts rules into force with overrides on them. If it fails, nothing has changed.
+// The caller has the lock.
+func (l *Limiter[R]) install(rules []Rule[R], overrides map[string]*override) error {
+	config := l.config
+	config.Rules = rules
+	if err := config.validate(); err != nil { // also what an override hides: it ends
+		return err
+	}
+	if len(overrides) > 0 {
+		config.Rules = overridden(rules, overrides)
+		if err := config.validate(); err != nil {
+			return prefixEach("with the overrides in force: ", err)
+		}
+	}
+	set, err := l.compile(config.Rules)
+	if err != nil {
+		return err
+	}
+	l.current.Store(set)
+	for name, o := range l.overrides {
+		if overrides[name] != o {
+			o.timer.Stop()
+		}
+	}
+	l.config.Rules, l.overrides = rules, overrides
+	return nil
+}
+
+// overridden returns rules with overrides on them. A limit is left alone where LimitFor
+// finds it now.
+func overridden[R any](rules []Rule[R], overrides map[string]*override) []Rule[R] {
+	if len(overrides) == 0 {
+		return rules
+	}
+	rules = slices.Clone(rules)
+	for i := range rules {
+		o := overrides[rules[i].Name]
+		if o == nil {
+			continue
+		}
+		if o.Mode != nil {
+			rules[i].Mode = *o.Mode
+		}
+		if o.Limit == (Limit{}) || rules[i].varies() {
+			continue
+		}
+		for j := range rules {
+			if rules[j].scopeOrName() == rules[i].scopeOrName() {
+				rules[j].Limit = o.Limit
+			}
+		}
+	}
+	return rules
+}
+
+func indexOf[R any](rules []Rule[R], name string) int {
+	return slices.IndexFunc(rules, func(rule Rule[R]) bool { return rule.Name == name })
+}
+
+// Override changes the rule of that name in this process until an instant, on top of what
+// [New] and [Limiter.Replace] say, and replaces an earlier Override of the rule. It ends
+// then by itself, and when Replace leaves out the rule. It returns an error, and changes
+// nothing, if there is no such rule, Until is not in the future, the limit is not legal,
+// the rule has a LimitFor, or another rule of its scope is overridden with another limit.
+// For a change that reaches all instances, and lasts, change the rules. It is safe for
+// concurrent use.
+func (l *Limiter[R]) Override(rule string, o Override) error {
+	l.change.Lock()
+	defer l.change.Unlock()
+	if err := l.validateOverride(rule, &o); err != nil {
+		return prefixEach(fmt.Sprintf("core: override of rule %q: ", rule), err)
+	}
+	overrides := maps.Clone(l.overrides)
+	if o == (Override{}) {
+		delete(overrides, rule)
+		return l.install(l.config.Rules, overrides)
+	}
+	if overrides == nil {
+		overrides = make(map[string]*override)
+	}
+	in := &override{Override: o.clone()}
+	overrides[rule] = in
+	if err := l.install(l.config.Rules, overrides); err != nil {
+		return err
+	}
+	limiter := weak.Make(l) // the timer must not keep a limiter that nobody uses
+	in.timer = time.AfterFunc(time.Until(o.Until), func() {
+		if l := limiter.Value(); l != nil {
+			l.endOverride(rule, in)
+		}
+	})
+	return nil
+}
+
+// clone returns a copy of o that shares nothing with it.
+func (o Override) clone() Override {
+	if o.Mode != nil {
+		mode := *o.Mode
+		o.Mode = &mode
+	}
+	return o
+}
+
+func (l *Limiter[R]) validateOverride(rule string, o *Override) error {
+	i := indexOf(l.config.Rules, rule)
+	if i < 0 {
+		return errors.New("there is no rule of this name")
+	}
+	if *o == (Override{}) {
+		return nil
+	}
+	var errs []error
+	switch {
+	case o.Until.IsZero():
+		errs = append(errs, errors.New("until: is not set: say when it ends"))
+	case !o.Until.After(time.Now()):
+		errs = append(errs, fmt.Errorf("until: must be in the future (got %v)", o.Until.UTC().Format(time.RFC3339)))
+	}
+	if o.Mode != nil {
+		if err := o.Mode.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("mode: %w", err))
+		}
+	}
+	if o.Limit != (Limit{}) {
+		if err := o.Limit.Validate(); err != nil {
+			errs = append(errs, prefixEach("limit: ", err))
+		} else if l.config.Rules[i].varies() {
+			errs = append(errs, errors.New("limit: the limit depends on the request (LimitFor, or plans or overrides of a policy file) and cannot be overridden: override the mode"))
+		} else if other := l.otherLimit(i, o.Limit); other != "" {
+			errs = append(errs, fmt.Errorf("limit: rule %q has the same scope and is overridden with another limit: clear that override first", other))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// otherLimit returns the name of another rule of the scope of the i-th that is overridden
+// with another limit, "" if there is none.
+func (l *Limiter[R]) otherLimit(i int, limit Limit) string {
+	rules := l.config.Rules
+	for j := range rules {
+		o := l.overrides[rules[j].Name]
+		if j != i && o != nil && o.Limit != (Limit{}) && o.Limit != limit && rules[j].scopeOrName() == rules[i].scopeOrName() {
+			return rules[j].Name
+		}
+	}
+	return ""
+}
+
+// endOverride ends an override of a rule, if it is still in force.
+func (l *Limiter[R]) endOverride(rule string, ended *override) {
+	l.change.Lock()
+	defer l.change.Unlock()
+	if l.overrides[rule] != ended {
+		return
+	}
+	overrides := maps.Clone(l.overrides)
+	delete(overrides, rule)
+	if err := l.install(l.config.Rules, overrides); err != nil { // only Companion can fail: what it made before stays in force
+		ended.timer.Reset(time.Minute)
+	}
+}
+
+// Rules returns the rules in force, in the order of [Config].Rules, those that are
+// disabled too.
+func (l *Limiter[R]) Rules() []RuleState {
+	l.change.Lock()
+	defer l.change.Unlock()
+	var states []RuleState
+	for i, rule := range overridden(l.config.Rules, l.overrides) {
+		given := &l.config.Rules[i]
+		state := RuleState{
+			Name: rule.Name, Scope: rule.scopeOrName(), Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, Capacity: rule.Capacity,
+			GivenLimit: given.Limit, GivenMode: given.Mode,
+		}
+		if o := l.overrides[rule.Name]; o != nil {
+			state.Override = o.Override.clone()
+		}
+		states = append(states, state)
+	}
+	return states
+}

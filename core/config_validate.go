@@ -1,0 +1,78 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+)
+
+func (config *Config[R]) validate() error {
+	var errs []error
+	if len(config.Rules) == 0 {
+		errs = append(errs, errors.New("core: no rules: a limiter needs at least one"))
+	}
+	if config.Instances < 0 {
+		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
+	}
+	if config.Backend != nil && isNil(config.Backend) {
+		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for the memory of NewMemory", config.Backend))
+	}
+	if config.Fallback != nil && isNil(config.Fallback) {
+		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for the memory of NewMemory", config.Fallback))
+	}
+	names := make(map[string]bool)
+	scopes := make(map[string]*Rule[R])
+	for i := range config.Rules {
+		rule := &config.Rules[i]
+		if err := rule.validate(); err != nil {
+			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %q: ", rule.Name), err))
+		}
+		if !rule.Local {
+			errs = append(errs, rule.unsupported("backend", config.Backend))
+			if rule.OnFailure == FallBack {
+				errs = append(errs, rule.unsupported("fallback", config.Fallback))
+			}
+		}
+		if names[rule.Name] {
+			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
+		}
+		names[rule.Name] = true
+		scope := rule.scopeOrName()
+		if other := scopes[scope]; other == nil {
+			scopes[scope] = rule
+		} else if rule.Local != other.Local {
+			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q: a Local rule counts apart, so give it a scope of its own", rule.Name, scope, other.Name))
+		} else if rule.varies() || other.varies() || rule.Limit != other.Limit {
+			errs = append(errs, fmt.Errorf("core: rule %q: scope: %q is also the scope of rule %q, whose limit may differ: rules of one scope count together and need one fixed, equal limit", rule.Name, scope, other.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsupported returns an error if b, which is given as role, does not decide the
+// limit of rule, or cannot end what rule charges.
+func (rule *Rule[R]) unsupported(role string, b Backend) error {
+	if isNil(b) {
+		return nil
+	}
+	if rule.hasEnd() && !CanSettle(b) {
+		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no core.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, innermost(b))
+	}
+	if rule.varies() || rule.Limit.Validate() != nil || Supports(b, rule.Limit) {
+		return nil
+	}
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %s: choose another algorithm or backend; one of your own says by core.Supporter what it decides", rule.Name, role, b, rule.Limit.algorithm.one())
+}
+
+// prefixEach puts prefix before every one of the joined errors in err, so that
+// each line of the whole stands for itself.
+func prefixEach(prefix string, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s%w", prefix, err)
+	}
+	var errs []error
+	for _, e := range joined.Unwrap() {
+		errs = append(errs, prefixEach(prefix, e))
+	}
+	return errors.Join(errs...)
+}

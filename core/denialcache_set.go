@@ -1,0 +1,167 @@
+package core
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// The table of a denial cache: sets of four denials, each with a lock of its own.
+
+const denialWays = 4
+
+type denialSet struct {
+	mu      sync.Mutex
+	resetAt int64 // when a key of this set was last reset; answers to earlier questions are not remembered
+	denials [denialWays]denial
+}
+
+// denial is a remembered decision. Instants are microseconds since base.
+type denial struct {
+	hash  uint64 // of scope and key; 0: empty
+	limit Limit
+	cost  int64
+	sent  int64
+	until int64
+	Decision
+}
+
+// recollection is the result of recall.
+type recollection uint8
+
+const (
+	nothing recollection = iota
+	recalled
+	tooOld
+)
+
+// recall sets out to the denial of ch, as of now, if the cache has one that may be
+// believed.
+func (c *DenialCache) recall(ch *Charge, out *Decision, now int64, failing bool) recollection {
+	hash := c.hasher.hash(ch.Scope, ch.Key)
+	set := c.slot(hash).Load()
+	if set == nil {
+		return nothing
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	d := set.findLocked(hash, ch)
+	if d == nil || now >= d.until {
+		return nothing
+	}
+	age := max(0, now-d.sent) // another caller may have asked after this one looked at the clock
+	if !failing && age >= c.maxAgeOf(&d.limit) {
+		return tooOld
+	}
+	*out = d.after(age)
+	return recalled
+}
+
+// findLocked returns the denial of ch, nil if there is none.
+func (set *denialSet) findLocked(hash uint64, ch *Charge) *denial {
+	for i := range set.denials {
+		d := &set.denials[i]
+		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit {
+			return d
+		}
+	}
+	return nil
+}
+
+// after returns the decision as it is us microseconds later.
+func (d *denial) after(us int64) Decision {
+	later := d.Decision
+	later.Source = SourceDenialCache
+	later.At += us
+	later.ResetAfter = max(0, later.ResetAfter-wait(us))
+	if later.RetryAfter != Never {
+		later.RetryAfter -= wait(us)
+		later.EffectiveWindow = later.RetryAfter
+	}
+	return later
+}
+
+// remember keeps the denial of ch, asked for at the instant sent.
+func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
+	hash := c.hasher.hash(ch.Scope, ch.Key)
+	until := sent + d.RetryAfter.Microseconds() // Never is later than any instant
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if sent <= set.resetAt {
+		return
+	}
+	slot := set.findLocked(hash, ch)
+	if slot != nil && slot.sent > sent { // an earlier question, answered later
+		return
+	}
+	if slot == nil {
+		slot = &set.denials[0]
+		for i := range set.denials {
+			if old := &set.denials[i]; c.believedUntil(old) < c.believedUntil(slot) {
+				slot = old
+			}
+		}
+	}
+	*slot = denial{hash, ch.Limit, ch.Cost, sent, until, *d}
+}
+
+// believedUntil returns how long d answers while the inner backend does.
+func (c *DenialCache) believedUntil(d *denial) int64 {
+	return min(d.until, d.sent+c.maxAgeOf(&d.limit))
+}
+
+// maxAgeOf returns how long denials by a limit are believed while the inner backend
+// answers. What other processes hold of it counts as used, and returns within a lease.
+func (c *DenialCache) maxAgeOf(limit *Limit) int64 {
+	if c.leases == nil {
+		return c.maxAge
+	}
+	if lease := c.leases.terms.of(limit, c.leases.term).lease; lease > 0 {
+		return min(c.maxAge, lease)
+	}
+	return c.maxAge
+}
+
+// forget drops the denial of ch if it was asked for before the instant sent.
+func (c *DenialCache) forget(ch *Charge, sent int64) {
+	hash := c.hasher.hash(ch.Scope, ch.Key)
+	set := c.slot(hash).Load()
+	if set == nil {
+		return
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if d := set.findLocked(hash, ch); d != nil && d.sent < sent {
+		*d = denial{}
+	}
+}
+
+// forgetKey drops all denials of a key, and those that were asked for before now.
+func (c *DenialCache) forgetKey(scope, key string) {
+	hash := c.hasher.hash(scope, key)
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.resetAt = c.now()
+	for i := range set.denials {
+		if set.denials[i].hash == hash {
+			set.denials[i] = denial{}
+		}
+	}
+}
+
+// slot returns the slot of the set for a hash.
+func (c *DenialCache) slot(hash uint64) *atomic.Pointer[denialSet] {
+	return &c.sets[hash%uint64(len(c.sets))]
+}
+
+// set returns the set for a hash, and makes it if there is none.
+func (c *DenialCache) set(hash uint64) *denialSet {
+	slot := c.slot(hash)
+	if set := slot.Load(); set != nil {
+		return set
+	}
+	slot.CompareAndSwap(nil, &denialSet{resetAt: math.MinInt64})
+	return slot.Load()
+}

@@ -1,0 +1,148 @@
+package core_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// tagged is a backend that cannot be compared.
+type tagged struct {
+	core.Backend
+	tags []string
+}
+
+func (t tagged) Unwrap() core.Backend { return t.Backend }
+
+func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[string]{
+			Backend: tagged{newRemote(0), nil},
+			Rules:   []core.Rule[string]{{Name: "c", Limit: core.Concurrent(1), Key: self}},
+		})
+		for range 3 {
+			o := l.Decide(t.Context(), "ann")
+			if !o.Allowed() {
+				t.Fatal("denied by an end of its own process")
+			}
+			o.End(core.Result{})
+			synctest.Wait()
+		}
+	})
+}
+
+// The state of a key in debt stays above the full one when it is displaced.
+func TestADisplacedDebtStaysADebt(t *testing.T) {
+	for _, limit := range []core.Limit{core.TokenBucket(core.PerHour(10), 10), core.TokenBucket(core.PerSecond(10_000_000), 10_000)} {
+		now := time.UnixMicro(1_700_000_000_000_000)
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 4, Clock: func() time.Time { return now }})
+		take := func(i int, n int64) core.Decision {
+			out := make([]core.Decision, 1)
+			if err := m.Take(t.Context(), []core.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
+				t.Fatal(err)
+			}
+			return out[0]
+		}
+		for i := range 60 {
+			d := take(i, limit.Burst())
+			settle(t, m, core.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
+		}
+		for i := range 60 {
+			if take(i, 1).Allowed {
+				t.Fatalf("%v: key %d owes its maximum, was displaced, and is admitted", limit, i)
+			}
+		}
+	}
+}
+
+// A refund may empty a state. Whoever read the clock before must not find a fresh key.
+func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
+	start := time.UnixMicro(1_700_000_000_000_000)
+	now, next := start, []time.Time(nil)
+	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time {
+		if len(next) > 0 {
+			at := next[0]
+			next = next[1:]
+			return at
+		}
+		return now
+	}})
+	limit := core.FixedWindow(core.Per(10, 10*time.Second))
+	one(t, m, "k", limit, 10)
+	now = start.Add(10 * time.Second)
+	settle(t, m, endingOf(one(t, m, "k", limit, 1), "k", limit, 1, 0))
+	next = []time.Time{now.Add(-time.Microsecond)}
+	now = now.Add(2 * time.Millisecond)
+	if d := one(t, m, "k", limit, 5); d.At < start.Add(10*time.Second).UnixMicro() {
+		t.Errorf("a late caller counts in the window before: %+v", d)
+	}
+}
+
+// A callback may end the goroutine, as t.FailNow does.
+func TestNothingIsLostWhenACallbackEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, backend := range map[string]core.Backend{"memory": nil, "remote": newRemote(0)} {
+			exit := func(core.Result) int64 { runtime.Goexit(); return 0 }
+			l := core.MustNew(core.Config[string]{
+				Backend: backend,
+				Rules: []core.Rule[string]{
+					{Name: "c", Limit: core.Concurrent(1), Key: self},
+					{Name: "f", Limit: core.SlidingWindow(core.PerHour(100)), Key: self, FinalCost: exit},
+				},
+				ObserveEnd: func(core.Settlement) { runtime.Goexit() },
+			})
+			for i := range 3 {
+				o := l.Decide(t.Context(), "ann")
+				if !o.Allowed() {
+					t.Fatalf("%s: request %d: the unit of the one before is lost", name, i)
+				}
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					o.End(core.Result{})
+				}()
+				<-ended
+				synctest.Wait()
+			}
+		}
+	})
+}
+
+func TestALocalRuleMayHaveAnyLimitThatThisProcessDecides(t *testing.T) {
+	l := core.MustNew(core.Config[string]{
+		Backend: unreachable{},
+		Rules: []core.Rule[string]{{
+			Name: "ban", Local: true, Key: self,
+			LimitFor: func(string) (core.Limit, error) { return core.Ban(core.PerHour(1), time.Hour), nil },
+		}},
+	})
+	if o := l.Decide(t.Context(), "ann"); !o.Allowed() || o.At(0).Source != core.SourceLocal {
+		t.Errorf("%v: %v", o.Verdict(), o.Err())
+	}
+}
+
+func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := newRemote(time.Second)
+		var limiters []*core.Limiter[string]
+		for _, name := range []string{"a", "b"} {
+			limiters = append(limiters, core.MustNew(core.Config[string]{
+				Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+				Rules:   []core.Rule[string]{{Name: name, Limit: core.Concurrent(1000), Key: self}},
+			}))
+		}
+		for i := range 200 {
+			o := limiters[i%2].Decide(t.Context(), "ann")
+			o.End(core.Result{})
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls := backend.settles.Load(); calls > 5 {
+			t.Errorf("%d calls for 200 endings that waited", calls)
+		}
+	})
+}

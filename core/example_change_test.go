@@ -1,0 +1,95 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// A new limit is tried on everybody's requests before it denies any.
+func ExampleShadow() {
+	byName := func(name string) (string, error) { return name, nil }
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
+		{Name: "old", Limit: core.FixedWindow(core.PerDay(100)), Key: byName},
+		{Name: "new", Limit: core.FixedWindow(core.PerDay(1)), Key: byName, Mode: core.Shadow},
+	}})
+	for range 2 {
+		o := l.Decide(context.Background(), "ann")
+		fmt.Println(o.Verdict())
+		for i := range o.Len() {
+			if d := o.At(i); d.Mode == core.Shadow && !d.Allowed {
+				fmt.Println("would be denied by", d.Rule)
+			}
+		}
+	}
+	// Output:
+	// allowed
+	// allowed
+	// would be denied by new
+}
+
+// A limit is enforced for a quarter of the keys, then for all. All keys were counted.
+func ExampleEnforceFor() {
+	rules := func(mode core.Mode) []core.Rule[string] {
+		return []core.Rule[string]{{
+			Name: "per-user", Limit: core.FixedWindow(core.PerDay(1)), Mode: mode,
+			Key: func(user string) (string, error) { return user, nil },
+		}}
+	}
+	l := core.MustNew(core.Config[string]{Rules: rules(core.EnforceFor(25))})
+	denied := func() (n int) {
+		for user := range 1000 {
+			if o := l.Decide(context.Background(), fmt.Sprint("user", user)); !o.Allowed() {
+				n++
+			}
+		}
+		return n
+	}
+	fmt.Println(l.Rules()[0].Mode, denied() == 0, denied() < 300)
+	if err := l.Replace(rules(core.Enforce)); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(l.Rules()[0].Mode, denied() == 1000)
+	// Output:
+	// enforce 25% true true
+	// enforce true
+}
+
+// A mistake changes nothing.
+func ExampleLimiter_Replace() {
+	rule := core.Rule[string]{
+		Name: "per-user", Limit: core.FixedWindow(core.PerDay(10)),
+		Key: func(user string) (string, error) { return user, nil },
+	}
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}})
+	rule.Limit = core.FixedWindow(core.PerDay(0))
+	fmt.Println(l.Replace([]core.Rule[string]{rule}))
+	fmt.Println(l.Rules()[0].Limit)
+	// Output:
+	// core: rule "per-user": limit: units of a fixed-window must be 1 to 1000000000 (got 0)
+	// fixed-window 10/1d
+}
+
+// A limit is doubled for the evening, in this process.
+func ExampleLimiter_Override() {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "per-user", Limit: core.FixedWindow(core.PerDay(10)),
+		Key: func(user string) (string, error) { return user, nil },
+	}}})
+	err := l.Override("per-user", core.Override{
+		Limit: core.FixedWindow(core.PerDay(20)), Until: time.Now().Add(4 * time.Hour), Why: "tickets are on sale",
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(l.Rules()[0].Limit, l.Rules()[0].Override.Why)
+	if err := l.Override("per-user", core.Override{}); err != nil { // before its time
+		fmt.Println(err)
+	}
+	fmt.Println(l.Rules()[0].Limit)
+	// Output:
+	// fixed-window 20/1d tickets are on sale
+	// fixed-window 10/1d
+}

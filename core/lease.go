@@ -1,0 +1,165 @@
+package core
+
+import (
+	"strings"
+	"sync/atomic"
+)
+
+// lease is the units of a key that this process has taken. Charges find and spend them
+// without a lock; they come and go under the lock of the set.
+type lease struct {
+	scope, key   string
+	limit        Limit
+	used, next   atomic.Pointer[block] // next is spent when used is
+	asked, units atomic.Int64          // spent since the demand was last looked at
+	rest         atomic.Int64          // of the demand
+	notBefore    atomic.Int64          // when to ask for the next block; never while one is asked for
+}
+
+// spend spends units of a block for ch, sets d to the decision and returns the block, nil
+// if there is none that has them. It also counts the charge, and has a block asked for
+// where that is due.
+func (c *LeaseCache) spend(terms *leaseTerms, ch *Charge, d *Decision) (b *block, busy bool) {
+	hash := c.hasher.hash(ch.Scope, ch.Key)
+	set := c.set(hash)
+	counted := int64(1)
+	if l := set.find(ch); l != nil {
+		if b = l.spend(ch.Cost, c, terms, d); b != nil {
+			l.asked.Add(1)
+			l.units.Add(ch.Cost)
+			now := c.now()
+			if l.next.Load() != nil || now.mono < l.notBefore.Load() || !b.endsSoon(terms, now) {
+				return b, true
+			}
+			counted = 0
+		}
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	now := c.now()
+	i := set.claimLocked(hash, &ch.Limit, now.mono)
+	if i < 0 {
+		return b, false
+	}
+	demand, l := &set.demand[i], set.leased[i].Load()
+	demand.countLocked(terms, l, counted, ch.Cost, now.mono)
+	if l != nil {
+		l.endUsedLocked(now)
+	}
+	if demand.asking || set.resets > 0 || demand.asked < leaseDemand && demand.before == 0 ||
+		l != nil && (now.mono < l.notBefore.Load() || l.next.Load() != nil || !l.used.Load().endsSoon(terms, now)) {
+		return b, demand.asked >= leaseDemand/2 || l != nil
+	}
+	held := int64(0)
+	if l != nil {
+		held = l.used.Load().left(now)
+	}
+	k := demand.sizeLocked(terms, ch.Cost, held)
+	switch {
+	case k > 0:
+		if l == nil || l.used.Load() == nil { // the caller's strings may be parts of larger ones
+			l = &lease{scope: strings.Clone(ch.Scope), key: strings.Clone(ch.Key), limit: ch.Limit}
+			set.leased[i].Store(l)
+		}
+		demand.asking = true
+		l.rest.Store(demand.rest)
+		l.notBefore.Store(now.mono + terms.lease)
+		go c.ask(set, demand, l, terms, k, ch.Lasts, demand.resets)
+	case l != nil:
+		l.notBefore.Store(now.mono + terms.lease/32)
+	}
+	return b, true
+}
+
+// spend spends n units of the blocks of l and sets d to the decision. It returns the block,
+// nil if none has them.
+func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *Decision) *block {
+	used, next := l.used.Load(), l.next.Load()
+	now := c.now() // after the blocks are found, so that units are not spent before they are charged
+	b := used
+	if !b.spend(n, now) {
+		if b = next; !b.spend(n, now) {
+			return nil
+		}
+	}
+	b.describe(d, terms, max(0, l.rest.Load())+used.left(now)+next.left(now), now)
+	return b
+}
+
+// endUsedLocked puts the next block in the place of the one in use if that is spent.
+func (l *lease) endUsedLocked(now instant) {
+	for range 2 {
+		if b := l.used.Load(); b != nil && b.left(now) == 0 {
+			l.used.Store(l.next.Swap(nil))
+		}
+	}
+}
+
+// mayHold reports whether this process holds units of the key of ch, or has asked for a block
+// of them.
+func (c *LeaseCache) mayHold(ch *Charge) bool {
+	hash := c.hasher.hash(ch.Scope, ch.Key)
+	set := c.sets[hash%uint64(len(c.sets))].Load()
+	if set == nil {
+		return false
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	l := set.find(ch)
+	if l == nil {
+		return false
+	}
+	now := c.now()
+	if l.used.Load().left(now)+l.next.Load().left(now) > 0 {
+		return true
+	}
+	for i := range set.demand {
+		if set.leased[i].Load() == l && set.demand[i].asking {
+			return true
+		}
+	}
+	return false
+}
+
+// returnLocally returns units that a request has not used to the block from which it had
+// them. It reports false if there is no such block any more.
+func (c *LeaseCache) returnLocally(e *Ending) bool {
+	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+	if l == nil || !c.settles {
+		return false
+	}
+	for _, b := range [...]*block{l.used.Load(), l.next.Load()} {
+		if b != nil && b.Ticket == e.Ticket && b.lasting(c.now()) > 0 && b.giveBack(e.Taken-e.Final) {
+			return true
+		}
+	}
+	return false
+}
+
+// void makes all units of a key void that this process holds or has asked for. It adds n to
+// the resets that are under way.
+func (c *LeaseCache) void(scope, key string, n int) {
+	hash := c.hasher.hash(scope, key)
+	set := c.set(hash)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.resets += n
+	for i := range set.demand {
+		d := &set.demand[i]
+		if d.hash != hash {
+			continue
+		}
+		d.resets++
+		d.rest = -1
+		l := set.leased[i].Load()
+		if l == nil {
+			continue
+		}
+		for _, b := range [...]*block{l.used.Swap(nil), l.next.Swap(nil)} {
+			if b != nil {
+				c.counters.void(b.close())
+				b.timer.Stop()
+			}
+		}
+	}
+}

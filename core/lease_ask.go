@@ -1,0 +1,90 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// ask takes a block of k units from the inner backend.
+func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTerms, k int64, lasts time.Duration, resets int) {
+	if lasts == 0 && c.settles {
+		lasts = terms.lasts // so that what is not spent can be returned
+	}
+	charges := []Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
+	out := make([]Decision, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), wait(terms.lease))
+	defer cancel()
+	sent, answered := c.now(), false
+	defer func() { // if the inner backend ends the goroutine, too
+		set.mu.Lock()
+		now, void := c.now(), false
+		demand.asking = false
+		switch d := &out[0]; {
+		case !answered:
+			c.counters.failed.Add(1)
+			l.notBefore.Store(now.mono + terms.lease)
+		case d.Source != SourcePrimary || !d.Allowed:
+			c.counters.denied.Add(1)
+			demand.rest = d.Remaining
+			l.notBefore.Store(now.mono + terms.lease/8)
+		default:
+			c.counters.taken.Add(1)
+			c.counters.units.Add(k)
+			l.notBefore.Store(now.mono)
+			if void = demand.resets != resets || !c.holdLocked(set, l, newBlock(terms, k, sent, now, d), terms, lasts, now); !void {
+				demand.rest = d.Remaining
+			}
+		}
+		l.rest.Store(demand.rest)
+		set.mu.Unlock()
+		if void {
+			c.returnUnits(terms, l, k, out[0].Ticket, lasts)
+		}
+	}()
+	answered = take(ctx, c.inner, charges, out) == nil
+}
+
+// holdLocked gives l a block. It returns false if it is too late for that.
+func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseTerms, lasts time.Duration, now instant) bool {
+	lasting := b.lasting(now)
+	if lasting <= 0 {
+		return false
+	}
+	b.timer = time.AfterFunc(wait(lasting), func() {
+		set.mu.Lock()
+		left := b.close()
+		l.endUsedLocked(c.now())
+		set.mu.Unlock()
+		switch {
+		case left == 0:
+		case terms.limit.algorithm == AlgorithmFixedWindow && b.until != terms.until: // it has ended, and counts them no more
+			c.counters.void(left)
+		default:
+			c.returnUnits(terms, l, left, b.Ticket, lasts)
+		}
+	})
+	if l.endUsedLocked(now); l.used.Load() == nil {
+		l.used.Store(b)
+	} else {
+		l.next.Store(b)
+	}
+	return true
+}
+
+// returnUnits returns units of a block to the inner backend.
+func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, lasts time.Duration) {
+	if !c.settles {
+		c.counters.void(n)
+		return
+	}
+	endings := []Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
+	if c.returns.sender == nil {
+		out := make([]Settlement, 1)
+		err := settle(context.Background(), c.inner, endings, out)
+		c.counters.settled(n, out, err)
+		return
+	}
+	c.returns.sender.send(&sending{to: c.inner, via: c.returns.via, endings: endings, done: func(out []Settlement, err error) {
+		c.counters.settled(n, out, err)
+	}})
+}

@@ -1,0 +1,66 @@
+package core
+
+import "time"
+
+const (
+	// minLease is the shortest term that pays for a question of its own.
+	minLease = 10 * time.Millisecond
+	// maxLease is the longest term, so that what a process holds is soon back.
+	maxLease = time.Second
+	// minLeasedBurst is the least burst that is worth dividing into blocks.
+	minLeasedBurst = 20
+	// leaseSlack is taken off every term: the clocks of two machines differ by less than
+	// one part in a thousand, and no term is longer than a second.
+	leaseSlack = time.Millisecond
+)
+
+// Leased returns the limit that a [LeaseCache] asks its backend for in place of l, and for
+// how long it spends units after asking for them, at most term. Units that are charged
+// under the tighter limit and spent within the lease never exceed l, whatever the number
+// of processes. The lease is 0, and the limit l, where a limit is not leased.
+//
+//   - Token and leaky buckets have a burst that is lower by what the rate brings in a lease.
+//   - Sliding logs have a period that is longer by a lease.
+//   - Fixed and sliding windows are asked for as they are: units are spent in the window in
+//     which they were charged.
+//   - All others are not leased: queues, concurrency limits, bans, and windows that start
+//     with a key's first request.
+//
+// A lease is 5% of the period (2% of a sliding log's), or of the time in which a full
+// bucket drains if that is less; at most one second. Limits whose lease would be under 10
+// ms, whose tighter burst is under 20 units, or whose rate brings less than 7 units in a
+// lease, are not leased.
+func (l Limit) Leased(term time.Duration) (Limit, time.Duration) {
+	if l.Validate() != nil {
+		return l, 0
+	}
+	p := l.rate.Period.Microseconds()
+	tight, lease := l, int64(0)
+	switch l.algorithm {
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket:
+		lease = min(p, muldiv(l.burst, p, l.rate.Units)) / 20
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		lease = p / 20
+	case AlgorithmSlidingLog:
+		lease = p / 50
+	default:
+		return l, 0
+	}
+	lease = min(lease, term.Microseconds(), maxLease.Microseconds())
+	switch l.algorithm {
+	case AlgorithmTokenBucket, AlgorithmLeakyBucket:
+		tight.burst -= muldivCeil(l.rate.Units, lease, p)
+	case AlgorithmSlidingLog:
+		tight.rate.Period += wait(lease)
+	}
+	if wait(lease) < minLease || tight.burst < minLeasedBurst || leaseBlock(l, lease) < minBlock || tight.Validate() != nil {
+		return l, 0
+	}
+	return tight, wait(lease)
+}
+
+// leaseBlock returns the most units that are asked for at once: half of what the rate of l
+// brings in a lease, in microseconds.
+func leaseBlock(l Limit, lease int64) int64 {
+	return muldivCeil(l.rate.Units, lease, 2*l.rate.Period.Microseconds())
+}

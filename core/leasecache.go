@@ -1,0 +1,225 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LeaseOptions are the options of [NewLeaseCache]. The zero value is ready to use.
+type LeaseOptions struct {
+	// Term is the longest time for which units are held, 10ms to 1s; that of a limit may
+	// be shorter, see [Limit.Leased]. All processes that share a backend need the same
+	// Term. With different ones as much as the rate brings in the longest Term may be
+	// admitted too much. 0: 1s.
+	Term time.Duration
+
+	// MaxKeys is how many keys may be watched or leased at once, in groups of four. The
+	// others are decided by the inner backend. 0: 16,384, of 32 KiB at first and 5 MiB at
+	// most.
+	MaxKeys int
+}
+
+// LeaseCache is a [Backend] in front of another, far away, that lets busy keys be decided
+// in this process. It takes a block of a key's units from the inner backend first, and
+// spends them afterwards, for at most the lease of the limit. Nothing is ever admitted
+// beyond the limit, whatever the number of processes: the inner backend decides under a
+// limit that is tighter by what a lease can shift, see [Limit.Leased]. The price is that
+// tighter limit, for every charge of a limit that can be leased, and units that lie idle in
+// the blocks of others for a lease at most.
+//
+// A key is leased once it has been charged 8 times within a lease. A block is what the key
+// spends in two leases, at most a quarter of what remained at the last answer, and, with
+// what is held already, at most half of what the rate brings in a lease. It is asked for by
+// a call of its own, before the block in use is spent. Charges that find no units go to the
+// inner backend. So where little remains, the inner backend decides each charge, first come,
+// first served. Units that are not spent are returned at the end of the lease.
+//
+// Decisions on leased units are [SourceLease]. Their Remaining is the units of the own
+// blocks and those that remained at the last answer: an estimate. RetryAfter is that of the
+// inner backend, so it is never too early; it counts what lies idle as used. Peek sees the
+// inner backend alone. A Reset of another process is noticed after a lease.
+//
+// Several charges are one step: units of those that are leased are set aside, and the inner
+// backend decides the others. If it denies them, what was set aside returns to its block.
+// Charges of cost 0 and several charges of one key always go to the inner backend.
+//
+// It is safe for concurrent use and needs no closing: units that are held are returned by
+// themselves within a second. Put it around a breaker, and a [DenialCache] around it, as
+// breaker.NewStack does.
+type LeaseCache struct {
+	inner   Backend
+	term    time.Duration
+	base    time.Time
+	returns settling
+	settles bool // inner can end what it has taken
+	terms   leaseTermsCache
+	sets    []atomic.Pointer[leaseSet]
+	scratch sync.Pool // of *leaseScratch
+
+	counters leaseCounters
+
+	hasher keyHasher
+}
+
+// NewLeaseCache returns a cache in front of inner. It panics if inner is nil, or a nil
+// pointer, or an option is out of range.
+func NewLeaseCache(inner Backend, options LeaseOptions) *LeaseCache {
+	if isNil(inner) {
+		panic("core: NewLeaseCache: the inner backend is nil")
+	}
+	if options.Term == 0 {
+		options.Term = maxLease
+	}
+	if options.Term < minLease || options.Term > maxLease {
+		panic(fmt.Sprintf("core: NewLeaseCache: Term must be %v to %v (got %v)", minLease, maxLease, options.Term))
+	}
+	if options.MaxKeys < 0 {
+		panic(fmt.Sprintf("core: NewLeaseCache: MaxKeys must not be negative (got %d)", options.MaxKeys))
+	}
+	if options.MaxKeys == 0 {
+		options.MaxKeys = 1 << 14
+	}
+	return &LeaseCache{
+		inner:   inner,
+		term:    options.Term.Truncate(time.Microsecond),
+		base:    time.Now(),
+		returns: settlingBy(inner),
+		settles: CanSettle(inner),
+		sets:    make([]atomic.Pointer[leaseSet], (options.MaxKeys+leaseWays-1)/leaseWays),
+		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},
+
+		hasher: newKeyHasher(),
+	}
+}
+
+// Take implements [Backend].
+func (c *LeaseCache) Take(ctx context.Context, charges []Charge, out []Decision) error {
+	if len(charges) != len(out) {
+		return errLeaseLengths
+	}
+	local, leasable := 0, false
+	watched := uint64(0) // charges of keys that are about to be leased
+	var s *leaseScratch
+	for i := range charges {
+		ch := &charges[i]
+		terms := c.terms.of(&ch.Limit, c.term)
+		if terms.lease == 0 {
+			continue
+		}
+		leasable = true
+		if ch.Cost <= 0 || !isAlone(charges, i) {
+			continue
+		}
+		b, busy := c.spend(terms, ch, &out[i])
+		if b == nil {
+			if busy {
+				watched |= 1 << min(i, 63)
+			}
+			continue
+		}
+		local++
+		if len(charges) > 1 {
+			if s == nil {
+				s = c.scratch.Get().(*leaseScratch)
+			}
+			s.aside = append(s.aside, setAside{i, ch.Cost, b})
+		}
+	}
+	var err error
+	switch {
+	case local == len(charges):
+	case !leasable:
+		return c.inner.Take(ctx, charges, out)
+	default:
+		if s == nil {
+			s = c.scratch.Get().(*leaseScratch)
+		}
+		err = c.takeOthers(ctx, s, charges, out, watched)
+	}
+	if s != nil {
+		s.clear()
+		c.scratch.Put(s)
+	}
+	return err
+}
+
+// Settle implements [Settler] if the inner backend does. Units of a block that still lasts
+// return to it.
+func (c *LeaseCache) Settle(ctx context.Context, endings []Ending, out []Settlement) error {
+	if len(endings) != len(out) {
+		return errEndingLengths
+	}
+	var others []Ending
+	var asked []int
+	for i, e := range endings {
+		terms := c.terms.of(&e.Limit, c.term)
+		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.returnLocally(&e) {
+			out[i] = Settlement{Returned: e.Taken - e.Final}
+			continue
+		}
+		e.Limit = terms.tight
+		others, asked = append(others, e), append(asked, i)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	results := make([]Settlement, len(others))
+	if err := Settle(ctx, c.inner, others, results); err != nil {
+		if len(others) == len(endings) {
+			return err
+		}
+		for j := range results {
+			results[j] = Settlement{Err: err}
+		}
+	}
+	for j, i := range asked {
+		out[i] = results[j]
+	}
+	return nil
+}
+
+// Peek implements [Peeker] if the inner backend does.
+func (c *LeaseCache) Peek(ctx context.Context, charges []Charge, out []Decision) error {
+	tight := make([]Charge, len(charges))
+	for i, ch := range charges {
+		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
+		tight[i] = ch
+	}
+	return Peek(ctx, c.inner, tight, out)
+}
+
+// Reset implements [Resetter] if the inner backend does. Units of the key that this process
+// holds are void.
+func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
+	c.void(scope, key, 1)
+	defer c.void(scope, key, -1) // what remained before is no longer known
+	return Reset(ctx, c.inner, scope, key)
+}
+
+// Count implements [Counter] if the inner backend does.
+func (c *LeaseCache) Count(ctx context.Context) (int, error) { return Count(ctx, c.inner) }
+
+// Unwrap returns the inner backend.
+func (c *LeaseCache) Unwrap() Backend { return c.inner }
+
+// leasesIn returns the lease cache in b, nil if there is none.
+func leasesIn(b Backend) *LeaseCache {
+	c, _ := firstIn[*LeaseCache](b)
+	return c
+}
+
+var errLeaseLengths = errors.New("core: lease cache: charges and decisions differ in length")
+
+// set returns the set for a hash, and makes it if there is none.
+func (c *LeaseCache) set(hash uint64) *leaseSet {
+	slot := &c.sets[hash%uint64(len(c.sets))]
+	if set := slot.Load(); set != nil {
+		return set
+	}
+	slot.CompareAndSwap(nil, new(leaseSet))
+	return slot.Load()
+}

@@ -1,0 +1,194 @@
+package core
+
+import (
+	"context"
+)
+
+// settle ends the charges of q with the backends that made them.
+//
+// The functions of the user may end the goroutine. So each step is deferred before the
+// one that comes first.
+func (l *ledger) settle(q *request, result Result) {
+	defer l.forget(q)
+	defer l.reportUnchanged(q)
+	defer l.settleLocal(q)
+	defer l.settleFallback(q)
+	defer l.settlePrimary(q)
+	for i := range q.taken {
+		if t := &q.taken[i]; t.rule.finalCost != nil {
+			t.final = t.cost
+		}
+	}
+	for i := range q.taken {
+		t := &q.taken[i]
+		t.final = t.finalCost(result)
+	}
+}
+
+func (l *ledger) settlePrimary(q *request) { l.send(&l.primary, q, (*taken).endWithPrimary) }
+
+func (l *ledger) settleFallback(q *request) {
+	for i := range q.taken {
+		if t := &q.taken[i]; t.heldByFallback || t.source == SourceFallback {
+			f := l.fallback()
+			l.send(&f, q, (*taken).endWithFallback)
+			return
+		}
+	}
+}
+
+func (l *ledger) settleLocal(q *request) {
+	if local := l.local.Load(); local != nil {
+		l.send(&settling{backend: local, memory: local}, q, (*taken).endWithLocal)
+	}
+}
+
+// reportUnchanged reports the charges that have cost what they were estimated at.
+func (l *ledger) reportUnchanged(q *request) {
+	if l.observe == nil {
+		return
+	}
+	for i := range q.taken {
+		if t := &q.taken[i]; t.final == t.cost && t.rule.finalCost != nil {
+			l.report(t, Settlement{})
+		}
+	}
+}
+
+// due says what a backend has to do at the end of a charge.
+type due uint8
+
+const (
+	nothingDue due = iota
+	dueAlso        // another backend's settlement is the one to report
+	dueAndReported
+)
+
+func (t *taken) endWithPrimary() (int64, due) {
+	if t.held || (t.source == SourcePrimary || t.source == SourceLease) && t.final != t.cost {
+		return t.ticket, dueAndReported
+	}
+	return 0, nothingDue
+}
+
+func (t *taken) endWithFallback() (int64, due) {
+	switch {
+	case t.heldByFallback && t.held:
+		return t.fallbackTicket, dueAlso
+	case t.heldByFallback:
+		return t.fallbackTicket, dueAndReported
+	case t.source == SourceFallback && t.rule.finalCost != nil && t.final != t.cost:
+		return t.ticket, dueAndReported
+	}
+	return 0, nothingDue
+}
+
+func (t *taken) endWithLocal() (int64, due) {
+	if t.source == SourceLocal && (t.rule.finalCost == nil || t.final != t.cost) {
+		return t.ticket, dueAndReported
+	}
+	return 0, nothingDue
+}
+
+// send has a backend end what ending says that it has to.
+func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)) {
+	if to.memory != nil {
+		l.settleIn(to.memory, q, 0, ending)
+		return
+	}
+	var endings []Ending
+	var reports []*taken
+	for i := range q.taken {
+		t := &q.taken[i]
+		ticket, due := ending(t)
+		if due == nothingDue {
+			continue
+		}
+		endings = append(endings, t.ending(ticket))
+		if due == dueAlso {
+			t = nil
+		}
+		reports = append(reports, t)
+	}
+	if len(endings) > 0 {
+		q.sentAway = q.sentAway || to.sender != nil
+		l.sendAway(to, endings, reports)
+	}
+}
+
+// settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
+// allocated.
+func (l *ledger) settleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due)) {
+	for ; i < len(q.taken); i++ {
+		t := &q.taken[i]
+		ticket, due := ending(t)
+		if due == nothingDue {
+			continue
+		}
+		s := t.settleIn(m, ticket)
+		if due == dueAndReported && l.observe != nil {
+			l.reportAndSettleIn(m, q, i, ending, s)
+			return
+		}
+	}
+}
+
+// reportAndSettleIn reports the i-th charge and settles the others, though the observer may
+// end the goroutine.
+func (l *ledger) reportAndSettleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due), s Settlement) {
+	defer l.settleIn(m, q, i+1, ending)
+	l.report(&q.taken[i], s)
+}
+
+func (t *taken) settleIn(m *Memory, ticket int64) Settlement {
+	if t.rule.finalCost == nil {
+		m.unhold(t.rule.scope, t.key, t.cost)
+		return Settlement{Returned: t.cost}
+	}
+	e := t.ending(ticket)
+	return m.settleOne(&e)
+}
+
+func (t *taken) ending(ticket int64) Ending {
+	return Ending{
+		Scope: t.rule.scope, Key: t.key, Limit: t.limit.Value(),
+		Taken: t.cost, Final: t.final, Ticket: ticket, Lasts: t.rule.lasts,
+	}
+}
+
+// sendAway is send for a backend that is not a Memory itself.
+func (l *ledger) sendAway(to *settling, endings []Ending, reports []*taken) {
+	if to.sender == nil {
+		results := make([]Settlement, len(endings))
+		err := settle(context.Background(), to.backend, endings, results)
+		l.reportAll(reports, results, err)
+		return
+	}
+	to.sender.send(&sending{
+		to: to.backend, via: to.via, endings: endings,
+		done: func(results []Settlement, err error) { l.reportAll(reports, results, err) },
+	})
+}
+
+func (l *ledger) reportAll(reports []*taken, results []Settlement, err error) {
+	for i, t := range reports {
+		if t == nil {
+			continue
+		}
+		if err != nil {
+			results[i] = Settlement{Err: err}
+		}
+		l.report(t, results[i])
+	}
+}
+
+// report tells the observer what became of t. A panic of the observer is dropped: the
+// request is over, and others may wait for the goroutine.
+func (l *ledger) report(t *taken, s Settlement) {
+	if l.observe == nil {
+		return
+	}
+	s.Rule, s.Scope, s.Taken, s.Final = t.rule.name, t.rule.scope, t.cost, t.final
+	defer func() { _ = recover() }()
+	l.observe(s)
+}

@@ -1,0 +1,375 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// remote is a memory as if it were outside this process: it settles after a while, and
+// fails on demand.
+type remote struct {
+	*core.Memory
+	lag     time.Duration
+	fails   atomic.Bool
+	hung    chan struct{} // nil: it does not hang
+	calls   atomic.Int64  // of Take
+	settles atomic.Int64  // calls of Settle
+}
+
+var errAway = errors.New("away")
+
+func newRemote(lag time.Duration) *remote {
+	return &remote{Memory: core.NewMemory(core.MemoryOptions{}), lag: lag}
+}
+
+func (r *remote) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	r.calls.Add(1)
+	if r.fails.Load() {
+		return errAway
+	}
+	return r.Memory.Take(ctx, charges, out)
+}
+
+func (r *remote) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if r.fails.Load() {
+		return errAway
+	}
+	return r.Memory.Peek(ctx, charges, out)
+}
+
+func (r *remote) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	r.settles.Add(1)
+	if r.hung != nil {
+		<-r.hung
+	}
+	time.Sleep(r.lag)
+	if r.fails.Load() {
+		return errAway
+	}
+	return r.Memory.Settle(ctx, endings, out)
+}
+
+func decideOn(l *core.Limiter[string], key string) core.Outcome {
+	return l.Decide(context.Background(), key)
+}
+
+// settled collects what ObserveEnd is told.
+type settled struct {
+	mu  sync.Mutex
+	all []core.Settlement
+}
+
+func (s *settled) observe(one core.Settlement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, one)
+}
+
+func TestWhatARequestReallyCost(t *testing.T) {
+	always := func(n int64) func(core.Result) int64 { return func(core.Result) int64 { return n } }
+	failures := core.OnStatus(func(status int) bool { return status == 401 })
+	for _, test := range []struct {
+		name   string
+		final  func(core.Result) int64
+		spend  []int64
+		result core.Result
+		left   int64 // of 10, after an estimate of 4
+	}{
+		{"the estimate", core.Spent, nil, core.Result{}, 6},
+		{"what was spent", core.Spent, []int64{1, 2}, core.Result{}, 7},
+		{"nothing", core.Spent, []int64{0}, core.Result{}, 10},
+		{"at least the estimate after a panic", core.Spent, []int64{1}, core.Result{Panicked: true}, 6},
+		{"more than there is", core.Spent, []int64{math.MaxInt64, math.MaxInt64}, core.Result{}, 0},
+		{"negative", always(-1), nil, core.Result{}, 6},
+		{"a panic", func(core.Result) int64 { panic("no") }, nil, core.Result{}, 6},
+		{"a failure", failures, nil, core.Result{Status: 401}, 6},
+		{"a success", failures, nil, core.Result{Status: 200}, 10},
+		{"a success of a client that left", failures, nil, core.Result{Status: 200, Left: true}, 6},
+		{"no status", failures, nil, core.Result{}, 6},
+		{"a panic with a status", failures, []int64{1}, core.Result{Status: 200, Panicked: true}, 6},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var seen settled
+			l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{
+				Name: "tokens", Limit: core.FixedWindow(core.PerDay(10)), Key: self, FinalCost: test.final,
+				Cost: func(key string) int64 { return int64(len(key)) },
+			}}})
+			o := decideOn(l, "four")
+			for _, n := range test.spend {
+				if !o.Spend("tokens", n) {
+					t.Errorf("Spend(%d) does not count", n)
+				}
+			}
+			if o.Spend("tokens", -1) || o.Spend("others", 1) {
+				t.Error("a negative or unknown Spend counts")
+			}
+			o.End(test.result)
+			if o.Spend("tokens", 1) {
+				t.Error("Spend after End counts")
+			}
+			o.End(core.Result{})
+			if len(seen.all) != 1 {
+				t.Fatalf("ObserveEnd was called %d times", len(seen.all))
+			}
+			s := seen.all[0]
+			if got := 6 + s.Returned - s.Charged; max(0, got) != test.left || s.Rule != "tokens" || s.Scope != "tokens" || s.Taken != 4 || s.Err != nil {
+				t.Errorf("%+v leaves %d of 10, want %d", s, got, test.left)
+			}
+		})
+	}
+}
+
+func TestARequestEndsOnce(t *testing.T) {
+	var seen settled
+	l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(3), Key: self}}})
+	o := decideOn(l, "k")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { copied := o; copied.End(core.Result{}) })
+	}
+	all.Wait()
+	if held, _ := l.Held(); held != 0 || len(seen.all) != 1 || seen.all[0].Returned != 1 {
+		t.Errorf("ended by 20: %d held, settled %+v", held, seen.all)
+	}
+	detached := decideOn(l, "k")
+	end, ok := detached.Detach()
+	if _, again := detached.Detach(); !ok || again {
+		t.Errorf("Detach: %v, and once more %v", ok, again)
+	}
+	detached.End(core.Result{})
+	if held, _ := l.Held(); held != 1 {
+		t.Errorf("End of a detached request leaves %d held, want 1", held)
+	}
+	end(core.Result{})
+	end(core.Result{})
+	if held, _ := l.Held(); held != 0 {
+		t.Errorf("%d held after the end of a detached request", held)
+	}
+	if _, ok := detached.Detach(); ok {
+		t.Error("an ended request is detached")
+	}
+}
+
+func TestAPanicKeepsNothing(t *testing.T) {
+	panics := core.MustNew(core.Config[string]{
+		Observe: func(context.Context, string, core.Outcome) { panic("observe") },
+		Rules:   []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}},
+	})
+	func() {
+		defer func() { _ = recover() }()
+		decideOn(panics, "k")
+	}()
+	if held, _ := panics.Held(); held != 0 {
+		t.Errorf("after a panic in Observe: %d held", held)
+	}
+	l := core.MustNew(core.Config[string]{
+		ObserveEnd: func(core.Settlement) { panic("observe end") },
+		Rules:      []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}},
+	})
+	for range 3 {
+		o := decideOn(l, "k")
+		if !o.Allowed() {
+			t.Fatal("denied by what has ended")
+		}
+		o.End(core.Result{})
+	}
+}
+
+// A client that sends one request after the other is not denied by its own last one,
+// though the backend learns of its end later.
+func TestASequentialClientIsNeverDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[string]{Backend: newRemote(10 * time.Millisecond), Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}}})
+		for i := range 10_000 {
+			o := decideOn(l, "k")
+			if !o.Allowed() {
+				t.Fatalf("request %d is denied", i)
+			}
+			o.End(core.Result{})
+		}
+		time.Sleep(time.Second) // of the bubble: the last ending is answered
+		synctest.Wait()
+	})
+}
+
+func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemote(0)
+		b.hung = make(chan struct{})
+		var dropped, ended atomic.Int64
+		l := core.MustNew(core.Config[string]{Backend: b, ObserveEnd: func(s core.Settlement) {
+			ended.Add(1)
+			if errors.Is(s.Err, core.ErrEndingDropped) {
+				dropped.Add(1)
+			}
+		}, Rules: []core.Rule[string]{{
+			Name: "rate", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+		}}})
+		holds := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(100_000), Key: self}}})
+		const n = 20_000
+		for range n {
+			o := decideOn(l, "k")
+			o.End(core.Result{})
+			held := decideOn(holds, "k")
+			held.End(core.Result{})
+		}
+		if d := dropped.Load(); d == 0 || d > n-16_000 {
+			t.Errorf("%d of %d endings are dropped", d, n)
+		}
+		close(b.hung)
+		synctest.Wait()
+		if ended.Load() != n {
+			t.Errorf("%d of %d endings are reported", ended.Load(), n)
+		}
+		left := holdsLeft(t, b.Memory, "busy", "k", core.Concurrent(100_000))
+		if left != 100_000 {
+			t.Errorf("%d units are still held", 100_000-left)
+		}
+	})
+}
+
+func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit core.Limit) int64 {
+	t.Helper()
+	out := make([]core.Decision, 1)
+	if err := m.Take(t.Context(), []core.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0].Remaining
+}
+
+// A fallback starts from what is held, and the backend adopts what the fallback allowed.
+func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, limit := newRemote(0), core.Concurrent(2)
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		before := decideOn(l, "k")
+		b.fails.Store(true)
+		during, third := decideOn(l, "k"), decideOn(l, "k")
+		if !before.Allowed() || !during.Allowed() || third.Allowed() {
+			t.Fatalf("allowed: %v, during the failure %v and %v; want true, true, false", before.Allowed(), during.Allowed(), third.Allowed())
+		}
+		b.fails.Store(false)
+		decideOn(l, "other") // the first answer after the failure
+		if d := decideOn(l, "k"); d.Allowed() {
+			t.Error("the backend does not know what the fallback has allowed")
+		}
+		before.End(core.Result{})
+		during.End(core.Result{})
+		synctest.Wait()
+		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 2 {
+			t.Errorf("%d of 2 are free when all have ended", left)
+		}
+	})
+}
+
+// A process may have no more requests, and hold for hours what its fallback has allowed.
+func TestABackendThatWorksAgainLearnsWhatIsHeldWithoutARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, limit := newRemote(0), core.Concurrent(3)
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		b.fails.Store(true)
+		first, second := decideOn(l, "k"), decideOn(l, "k")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		b.fails.Store(false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 1 {
+			t.Errorf("%d of 3 are free while two requests are under way", left)
+		}
+		first.End(core.Result{})
+		second.End(core.Result{})
+		synctest.Wait()
+		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 3 {
+			t.Errorf("%d of 3 are free when all have ended", left)
+		}
+	})
+}
+
+func TestALocalRuleIsAskedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemote(0)
+		l := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{
+			{Name: "local", Local: true, Limit: core.FixedWindow(core.PerDay(3)), Key: self},
+			{Name: "busy", Local: true, Limit: core.Concurrent(1), Key: self},
+			{Name: "remote", Limit: core.FixedWindow(core.PerDay(2)), Key: self, OnFailure: core.FailClosed},
+		}})
+		first := decideOn(l, "k")
+		asked := b.calls.Load()
+		if second := decideOn(l, "k"); second.Allowed() || b.calls.Load() != asked || second.At(2).Source != core.SourceNotAsked || second.At(1).Source != core.SourceLocal {
+			t.Errorf("denied here: %+v, and the backend is asked %d times more", second.At(2), b.calls.Load()-asked)
+		}
+		first.End(core.Result{})
+		b.fails.Store(true)
+		if o := decideOn(l, "k"); o.Verdict() != core.Unavailable {
+			t.Errorf("verdict %v with a failed backend", o.Verdict())
+		}
+		b.fails.Store(false)
+		second := decideOn(l, "k")
+		second.End(core.Result{})
+		third := decideOn(l, "k") // denied by the backend: the third local unit comes back
+		fourth := decideOn(l, "k")
+		if !second.Allowed() || third.Allowed() || fourth.Allowed() || fourth.At(0).Remaining != 0 || !fourth.At(0).Allowed {
+			t.Errorf("second %v, third %v, fourth %v: %+v", second.Allowed(), third.Allowed(), fourth.Allowed(), fourth.At(0))
+		}
+		if held, _ := l.Held(); held != 0 {
+			t.Errorf("%d held", held)
+		}
+	})
+}
+
+func TestACapacityRuleSays503(t *testing.T) {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
+		{Name: "full", Capacity: true, Limit: core.Concurrent(1), Key: func(string) (string, error) { return "", nil }},
+		{Name: "client", Limit: core.Concurrent(1), Key: self},
+	}})
+	decideOn(l, "a")
+	other, same := decideOn(l, "b"), decideOn(l, "a")
+	if other.Status() != 503 || other.Verdict() != core.Denied || same.Status() != 429 {
+		t.Errorf("full: %d, full and too many: %d; want 503 and 429", other.Status(), same.Status())
+	}
+}
+
+func TestNewReportsRulesThatCannotEnd(t *testing.T) {
+	final := func(core.Result) int64 { return 0 }
+	for _, test := range []struct {
+		want string
+		rule core.Rule[string]
+	}{
+		{"cannot end what it charges", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), FinalCost: final}},
+		{"cannot end what it charges", core.Rule[string]{Limit: core.Concurrent(1)}},
+		{"a concurrency limit has none", core.Rule[string]{Limit: core.Concurrent(1), FinalCost: final, Local: true}},
+		{"lasts: must be 0 to", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), FinalCost: final, Lasts: 2 * time.Hour, Local: true}},
+		{"is of no use without FinalCost", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), Lasts: time.Second}},
+	} {
+		test.rule.Name, test.rule.Key = "r", self
+		_, err := core.New(core.Config[string]{Backend: plainBackend{core.NewMemory(core.MemoryOptions{})}, Rules: []core.Rule[string]{test.rule}})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want one that says %q", err, test.want)
+		}
+	}
+}
+
+func TestACostOrLimitThatIsNotLegalIsAFailure(t *testing.T) {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
+		{Name: "busy", Limit: core.Concurrent(100), Key: self, Cost: func(key string) int64 { return int64(len(key)) }},
+		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string) (core.Limit, error) { return core.Concurrent(5), nil }},
+	}})
+	if o := decideOn(l, strings.Repeat("k", 65)); o.Verdict() != core.Unavailable || !strings.Contains(o.Err().Error(), "at most 64") {
+		t.Errorf("a cost of 65: %v, %v", o.Verdict(), o.Err())
+	}
+	o := decideOn(l, strings.Repeat("k", 64))
+	if !o.Allowed() || !strings.Contains(o.Err().Error(), "must not return a concurrency limit") {
+		t.Errorf("LimitFor returns a concurrency limit: %v, %v", o.Verdict(), o.Err())
+	}
+	o.End(core.Result{})
+}

@@ -1,0 +1,41 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ResetKey makes the state of a key fresh under the rule of that name, in the backend that
+// decides the rule, as if the key had never been charged. The key is one that the rule's
+// key function returns. Rules of equal scope share the state. A fallback keeps its own. It
+// returns an error if there is no such rule, the backend fails or cannot reset, or the rule
+// has a [Concurrent] limit, whose units are released when the requests end.
+func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
+	b, scope, err := l.stateOf(rule)
+	if err != nil {
+		return fmt.Errorf("core: reset: rule %q: %w", rule, err)
+	}
+	return reset(ctx, b, scope, key)
+}
+
+// stateOf returns where the state of the rule of that name is.
+func (l *Limiter[R]) stateOf(rule string) (b Backend, scope string, err error) {
+	l.change.Lock()
+	defer l.change.Unlock()
+	rules := overridden(l.config.Rules, l.overrides)
+	i := indexOf(rules, rule)
+	switch {
+	case i < 0:
+		return nil, "", errors.New("there is no rule of this name")
+	case rules[i].isConcurrent():
+		return nil, "", errors.New("a concurrency limit has nothing to reset: its units are released when the requests end")
+	}
+	return l.backendOf(&rules[i]), rules[i].scopeOrName(), nil
+}
+
+// reset calls Reset on b and turns a panic in it into an error.
+func reset(ctx context.Context, b Backend, scope, key string) (err error) {
+	defer panicAsError(b, &err)
+	return Reset(ctx, b, scope, key)
+}

@@ -1,0 +1,281 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// sender sends the endings of requests to a backend outside this process, one call at a
+// time for all that wait, so that the end of a request waits for nobody. All limiters on
+// one innermost backend share it. Its goroutine lives while there is something to send.
+type sender struct {
+	mu         sync.Mutex
+	waiting    []*sending
+	endings    int // of waiting, those that may be dropped
+	running    bool
+	idle       chan struct{} // closed when it runs no more; nil: nobody waits for that
+	unanswered map[accountKey]*unanswered
+}
+
+// sending is what one request ends with one backend.
+type sending struct {
+	to      Backend
+	via     any // equal for sendings to the same backend
+	endings []Ending
+	done    func([]Settlement, error)
+}
+
+type accountKey struct{ scope, key string }
+
+// unanswered counts the endings of a key while some of them wait for an answer.
+type unanswered struct {
+	queued, answered uint64
+	changed          chan struct{} // closed when answered grows; nil: nobody waits for that
+}
+
+const (
+	// maxWaitingEndings is how many endings wait for a backend. Releases of concurrency
+	// limits do not count: there are no more than were held.
+	maxWaitingEndings = 16_384
+
+	// maxSentEndings is how many endings one call has at most, a request aside.
+	maxSentEndings = 1_024
+
+	// settleTimeout ends a call of a backend that does not answer.
+	settleTimeout = 5 * time.Second
+
+	// ownEndingsWait is how long a denied request waits for endings of its key that this
+	// process has not had answered.
+	ownEndingsWait = 50 * time.Millisecond
+)
+
+// ErrEndingDropped is the error of a [Settlement] whose ending was not sent, because as
+// many wait already as are kept: the backend is too slow or does not answer.
+var ErrEndingDropped = errors.New("core: the ending was dropped: too many wait for the backend")
+
+func newSender() *sender {
+	return &sender{unanswered: make(map[accountKey]*unanswered)}
+}
+
+// AwaitEndings waits until b, or the backend that it wraps, has answered all endings of
+// requests that this process has for it, or ctx has ended, whose error it then returns. A
+// program calls it after its last request, before it closes the client of a backend: End
+// does not wait, and units that nobody releases stay held for a while. The Close of
+// redisbackend calls it. A backend in this process has nothing to wait for.
+func AwaitEndings(ctx context.Context, b Backend) error {
+	if c := knownCommonOf(b); c != nil {
+		return c.sender.awaitIdle(ctx)
+	}
+	return nil
+}
+
+// awaitIdle waits until nothing is left to be sent, or ctx ends.
+func (s *sender) awaitIdle(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.running {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// send has what sent. It does not wait. Where too much waits, it reports that what is
+// dropped, unless that releases units of a concurrency limit.
+func (s *sender) send(what *sending) {
+	s.mu.Lock()
+	may := what.mayBeDropped()
+	if may > 0 && s.endings+may > maxWaitingEndings {
+		s.mu.Unlock()
+		what.done(make([]Settlement, len(what.endings)), ErrEndingDropped)
+		return
+	}
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, what)
+	s.endings += may
+	for i := range what.endings {
+		e := &what.endings[i]
+		key := accountKey{e.Scope, e.Key}
+		u := s.unanswered[key]
+		if u == nil {
+			u = new(unanswered)
+			s.unanswered[key] = u
+		}
+		u.queued++
+	}
+	if !s.running {
+		s.running = true
+		go s.run()
+	}
+}
+
+// mayBeDropped returns how many endings of what may be dropped: all, or none if one of
+// them releases units of a concurrency limit.
+func (what *sending) mayBeDropped() int {
+	if slices.ContainsFunc(what.endings, func(e Ending) bool { return e.Limit.algorithm == AlgorithmConcurrent }) {
+		return 0
+	}
+	return len(what.endings)
+}
+
+// run sends until nothing waits.
+func (s *sender) run() {
+	for batch := s.next(); batch != nil; batch = s.next() {
+		s.settle(batch)
+	}
+}
+
+// settle settles a batch. If an observer ends the goroutine another one goes on.
+func (s *sender) settle(batch []*sending) {
+	returned := false
+	defer func() {
+		s.answered(batch)
+		if !returned {
+			go s.run()
+		}
+	}()
+	settleBatch(batch)
+	returned = true
+}
+
+// next takes the requests of the next call, all to the backend of the first that waits,
+// nil if none waits.
+func (s *sender) next() []*sending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var batch []*sending
+	kept, endings := s.waiting[:0], 0
+	for _, what := range s.waiting {
+		if endings >= maxSentEndings || len(batch) > 0 && what.via != batch[0].via {
+			kept = append(kept, what)
+			continue
+		}
+		batch = append(batch, what)
+		endings += len(what.endings)
+		s.endings -= what.mayBeDropped()
+	}
+	clear(s.waiting[len(kept):])
+	if s.waiting = kept; len(batch) == 0 {
+		s.running, s.waiting = false, nil
+		if s.idle != nil {
+			close(s.idle)
+			s.idle = nil
+		}
+	}
+	return batch
+}
+
+// settleBatch makes one call for all endings of a batch and reports what became of them.
+func settleBatch(batch []*sending) {
+	var all []Ending
+	for _, what := range batch {
+		all = append(all, what.endings...)
+	}
+	results := make([]Settlement, len(all))
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	err := settle(ctx, batch[0].to, all, results)
+	for _, what := range batch {
+		n := len(what.endings)
+		what.done(results[:n:n], err)
+		results = results[n:]
+	}
+}
+
+// settle calls Settle on b and turns a panic in it into an error.
+func settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) (err error) {
+	defer panicAsError(b, &err)
+	return Settle(ctx, b, endings, out)
+}
+
+// answered notes that the endings of batch do not wait any more.
+func (s *sender) answered(batch []*sending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range batch {
+		for i := range what.endings {
+			key := accountKey{what.endings[i].Scope, what.endings[i].Key}
+			u := s.unanswered[key]
+			u.answered++
+			if u.changed != nil {
+				close(u.changed)
+				u.changed = nil
+			}
+			if u.answered == u.queued {
+				delete(s.unanswered, key)
+			}
+		}
+	}
+}
+
+// awaited is how many endings of a key have to be answered.
+type awaited struct {
+	of *unanswered
+	n  uint64
+}
+
+// pending returns the endings of this process that may have had charges denied: those of
+// the keys of denied charges that the backend has not answered.
+func (s *sender) pending(charges []Charge, decisions []Decision) []awaited {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unanswered) == 0 {
+		return nil
+	}
+	var all []awaited
+	for i := range charges {
+		if decisions[i].Allowed || charges[i].Shadow {
+			continue
+		}
+		if u := s.unanswered[accountKey{charges[i].Scope, charges[i].Key}]; u != nil {
+			all = append(all, awaited{u, u.queued})
+		}
+	}
+	return all
+}
+
+// await waits until endings are answered, and reports whether that was so before ctx or
+// the time was over.
+func (s *sender) await(ctx context.Context, over <-chan time.Time, all []awaited) bool {
+	for _, a := range all {
+		for {
+			s.mu.Lock()
+			if a.of.answered >= a.n {
+				s.mu.Unlock()
+				break
+			}
+			if a.of.changed == nil {
+				a.of.changed = make(chan struct{})
+			}
+			changed := a.of.changed
+			s.mu.Unlock()
+			select {
+			case <-changed:
+			case <-over:
+				return false
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// waits reports whether endings of a key wait for an answer.
+func (s *sender) waits(scope, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unanswered[accountKey{scope, key}] != nil
+}

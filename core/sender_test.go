@@ -1,0 +1,62 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// distant is a backend that takes a second for each call of Settle.
+type distant struct {
+	*core.Memory
+	settled atomic.Int64
+}
+
+func (b *distant) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	time.Sleep(time.Second)
+	b.settled.Add(int64(len(endings)))
+	return b.Memory.Settle(ctx, endings, out)
+}
+
+func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &distant{Memory: core.NewMemory(core.MemoryOptions{})}
+		wrapped := core.NewDenialCache(b, core.DenialCacheOptions{})
+		if err := core.AwaitEndings(t.Context(), wrapped); err != nil {
+			t.Errorf("without a limiter: %v", err)
+		}
+		limiter := core.MustNew(core.Config[string]{Backend: wrapped, Rules: []core.Rule[string]{{
+			Name: "uploads", Limit: core.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
+		}}})
+		for range 3 {
+			if err := core.AwaitEndings(t.Context(), b); err != nil {
+				t.Errorf("nothing waits: %v", err)
+			}
+			before := b.settled.Load()
+			for range 3 { // the first by a call of its own
+				o := limiter.Decide(t.Context(), "ann")
+				o.End(core.Result{})
+				synctest.Wait()
+			}
+			short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			if err := core.AwaitEndings(short, b); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after 1.5 s of 2: %v", err)
+			}
+			cancel()
+			if err := core.AwaitEndings(t.Context(), wrapped); err != nil {
+				t.Error(err)
+			}
+			if n := b.settled.Load() - before; n != 3 {
+				t.Errorf("%d are answered, want 3", n)
+			}
+		}
+		if err := core.AwaitEndings(t.Context(), core.NewMemory(core.MemoryOptions{})); err != nil {
+			t.Errorf("memory: %v", err)
+		}
+	})
+}

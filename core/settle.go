@@ -1,0 +1,89 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Ending says what a charge that was taken has come to at the end of its request.
+type Ending struct {
+	Scope string
+	Key   string
+	Limit Limit // under which it was taken
+	Taken int64 // units: the cost of the charge
+
+	// Final is what the charge should have been. Less than Taken: the rest is returned.
+	// More: the difference is charged now, whether it fits or not. Under a concurrency
+	// limit it is 0: all units are released.
+	Final int64
+
+	// Ticket is that of the [Decision] on the charge.
+	Ticket int64
+
+	// Lasts is that of the charge.
+	Lasts time.Duration
+}
+
+// Settlement is what became of an [Ending].
+type Settlement struct {
+	Rule  string // its name; filled in by the limiter
+	Scope string // filled in by the limiter
+
+	Taken, Final int64 // units, as in the Ending
+
+	// Returned is how many units the key has back. It is less than Taken − Final where
+	// returning all would admit more than the limit: the units of a window that is over
+	// are not returned to the next, and what a bucket has drained meanwhile has come back
+	// by itself. Of a concurrency limit it is Taken.
+	Returned int64
+
+	// Charged is how many units were charged beyond Taken. A key may owe as much as its
+	// limit's maximum. Forgiven is how many more it should have been charged.
+	Charged, Forgiven int64
+
+	// Err is why the ending is lost, nil if it is not. Units whose return is lost are
+	// denied for as long as the limit counts them. A lost charge is never made.
+	Err error
+}
+
+// Settler is implemented by backends that can end what they have taken.
+type Settler interface {
+	// Settle carries out endings, one after the other, and sets out[i] to what became
+	// of endings[i]: Returned, Charged and Forgiven. The two have equal length. The
+	// endings of one call may be of several requests. The caller passes each ending at
+	// most once, whatever the error.
+	//
+	// An error means that what became of the endings is not known: each was carried out
+	// once or not at all. Where some are known, out[i].Err is the error of the others
+	// and Settle returns nil. Units of a concurrency limit are released sooner or later
+	// even then.
+	Settle(ctx context.Context, endings []Ending, out []Settlement) error
+}
+
+// Holder is implemented by backends that can be told of units of a concurrency limit
+// that are held though they did not decide so: those that a fallback has allowed while
+// the backend failed, and the other way round.
+type Holder interface {
+	// Hold counts cost units as held, whether they fit or not, until an [Ending] with the
+	// ticket that it returns. It does not wait, and does not call a limiter.
+	Hold(scope, key string, limit Limit, cost int64) (ticket int64)
+}
+
+// CanSettle reports whether b can end what it has taken. It asks the backend that
+// decides: the innermost one, following the methods Unwrap() Backend.
+func CanSettle(b Backend) bool {
+	_, ok := innermost(b).(Settler)
+	return ok
+}
+
+// Settle calls [Settler.Settle] on b, or on the first of the backends that b wraps that
+// is a [Settler]. It returns an error that is [errors.ErrUnsupported] if none is.
+func Settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) error {
+	if s, ok := firstIn[Settler](b); ok {
+		return s.Settle(ctx, endings, out)
+	}
+	return unsupported(innermost(b), "settle")
+}
+
+var errEndingLengths = errors.New("core: endings and settlements differ in length")

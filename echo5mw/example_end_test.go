@@ -1,0 +1,58 @@
+package echo5mw_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// A download counts as one of two at once while it is prepared, not while a slow client
+// reads it.
+func ExampleDetach() {
+	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name: "downloads", Limit: core.Concurrent(2), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+	}}})
+	e := echo.New()
+	e.GET("/file", func(c *echo.Context) error {
+		end, ok := echo5mw.Detach(c)
+		before, _ := limit.Held()
+		if ok {
+			end(core.Result{Status: http.StatusOK})
+		}
+		after, _ := limit.Held()
+		return c.String(http.StatusOK, fmt.Sprint(before, after))
+	}, limit.Middleware())
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("GET", "/file", nil))
+	fmt.Println(w.Body)
+	// Output: 1 0
+}
+
+// A chat is charged 100 tokens, and at its end what the model has really used.
+func ExampleSpend() {
+	limit := echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{{
+			Name:      "tokens",
+			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Key:       echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Cost:      func(*echo.Context) int64 { return 100 },
+			FinalCost: core.Spent,
+		}},
+		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+	})
+	e := echo.New()
+	e.POST("/chat", func(c *echo.Context) error {
+		for _, tokens := range []int64{12, 30, 9} { // while it streams
+			echo5mw.Spend(c, "tokens", tokens)
+		}
+		return c.NoContent(http.StatusOK)
+	}, limit.Middleware())
+	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/chat", nil))
+	// Output: tokens 100 51
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"github.com/weir-go/weir/internal/freeport"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// begin builds the program, runs it with ports of its own and returns its addresses.
+func begin(t *testing.T, args ...string) (api, operators string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "operations")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL=")
+	lines := run(t, cmd)
+	for _, found := range []struct {
+		after string
+		to    *string
+	}{{"listening on ", &api}, {"operators: http://", &operators}} {
+		line, err := lines.ReadString('\n')
+		_, address, ok := strings.Cut(strings.TrimSpace(line), found.after)
+		if !ok {
+			t.Fatalf("the program logged %q (%v), want an address", line, err)
+		}
+		*found.to = "http://" + strings.TrimSpace(address)
+	}
+	go io.Copy(io.Discard, lines)
+	return api, operators
+}
+
+// run starts a command, which it ends with the test, and returns what it logs.
+func run(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+	t.Helper()
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	return bufio.NewReader(log)
+}
+
+// get returns the status and the body of an answer.
+func get(t *testing.T, url string, fields ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// ask sends requests of two clients and returns how many were allowed and denied.
+func ask(t *testing.T, api string) (allowed, denied int) {
+	t.Helper()
+	for i := range 60 {
+		key := "ann"
+		if i%10 == 0 {
+			key = "bob"
+		}
+		switch status, _ := get(t, api+"/items", "X-API-Key", key); status {
+		case http.StatusOK:
+			allowed++
+		case http.StatusTooManyRequests:
+			denied++
+		default:
+			t.Fatalf("GET /items: %d", status)
+		}
+	}
+	if allowed == 0 || denied == 0 {
+		t.Fatalf("%d requests were allowed and %d denied", allowed, denied)
+	}
+	return allowed, denied
+}
+
+func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
+	api, operators := begin(t)
+	allowed, denied := ask(t, api)
+	if status, _ := get(t, api+"/reports?rows=3", "X-API-Key", "carol"); status != http.StatusOK {
+		t.Fatalf("GET /reports: %d", status)
+	}
+	_, metrics := get(t, operators+"/metrics")
+	for _, line := range []string{
+		fmt.Sprintf(`weir_requests_total{limiter="api",verdict="allowed"} %d`, allowed+1),
+		fmt.Sprintf(`weir_requests_total{limiter="api",verdict="denied"} %d`, denied),
+		fmt.Sprintf(`weir_rule_binding_total{limiter="api",rule="per-client"} %d`, denied),
+		`weir_rule_units_total{limiter="api",rule="reports"} 10`,
+		`weir_settled_units_total{kind="returned",limiter="api",rule="reports"} 7`,
+		`weir_held_units{limiter="api"} 0`,
+		`weir_memory_displaced_total{memory="main"} 0`,
+		fmt.Sprintf(`weir_shed_requests_total{class="interactive",shedder="api",verdict="admitted"} %d`, allowed+denied+1),
+		`weir_shed_requests_total{class="searches",shedder="api",verdict="shed"} 0`,
+		`weir_shed_max_limit_requests{shedder="api"} 16`,
+		`weir_shed_mode{mode="enforce",shedder="api"} 1`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	if strings.Contains(metrics, "ann") || strings.Contains(metrics, "127.0.0.1") {
+		t.Error("/metrics has a key")
+	}
+	if status, page := get(t, operators+"/"); status != http.StatusOK || !strings.Contains(page, "<title>") {
+		t.Errorf("the page: %d\n%s", status, page)
+	}
+	if status, snapshot := get(t, operators+"/api/snapshot"); status != http.StatusOK || !strings.Contains(snapshot, "per-client") || !strings.Contains(snapshot, `"Shedders":[{"Name":"api"`) {
+		t.Errorf("api/snapshot: %d\n%s", status, snapshot)
+	}
+}
+
+// What Prometheus has scraped and answers is what was sent.
+func TestPrometheusCountsTheRequestsThatWereSent(t *testing.T) {
+	prometheus, err := exec.LookPath("prometheus")
+	if err != nil {
+		if os.Getenv("WEIR_REQUIRE_PROMETHEUS") != "" {
+			t.Fatal("prometheus is not on PATH, and WEIR_REQUIRE_PROMETHEUS is set: install it")
+		}
+		t.Skip("prometheus is not on PATH: install it to run this test")
+	}
+	api, operators := begin(t)
+	allowed, denied := ask(t, api)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	text := "global: {scrape_interval: 1s}\nscrape_configs: [{job_name: weir, static_configs: [{targets: [\"" + strings.TrimPrefix(operators, "http://") + "\"]}]}]\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	cmd := exec.Command(prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	go io.Copy(io.Discard, run(t, cmd))
+	for _, row := range []struct {
+		query string
+		want  int
+	}{
+		{`sum(weir_requests_total)`, allowed + denied},
+		{`sum(weir_requests_total{verdict="allowed"})`, allowed},
+		{`sum(weir_requests_total{verdict="denied"})`, denied},
+		{`sum(weir_rule_decisions_total{rule="per-client",decision="denied"})`, denied},
+		{`sum(weir_rule_decisions_total{rule="next-year"})`, allowed + denied},
+		{`sum(weir_rule_units_total{rule="per-client"})`, allowed},
+	} {
+		awaitValue(t, "http://"+address, row.query, fmt.Sprint(row.want))
+	}
+}
+
+// freeAddress returns an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	addr, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// awaitValue asks Prometheus until it has a value, and a minute at most.
+func awaitValue(t *testing.T, prometheus, query, want string) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		response, err := http.Get(prometheus + "/api/v1/query?query=" + url.QueryEscape(query))
+		if err != nil {
+			continue // it does not listen yet
+		}
+		var answer struct {
+			Data struct {
+				Result []struct{ Value [2]any }
+			}
+		}
+		err = json.NewDecoder(response.Body).Decode(&answer)
+		response.Body.Close()
+		if err == nil && len(answer.Data.Result) == 1 {
+			if got = fmt.Sprint(answer.Data.Result[0].Value[1]); got == want {
+				return
+			}
+		}
+	}
+	t.Errorf("%s is %q, want %s", query, got, want)
+}
+
+// The load is there to look at: it must reach every rule.
+func TestLoadGivesSomethingToSee(t *testing.T) {
+	_, operators := begin(t, "-load")
+	missing := map[string]bool{
+		`weir_rule_binding_total{limiter="api",rule="per-client"}`:                                                   true,
+		`weir_rule_decisions_total{decision="denied",limiter="api",mode="shadow",rule="next-year",source="primary"}`: true,
+		`weir_rule_units_total{limiter="api",rule="reports"}`:                                                        true,
+		`weir_settlements_total{limiter="api",result="done",rule="at-once"}`:                                         true,
+		`weir_shed_requests_total{class="searches",shedder="api",verdict="shed"}`:                                    true,
+	}
+	for deadline := time.Now().Add(time.Minute); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		_, metrics := get(t, operators+"/metrics")
+		for line := range strings.Lines(metrics) {
+			series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+			if value != "0" {
+				delete(missing, series+"}")
+			}
+		}
+	}
+	for series := range missing {
+		t.Errorf("after a minute, %s is 0", series)
+	}
+}

@@ -1,0 +1,107 @@
+package examples
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// bannedFor fails unless a log-in is denied for about as long as a ban, by an answer that tells
+// nothing else.
+func bannedFor(t *testing.T, a answer, ban time.Duration) {
+	t.Helper()
+	a.want(t, http.StatusTooManyRequests)
+	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	if got := time.Duration(seconds) * time.Second; err != nil || got > ban || got < ban-time.Minute+time.Second {
+		t.Errorf("Retry-After %q, want a ban of %v", a.Header.Get("Retry-After"), ban)
+	}
+	a.field(t, "RateLimit", "")
+	a.field(t, "RateLimit-Policy", "")
+	if strings.Contains(a.body, "user") || strings.Contains(a.body, "address") {
+		t.Errorf("the answer names a rule: %s", a.body)
+	}
+}
+
+func TestTheLogInBansUsersThatFail(t *testing.T) {
+	onBoth(t, "login", func(t *testing.T, url string) {
+		first := logIn(t, url, "ann", "right").want(t, http.StatusOK)
+		device := first.Cookies()[0]
+		for range 10 { // nobody is banned for what succeeds
+			logIn(t, url, "ann", "right").want(t, http.StatusOK)
+		}
+		for range 5 {
+			known, unknown := logIn(t, url, "ann", "guess"), logIn(t, url, "nobody", "guess")
+			known.want(t, http.StatusUnauthorized)
+			unknown.want(t, http.StatusUnauthorized)
+			if known.body != unknown.body || fmt.Sprint(known.Header["Set-Cookie"]) != fmt.Sprint(unknown.Header["Set-Cookie"]) {
+				t.Errorf("%q and %q tell who exists", known.body, unknown.body)
+			}
+		}
+		bannedFor(t, logIn(t, url, " ANN ", "right"), time.Minute) // the right password tells nothing now
+		bannedFor(t, logIn(t, url, "nobody", "guess"), time.Minute)
+		logIn(t, url, "bob", "right").want(t, http.StatusOK)
+
+		as := func(user, cookie string) answer {
+			return send(t, "POST", url+"/login", "user="+user+"&password=right",
+				"Content-Type", "application/x-www-form-urlencoded", "Cookie", cookie)
+		}
+		as("ann", "device="+device.Value).want(t, http.StatusOK) // ann's own browser
+		bannedFor(t, as("ann", "device="+device.Value+"0"), time.Minute)
+		bannedFor(t, as("nobody", "device="+device.Value), time.Minute)
+	})
+}
+
+func TestTheLogInBansAddressesThatFail(t *testing.T) {
+	onBoth(t, "login", func(t *testing.T, url string) {
+		for i := range 25 {
+			logIn(t, url, "user"+strconv.Itoa(i), "guess").want(t, http.StatusUnauthorized)
+		}
+		bannedFor(t, logIn(t, url, "bob", "right"), 15*time.Minute)
+	})
+}
+
+// Units that are taken in Redis stand for failures after which earlier bans have ended.
+func TestBansOfTheLogInGrow(t *testing.T) {
+	addr := freeAddr(t)
+	startRedisServer(t, addr)
+	url, redis := start(t, "systems/login", "REDIS_URL=redis://"+addr), redisOf(t, addr, "login")
+	for _, step := range []struct {
+		user, rule string
+		ban        core.Limit
+		lasts      time.Duration
+	}{
+		{"user1", "user-quarter", core.Ban(core.Per(10, time.Hour), 15*time.Minute), 15 * time.Minute},
+		{"user2", "user-day", core.Ban(core.Per(20, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
+		{"user3", "address-day", core.Ban(core.Per(100, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
+	} {
+		key := "user:" + keyfuncs.Digest(step.user)
+		if step.rule == "address-day" {
+			key = "127.0.0.1"
+		}
+		earlier := step.ban.Rate().Units - 1
+		if step.rule == "address-day" {
+			earlier -= 2 // of the two users before
+		}
+		use(t, redis, core.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
+		logIn(t, url, step.user, "guess").want(t, http.StatusUnauthorized)
+		bannedFor(t, logIn(t, url, step.user, "right"), step.lasts)
+	}
+}
+
+func TestWithoutRedisNobodyLogsIn(t *testing.T) {
+	addr := freeAddr(t)
+	kill := startRedisServer(t, addr)
+	url := start(t, "systems/login", "REDIS_URL=redis://"+addr)
+	logIn(t, url, "ann", "right").want(t, http.StatusOK)
+	kill()
+	a := logIn(t, url, "ann", "right")
+	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("without Redis: %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
+	}
+}

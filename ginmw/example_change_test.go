@@ -1,0 +1,66 @@
+package ginmw_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// A limit is raised while the program runs. What is used stays used.
+func ExampleLimiter_Replace() {
+	perClient := func(n int64) []ginmw.Rule {
+		return []ginmw.Rule{{
+			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		}}
+	}
+	limit := ginmw.MustNew(ginmw.Config{Rules: perClient(1)})
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/", func(c *gin.Context) {})
+	ask := func() {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	ask()
+	ask()
+	if err := limit.Replace(perClient(2)); err != nil {
+		fmt.Println("the old rules stay:", err)
+	}
+	ask()
+	// Output:
+	// 200 "per-client";q=1;w=86400
+	// 429 "per-client";q=1;w=86400
+	// 200 "per-client";q=2;w=86400
+}
+
+// A client that was denied by mistake is let in at once.
+func ExampleLimiter_ResetKey() {
+	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+	}}})
+	r := gin.New()
+	r.Use(limit.Handler())
+	r.GET("/", func(c *gin.Context) {})
+	ask := func() {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	ask()
+	ask()
+	if err := limit.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
+		fmt.Println(err)
+	}
+	ask()
+	// Output:
+	// 200
+	// 429
+	// 200
+}

@@ -1,0 +1,61 @@
+package ginmw
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/shed"
+)
+
+// Shed returns a handler that lets only requests that s admits through to the handlers
+// after it, and answers the others with status 503. All handlers of one shedder count
+// together. It goes before limiters and authentication. Where [shed.Options].Route is nil,
+// the route of a request is its FullPath. Shed panics if s is nil or was not made by
+// [shed.New].
+func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
+	gate := shed.NewGate(shed.Gate[*gin.Context]{
+		Shedder:   s,
+		Route:     (*gin.Context).FullPath,
+		Committed: func(c *gin.Context) bool { return c.Writer.Written() },
+		Answered:  answered,
+	})
+	return func(c *gin.Context) {
+		if err := gate.Serve(c.Writer, c.Request, c, proceedWatched); err != errProceeded {
+			c.Abort()
+		}
+	}
+}
+
+// proceedWatched calls the handlers after the shedder with a writer that tells it of
+// streams.
+func proceedWatched(w http.ResponseWriter, c *gin.Context) error {
+	// Not by comparing w with c.Writer: that panics if their type is not comparable.
+	if _, ok := w.(gin.ResponseWriter); !ok {
+		own := c.Writer
+		c.Writer = &watchedWriter{own, w}
+		defer func() { c.Writer = own }()
+	}
+	c.Next()
+	return errProceeded
+}
+
+// watchedWriter is a writer of gin whose Flush and Hijack are those of another, which is
+// around it.
+type watchedWriter struct {
+	gin.ResponseWriter
+	around http.ResponseWriter
+}
+
+// Unwrap is what http.ResponseController and [shed.Stream] ask for.
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.around }
+
+// Flush implements http.Flusher.
+func (w *watchedWriter) Flush() { _ = http.NewResponseController(w.around).Flush() }
+
+// Hijack implements http.Hijacker.
+func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.around).Hijack()
+}

@@ -1,0 +1,51 @@
+package headers
+
+import (
+	"slices"
+
+	"github.com/weir-go/weir/core"
+)
+
+// hide marks the policies with the given names.
+func (w *Writer) hide(names []string) {
+	for i := range w.policies {
+		w.policies[i].hidden = slices.Contains(names, w.policies[i].Name)
+		w.hides = w.hides || w.policies[i].hidden
+	}
+}
+
+// isHidden reports whether d is a decision of a rule that the fields do not show.
+func (w *Writer) isHidden(d *core.RuleDecision) bool {
+	p := w.policy(d)
+	return p != nil && p.hidden
+}
+
+// binding returns the index of the decision that binds among those that the fields show, in the
+// order of [core.Outcome.Binding]. It returns -1 if they show none.
+func (w *Writer) binding(o *core.Outcome) int {
+	if !w.hides {
+		return o.Binding()
+	}
+	binding := -1
+	var most core.RuleDecision
+	for i := range o.Len() {
+		if d := o.At(i); w.shows(&d) && (binding < 0 || binds(&d, &most)) {
+			binding, most = i, d
+		}
+	}
+	return binding
+}
+
+// binds reports whether d comes before e in the order of [core.Outcome.Binding].
+func binds(d, e *core.RuleDecision) bool {
+	switch {
+	case d.Allowed != e.Allowed:
+		return !d.Allowed
+	case d.RetryAfter != e.RetryAfter:
+		return d.RetryAfter > e.RetryAfter
+	case d.Remaining != e.Remaining:
+		return d.Remaining < e.Remaining
+	default:
+		return d.ResetAfter > e.ResetAfter
+	}
+}

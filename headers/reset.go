@@ -1,0 +1,33 @@
+package headers
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// concurrentReset is the reset of a concurrency limit. Nobody knows when a request
+// ends, and 0 would ask clients to come back at once.
+const concurrentReset = time.Second
+
+// resetAfter returns the wait that formats with a reset show for d.
+func resetAfter(d *core.RuleDecision) time.Duration {
+	if d.Limit.Algorithm() == core.AlgorithmConcurrent {
+		return concurrentReset
+	}
+	return d.ResetAfter
+}
+
+// resetAt returns the instant of resetAfter, in microseconds since the Unix epoch. It
+// adds two whole numbers of the backend, so it stays the same in every answer until
+// something is taken. That of a concurrency limit moves with the clock.
+func resetAt(d *core.RuleDecision) int64 {
+	after, at := micros(resetAfter(d)), max(d.At, 0)
+	return min(at, math.MaxInt64-microsPerSecond-after) + after
+}
+
+// micros returns ⌈d⌉ in microseconds, 0 if d is negative.
+func micros(d time.Duration) int64 {
+	return ceilDiv(max(int64(d), 0), int64(time.Microsecond))
+}

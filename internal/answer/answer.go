@@ -1,0 +1,92 @@
+// Package answer writes what limiters and shedders answer instead of the handler.
+package answer
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// ReplaceContent prepares h for an answer that replaces the handler's. No cache may
+// store it (RFC 6585, section 4).
+func ReplaceContent(h http.Header) {
+	for _, name := range contentFields {
+		delete(h, name)
+	}
+	h["Cache-Control"] = []string{"no-store"}
+}
+
+// contentFields are fields that an outer handler may have set for the answer that a
+// denial replaces. gin sets Allow before any handler runs.
+var contentFields = [...]string{"Allow", "Content-Encoding", "Content-Length", "Etag", "Expires", "Last-Modified"}
+
+// Content types of answers.
+const (
+	Problem = "application/problem+json" // RFC 9457
+	Text    = "text/plain; charset=utf-8"
+)
+
+// ReducedCapacity begins a problem document of the type of
+// draft-ietf-httpapi-ratelimit-headers-11, section 5. Its detail follows.
+const ReducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"`
+
+// Bodies has buffers, so that an answer allocates none.
+var Bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// AtCapacity answers 503 in the form that the client prefers. The wait is that of the header
+// field Retry-After, which is set already.
+func AtCapacity(w http.ResponseWriter, r *http.Request) {
+	body := Bodies.Get().(*[]byte)
+	b := (*body)[:0]
+	if PrefersText(r.Header["Accept"]) {
+		b = append(AppendWait(AppendAtCapacity(b), w.Header()), '\n')
+		Write(w, r, http.StatusServiceUnavailable, Text, b)
+	} else {
+		b = append(b, ReducedCapacity...)
+		b = append(AppendWait(AppendAtCapacity(b), w.Header()), "\"}\n"...)
+		Write(w, r, http.StatusServiceUnavailable, Problem, b)
+	}
+	*body = b
+	Bodies.Put(body)
+}
+
+// AppendAtCapacity appends the reason of a service that is full, without the wait.
+func AppendAtCapacity(b []byte) []byte { return append(b, "The service is at capacity"...) }
+
+// AppendWait ends a sentence with the wait in Retry-After.
+func AppendWait(b []byte, h http.Header) []byte {
+	retry := ""
+	if v := h["Retry-After"]; len(v) > 0 {
+		retry = v[0]
+	}
+	switch {
+	case !isSeconds(retry): // headers.Options.Custom may have written any text
+		return append(b, '.')
+	case retry == "1":
+		return append(b, ": retry in 1 second."...)
+	}
+	b = append(b, ": retry in "...)
+	b = append(b, retry...)
+	return append(b, " seconds."...)
+}
+
+func isSeconds(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Write answers with body.
+func Write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	w.Header()["Content-Type"] = []string{contentType}
+	if r.Method == http.MethodHead { // the fields of a GET without the content (RFC 9110, section 9.3.2)
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		w.WriteHeader(status)
+		return
+	}
+	w.WriteHeader(status)
+	w.Write(body) // an error means that the client has left
+}

@@ -1,0 +1,162 @@
+package browsertest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/nethttp"
+)
+
+func TestThePageIsSeenByDayAndNight(t *testing.T) {
+	s := newSite(t, admin.Options{Changes: true})
+	s.traffic()
+	b := open(t, s)
+	b.until("the rules are shown", `document.querySelectorAll('#rule-table tbody tr').length === 5`)
+	s.visit(20, "GET", "/api/things", "203.0.113.77")
+	b.until("it says who denies", `document.getElementById('headline').textContent.startsWith('Rule per-client denies')`)
+	b.until("it says what leases hold", `document.getElementById('facts').textContent.includes('16 units held of 1 key, 48 taken in 3 blocks (2 returned)')`)
+	b.shot("page")
+	s.open.Store(true)
+	b.until("it says that the backend is away", `document.getElementById('headline').textContent.startsWith('Backend redis does not answer')`)
+	b.shot("broken")
+}
+
+func TestThePageWhileRulesAreReplaced(t *testing.T) {
+	s := newSite(t, admin.Options{Changes: true})
+	b := open(t, s)
+	const button = `button[aria-label="Change the mode of rule per-client"]`
+	b.do("focus a button", chromedp.Focus(chromedp.CSS(button)))
+	for i := range 20 { // the page is asked for now and then meanwhile
+		text := rules
+		if i%2 == 0 {
+			text = strings.ReplaceAll(strings.ReplaceAll(rules, "log-in", "sign-in"), "fixed-window 3/day", "fixed-window 4/day")
+		}
+		p := parse(t, text)
+		if err := s.limit.Replace(p); err != nil {
+			t.Fatal(err)
+		}
+		s.visit(1, "GET", "/api/things", "203.0.113.77")
+	}
+	s.write(strings.ReplaceAll(strings.ReplaceAll(rules, "log-in", "sign-in"), "fixed-window 3/day", "fixed-window 4/day"))
+	b.until("the new limit is shown", row("per-client")+`.cells[1].textContent === 'fixed-window 4/1d'`)
+	b.until("the new rule is shown", row("sign-in")+`?.cells[1].textContent.startsWith('ban ')`)
+	b.until("the old rule is gone", row("log-in")+`.cells[1].textContent === 'gone'`)
+	b.until("the policy tells what changed", `document.getElementById('facts').textContent.includes('rule "per-client": limit: fixed-window 3/1d → fixed-window 4/1d')`)
+	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
+		t.Errorf("the focus has gone to %q", got)
+	}
+	s.write("version: 1\nrules: <script>alert(1)</script>\n")
+	b.until("a mistake in the file is shown", `document.getElementById('facts').textContent.includes('Policy not applied')`)
+	b.until("and is the headline", `document.getElementById('headline').textContent.startsWith('The policy file is not in force')`)
+}
+
+func TestThePageSaysThatItIsBlind(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	b.forgive("403")
+	s.unknown.Store(true)
+	b.until("it says that there is no news", `document.getElementById('lost').checkVisibility() && document.getElementById('lost').textContent.includes('you are not known here')`)
+	b.until("it is not live", `document.getElementById('live').textContent === 'not live'`)
+	s.unknown.Store(false)
+	b.until("it is live again", `!document.getElementById('lost').checkVisibility() && document.getElementById('live').textContent.startsWith('live')`)
+}
+
+func TestThePagePausesWhileNobodyLooks(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	hide := func(hidden string) {
+		value[bool](b, `Object.defineProperty(document, 'hidden', {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))`)
+	}
+	hide("true")
+	b.until("it says that it pauses", `document.getElementById('live').textContent === 'paused'`)
+	b.until("nothing is under way that would ask again", `timer === 0 && !running`)
+	hide("false")
+	b.until("it is live again", `document.getElementById('live').textContent.startsWith('live') && timer !== 0`)
+}
+
+// Names and keys are shown as they are here. The browser would complain of a script.
+func TestScriptsInNamesAndKeysAreText(t *testing.T) {
+	const script = `</script><img src=/x onerror=alert(1)>`
+	s := newSite(t, admin.Options{Changes: true, Keys: admin.Shown})
+	rule := parse(t, rules)[1]
+	rule.Name, rule.Key = script, constant("key"+script)
+	if err := s.limit.Replace([]nethttp.Rule{rule}); err != nil {
+		t.Fatal(err)
+	}
+	s.visit(9, "GET", "/api/things", "203.0.113.77")
+	b := open(t, s)
+	b.until("the name is text", `[...document.querySelectorAll('#rule-table th')].some(e => e.textContent.includes('`+script+`'))`)
+	b.until("the key is text", `[...document.querySelectorAll('#denial-table td')].some(e => e.textContent === 'key`+script+`')`)
+	b.press(`#denial-table button[aria-label^="Why"]`)
+	b.until("the reply is text", `document.querySelector('#reply h3')?.textContent === 'key`+script+`'`)
+	b.press(`#denial-table button[aria-label^="Forgive"]`)
+	b.until("the dialog is text", `document.getElementById('dialog-title').textContent === 'Forgive key`+script+`'`)
+	b.press("#dialog-do")
+	b.until("the toast is text", `document.getElementById('toast').textContent.includes('onerror')`)
+	if n := value[int](b, `document.querySelectorAll('img, main script').length`); n != 0 {
+		t.Errorf("there are %d elements of a client", n)
+	}
+}
+
+func TestThePageIsUsedByKeyboard(t *testing.T) {
+	s := newSite(t, admin.Options{Changes: true})
+	s.visit(4, "GET", "/api/things", "203.0.113.77")
+	b := open(t, s)
+	b.until("the denial is shown", `document.querySelectorAll('#denial-table tbody tr').length === 1`)
+	var reached []string
+	for range 100 {
+		b.key(kb.Tab)
+		at := value[string](b, `(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.name || e.textContent).trim() + (getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
+		if at == "" || len(reached) > 0 && at == reached[0] {
+			break
+		}
+		reached = append(reached, at)
+	}
+	all := strings.Join(reached, "\n")
+	if strings.Contains(all, "no focus to be seen") {
+		t.Errorf("the focus cannot be seen:\n%s", all)
+	}
+	for _, want := range []string{"Skip to the rules", "Change the mode of rule everybody", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is 203.0.113.0/24", "Forgive 203.0.113.0/24"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
+		}
+	}
+	if unnamed := value[string](b, `[...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter(e => e.checkVisibility() && !e.getAttribute('aria-label') && !e.labels?.length && !e.textContent.trim()).map(e => e.outerHTML).join()`); unnamed != "" {
+		t.Errorf("without a name: %s", unnamed)
+	}
+	b.do("focus a button", chromedp.Focus(chromedp.CSS(`button[aria-label="Change the mode of rule per-client"]`)))
+	b.key(kb.Enter)
+	b.until("a dialog opens", dialogOpen)
+	if inside := value[bool](b, `document.getElementById('dialog').contains(document.activeElement)`); !inside {
+		t.Error("the focus is not in the dialog")
+	}
+	b.key(kb.Escape)
+	b.until("the dialog closes", dialogClosed)
+	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
+		t.Errorf("after the dialog, the focus is on %q", got)
+	}
+}
+
+// The lines of a page are made up here: real ones take ten minutes.
+func TestLinesAreDrawn(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	value[bool](b, `lines.set(JSON.stringify(['api', 'per-client']), {Allowed: [5, 9, 50], Denied: [0, 20, 10], WouldDeny: [0, 0, 0], Every: 10000}); linesAt = Infinity; showRules(); true`)
+	d := value[[]string](b, `[...`+row("per-client")+`.querySelectorAll('path')].map(p => p.getAttribute('d'))`)
+	if len(d) != 3 || d[0] != "M131.4 25.2L133.7 23.0L136.0 0.0" || d[1] != "" || d[2] != "M131.4 28.0L133.7 16.8L136.0 22.4" {
+		t.Errorf("drawn: %q", d)
+	}
+	if label := value[string](b, row("per-client")+`.querySelector('svg').getAttribute('aria-label')`); label != "Ten minutes: at most 5.0 a second allowed, 2.0 a second denied, 0 a second would be denied" {
+		t.Errorf("told: %q", label)
+	}
+	for _, width := range []int64{1280, 500, 400} {
+		b.size(width)
+		if n := value[int](b, `[...document.querySelectorAll('svg.line')].filter(e => e.getBoundingClientRect().right > e.closest('td').getBoundingClientRect().right + 1).length`); n != 0 {
+			t.Errorf("in a window of %d, %d drawings reach into the next number", width, n)
+		}
+	}
+}

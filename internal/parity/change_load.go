@@ -1,0 +1,143 @@
+package parity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+var ruleNames = regexp.MustCompile(`"([a-z]+-(?:one|two))"`)
+
+// setOf returns which set of rules, "one" or "two", an answer is by. It reports an error if
+// the answer is by a mixture, or by none.
+func setOf(a said) (set string, err error) {
+	fields := []string{a.header.Get("RateLimit"), a.header.Get("RateLimit-Policy")}
+	if a.status == http.StatusTooManyRequests {
+		var document struct {
+			Violated []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &document); err != nil {
+			return "", err
+		}
+		quoted, _ := json.Marshal(document.Violated)
+		fields = append(fields, string(quoted))
+	}
+	for i, field := range fields {
+		names := ruleNames.FindAllStringSubmatch(field, -1)
+		if i < 2 && len(names) != 2 || len(names) == 0 {
+			return "", fmt.Errorf("%q names %d rules", field, len(names))
+		}
+		for _, name := range names {
+			_, of, _ := strings.Cut(name[1], "-")
+			if set != "" && of != set {
+				return "", fmt.Errorf("an answer by a mixture: %q", fields)
+			}
+			set = of
+		}
+	}
+	return set, nil
+}
+
+// testReplacedUnderLoad replaces rules every millisecond while 64 clients send requests.
+// One of the sets looks at the answers and has an end. Both count in the same scopes.
+func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
+	const clients, each, most = 64, 20, 900
+	var sets [2][]core.Rule[R]
+	for i, suffix := range []string{"-one", "-two"} {
+		for _, scope := range []string{"a", "b"} {
+			rule := daily[R](scope+suffix, most)
+			rule.Scope = scope
+			sets[i] = append(sets[i], rule)
+		}
+	}
+	var ends atomic.Int64
+	sets[1][0].FinalCost = func(r core.Result) int64 {
+		if r.Status != http.StatusOK || r.Bytes != 5 {
+			t.Errorf("a request has ended with %+v", r)
+		}
+		return r.Cost
+	}
+	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: core.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
+	limit, made := changing(sets[0]...)
+	var decided atomic.Int64
+	limit.Observe = func(context.Context, R, core.Outcome) { decided.Add(1) }
+	limit.ObserveEnd = func(s core.Settlement) {
+		if s.Rule == "a-two" {
+			ends.Add(1)
+		}
+	}
+	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport}
+
+	var done atomic.Bool
+	tenth := make(chan struct{}) // half of the requests wait for it
+	var replacing, asking sync.WaitGroup
+	replacing.Go(func() {
+		every := time.NewTicker(time.Millisecond)
+		defer every.Stop()
+		for i := 1; !done.Load(); i++ {
+			<-every.C
+			if err := (*made).Replace(sets[i%2]); err != nil {
+				t.Error(err)
+			}
+			if i == 10 {
+				close(tenth)
+			}
+		}
+	})
+	var allowed, allowedByTwo, denied atomic.Int64
+	for range clients {
+		asking.Go(func() {
+			for i := range each {
+				if i == each/2 {
+					next(t, tenth)
+				}
+				response, err := client.Get(server.URL + "/hello")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				set, err := setOf(said{response.StatusCode, response.Header, string(body)})
+				if err != nil {
+					t.Errorf("%s: %v", response.Status, err)
+				}
+				switch {
+				case response.StatusCode == http.StatusTooManyRequests:
+					denied.Add(1)
+				case response.StatusCode != http.StatusOK || string(body) != "hello":
+					t.Errorf("%s: %s", response.Status, body)
+				default:
+					if allowed.Add(1); set == "two" {
+						allowedByTwo.Add(1)
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
+	done.Store(true)
+	replacing.Wait()
+	server.Close() // all handlers have returned then, and all requests ended
+	if allowed.Load() != most || denied.Load() != clients*each-most || decided.Load() != clients*each {
+		t.Errorf("%d allowed, %d denied, %d decided of %d, want %d allowed", allowed.Load(), denied.Load(), decided.Load(), clients*each, most)
+	}
+	if held, _ := (*made).Held(); held != 0 || ends.Load() != allowedByTwo.Load() {
+		t.Errorf("%d units are held; %d ends of %d requests", held, ends.Load(), allowedByTwo.Load())
+	}
+}

@@ -1,0 +1,215 @@
+package parity
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// runEnds tests that a request ends once, and with which result.
+func runEnds[R any](t *testing.T, a Adapter[R]) {
+	for _, b := range []struct {
+		name string
+		test func(*testing.T, Adapter[R])
+	}{
+		{"a sequential client never meets its last request, HTTP/1.1", testSequential[R](false)},
+		{"a sequential client never meets its last request, HTTP/2", testSequential[R](true)},
+		{"a panic ends the request, recovered outside", testPanicEnds[R](Outside)},
+		{"a panic ends the request, recovered inside", testPanicEnds[R](Inside)},
+		{"a panic of Denied ends the request", testDeniedPanics[R]},
+		{"a proxy that aborts its copy ends the request", testAbortedProxy[R]},
+		{"a handler that exits its goroutine ends the request", testGoexit[R]},
+		{"a hijacked connection is held until its handler returns", testHijack[R]},
+		{"a hijacked connection that is detached is held until its end", testDetachedHijack[R]},
+		{"a stream spends again and again", testSpend[R]},
+		{"a client that leaves is known", testClientLeaves[R]},
+		{"the status of an answer", testStatuses[R]},
+		{"the final cost by status", testFinalCosts[R]},
+		{"a request that leaves the queue ends", testQueueLeaverEnds[R]},
+		{"a request that finds the queue full ends", testFullQueueEnds[R]},
+		{"a request that the deadline ends in the queue", testDeadlineEnds[R]},
+		{"a request ends before its slow body", testEarlyEnd[R]},
+		{"stacked limiters end and spend together", testStacked[R]},
+		{"a limiter without ends attaches nothing", testNothingAttached[R]},
+	} {
+		t.Run(b.name, func(t *testing.T) { b.test(t, a) })
+	}
+}
+
+// endings are what the limiter under test says of the ends of requests.
+type endings struct {
+	results     chan core.Result // as the rule tokens sees them
+	settlements chan core.Settlement
+}
+
+// ending returns a limiter with the rule slots, one request at once, and the rule tokens,
+// an estimate of 10 units.
+func ending[R any]() (*Config[R], *endings) {
+	e := &endings{make(chan core.Result, 64), make(chan core.Settlement, 64)}
+	key := keyfuncs.Constant[R]("everybody")
+	return &Config[R]{Config: core.Config[R]{
+		Rules: []core.Rule[R]{
+			{Name: "slots", Limit: core.Concurrent(1), Key: key},
+			{
+				Name: "tokens", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: key,
+				Cost: func(R) int64 { return 10 },
+				FinalCost: func(r core.Result) int64 {
+					e.results <- r
+					return core.Spent(r)
+				},
+			},
+		},
+		ObserveEnd: func(s core.Settlement) { e.settlements <- s },
+	}}, e
+}
+
+// next receives from what. It gives up after half a minute, which no test should take.
+func next[T any](t *testing.T, what <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-what:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("no %T arrived", v)
+	}
+	return v
+}
+
+// wantEnd expects that one request has ended with want, which has neither Cost nor Spent,
+// and that its slot is free. Bytes below 0 are any number.
+func (e *endings) wantEnd(t *testing.T, want core.Result) {
+	t.Helper()
+	got := next(t, e.results)
+	got.Cost, got.Spent = 0, 0
+	if want.Bytes < 0 {
+		want.Bytes = got.Bytes
+	}
+	if got != want {
+		t.Errorf("the request ended with %+v, want %+v", got, want)
+	}
+	first, second := next(t, e.settlements), next(t, e.settlements)
+	if first.Rule == "tokens" {
+		first, second = second, first
+	}
+	if first.Rule != "slots" || first.Returned != 1 || second.Rule != "tokens" || second.Taken != 10 {
+		t.Errorf("settled were %+v and %+v", first, second)
+	}
+	e.wantNoEnd(t)
+}
+
+// wantNoEnd expects that no request has ended but those already seen.
+func (e *endings) wantNoEnd(t *testing.T) {
+	t.Helper()
+	if len(e.results) > 0 || len(e.settlements) > 0 {
+		t.Errorf("%d further results, %d settlements", len(e.results), len(e.settlements))
+	}
+}
+
+// recorder is a backend that decides as its memory does and lists what it is to end. It
+// is no Memory, so limiters ask it from a goroutine of their own.
+type recorder struct {
+	*core.Memory
+	mu      sync.Mutex
+	endings []core.Ending
+}
+
+func (r *recorder) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	r.mu.Lock()
+	r.endings = append(r.endings, slices.Clone(endings)...)
+	r.mu.Unlock()
+	return r.Memory.Settle(ctx, endings, out)
+}
+
+// testFinalCosts has a rule count failures only.
+func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
+	backend := &recorder{Memory: core.NewMemory(core.MemoryOptions{MaxKeys: 1000})}
+	settled := make(chan core.Settlement, 1)
+	limit := &Config[R]{Config: core.Config[R]{
+		Rules: []core.Rule[R]{{
+			Name: "failures", Limit: core.FixedWindow(core.PerDay(1000)), Key: keyfuncs.Constant[R]("everybody"),
+			Cost:      func(R) int64 { return 2 },
+			FinalCost: core.OnStatus(func(status int) bool { return status >= 400 }),
+		}},
+		Backend:    backend,
+		ObserveEnd: func(s core.Settlement) { settled <- s },
+	}}
+	server := serve(t, a, limit, func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+		w.WriteHeader(status)
+	})
+	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	returned := 0
+	for _, path := range []string{
+		"/extra?status=200", "/extra?status=204", "/extra?status=302", "/extra?status=401", "/extra?status=404",
+		"/extra?status=500", "/extra?status=503", "/hello", "/nowhere", "/conflict", "/breaks",
+	} {
+		response := get(t, server, path)
+		want := int64(2)
+		if response.StatusCode < 400 {
+			want = 0
+			returned++
+		}
+		if s := next(t, settled); s.Rule != "failures" || s.Taken != 2 || s.Final != want || s.Err != nil {
+			t.Errorf("GET %s: %s: settled %+v, want a final cost of %d", path, response.Status, s, want)
+		}
+	}
+	backend.mu.Lock()
+	defer backend.mu.Unlock()
+	for _, e := range backend.endings {
+		if e.Scope != "failures" || e.Key != "everybody" || e.Taken != 2 || e.Final != 0 {
+			t.Errorf("the backend was to end %+v", e)
+		}
+	}
+	if len(backend.endings) != returned {
+		t.Errorf("%d endings, want %d: only what differs from its estimate has one", len(backend.endings), returned)
+	}
+}
+
+// testStatuses expects the status and the size that the client has seen.
+func testStatuses[R any](t *testing.T, a Adapter[R]) {
+	limit, ends := ending[R]()
+	app := a.Serve(t, App[R]{Site: limit, Extra: map[string]http.Handler{
+		"/nothing": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		"/early": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</style.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, "made")
+		}),
+		"/twice": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "12345")
+			if f, ok := w.(http.Flusher); ok {
+				f.Flush()
+			}
+		}),
+	}})
+	server := httptest.NewServer(app)
+	t.Cleanup(server.Close)
+	for _, path := range []string{"/nothing", "/early", "/twice", "/hello", "/nowhere", "/conflict"} {
+		response := get(t, server, path)
+		want := core.Result{Status: response.StatusCode, Bytes: -1}
+		switch path {
+		case "/nothing":
+			want.Bytes = 0
+		case "/twice", "/hello":
+			want.Bytes = 5
+		case "/early":
+			want.Bytes = 4
+		}
+		ends.wantEnd(t, want)
+	}
+	wantStatus(t, get(t, server, "/breaks"), http.StatusInternalServerError)
+	want := core.Result{Status: http.StatusInternalServerError}
+	if a.ErrorsTravel {
+		want.Status = 0
+	}
+	ends.wantEnd(t, want)
+}

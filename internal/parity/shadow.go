@@ -1,0 +1,187 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+const shadowField = "X-Shadow-Denied"
+
+// shadowsOf returns shadow rules that deny, delay and fail in every way.
+func shadowsOf[R any]() []core.Rule[R] {
+	shadow := func(name string, change func(*core.Rule[R])) core.Rule[R] {
+		rule := daily[R](name, 1)
+		rule.Mode = core.Shadow
+		change(&rule)
+		return rule
+	}
+	return []core.Rule[R]{
+		shadow("tight", func(*core.Rule[R]) {}),
+		shadow("slow", func(r *core.Rule[R]) { r.Limit = core.FixedWindow(core.Per(1, 300*24*time.Hour)) }),
+		shadow("full", func(r *core.Rule[R]) { r.Capacity = true }),
+		shadow("dear", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return 99 } }),
+		shadow("slots", func(r *core.Rule[R]) { r.Limit, r.Cost = core.Concurrent(1), func(R) int64 { return 2 } }),
+		shadow("no key", func(r *core.Rule[R]) { r.Key = func(R) (string, error) { return "", errors.New("no key") } }),
+		shadow("no cost", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return -1 } }),
+		shadow("panics", func(r *core.Rule[R]) { r.Cost = func(R) int64 { panic("boom") } }),
+		shadow("no limit", func(r *core.Rule[R]) {
+			r.Limit, r.LimitFor, r.OnFailure = core.Limit{}, func(R) (core.Limit, error) { return core.Limit{}, errors.New("no limit") }, core.FailClosed
+		}),
+	}
+}
+
+// testShadows expects the same answers with shadow rules, before and after the others, and
+// without them.
+func testShadows[R any](t *testing.T, a Adapter[R]) {
+	for name, options := range map[string]headers.Options{
+		"IETF":      {},
+		"Draft7":    {Formats: []headers.Format{headers.Draft7}},
+		"many":      {Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}},
+		"Discord":   {Formats: []headers.Format{headers.Discord}},
+		"on denial": {Show: headers.OnDenial},
+		"never":     {Show: headers.Never},
+		"window":    {RetryAfter: headers.Window},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sameWithShadows(t, a, func() *Config[R] {
+				limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+				limit.Headers = options
+				return limit
+			})
+		})
+	}
+}
+
+func testShadowsWithoutBackend[R any](t *testing.T, a Adapter[R]) {
+	for name, failure := range map[string]core.Failure{"open": core.FailOpen, "closed": core.FailClosed, "fall back": core.FallBack} {
+		t.Run(name, func(t *testing.T) {
+			sameWithShadows(t, a, func() *Config[R] {
+				limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+				limit.Rules[0].OnFailure = failure
+				limit.Fallback, limit.Backend = limit.Backend, down{}
+				return limit
+			})
+		})
+	}
+}
+
+// sameWithShadows compares the answers of limit with those of limit and shadow rules, each
+// of which fails closed once.
+func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R]) {
+	t.Helper()
+	answers := func(change func([]core.Rule[R]) []core.Rule[R]) (all []map[string]any) {
+		limit := limit()
+		limit.Rules = change(limit.Rules)
+		app := a.Serve(t, App[R]{Site: limit})
+		for range 4 {
+			got := hear(t, app, "/hello")
+			all = append(all, map[string]any{"status": got.status, "fields": got.header, "content": got.body})
+		}
+		return all
+	}
+	want := answers(func(rules []core.Rule[R]) []core.Rule[R] { return rules })
+	shadows := shadowsOf[R]()
+	if !core.CanSettle(limit().Backend) {
+		shadows = slices.DeleteFunc(shadows, func(rule core.Rule[R]) bool { return rule.Name == "slots" })
+	}
+	for name, change := range map[string]func([]core.Rule[R]) []core.Rule[R]{
+		"before": func(rules []core.Rule[R]) []core.Rule[R] { return slices.Concat(shadows, rules) },
+		"after":  func(rules []core.Rule[R]) []core.Rule[R] { return append(rules, shadows...) },
+		"closed": func(rules []core.Rule[R]) []core.Rule[R] {
+			for _, shadow := range shadows {
+				shadow.OnFailure = core.FailClosed
+				rules = append(rules, shadow)
+			}
+			return rules
+		},
+		"open": func(rules []core.Rule[R]) []core.Rule[R] {
+			for _, shadow := range shadows {
+				shadow.OnFailure = core.FailOpen
+				rules = append(rules, shadow)
+			}
+			return rules
+		},
+	} {
+		if diff := cmp.Diff(want, answers(change)); diff != "" {
+			t.Errorf("shadows %s: -without +with:\n%s", name, diff)
+		}
+	}
+}
+
+// testShadowQueue would wait for a day.
+func testShadowQueue[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+	limit.Rules[0].Mode = core.Shadow
+	limit.MaxWaiting = 1
+	app := a.Serve(t, App[R]{Site: limit})
+	for range 3 {
+		if got := hear(t, app, "/hello"); got.status != http.StatusOK {
+			t.Errorf("%d", got.status)
+		}
+	}
+}
+
+func testModes[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.FixedWindow(core.PerDay(9)))
+	shadow := daily[R]("tight", 1)
+	shadow.Mode = core.Shadow
+	limit.Rules = append(limit.Rules, shadow)
+	limit.OutcomeInContext = true
+	app := a.Serve(t, App[R]{Site: limit})
+	for _, want := range []string{"8 left; shadow tight primary, allows true", "7 left; shadow tight primary, allows false"} {
+		if got := hear(t, app, "/left"); got.body != want {
+			t.Errorf("%q, want %q", got.body, want)
+		}
+	}
+}
+
+func testShadowField[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+	shadow := daily[R](`a "tight" one`, 1)
+	shadow.Mode = core.Shadow
+	limit.Rules = append(limit.Rules, shadow)
+	limit.Headers.ShadowField = shadowField
+	app := a.Serve(t, App[R]{Site: limit})
+	for i, want := range []string{"", `"a \"tight\" one"`, `"a \"tight\" one"`} {
+		got := hear(t, app, "/hello")
+		if v := got.header.Get(shadowField); v != want {
+			t.Errorf("request %d: %d, %s: %s, want %s", i, got.status, shadowField, v, want)
+		}
+		if v := got.header.Get("RateLimit"); strings.Contains(v, "tight") {
+			t.Errorf("request %d: RateLimit %s", i, v)
+		}
+	}
+}
+
+// testShadowFieldOnce ends a request in the queue whose fields are written already.
+func testShadowFieldOnce[R any](t *testing.T, a Adapter[R]) {
+	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+	shadow := daily[R]("tight", 1)
+	shadow.Mode = core.Shadow
+	limit.Rules = append(limit.Rules, shadow)
+	limit.Headers.ShadowField = shadowField
+	ended := make(chan struct{})
+	limit.Observe = func(_ context.Context, _ R, o core.Outcome) {
+		if o.Delay() > 0 {
+			close(ended)
+		}
+	}
+	app := a.Serve(t, App[R]{Site: limit})
+	hear(t, app, "/hello")
+	w := httptest.NewRecorder()
+	app.ServeHTTP(w, httptest.NewRequestWithContext(&deadline{t.Context(), ended}, "GET", "/hello", nil))
+	if got := w.Header()[shadowField]; w.Code != http.StatusServiceUnavailable || len(got) != 1 || got[0] != `"tight"` {
+		t.Errorf("%d, %s: %q", w.Code, shadowField, got)
+	}
+}

@@ -1,0 +1,47 @@
+package readme
+
+import (
+	"strings"
+	"testing"
+)
+
+// isExcerpt reports whether a block needs a module of its own, which this one does not
+// require. Such a block is an excerpt of code of that module.
+func isExcerpt(b block) bool {
+	return b.info == "go" && (strings.Contains(b.text, "weirprom.") || strings.Contains(b.text, "weirotel."))
+}
+
+// TestExcerptsAreInCode finds the lines of such blocks in code that is compiled with its
+// module.
+func TestExcerptsAreInCode(t *testing.T) {
+	var code []string
+	walk(t, func(name string) {
+		if strings.HasPrefix(name, "examples/operations/") || strings.HasPrefix(name, "stats/weir") {
+			code = append(code, unindented(lines(t, name)))
+		}
+	}, ".go")
+	found := 0
+	for _, path := range guides(t) {
+		blocks, _ := split(t, path)
+		for _, b := range blocks {
+			if !isExcerpt(b) {
+				continue
+			}
+			found++
+			text := unindented(strings.Split(b.text, "\n"))
+			if !strings.Contains(strings.Join(code, "\n"), text) {
+				t.Errorf("%s:%d: no file has these lines", path, b.line)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("found %d excerpts", found)
+	}
+}
+
+func unindented(lines []string) string {
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}

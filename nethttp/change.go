@@ -1,0 +1,97 @@
+package nethttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+)
+
+// answering is how to answer requests that certain rules have decided. It is the companion
+// of these rules, so that a request is answered by the rules that decided it, whatever
+// rules are in force by then.
+type answering struct {
+	fields  *headers.Writer
+	watches bool // the answers: a rule has a FinalCost
+}
+
+// clone returns options with slices of their own: they are read at every change of rules.
+func clone(options headers.Options) headers.Options {
+	options.Formats = slices.Clone(options.Formats)
+	options.Hidden = slices.Clone(options.Hidden)
+	options.DiscordShared = slices.Clone(options.DiscordShared)
+	options.DiscordGlobal = slices.Clone(options.DiscordGlobal)
+	return options
+}
+
+// answerBy implements [core.Config].Companion.
+func (g *Gate[R]) answerBy(rules []core.Rule[R]) (any, error) {
+	fields, err := headers.New(g.options, headers.Policies(rules))
+	if err != nil {
+		return nil, fieldsError{err}
+	}
+	a := &answering{fields, hasFinalCost(rules)}
+	g.newest.Store(a) // nothing after this refuses the rules
+	return a, nil
+}
+
+// answering returns how to answer the request with outcome o.
+func (g *Gate[R]) answering(o *core.Outcome) *answering {
+	if a, ok := o.Companion().(*answering); ok {
+		return a
+	}
+	return g.newest.Load() // no rule applied
+}
+
+// hasFinalCost reports whether a rule looks at the answer.
+func hasFinalCost[R any](rules []core.Rule[R]) bool {
+	return slices.ContainsFunc(rules, func(rule core.Rule[R]) bool { return rule.FinalCost != nil && rule.Mode != core.Disabled })
+}
+
+// fieldsError is a mistake in the options of the header fields.
+type fieldsError struct{ error }
+
+func (e fieldsError) Unwrap() error { return e.error }
+
+// alsoInFields returns err, by which rules are refused, with the mistakes in the options of
+// the header fields, unless err is about those.
+func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
+	if err == nil || errors.As(err, new(fieldsError)) {
+		return err
+	}
+	return errors.Join(err, g.options.Validate(headers.Policies(rules)))
+}
+
+// Replace puts other rules into force, from the next request on, and changes nothing if
+// they have a mistake: see [core.Limiter.Replace]. A request is answered by the rules that
+// decided it. It is a mistake, too, if the header options name a rule that is gone.
+func (g *Gate[R]) Replace(rules []core.Rule[R]) error {
+	return g.alsoInFields(rules, g.engine.Replace(rules))
+}
+
+// Override changes one rule in this process until an instant: see
+// [core.Limiter.Override].
+func (g *Gate[R]) Override(rule string, o core.Override) error { return g.engine.Override(rule, o) }
+
+// Rules returns the rules in force: see [core.Limiter.Rules].
+func (g *Gate[R]) Rules() []core.RuleState { return g.engine.Rules() }
+
+// Explain returns the outcome that request would have now, and takes nothing: see
+// [core.Limiter.Explain]. r is the net/http form of request.
+func (g *Gate[R]) Explain(r *http.Request, request R) core.Outcome {
+	return g.engine.Explain(r.Context(), request)
+}
+
+// ExplainKey returns the decision that a request would have now under one rule and a key,
+// and takes nothing: see [core.Limiter.ExplainKey].
+func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error) {
+	return g.engine.ExplainKey(ctx, rule, key, limit)
+}
+
+// ResetKey makes the state of a key fresh under one rule: see [core.Limiter.ResetKey].
+func (g *Gate[R]) ResetKey(ctx context.Context, rule, key string) error {
+	return g.engine.ResetKey(ctx, rule, key)
+}

@@ -1,0 +1,110 @@
+package nethttp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// A limit is raised while the program runs. What is used stays used.
+func ExampleLimiter_Replace() {
+	perClient := func(n int64) []nethttp.Rule {
+		return []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}}
+	}
+	limit := nethttp.MustNew(nethttp.Config{Rules: perClient(1)})
+	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ask := func() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	ask()
+	ask()
+	if err := limit.Replace(perClient(2)); err != nil {
+		fmt.Println("the old rules stay:", err)
+	}
+	ask()
+	ask()
+	// Output:
+	// 200 "per-client";q=1;w=86400
+	// 429 "per-client";q=1;w=86400
+	// 200 "per-client";q=2;w=86400
+	// 429 "per-client";q=2;w=86400
+}
+
+// A rule that denies the wrong people is switched to a shadow for an hour.
+func ExampleLimiter_Override() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ask := func() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(limit.Rules()[0].Mode, w.Code)
+	}
+	ask()
+	ask()
+	shadow := core.Shadow
+	err := limit.Override("per-client", core.Override{Mode: &shadow, Until: time.Now().Add(time.Hour), Why: "a partner is behind one address"})
+	if err != nil {
+		fmt.Println(err)
+	}
+	ask()
+	if err := limit.Override("per-client", core.Override{}); err != nil { // ends it before its time
+		fmt.Println(err)
+	}
+	ask()
+	// Output:
+	// enforce 200
+	// enforce 429
+	// shadow 200
+	// enforce 429
+}
+
+// A page shows what a request would get, and the request costs nothing.
+func ExampleLimiter_Explain() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: core.FixedWindow(core.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	r := httptest.NewRequest("GET", "/", nil)
+	for range 3 {
+		limit.Decide(r)
+	}
+	o := limit.Explain(r)
+	fmt.Println(o.Verdict(), o.At(0).Rule, o.At(0).Remaining)
+	d, err := limit.ExplainKey(r.Context(), "per-client", o.At(0).Key, core.Limit{})
+	fmt.Println(d.Allowed, d.Remaining, err)
+	// Output:
+	// allowed per-client 97
+	// true 97 <nil>
+}
+
+// A client that was denied by mistake is let in at once.
+func ExampleLimiter_ResetKey() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ask := func() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	ask()
+	ask()
+	if err := limit.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
+		fmt.Println(err)
+	}
+	ask()
+	// Output:
+	// 200
+	// 429
+	// 200
+}

@@ -1,0 +1,124 @@
+package nethttp_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// A download counts as one of two at once while the file is prepared, not while a slow
+// client reads it.
+func ExampleDetach() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "downloads", Limit: core.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		end, ok := nethttp.Detach(r.Context())
+		if ok {
+			defer end(core.Result{Panicked: true}) // does nothing after the call below
+		}
+		file := "prepared" // the costly part
+		before, _ := limit.Held()
+		if ok {
+			end(core.Result{Status: http.StatusOK})
+		}
+		after, _ := limit.Held()
+		fmt.Fprintln(w, file, before, after)
+	}))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Print(w.Body)
+	// Output: prepared 1 0
+}
+
+// A chat is charged 100 tokens, and at its end what the model has really used. ObserveEnd
+// sees both.
+func ExampleSpend() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:      "tokens",
+			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Key:       keyfuncs.Address(keyfuncs.Peer),
+			Cost:      func(*http.Request) int64 { return 100 },
+			FinalCost: core.Spent,
+		}},
+		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+	})
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, tokens := range []int64{12, 30, 9} { // while it streams
+			fmt.Fprintln(w, "some words")
+			nethttp.Spend(r.Context(), "tokens", tokens)
+		}
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/chat", nil))
+	// Output: tokens 100 51
+}
+
+// Only log-ins that fail count.
+func ExampleConfig_observeEnd() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:      "failures",
+			Limit:     core.SlidingLog(core.PerMinute(5)),
+			Key:       keyfuncs.Address(keyfuncs.Peer),
+			FinalCost: core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+		}},
+		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
+	})
+	login := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	for _, password := range []string{"right", "wrong"} {
+		login.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/login?password="+password, nil))
+	}
+	// Output:
+	// failures charged 1 finally 0
+	// failures charged 1 finally 1
+}
+
+// Whoever decides without Handler ends the request.
+func ExampleLimiter_Held() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "jobs", Limit: core.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
+	}}})
+	o := limit.Decide(httptest.NewRequest("GET", "/", nil))
+	units, _ := limit.Held()
+	fmt.Println(units)
+	o.End(core.Result{Status: http.StatusOK})
+	units, _ = limit.Held()
+	fmt.Println(units)
+	// Output:
+	// 1
+	// 0
+}
+
+// A preflight passes without a decision, so that no browser shows a broken page.
+func ExampleLimiter_Preflights() {
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name: "everybody", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		}},
+		SkipPreflight: true,
+	})
+	r := httptest.NewRequest("OPTIONS", "/", nil)
+	r.Header.Set("Origin", "https://example.com")
+	r.Header.Set("Access-Control-Request-Method", "POST")
+	limit.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	fmt.Println(limit.Preflights())
+	// Output: 1
+}
+
+func ExampleLimiter_Queue() {
+	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "in-turn", Limit: core.LeakyQueue(core.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
+	}}})
+	waiting, full, left := limit.Queue()
+	fmt.Println(waiting, "wait,", full, "found no room,", left, "left")
+	// Output: 0 wait, 0 found no room, 0 left
+}

@@ -1,0 +1,35 @@
+package nethttp_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+)
+
+func TestNoBodyNamesAHiddenRule(t *testing.T) {
+	all := keyfuncs.Constant[*http.Request]("all")
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{
+			{Name: "secret", Limit: core.FixedWindow(core.PerDay(1)), Key: all},
+			{Name: "public", Limit: core.FixedWindow(core.PerDay(1)), Key: all},
+		},
+		Headers: headers.Options{Hidden: []string{"secret"}},
+	})
+	for range 2 {
+		w := httptest.NewRecorder()
+		limit.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code == http.StatusTooManyRequests && !strings.Contains(w.Body.String(), `"violated-policies":["public"]`) || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	}
+	err := limit.Replace([]nethttp.Rule{{Name: "public", Limit: core.FixedWindow(core.PerDay(1)), Key: all}})
+	if err == nil || !strings.Contains(err.Error(), `hidden: there is no policy "secret"`) {
+		t.Errorf("Replace of a hidden rule by none: %v", err)
+	}
+}

@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+)
+
+// builder makes rules of a file.
+type builder[R any] struct {
+	file   *fileText
+	names  Names[R]
+	inside map[string]func(R) (string, error) // by the names of lists: fails for who is outside
+}
+
+// build returns the rules of a file that has no mistakes.
+func build[R any](f *fileText, names Names[R]) []core.Rule[R] {
+	b := &builder[R]{f, names, make(map[string]func(R) (string, error))}
+	rules := make([]core.Rule[R], len(f.rules))
+	for i, r := range f.rules {
+		rules[i] = b.rule(r)
+	}
+	return rules
+}
+
+func (b *builder[R]) rule(r *rule) core.Rule[R] {
+	key := buildKey(r.key, func(k *key) func(R) (string, error) { return b.names.source(k, b.file.client) })
+	rule := core.Rule[R]{
+		Name:      r.name,
+		Key:       b.restricted(r, key),
+		Cost:      b.cost(&r.cost),
+		Unit:      r.unit,
+		OnFailure: r.onFailure,
+		Mode:      r.mode,
+		FinalCost: r.final.function(),
+		Lasts:     r.lasts,
+		Undelayed: r.undelayed,
+		Local:     r.local,
+		Capacity:  r.capacity,
+	}
+	if scope := r.scopeIn(b.file.domain); scope != r.name {
+		rule.Scope = scope
+	}
+	if r.depends() {
+		rule.LimitFor, rule.LimitForKey = b.limitFor(r)
+	} else {
+		rule.Limit = r.limit.fixed
+	}
+	return rule
+}
+
+// restricted returns key for the requests to which r applies.
+func (b *builder[R]) restricted(r *rule, key func(R) (string, error)) func(R) (string, error) {
+	key = b.outside(r.except, key)
+	match, except := r.match, onlyPlaces(r.except)
+	if len(match) == 0 && len(except) == 0 {
+		return key
+	}
+	names := b.names
+	if len(match) == 1 && match[0].pattern != nil && len(except) == 0 { // the commonest case
+		p := match[0].pattern
+		if direct, ok := any(key).(func(*http.Request) (string, error)); ok { // 15 ns less than by core.When
+			return any(whenMatched(p, direct)).(func(R) (string, error))
+		}
+		return core.When(func(r R) bool { return names.leadsTo(p, r) }, key)
+	}
+	return core.When(func(r R) bool {
+		return (len(match) == 0 || names.matches(match, r)) && !names.excepts(except, r)
+	}, key)
+}
+
+// whenMatched is [core.When] for a pattern.
+func whenMatched(p *pattern, key func(*http.Request) (string, error)) func(*http.Request) (string, error) {
+	return func(r *http.Request) (string, error) {
+		if !p.matches(r) {
+			return "", core.ErrDoesNotApply
+		}
+		return key(r)
+	}
+}
+
+// matches reports whether r meets one of conditions.
+func (names Names[R]) matches(conditions []condition, r R) bool {
+	for i := range conditions {
+		c := &conditions[i]
+		if c.pattern != nil {
+			if names.leadsTo(c.pattern, r) {
+				return true
+			}
+		} else if names.hasRoute(c, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsTo reports whether r matches p by its path, or by the route that the framework has
+// chosen: echo gives the last parameter of a route the rest of the path, slashes included.
+// Routers of net/http do not.
+func (names Names[R]) leadsTo(p *pattern, r R) bool {
+	request := names.Request(r)
+	if p.matches(request) {
+		return true
+	}
+	_, plain := any((*R)(nil)).(**http.Request)
+	return !plain && names.Route != nil && p.matchesRoute(request, names.Route(r))
+}
+
+// excepts reports whether r meets one of conditions beyond doubt.
+func (names Names[R]) excepts(conditions []condition, r R) bool {
+	for i := range conditions {
+		c := &conditions[i]
+		if c.pattern != nil {
+			if c.pattern.excepts(names.Request(r)) {
+				return true
+			}
+		} else if names.hasRoute(c, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoute reports whether r was routed by the route of c. The patterns of net/http begin
+// with a method if they have one; the method that counts is that of r.
+func (names Names[R]) hasRoute(c *condition, r R) bool {
+	route := names.Route(r)
+	if _, place, ok := strings.Cut(route, " "); ok {
+		route = strings.TrimLeft(place, " \t")
+	}
+	return route == c.route && (c.method == "" || c.hasMethod(names.Request(r).Method))
+}
+
+// onlyPlaces returns the conditions that are no lists.
+func onlyPlaces(conditions []condition) (places []condition) {
+	for _, c := range conditions {
+		if c.list == "" {
+			places = append(places, c)
+		}
+	}
+	return places
+}
+
+// outside returns key for the requests whose address is on none of the lists among
+// conditions.
+func (b *builder[R]) outside(conditions []condition, key func(R) (string, error)) func(R) (string, error) {
+	var ranges, names []string
+	for _, c := range conditions {
+		if c.list != "" {
+			names = append(names, c.list)
+			ranges = append(ranges, b.file.listOf[c.list].ranges...)
+		}
+	}
+	if names == nil {
+		return key
+	}
+	id := strings.Join(names, " ")
+	inside := b.inside[id] // rules that except the same lists share a set
+	if inside == nil {
+		inside, _ = keyfuncs.Inside(b.names.addressOf(b.file), ranges, keyfuncs.Constant[R]("")) // no error: ranges are checked
+		b.inside[id] = inside
+	}
+	return func(r R) (string, error) {
+		_, err := inside(r)
+		switch {
+		case err == nil:
+			return "", core.ErrDoesNotApply
+		case errors.Is(err, core.ErrDoesNotApply):
+			return key(r)
+		}
+		return "", err
+	}
+}
+
+// cost returns the cost function of c, nil if a request costs 1.
+func (b *builder[R]) cost(c *cost) func(R) int64 {
+	names := b.names
+	switch {
+	case c.at == nil:
+		return nil
+	case c.name != "":
+		return names.Costs[c.name]
+	case len(c.cases) > 0:
+		cases := c.cases
+		return func(r R) int64 {
+			return names.costOf(cases, r)
+		}
+	case c.units != 1:
+		units := c.units
+		return func(R) int64 { return units }
+	}
+	return nil
+}
+
+// limitFor returns the function that finds the limit of a request: the override of its
+// key, the limit of its plan, or the limit of the rule. It is forKey if there are overrides.
+func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (core.Limit, error), forKey func(R, string) (core.Limit, error)) {
+	base := func(R) (core.Limit, error) { return r.limit.fixed, nil }
+	if r.limit.by.text != "" {
+		base = planned(&r.limit, b.names.Plans[r.limit.by.text])
+	}
+	overrides := make(map[string]*override)
+	for _, o := range r.overrides {
+		if b.names.Now != nil || !o.hasEnded(time.Now()) {
+			overrides[o.key] = o
+		}
+	}
+	if len(overrides) == 0 {
+		return base, nil
+	}
+	now := b.names.Now
+	if now == nil {
+		now = func(R) time.Time { return time.Now() }
+	}
+	return nil, func(r R, key string) (core.Limit, error) {
+		if o := overrides[key]; o != nil && (o.until.IsZero() || !o.hasEnded(now(r))) {
+			return o.limit, nil
+		}
+		return base(r)
+	}
+}
+
+// planned returns the function that finds the limit of a plan.
+func planned[R any](l *limit, plan func(R) (string, error)) func(R) (core.Limit, error) {
+	limits := make(map[string]core.Limit, len(l.plans))
+	for _, p := range l.plans {
+		limits[p.text] = p.limit
+	}
+	fallback := l.fallback
+	return func(r R) (core.Limit, error) {
+		name, err := plan(r)
+		if err != nil && !errors.Is(err, core.ErrAbsent) {
+			return core.Limit{}, err
+		}
+		if limit, ok := limits[name]; ok && err == nil {
+			return limit, nil
+		}
+		return fallback, nil
+	}
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// decoder reads nodes into a file and collects mistakes.
+type decoder struct {
+	file     string
+	rule     string   // the name of the rule in hand
+	path     []string // the fields that lead to the one in hand
+	mistakes []*Mistake
+}
+
+// mistake reports a mistake at n, in the field in hand.
+func (d *decoder) mistake(n *node, format string, args ...any) {
+	d.mistakes = append(d.mistakes, &Mistake{
+		File: d.file, Line: n.line, Column: n.column, Rule: d.rule,
+		Field: strings.Join(d.path, "."), Text: fmt.Sprintf(format, args...),
+	})
+}
+
+// in calls read with the name of a field on the path.
+func (d *decoder) in(field string, read func()) {
+	d.path = append(d.path, field)
+	read()
+	d.path = d.path[:len(d.path)-1]
+}
+
+// object is what a map of the file may have. A test compares the objects with the schema.
+type object[T any] struct {
+	name   string // in the schema
+	fields []field[T]
+}
+
+type field[T any] struct {
+	name     string
+	required bool
+	read     func(d *decoder, n *node, into *T)
+}
+
+// readObject reads a map by the fields of o.
+func readObject[T any](d *decoder, o *object[T], n *node, into *T) {
+	if n.kind != mapping {
+		d.mistake(n, "must be a map with the fields %s (got %s)", o.names(), n.describe())
+		return
+	}
+	var few [24]*node
+	seen := few[:len(o.fields)]
+	for _, e := range n.entries {
+		i := slices.IndexFunc(o.fields, func(f field[T]) bool { return e.name.kind == scalar && f.name == e.name.text })
+		if i < 0 {
+			d.mistake(e.name, "%s", o.unknown(e.name, d.helps()))
+			continue
+		}
+		f := &o.fields[i]
+		d.in(f.name, func() {
+			switch {
+			case seen[i] != nil:
+				d.mistake(e.name, "is here twice, also in line %d: remove one", seen[i].line)
+			case e.value.isNull():
+				d.mistake(e.name, "has no value: write one or remove the field")
+			default:
+				f.read(d, e.value, into)
+			}
+		})
+		seen[i] = e.name
+	}
+	for i, f := range o.fields {
+		if f.required && seen[i] == nil {
+			d.in(f.name, func() { d.mistake(n, "is required: add it") })
+		}
+	}
+}
+
+// names returns the names of the fields of o, for errors.
+func (o *object[T]) names() string {
+	names := make([]string, len(o.fields))
+	for i, f := range o.fields {
+		names[i] = f.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknown returns what is wrong with the name of a field that o does not have. helps: it
+// looks for the name that was meant.
+func (o *object[T]) unknown(name *node, helps bool) string {
+	if name.kind == scalar && helps {
+		for _, f := range o.fields {
+			if isNearly(name.text, f.name) {
+				return fmt.Sprintf("there is no field %s: write %s", quote(name.text), f.name)
+			}
+		}
+	}
+	return fmt.Sprintf("there is no field %s: the fields are %s", name.describe(), o.names())
+}
+
+// helps reports whether a mistake is one of those that people will see, so that it is worth
+// the time to look for what was meant.
+func (d *decoder) helps() bool { return len(d.mistakes) < maxShown }
+
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
+// isNearly reports whether a misspelling turned one word into the other: other signs
+// between its words or another case of letters, one letter too few, too many
+// or wrong, or two letters in the wrong order.
+func isNearly(a, b string) bool {
+	a, b = strings.ToLower(separators.Replace(a)), strings.ToLower(separators.Replace(b))
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b)-len(a) > 1 || a == "" {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	if len(a) == len(b) {
+		return i == len(a) || a[i+1:] == b[i+1:] ||
+			i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+	}
+	return a[i:] == b[i+1:]
+}
+
+// text returns the text of a scalar, and reports anything else.
+func (d *decoder) text(n *node) (string, bool) {
+	if n.kind != scalar || n.isNull() {
+		d.mistake(n, "must be a text (got %s)", n.describe())
+		return "", false
+	}
+	if n.text == "" {
+		d.mistake(n, "must not be empty")
+		return "", false
+	}
+	if n.isNumberOrBoolean() {
+		d.mistake(n, "must be a text: write it in quotes (got %s)", n.text)
+		return "", false
+	}
+	return n.text, true
+}
+
+// boolean reads true or false.
+func (d *decoder) boolean(n *node) bool {
+	if n.kind != scalar || !n.plain || n.text != "true" && n.text != "false" {
+		d.mistake(n, "must be true or false (got %s)", n.describe())
+	}
+	return n.text == "true"
+}
+
+// number reads a whole number between least and most.
+func (d *decoder) number(n *node, least, most int64) int64 {
+	if n.kind == scalar && n.plain && isDigits(n.text) {
+		if v, err := strconv.ParseInt(n.text, 10, 64); err == nil && least <= v && v <= most {
+			return v
+		}
+	}
+	d.mistake(n, "must be a whole number, %d to %d (got %s)", least, most, n.describe())
+	return least
+}
+
+// isDigits reports whether s is a number as people write it: 010 is one in no two
+// languages.
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != "" && (s == "0" || s[0] != '0')
+}
+
+// choice reads one of words and returns its index.
+func (d *decoder) choice(n *node, words []string) int {
+	i := slices.Index(words, n.text)
+	if n.kind != scalar || i < 0 {
+		last := len(words) - 1
+		d.mistake(n, "must be %s or %s (got %s)", strings.Join(words[:last], ", "), words[last], n.describe())
+		return 0
+	}
+	return i
+}
+
+// each calls read with every item of a list, or with a scalar or map that stands for a
+// list of one.
+func (d *decoder) each(n *node, read func(*node)) {
+	if n.kind != list {
+		read(n)
+		return
+	}
+	d.list(n, read)
+}
+
+// list calls read with every item of a list that must not be empty.
+func (d *decoder) list(n *node, read func(*node)) {
+	if n.kind != list {
+		d.mistake(n, "must be a list (got %s)", n.describe())
+		return
+	}
+	if len(n.items) == 0 {
+		d.mistake(n, "is an empty list: add something or remove the field")
+	}
+	for _, item := range n.items {
+		if item.isNull() {
+			d.mistake(item, "has an item without a value: write one or remove it")
+			continue
+		}
+		read(item)
+	}
+}

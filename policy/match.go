@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Servers read an unusual path in different ways: some unescape it before they route,
+// some resolve dots and double slashes, some drop a slash at the end. A limit must not be
+// escaped by a spelling, and an exception must not be reached by one. So a request
+// matches if it does in any of these readings, and is excepted only if it is in all.
+
+// matches reports whether r matches p in any reading of its path: as http.ServeMux reads
+// it if p is its only pattern, redirections included, unescaped first, not cleaned, or
+// with another slash at the end. It allocates nothing.
+func (p *pattern) matches(r *http.Request) bool {
+	if !p.isFor(r) {
+		return false
+	}
+	u := r.URL
+	if u == nil {
+		return p.matchesLoosely("/", false)
+	}
+	return p.matchesLoosely(u.Path, false) || u.RawPath != "" && p.matchesLoosely(u.RawPath, true)
+}
+
+// matchesRoute reports whether p matches the route of r in a framework, such as
+// "/users/:id". The path alone tells what a route with * is for.
+func (p *pattern) matchesRoute(r *http.Request, route string) bool {
+	return route != "" && strings.IndexByte(route, '*') < 0 && p.isFor(r) && p.matchesAsIs(route, false)
+}
+
+// excepts reports whether r matches p in every reading of its path. A path with escapes
+// that it need not have is none: routers differ in whether they see them.
+func (p *pattern) excepts(r *http.Request) bool {
+	if !p.matchesMethod(r.Method) || p.host != "" && p.host != hostOf(r.Host) {
+		return false
+	}
+	return !isAmbiguous(r) && p.matchesAsIs(r.URL.Path, false)
+}
+
+// isAmbiguous reports whether the path of r has several readings.
+func isAmbiguous(r *http.Request) bool {
+	return r.URL == nil || r.URL.RawPath != "" || isUnclean(r.URL.Path)
+}
+
+// isFor reports whether p is for the method of r and its host, however that is written.
+func (p *pattern) isFor(r *http.Request) bool {
+	return p.matchesMethod(r.Method) && (p.host == "" || sameHost(p.host, r.Host))
+}
+
+func (p *pattern) matchesMethod(method string) bool {
+	return p.method == "" || p.method == method || p.method == http.MethodGet && method == http.MethodHead
+}
+
+// sameHost compares the host of a pattern with that of a request, in any case of letters,
+// with or without port and final dot.
+func sameHost(host, of string) bool {
+	return strings.EqualFold(host, of) || strings.EqualFold(host, strings.TrimSuffix(hostOf(of), "."))
+}
+
+// hostOf returns a host without its port, and an IPv6 address without brackets.
+func hostOf(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	switch {
+	case colon < 0:
+		return host
+	case host[0] == '[':
+		if end := strings.IndexByte(host, ']'); end == colon-1 {
+			return host[1:end]
+		}
+		return host
+	case strings.IndexByte(host, ':') != colon:
+		return host
+	}
+	return host[:colon]
+}
+
+// matchesLoosely reports whether a path, which may be escaped, matches as it is, cleaned,
+// or with a slash more or less at the end.
+func (p *pattern) matchesLoosely(path string, escaped bool) bool {
+	if p.matchesAsIs(path, escaped) {
+		return true
+	}
+	if n := len(path); n > 1 && path[n-1] == '/' && p.matchesAsIs(path[:n-1], escaped) {
+		return true
+	}
+	if p.parent != nil && !strings.HasSuffix(path, "/") && p.parent.matchesAsIs(path, escaped) { // ServeMux redirects it to the subtree
+		return true
+	}
+	return isUnclean(path) && p.matchesCleaned(path, escaped)
+}
+
+// matchesAsIs reports whether a path matches without being cleaned.
+func (p *pattern) matchesAsIs(path string, escaped bool) bool {
+	segments := p.segments
+	if !escaped {
+		if !strings.HasPrefix(path, p.prefix) {
+			return false
+		}
+		segments, path = segments[p.after:], path[len(p.prefix)-1:]
+	}
+	for i := range segments {
+		s := &segments[i]
+		if path == "" || path[0] != '/' {
+			return false
+		}
+		if s.kind == restOf {
+			return true
+		}
+		part := path
+		path = ""
+		if part != "/" {
+			part = part[1:]
+			if slash := strings.IndexByte(part, '/'); slash >= 0 {
+				part, path = part[:slash], part[slash:]
+			}
+		}
+		if !s.matches(part, escaped) {
+			return false
+		}
+	}
+	return path == ""
+}
+
+// endsInSlash reports whether p can match a path by the slash at its end alone.
+func (p *pattern) endsInSlash() bool {
+	last := &p.segments[len(p.segments)-1]
+	return last.kind == restOf || last.kind == literal && last.text == "/"
+}
+
+// matches reports whether one segment of a path matches s. The slash at the end of a path
+// is a segment "/", which is no wildcard's.
+func (s *segment) matches(part string, escaped bool) bool {
+	if !escaped || strings.IndexByte(part, '%') < 0 {
+		if s.kind == wildcard {
+			return part != "/"
+		}
+		return s.text == part
+	}
+	if s.kind == wildcard { // also an escaped slash, which ServeMux takes for the end of the path
+		return true
+	}
+	return equalUnescaped(s.text, part)
+}
+
+// equalUnescaped reports whether escaped, unescaped, is text. Allocates nothing.
+func equalUnescaped(text, escaped string) bool {
+	i := 0
+	for ; i < len(text) && escaped != ""; i++ {
+		c := escaped[0]
+		if high, low, ok := hexDigits(escaped); ok {
+			c = high<<4 | low
+			escaped = escaped[2:]
+		}
+		if c != text[i] {
+			return false
+		}
+		escaped = escaped[1:]
+	}
+	return i == len(text) && escaped == ""
+}
+
+// hexDigits returns the digits of the escape sequence at the start of s.
+func hexDigits(s string) (high, low byte, ok bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, 0, false
+	}
+	high, low = hexDigit(s[1]), hexDigit(s[2])
+	return high, low, high < 16 && low < 16
+}
+
+// hexDigit returns the value of a hexadecimal digit, 16 for anything else.
+func hexDigit(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 16
+}
+
+// isUnclean reports whether a path may change when it is cleaned.
+func isUnclean(path string) bool {
+	if path == "" || path[0] != '/' {
+		return true
+	}
+	for i := 1; i < len(path); i++ {
+		if path[i-1] == '/' && (path[i] == '/' || path[i] == '.' && isDots(path[i:])) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDots reports whether the first segment of s, which begins with a dot, is . or .. alone.
+func isDots(s string) bool {
+	s = strings.TrimPrefix(s[1:], ".")
+	return s == "" || s[0] == '/'
+}
+
+// matchesCleaned reports whether a path matches once double slashes and dots are
+// resolved, as ServeMux does.
+func (p *pattern) matchesCleaned(path string, escaped bool) bool {
+	var parts [maxSegments]string // the first ones
+	depth := 0
+	for rest := path; rest != ""; {
+		part := rest
+		if slash := strings.IndexByte(rest, '/'); slash >= 0 {
+			part, rest = rest[:slash], rest[slash+1:]
+		} else {
+			rest = ""
+		}
+		switch part {
+		case "", ".":
+		case "..":
+			depth = max(0, depth-1)
+		default:
+			if depth < maxSegments {
+				parts[depth] = part
+			}
+			depth++
+		}
+	}
+	if depth == 0 {
+		return p.matchesAsIs("/", false)
+	}
+	last := &p.segments[len(p.segments)-1]
+	n := len(p.segments) // segments before the slash at the end
+	if p.endsInSlash() {
+		n--
+	}
+	if depth < n || depth > n && last.kind != restOf {
+		return p.matchesLastSlash(parts[:min(depth, maxSegments)], depth, escaped)
+	}
+	for i := range n {
+		if !p.segments[i].matches(parts[i], escaped) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesLastSlash reports whether parts match where the last of them is an escaped slash
+// that the literal "/" of p matches.
+func (p *pattern) matchesLastSlash(parts []string, depth int, escaped bool) bool {
+	if depth != len(p.segments) || len(parts) != depth {
+		return false
+	}
+	for i := range parts {
+		if s := &p.segments[i]; s.kind != restOf && !s.matches(parts[i], escaped) {
+			return false
+		}
+	}
+	return true
+}

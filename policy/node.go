@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// node is a value of the file with its place. It is all that this package knows of YAML:
+// what is in yaml.go makes nodes, and everything else reads them.
+type node struct {
+	kind         nodeKind
+	text         string  // of a scalar
+	plain        bool    // of a scalar: without quotes
+	items        []*node // of a list
+	entries      []entry // of a map, in the order of the file
+	line, column int
+}
+
+type entry struct{ name, value *node }
+
+type nodeKind uint8
+
+const (
+	scalar nodeKind = iota
+	list
+	mapping
+)
+
+// isNull reports whether n is no value: a field without one, or null.
+func (n *node) isNull() bool {
+	if n.kind != scalar || !n.plain {
+		return false
+	}
+	switch n.text {
+	case "", "~", "null", "Null", "NULL":
+		return true
+	}
+	return false
+}
+
+// isNumberOrBoolean reports whether YAML or JSON take n for a number or a boolean. Such
+// texts change on the way through other programs: 010 becomes 8.
+func (n *node) isNumberOrBoolean() bool {
+	if n.kind != scalar || !n.plain {
+		return false
+	}
+	switch strings.ToLower(n.text) {
+	case "true", "false", ".inf", "-.inf", "+.inf", ".nan":
+		return true
+	}
+	text := strings.TrimPrefix(strings.ToLower(strings.TrimLeft(n.text, "+-")), "0o")
+	if text == "" || !strings.ContainsAny(text[:1], ".0123456789") || strings.Contains(text, "_") {
+		return false
+	}
+	_, intErr := strconv.ParseInt(text, 0, 64)
+	_, floatErr := strconv.ParseFloat(text, 64)
+	return intErr == nil || floatErr == nil || errors.Is(intErr, strconv.ErrRange) || errors.Is(floatErr, strconv.ErrRange)
+}
+
+// describe returns what n is, for errors. It shows the text of scalars.
+func (n *node) describe() string {
+	switch {
+	case n.kind == list:
+		return "a list"
+	case n.kind == mapping && len(n.entries) == 0:
+		return "an empty map"
+	case n.kind == mapping:
+		return "a map"
+	case n.isNull():
+		return "nothing"
+	}
+	return quote(n.text)
+}
+
+// quote returns a text of the file as errors show it.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,165 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+)
+
+// Listen implements [core.Announcer].
+func (a *Announcer) Listen(heard func(core.Announcement)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard = append(a.heard, heard)
+	if !a.listening && !a.closed {
+		a.listening = true
+		a.tasks.Go(a.listen)
+	}
+}
+
+const (
+	subscribeTimeout = 5 * time.Second
+	silenceTimeout   = 3 * time.Second // then the connection is tried
+	minListenPause   = 100 * time.Millisecond
+	maxListenPause   = 5 * time.Second
+)
+
+// listen hears what others announce until a is closed.
+func (a *Announcer) listen() {
+	pause, failing := minListenPause, false
+	for a.ctx.Err() == nil {
+		err := a.subscribed(func() {
+			if failing {
+				a.log().Info("weir: denials of other instances are heard again", "channel", a.channel)
+			}
+			pause, failing = minListenPause, false
+			a.clock.forget()
+		})
+		if err != nil && a.ctx.Err() == nil && !failing {
+			failing = true
+			a.log().Warn("weir: denials of other instances are not heard: this instance asks Redis itself", "channel", a.channel, "error", err)
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, maxListenPause)
+	}
+}
+
+func (a *Announcer) log() *slog.Logger {
+	if a.logger != nil {
+		return a.logger
+	}
+	return slog.Default()
+}
+
+// subscribed hears what others announce for as long as one subscription lasts, and calls
+// begun when it has begun.
+//
+// It reads the connection itself. The channels of go-redis subscribe again on a new
+// connection, and go on in silence if the server refuses that, as a node of a Cluster does
+// that has just been started. They also keep to plain channels after an upgrade to sharded ones.
+func (a *Announcer) subscribed(begun func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
+	shard := a.shard()
+	subscription, err := a.subscribe()
+	if err != nil {
+		return err
+	}
+	defer subscription.Close()
+	defer context.AfterFunc(a.ctx, func() { subscription.Close() })() // ends what is read
+	begun()
+	for silent := false; a.ctx.Err() == nil && a.shard() == shard; {
+		message, err := subscription.ReceiveTimeout(a.ctx, silenceTimeout)
+		var late net.Error
+		switch {
+		case err == nil:
+			silent = false
+		case !silent && errors.As(err, &late) && late.Timeout():
+			silent = true
+			if err := subscription.Ping(a.ctx); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+		switch m := message.(type) {
+		case *redis.Subscription: // the slot of the channel has moved, or go-redis has another connection
+			return nil
+		case *redis.Message:
+			a.hear(m.Payload)
+		}
+	}
+	return nil
+}
+
+// shard returns the shard of a Ring that has the channel now: while one is down, another has
+// its channels, and connections to that go on when the first is back. Of other clients it
+// is nil.
+func (a *Announcer) shard() *redis.Client {
+	r, ok := a.client.(ring)
+	if !ok {
+		return nil
+	}
+	shard, _ := r.GetShardClientForKey(a.channel)
+	return shard
+}
+
+// subscribe waits until the server has confirmed a subscription.
+func (a *Announcer) subscribe() (*redis.PubSub, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, subscribeTimeout)
+	defer cancel()
+	confirmed := func(p *redis.PubSub) (*redis.PubSub, error) {
+		_, err := p.ReceiveTimeout(ctx, subscribeTimeout)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		return p, nil
+	}
+	if a.sharded {
+		p, err := confirmed(a.client.SSubscribe(ctx, a.channel))
+		if !unknownCommand(err) {
+			return p, err
+		}
+	}
+	return confirmed(a.client.Subscribe(ctx, a.channel))
+}
+
+// hear passes on a message of another process.
+func (a *Announcer) hear(message string) {
+	arrived := time.Now()
+	ctx, cancel := context.WithTimeout(a.ctx, announceTimeout)
+	defer cancel()
+	offset, err := a.clock.of(ctx, a)
+	if err != nil {
+		return // each process then asks itself
+	}
+	instance, all, err := decodeAnnouncements(message, offset, arrived)
+	if err != nil {
+		a.refused.Add(1)
+		return
+	}
+	if instance == a.instance {
+		return
+	}
+	a.received.Add(int64(len(all)))
+	a.mu.Lock()
+	heard := a.heard
+	a.mu.Unlock()
+	for i := range all {
+		for _, tell := range heard {
+			tell(all[i])
+		}
+	}
+}

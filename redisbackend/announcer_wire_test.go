@@ -1,0 +1,126 @@
+package redisbackend_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// server is a server whose clock is ahead of this process.
+type server struct{ ahead time.Duration }
+
+// asked returns what a process knows that has asked at an instant: the server answers after
+// there, and the answer arrives after back.
+func (s server) asked(at time.Time, there, back time.Duration) redisbackend.ClockOffset {
+	return redisbackend.NewClockOffset(at, at.Add(there+back), at.Add(there).Add(s.ahead).UnixMicro())
+}
+
+// However long the ways are, a denial ends nowhere after it ends where it was decided, and
+// at most the two questions for the clock before.
+func TestAnAnnouncedDenialEndsWhenItEndsAndNoLater(t *testing.T) {
+	const runs = 10_000
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	upTo := func(most time.Duration) time.Duration {
+		return time.Duration(random.Int64N(int64(most/time.Microsecond))) * time.Microsecond
+	}
+	base := time.Now().Truncate(time.Microsecond)
+	for range runs {
+		s := server{upTo(48*time.Hour) - 24*time.Hour}
+		there, back, thereB, backB := upTo(time.Second), upTo(time.Second), upTo(time.Second), upTo(time.Second)
+		questions := there + back + thereB + backB
+		here := s.asked(base.Add(upTo(10*time.Second)), there, back)
+		elsewhere := s.asked(base.Add(upTo(10*time.Second)), thereB, backB)
+		asked := base.Add(10 * time.Second).Add(upTo(time.Second))
+		sent := asked.Add(upTo(time.Second))
+		arrived := sent.Add(upTo(5 * time.Second))
+		d := core.Decision{RetryAfter: time.Second + upTo(time.Hour), Remaining: 3, At: 12}
+		d.ResetAfter, d.EffectiveWindow = d.RetryAfter+time.Second, d.RetryAfter
+		a := core.Announcement{Scope: "per user", Key: "ann\x00\xff", Limit: core.TokenBucket(core.PerHour(7), 9), Cost: 2, Asked: asked, Decision: d}
+		all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a, a}, here, sent)), elsewhere, arrived)
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%d announcements, %v", len(all), err)
+		}
+		late := all[0].Asked.Sub(asked)
+		if late > 0 || late < -questions {
+			t.Fatalf("the denial ends %v late, want 0 to -%v", late, questions)
+		}
+		if all[0].Asked = asked; all[0] != a {
+			t.Fatalf("got  %+v\nwant %+v", all[0], a)
+		}
+	}
+}
+
+// A server whose clock has been set back, or whose place a replica has taken, makes a
+// denial last longer than it does by the way of its message at most.
+func TestAClockThatIsSetMakesNoDenialLongerThanItsWait(t *testing.T) {
+	base := time.Now()
+	before, after := server{0}.asked(base, 0, 0), server{-time.Hour}.asked(base, 0, 0)
+	a := core.Announcement{
+		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1,
+		Asked: base, Decision: core.Decision{RetryAfter: 10 * time.Minute},
+	}
+	sent := base.Add(time.Minute)
+	arrived := sent.Add(time.Second)
+	all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a}, before, sent)), after, arrived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if until := all[0].Asked.Add(all[0].Decision.RetryAfter); until.After(base.Add(10*time.Minute + time.Second)) {
+		t.Errorf("the denial ends %v late, want 1s at most", until.Sub(base.Add(10*time.Minute)))
+	}
+}
+
+// What is announced stands in the headers of answers. It fits there, whoever has published it.
+func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	offset := server{}.asked(now, 0, 0)
+	a := core.Announcement{
+		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1, Asked: now,
+		Decision: core.Decision{RetryAfter: time.Minute, Remaining: math.MaxInt64, At: now.UnixMicro()},
+	}
+	decode := func() ([]core.Announcement, error) {
+		return redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a}, offset, now)), offset, now)
+	}
+	if all, err := decode(); err != nil || all[0].Decision.Remaining > 1e9 {
+		t.Errorf("remaining %d: %+v, %v", int64(math.MaxInt64), all, err)
+	}
+	for _, a.Decision.At = range []int64{-1, math.MinInt64, math.MaxInt64} {
+		if all, err := decode(); err == nil {
+			t.Errorf("at %d: %+v", a.Decision.At, all)
+		}
+	}
+}
+
+func FuzzDecodeAnnouncements(f *testing.F) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	offset := server{time.Minute}.asked(now, time.Millisecond, time.Millisecond)
+	f.Add(string(redisbackend.EncodeAnnouncements([]core.Announcement{{
+		Scope: "s", Key: "k", Limit: core.Ban(core.PerMinute(3), time.Hour), Asked: now, Decision: core.Decision{RetryAfter: time.Hour},
+	}}, offset, now)))
+	f.Add("\x01")
+	f.Add("\x01" + strings.Repeat("\xff", 200))
+	f.Fuzz(func(t *testing.T, message string) {
+		all, err := redisbackend.DecodeAnnouncements(message, offset, now)
+		if err != nil && all != nil {
+			t.Fatal("a message that is refused has announcements")
+		}
+		for _, a := range all {
+			if a.Asked.After(now) {
+				t.Fatalf("asked %v after it arrived", a.Asked.Sub(now))
+			}
+			if a.Decision.RetryAfter < 0 || a.Decision.ResetAfter < 0 || a.Decision.Remaining < 0 || a.Decision.Remaining > 1e9 || a.Decision.At < 0 || a.Decision.At > 9e15 || a.Decision.Allowed {
+				t.Fatalf("%+v", a.Decision)
+			}
+			if err := a.Limit.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

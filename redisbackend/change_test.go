@@ -1,0 +1,57 @@
+package redisbackend_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// What is used stays used in Redis, too: under another limit, another name, another mode,
+// and in the eyes of another limiter.
+func TestRulesChangeAndCountsStay(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { client.Close() })
+	backend := redisbackend.New(client, redisbackend.Options{})
+	rule := core.Rule[string]{
+		Name: "first", Scope: "user", Limit: core.FixedWindow(core.PerDay(2)),
+		Key: func(user string) (string, error) { return user, nil },
+	}
+	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}, Backend: backend})
+	other := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}, Backend: backend})
+	want := func(l *core.Limiter[string], allowed bool, remaining int64) {
+		t.Helper()
+		o := l.Decide(context.Background(), "ann")
+		if d := o.At(0); o.Allowed() != allowed || d.Remaining != remaining || d.Source != core.SourcePrimary {
+			t.Errorf("%v, %d left, by %v (%v): want %t and %d", o.Verdict(), d.Remaining, d.Source, o.Err(), allowed, remaining)
+		}
+	}
+	replace := func(changed core.Rule[string]) {
+		t.Helper()
+		if err := limiter.Replace([]core.Rule[string]{changed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(limiter, true, 1)
+	want(limiter, true, 0)
+	want(limiter, false, 0)
+	rule.Name, rule.Mode = "second", core.Shadow
+	replace(rule)
+	want(limiter, true, 0)
+	want(other, false, 0)
+	rule.Limit = core.FixedWindow(core.PerDay(4))
+	replace(rule)
+	want(limiter, true, 1) // a shadow counts what fits
+	rule.Mode = core.Enforce
+	replace(rule)
+	o := limiter.Explain(context.Background(), "ann")
+	if o.At(0).Remaining != 1 || !o.Allowed() {
+		t.Errorf("explained: %v, %d left (%v)", o.Verdict(), o.At(0).Remaining, o.Err())
+	}
+	want(limiter, true, 0)
+	want(limiter, false, 0)
+}

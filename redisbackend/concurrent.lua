@@ -1,0 +1,85 @@
+-- Concurrency limits. A key is a sorted set of the units that are held, under a name of
+-- its own. P is the time for which a unit is held unless it is renewed.
+--
+--   member  12 bytes that identify the unit: 6 of the process, 6 of a counter
+--   score   the instant at which it ends unless it is renewed
+--
+-- The limit is not stored, so a changed one is in force at once. A unit whose time is
+-- over does not count. It is removed with the next taking, since a request that is
+-- denied, and one that only looks, write nothing.
+--
+-- In memory a state has held, the units that count; ids, those to be written; and
+-- first, the id of the next unit that is taken.
+
+local byte, char = string.byte, string.char
+
+-- following returns the n-th id after id.
+local function following(id, n)
+  local bytes = { byte(id, 7, 12) }
+  for i = 6, 1, -1 do
+    n = n + bytes[i]
+    bytes[i] = n % 256
+    n = floor(n / 256)
+  end
+  return sub(id, 1, 6) .. char(unpack(bytes))
+end
+
+local function concurrent()
+  return {
+    refillsAtOnce = true,
+    layout = '',
+
+    -- count returns the state of a key. Both commands are quick however many units are
+    -- held, and read only.
+    count = function(key)
+      local over = redis.call('ZCOUNT', key, '-inf', digits(now))
+      return { asOf = now, at = now, held = redis.call('ZCARD', key) - over, over = over, ids = {} }
+    end,
+
+    -- write adds the units that were taken before it removes those whose time is over: a
+    -- server without memory refuses only the first command that writes.
+    write = function(key, limit, s)
+      local score = digits(now + limit.P)
+      for i = 1, #s.ids, 500 do
+        local arguments = {}
+        for j = i, min(i + 499, #s.ids) do
+          arguments[#arguments + 1] = score
+          arguments[#arguments + 1] = s.ids[j]
+        end
+        redis.call('ZADD', key, unpack(arguments))
+      end
+      redis.call('PEXPIRE', key, expiry(limit.P))
+      if s.over > 0 then
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', digits(now))
+      end
+      s.ids, s.over = {}, 0
+    end,
+
+    remaining = function(limit, s)
+      return max(0, limit.most - s.held)
+    end,
+
+    fits = function(limit, s, n)
+      return n == 0 or s.held + n <= limit.most
+    end,
+
+    take = function(_, s, n)
+      s.held = s.held + n
+      if s.first then -- otherwise the request only looks
+        for i = 0, n - 1 do
+          s.ids[#s.ids + 1] = following(s.first, i)
+        end
+        s.first = following(s.first, n)
+      end
+    end,
+
+    untilFits = function()
+      return 1000000 -- a guess
+    end,
+
+    untilFresh = function()
+      return 0
+    end,
+  }
+end
+

@@ -1,0 +1,621 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// holdsNothing waits until nothing is held on the key of c.
+func holdsNothing(t *testing.T, b core.Peeker, c core.Charge) {
+	t.Helper()
+	until(t, "nothing is held", func() bool { return held(t, b, c) == 0 })
+}
+
+// The client repeats what it has no reply to; such a taking must not be repeated.
+func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
+	var lose atomic.Bool
+	server := startRedis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})
+	defer client.Close()
+	clients := pipeliners(t, client)
+	type embedding struct{ *redis.Client }
+	clients["plain"], clients["embedded"] = client, embedding{client}
+	looks := redisbackend.New(newClient(t, server.addr), redisbackend.Options{})
+	c := charge("uploads", "ann", core.Concurrent(1), 1)
+	rate := charge("rate", "ann", core.FixedWindow(core.PerDay(10)), 1)
+	for kind, client := range clients {
+		for how, deadline := range map[string]bool{"inline": false, "by a worker": true} {
+			name := kind + ", " + how
+			for range 20 {
+				b := redisbackend.New(client, redisbackend.Options{})
+				ctx, cancel := context.Background(), context.CancelFunc(func() {})
+				if deadline {
+					ctx, cancel = context.WithCancel(ctx)
+				}
+				end(t, b, c, take(t, b, c)[0])
+				lose.Store(true)
+				err := b.Take(ctx, []core.Charge{c, rate}, make([]core.Decision, 2))
+				cancel()
+				if err == nil || lose.Load() {
+					t.Fatalf("%s: the reply was lost: %v", name, err)
+				}
+				holdsNothing(t, looks, c)
+				if charges, _ := redisbackend.Holding(b); charges != 0 {
+					t.Errorf("%s: the process believes that it holds %d", name, charges)
+				}
+				ok(t, b.Close()) // it would release again a second later, and lose the reply to that
+				ok(t, looks.Reset(t.Context(), rate.Scope, rate.Key))
+			}
+		}
+	}
+}
+
+func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
+	client, g := startGate(t)
+	b := redisbackend.New(client, redisbackend.Options{})
+	redisbackend.WaitForEver(b)
+	c := charge("uploads", "ann", core.Concurrent(1000), 3)
+	take(t, b, charge("other", "k", core.Concurrent(1), 1)) // the server learns the script
+	for range 10 {
+		g.close()
+		const callers = 40
+		var wg sync.WaitGroup
+		var took sync.Map
+		var n atomic.Int64
+		ctx, leave := context.WithCancel(t.Context())
+		for i := range callers {
+			wg.Go(func() {
+				c, mine := c, ctx
+				if c.Shadow = i%5 == 4; i%2 == 0 {
+					mine = context.Background()
+				}
+				out := make([]core.Decision, 1)
+				switch err := b.Take(mine, []core.Charge{c}, out); {
+				case err == nil:
+					took.Store(i, out[0])
+					n.Add(1)
+				case !errors.Is(err, context.Canceled):
+					t.Error(err)
+				}
+			})
+		}
+		until(t, "a call is held up", func() bool { return g.held.Load() > 0 })
+		go g.open() // while callers leave
+		leave()
+		wg.Wait()
+		until(t, "only what callers know of is held", func() bool { return held(t, b, c) == 3*n.Load() })
+		took.Range(func(_, d any) bool { end(t, b, c, d.(core.Decision)); return true })
+		holdsNothing(t, b, c)
+	}
+}
+
+func TestAReleaseWhoseReplyIsLostIsRepeated(t *testing.T) {
+	var lose atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{})
+	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	end(t, b, c, take(t, b, c)[0]) // the server learns the script
+	d := take(t, b, c)[0]
+	lose.Store(true)
+	end(t, b, c, d)
+	if lose.Load() {
+		t.Error("no reply was lost")
+	}
+	holdsNothing(t, b, c)
+	until(t, "nothing waits", func() bool { return redisbackend.ReleasesAreDone(b) })
+}
+
+func TestARenewalWhoseReplyIsLostIsRepeated(t *testing.T) {
+	var lose atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
+	defer client.Close()
+	var log logged
+	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	d := take(t, b, c)[0]
+	redisbackend.RenewAll(b.Backend) // the server learns the script
+	for range 3 {
+		b.after(29 * time.Second)
+		lose.Store(true)
+		redisbackend.RenewAll(b.Backend)
+		redisbackend.RenewAll(b.Backend)
+		if n := held(t, b, c); n != 2 || lose.Load() {
+			t.Fatalf("%d are held, want 2", n)
+		}
+	}
+	if log.count("lost") != 0 {
+		t.Error("a lost reply is logged as lost units")
+	}
+	lose.Store(true)
+	redisbackend.RenewAll(b.Backend)
+	end(t, b, c, d)
+	holdsNothing(t, b, c)
+}
+
+// delayed is a hook that holds up renewals while told to.
+type delayed struct{ holding }
+
+func (h *delayed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if gate := h.gate.Load(); gate != nil && cmd.Args()[1] == redisbackend.RenewDigest {
+			<-*gate
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestAReleaseDuringARenewalIsRepeatedAfterIt(t *testing.T) {
+	server := startRedis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.addr})
+	defer client.Close()
+	hook := new(delayed)
+	client.AddHook(hook)
+	var log logged
+	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	d, other := take(t, b, c)[0], take(t, b, charge("uploads", "bob", core.Concurrent(5), 1))[0]
+	redisbackend.RenewAll(b)
+	gate := make(chan struct{})
+	hook.gate.Store(&gate)
+	renewed := make(chan struct{})
+	go func() { redisbackend.RenewAll(b); close(renewed) }()
+	until(t, "the renewal is under way", func() bool { return redisbackend.Renewing(b) == 2 })
+	end(t, b, c, d)
+	if n := held(t, b, c); n != 0 {
+		t.Errorf("%d are held after the end", n)
+	}
+	hook.gate.Store(nil)
+	close(gate)
+	<-renewed
+	holdsNothing(t, b, c)
+	if n := held(t, b, charge("uploads", "bob", core.Concurrent(5), 1)); n != 1 {
+		t.Errorf("%d of another key are held, want 1", n)
+	}
+	_ = other
+	if log.count("lost") != 0 {
+		t.Error("a unit that was released during its renewal is logged as lost")
+	}
+}
+
+// breakable dials connections that fail while broken is set.
+func breakable(broken *atomic.Bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if broken.Load() {
+			return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &brokenConn{conn, broken}, err
+	}
+}
+
+type brokenConn struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c *brokenConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		c.Conn.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
+	var away atomic.Bool
+	server := startRedis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{})
+	c := charge("uploads", "ann", core.Concurrent(100), 2)
+	var all []core.Decision
+	for range 50 {
+		all = append(all, take(t, b, c)[0])
+	}
+	away.Store(true)
+	for _, d := range all {
+		end(t, b, c, d) // at once, and without an error
+	}
+	if charges, units := redisbackend.Holding(b); charges != 0 || units == 0 {
+		t.Errorf("%d charges are held and %d units wait, want 0 and some", charges, units)
+	}
+	away.Store(false)
+	holdsNothing(t, redisbackend.New(newClient(t, server.addr), redisbackend.Options{}), c)
+}
+
+func TestReleasesThatWaitAreBounded(t *testing.T) {
+	var away atomic.Bool
+	server := startRedis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	c := charge("uploads", "ann", core.Concurrent(100_000), 64)
+	var endings []core.Ending
+	for range 1100 {
+		endings = append(endings, ending(c, take(t, b, c)[0]))
+	}
+	away.Store(true)
+	out := make([]core.Settlement, len(endings))
+	ok(t, b.Settle(t.Context(), endings, out))
+	if out[0].Err == nil {
+		t.Error("70,400 units wait to be released, and nobody is told")
+	}
+	if _, units := redisbackend.Holding(b); units > 65_536 {
+		t.Errorf("%d units wait", units)
+	}
+	away.Store(false)
+	looks := redisbackend.New(newClient(t, server.addr), redisbackend.Options{})
+	until(t, "most are released", func() bool { return held(t, looks, c) == 70_400-65_536 })
+}
+
+func TestAHundredThousandUnitsAreHeld(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	b := newStepped(client, redisbackend.Options{})
+	const most = 100_000
+	c := charge("uploads", "ann", core.Concurrent(most), 50)
+	var endings []core.Ending
+	for range most / 50 {
+		endings = append(endings, ending(c, take(t, b, c)[0]))
+	}
+	if d := take(t, b, charge("uploads", "ann", core.Concurrent(most), 1))[0]; d.Allowed {
+		t.Error("100,001 are held")
+	}
+	before := client.MemoryUsage(t.Context(), redisbackend.HeldName(b.Backend, c.Scope, c.Key)).Val()
+	ok(t, client.ConfigResetStat(t.Context()).Err())
+	for range 2 {
+		b.after(29 * time.Second)
+		redisbackend.RenewAll(b.Backend)
+	}
+	if n := held(t, b, c); n != most {
+		t.Errorf("%d are held", n)
+	}
+	t.Logf("%d bytes a unit; %s", before/most, client.Info(t.Context(), "commandstats").Val())
+	for len(endings) > 0 {
+		n := min(1024, len(endings))
+		ok(t, b.Settle(t.Context(), endings[:n], make([]core.Settlement, n)))
+		endings = endings[n:]
+	}
+	if n := held(t, b, c); n != 0 {
+		t.Errorf("%d are held after all have ended", n)
+	}
+}
+
+// scripted is a server that replies to renewals and releases, in virtual time.
+type scripted struct {
+	redis.Scripter
+	away  atomic.Bool
+	slow  atomic.Int64 // how long a release takes
+	mu    sync.Mutex
+	calls []string
+	since time.Time
+}
+
+func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, _ ...any) *redis.Cmd {
+	what := "release"
+	if digest == redisbackend.RenewDigest {
+		what = "renew"
+	} else {
+		time.Sleep(time.Duration(s.slow.Load()))
+	}
+	reply := redis.NewCmd(ctx)
+	if reply.SetVal(int64(0)); s.away.Load() {
+		what += " in vain"
+		reply.SetErr(errors.New("no answer"))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what = fmt.Sprintf("%.2f: %s ", time.Since(s.since).Seconds(), what)
+	n, last := len(keys), len(s.calls)-1
+	if last >= 0 { // how many calls one instant has is up to the scheduler
+		if before, err := strconv.Atoi(strings.TrimPrefix(s.calls[last], what)); err == nil {
+			n += before
+			s.calls = s.calls[:last]
+		}
+	}
+	s.calls = append(s.calls, what+strconv.Itoa(n))
+	return reply
+}
+
+func (s *scripted) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fmt.Sprint(s.calls) != fmt.Sprint(want) {
+		t.Errorf("%q\nwant %q", s.calls, want)
+	}
+	s.calls, s.since = nil, time.Now()
+}
+
+func TestRenewalsAreMadeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &scripted{since: time.Now()}
+		b := redisbackend.New(server, redisbackend.Options{HashTag: "one"})
+		c := charge("uploads", "ann", core.Concurrent(5), 1)
+		var all []core.Decision
+		for i := range 3 {
+			all = append(all, core.Decision{Ticket: b.Hold(c.Scope, fmt.Sprint(i), c.Limit, 1)})
+		}
+		server.expect(t, "0.00: renew 3")
+		time.Sleep(22 * time.Second)
+		server.expect(t, "10.50: renew 3", "21.00: renew 3")
+		// It is away from 9 s after the last renewal on, and is back soon enough.
+		time.Sleep(8 * time.Second)
+		server.away.Store(true)
+		time.Sleep(3 * time.Second)
+		server.away.Store(false)
+		time.Sleep(time.Second)
+		server.expect(t, "9.50: renew in vain 3", "9.55: renew in vain 3", "9.65: renew in vain 3", "9.85: renew in vain 3", "10.25: renew in vain 3", "11.05: renew 3")
+		// Ends while it is away: only until the units have ended by themselves.
+		server.away.Store(true)
+		for i, d := range all {
+			c.Key = fmt.Sprint(i)
+			end(t, b, c, d)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, units := redisbackend.Holding(b); units != 0 || len(server.calls) < 20 || len(server.calls) > 50 {
+			t.Errorf("%d units wait, after %d attempts", units, len(server.calls))
+		}
+		if !redisbackend.ReleasesAreDone(b) {
+			t.Error("a goroutine is left")
+		}
+	})
+}
+
+// Units that are renewed later than HoldTime after their last renewal are given to others,
+// while the requests that hold them still run.
+func TestSlowReleasesDelayNoRenewal(t *testing.T) {
+	for name, of := range map[string]struct {
+		takes time.Duration // one call for 500 units
+		away  bool          // and in vain
+	}{
+		"slow":                              {takes: 900 * time.Millisecond},
+		"silent":                            {takes: time.Second, away: true},
+		"silent, and its client is patient": {takes: 12 * time.Second, away: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				busy, server := &scripted{since: time.Now()}, &scripted{since: time.Now()}
+				both := &twoServers{renews: server, releases: busy}
+				b := redisbackend.New(both, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
+				c := charge("uploads", "ann", core.Concurrent(5), 1)
+				d := core.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
+				server.expect(t, "0.00: renew 1")
+				busy.away.Store(true)
+				many := charge("uploads", "bob", core.Concurrent(100_000), 64)
+				for i := range int64(100) {
+					end(t, b, many, core.Decision{Ticket: 1000 * i})
+				}
+				busy.slow.Store(int64(of.takes))
+				busy.away.Store(of.away)
+				if _, units := redisbackend.Holding(b); units != 6400 {
+					t.Fatalf("%d units wait for their release", units)
+				}
+				var want []string
+				for i := range 20 {
+					want = append(want, fmt.Sprintf("%.2f: renew 1", 1.05*float64(i+1)))
+				}
+				time.Sleep(21*time.Second + time.Millisecond)
+				server.expect(t, want...)
+				end(t, b, c, d)
+				busy.slow.Store(0)
+				busy.away.Store(false)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if !redisbackend.ReleasesAreDone(b) {
+					t.Error("a goroutine is left")
+				}
+			})
+		})
+	}
+}
+
+// While one server is silent, the renewals of others wait for it, and for the next attempt.
+func TestRenewalsAreTriedAgainWithinAThirtiethOfHoldTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &scripted{since: time.Now()}
+		server.away.Store(true)
+		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
+		c := charge("uploads", "ann", core.Concurrent(5), 1)
+		d := core.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
+		time.Sleep(400 * time.Millisecond)
+		server.expect(t, "0.00: renew in vain 1", "0.05: renew in vain 1", "0.15: renew in vain 1", "0.25: renew in vain 1", "0.35: renew in vain 1")
+		server.away.Store(false)
+		time.Sleep(time.Second)
+		end(t, b, c, d)
+	})
+}
+
+// twoServers answers renewals by one server and releases by another.
+type twoServers struct {
+	redis.Scripter
+	renews, releases *scripted
+}
+
+func (s *twoServers) EvalSha(ctx context.Context, digest string, keys []string, arguments ...any) *redis.Cmd {
+	if digest == redisbackend.RenewDigest {
+		return s.renews.EvalSha(ctx, digest, keys, arguments...)
+	}
+	return s.releases.EvalSha(ctx, digest, keys, arguments...)
+}
+
+func TestHoldTimeHasARange(t *testing.T) {
+	for _, wrong := range []time.Duration{-1, 1, 3*time.Second - 1, time.Hour + 1} {
+		if _, err := redisbackend.Open("redis://127.0.0.1:1", redisbackend.Options{HoldTime: wrong}); err == nil {
+			t.Errorf("%v is accepted", wrong)
+		}
+	}
+	for _, right := range []time.Duration{0, 3 * time.Second, time.Hour} {
+		b, err := redisbackend.Open("redis://127.0.0.1:1", redisbackend.Options{HoldTime: right})
+		ok(t, err)
+		ok(t, b.Close())
+	}
+}
+
+// A request that one server denies holds nothing on the others.
+func holdsNothingForDeniedGroups(t *testing.T, client redis.UniversalClient) {
+	b := newStepped(client, redisbackend.Options{Prefix: uniquePrefix()})
+	spent := charge("spent", "k", core.FixedWindow(core.PerDay(1)), 1)
+	take(t, b, spent)
+	var charges []core.Charge
+	for i := range 8 { // on all servers
+		charges = append(charges, charge("uploads", fmt.Sprint(i), core.Concurrent(5), 2))
+	}
+	kept := make([]core.Decision, 8)
+	ok(t, b.Take(t.Context(), charges, kept))
+	for range 5 {
+		ok(t, b.Take(t.Context(), append(charges, spent), make([]core.Decision, 9)))
+	}
+	until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(b.Backend) })
+	for i, c := range charges {
+		if n := held(t, b, c); n != 2 {
+			t.Errorf("%d are held, want 2", n)
+		}
+		b.after(time.Second)
+		end(t, b, c, kept[i])
+		if n := held(t, b, c); n != 0 {
+			t.Errorf("%d are held after the end", n)
+		}
+	}
+}
+
+// A renewal without a reply may reach the server after the release. Time stands still
+// here, so units do not end by themselves.
+func TestARenewalThatArrivesAfterTheReleaseHoldsNothing(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, MaxRetries: -1})
+	defer client.Close()
+	late := new(lateRenewal)
+	client.AddHook(late)
+	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	for _, renewedAgain := range []bool{false, true} {
+		until(t, "the renewal arrives between two releases", func() bool {
+			d := take(t, b, c)[0]
+			redisbackend.RenewAll(b.Backend) // the server learns the script
+			late.on.Store(true)
+			redisbackend.RenewAll(b.Backend)
+			late.on.Store(false)
+			if renewedAgain {
+				redisbackend.RenewAll(b.Backend)
+			}
+			before := late.releases.Load()
+			end(t, b, c, d)
+			ok(t, client.Do(t.Context(), late.args...).Err())
+			return late.releases.Load() == before+1 // otherwise the machine is slow
+		})
+		holdsNothing(t, b, c)
+		until(t, "nothing waits", func() bool { return redisbackend.ReleasesAreDone(b.Backend) })
+	}
+}
+
+// lateRenewal is a hook that keeps renewals instead of sending them.
+type lateRenewal struct {
+	holding
+	on       atomic.Bool
+	releases atomic.Int64
+	args     []any
+}
+
+func (h *lateRenewal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.on.Load() && len(cmd.Args()) > 1 && cmd.Args()[1] == redisbackend.RenewDigest {
+			h.args = cmd.Args()
+			cmd.SetErr(context.DeadlineExceeded)
+			return context.DeadlineExceeded
+		}
+		if len(cmd.Args()) > 1 && cmd.Args()[1] == redisbackend.ReleaseDigest {
+			h.releases.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A type that embeds a client was taken for one that does not repeat commands.
+func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
+	var lose atomic.Bool
+	type embedding struct{ *redis.Client }
+	server := startRedis(t)
+	client := embedding{redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})}
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{})
+	c := charge("uploads", "ann", core.Concurrent(1), 1)
+	end(t, b, c, take(t, b, c)[0]) // the server learns the script
+	lose.Store(true)
+	out := make([]core.Decision, 1)
+	if err := b.Take(t.Context(), []core.Charge{c}, out); err == nil || lose.Load() {
+		t.Errorf("the reply was lost: %+v, %v", out, err)
+	}
+	holdsNothing(t, redisbackend.New(newClient(t, server.addr), redisbackend.Options{}), c)
+}
+
+// tryAgain is the reply of a server to a call for several keys of a slot that is half moved.
+type tryAgain struct{}
+
+func (tryAgain) Error() string { return "TRYAGAIN Multiple keys request during rehashing of slot" }
+func (tryAgain) RedisError()   {}
+
+// halfMoved is a hook that refuses renewals and releases of several keys, as a server does
+// whose slot is half moved.
+type halfMoved struct{ holding }
+
+func (h *halfMoved) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		if len(args) > 2 && fmt.Sprint(args[2]) > "1" && (args[1] == redisbackend.RenewDigest || args[1] == redisbackend.ReleaseDigest) {
+			cmd.SetErr(tryAgain{})
+			return tryAgain{}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A slot may be half moved for longer than units are held.
+func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr})
+	defer client.Close()
+	client.AddHook(new(halfMoved))
+	b := newStepped(client, redisbackend.Options{HashTag: "moving", Logger: slog.New(slog.DiscardHandler)})
+	var charges []core.Charge
+	var endings []core.Ending
+	for i := range 5 {
+		c := charge("uploads", fmt.Sprint(i), core.Concurrent(5), 2)
+		for range 2 {
+			endings = append(endings, ending(c, take(t, b, c)[0]))
+		}
+		charges = append(charges, c)
+	}
+	for range 3 {
+		b.after(29 * time.Second)
+		redisbackend.RenewAll(b.Backend)
+	}
+	for i, c := range charges {
+		if n := held(t, b, c); n != 4 {
+			t.Errorf("%d: %d are held, want 4", i, n)
+		}
+	}
+	ok(t, b.Settle(t.Context(), endings, make([]core.Settlement, len(endings))))
+	if _, units := redisbackend.Holding(b.Backend); units != 0 {
+		t.Errorf("%d units wait to be released", units)
+	}
+	for i, c := range charges {
+		if n := held(t, b, c); n != 0 {
+			t.Errorf("%d: %d are held after the end", i, n)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package redisbackend_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+)
+
+// All that is not leased is decided through a lease cache as without it: other limits, other
+// algorithms, several rules, ends, and what changes meanwhile. What leased limits promise
+// instead is tested where leases are.
+func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	onRedis := harness(server.addr, 2000)
+	inMemory := backendtest.Harness{
+		Open: func(t testing.TB, now func() time.Time) core.Backend {
+			return core.NewMemory(core.MemoryOptions{Clock: now})
+		},
+		Decisions: sized(20_000),
+	}
+	for name, h := range map[string]backendtest.Harness{"memory": inMemory, "Redis": onRedis} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := h.Open
+			h.Open = func(t testing.TB, now func() time.Time) core.Backend {
+				inner := open(t, now)
+				return pastLeases{core.NewLeaseCache(inner, core.LeaseOptions{}), inner}
+			}
+			backendtest.Run(t, h)
+		})
+	}
+}
+
+// pastLeases is a lease cache that leased limits go past, with all that they are decided with.
+type pastLeases struct {
+	*core.LeaseCache
+	inner core.Backend
+}
+
+// isLeased reports whether one of limits is leased.
+func isLeased[T any](all []T, limit func(T) core.Limit) bool {
+	return slices.ContainsFunc(all, func(one T) bool {
+		_, lease := limit(one).Leased(time.Second)
+		return lease > 0
+	})
+}
+
+func limitOf(ch core.Charge) core.Limit { return ch.Limit }
+
+func (b pastLeases) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if isLeased(charges, limitOf) {
+		return b.inner.Take(ctx, charges, out)
+	}
+	return b.LeaseCache.Take(ctx, charges, out)
+}
+
+func (b pastLeases) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if isLeased(charges, limitOf) {
+		return core.Peek(ctx, b.inner, charges, out)
+	}
+	return b.LeaseCache.Peek(ctx, charges, out)
+}
+
+func (b pastLeases) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	if isLeased(endings, func(e core.Ending) core.Limit { return e.Limit }) {
+		return core.Settle(ctx, b.inner, endings, out)
+	}
+	return b.LeaseCache.Settle(ctx, endings, out)
+}

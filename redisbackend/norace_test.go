@@ -1,0 +1,5 @@
+//go:build !race
+
+package redisbackend_test
+
+const underRace = 1

@@ -1,0 +1,92 @@
+-- Ends takings: returns units that they have not cost in the end, and charges what they
+-- have cost above. Of each key in turn, so that a key may be there several times.
+--
+-- KEYS   the keys
+-- ARGV   for each key:
+--          the limit under which was taken, as in a state
+--          "r ", the units to return, those that the taking has cost, its instant modulo
+--          2^46, or of sliding windows the number of its window, and the serial of the
+--          state that it left; or
+--          "g ", the units to give back, all that were taken, 0, and the instant of the
+--          taking, of queues that at which its units have drained; or
+--          "c ", the units to charge and for how long the taking was to last
+--        then the instant in microseconds since the Unix epoch, if not the server's
+-- reply  for each key the number of units returned or charged, or an error if its state
+--        cannot be read or written
+
+if ARGV[2 * #KEYS + 1] then
+  now, grace = tonumber(ARGV[2 * #KEYS + 1]), 86400000
+else
+  local time = redis.call('TIME')
+  now, grace = time[1] * 1000000 + time[2], 1000
+end
+
+-- refund returns units; final and serial are nil for a give-back. A state that is gone or
+-- fresh has none to return, nor has one that was begun, converted or rebased since.
+local function refund(key, limit, n, final, ticket, serial)
+  local from, s = read(key, limit)
+  if not from then
+    return from == nil and 0
+  elseif not sameState(limit, from) or serial and serial ~= s.serial or from.family.untilFresh(from, s) <= 0 then
+    return 0
+  end
+  if serial and from.algorithm == 's' then
+    ticket = ticket * from.P
+  elseif serial then -- the instant that is nearest to the state
+    ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
+  end
+  return from.family.refund(from, s, key, n, final, ticket)
+end
+
+-- charge charges units whether they fit or not, as many as may be owed. A live state under
+-- another limit stays as it is: what has ended must not undo what was taken since.
+local function charge(key, limit, n, lasts)
+  local account = load(key, limit)
+  if not account then
+    return false
+  end
+  if account.from then
+    write(key, account.from, account.rebased)
+  end
+  if account.converts then
+    return 0
+  end
+  local family, s = limit.family, account.s
+  n = min(n, family.mayOwe(limit, s))
+  if n == 0 then
+    return 0
+  end
+  if family.note then
+    family.note(limit, s, lasts)
+  end
+  if limit.algorithm == 'q' then
+    s.serial = nil -- nobody is last any more
+  end
+  s.gone = nil
+  family.take(limit, s, n)
+  if family.owe then
+    family.owe(limit, s, n)
+  end
+  write(key, limit, s)
+  return n
+end
+
+local function settle(key, limit, what)
+  local kind, a, b, c, d = match(what, '^(%a) (%d+) (%d+) ?(%d*) ?(%d*)$')
+  if kind ~= 'c' then
+    return refund(key, limit, tonumber(a), kind == 'r' and tonumber(b) or nil, tonumber(c), tonumber(d))
+  end
+  return charge(key, limit, tonumber(a), tonumber(b))
+end
+
+local reply = {}
+for i = 1, #KEYS do
+  local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i - 1]), ARGV[2 * i])
+  if not fine then
+    n = { err = type(n) == 'table' and n.err or n }
+  elseif not n then
+    n = { err = unreadable }
+  end
+  reply[i] = n
+end
+return reply

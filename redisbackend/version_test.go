@@ -1,0 +1,32 @@
+package redisbackend_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// An older instance reports states of version 2, so nobody may get one who has no charges
+// that can be settled.
+func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerDay(10), 10), core.LeakyBucket(core.PerDay(10), 10), core.LeakyQueue(core.PerDay(10), 10),
+		core.FixedWindow(core.PerDay(10)), core.SlidingWindow(core.PerDay(10)), core.AnchoredWindow(core.PerDay(10)),
+		core.SlidingLog(core.PerDay(10)),
+	} {
+		for lasts, version := range map[time.Duration]string{0: "1", time.Minute: "2"} {
+			c := charge("s", limit.String()+lasts.String(), limit, 1)
+			c.Lasts = lasts
+			take(t, b, c)
+			state, err := client.GetRange(t.Context(), redisbackend.Name(b, c.Scope, c.Key), 0, 0).Result()
+			ok(t, err)
+			if state != version {
+				t.Errorf("%v, lasting %v: a state of version %q, want %s", limit, lasts, state, version)
+			}
+		}
+	}
+}

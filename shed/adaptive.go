@@ -1,0 +1,194 @@
+package shed
+
+import (
+	"math"
+	"time"
+)
+
+// adaptive is the default Algorithm. It counts the requests that wait, and keeps as many waiting as the service needs to
+// stay busy.
+//
+// By Little's law, x requests a second that each wait w are x·w requests that wait. The wait of a route is how much its
+// fast requests, a low quantile of its latencies, take longer than they took without a queue: its baseline. A queue that
+// stands delays every request. A burst, a slow request and another mix of routes leave the fast ones of each route as
+// they were.
+//
+// Baselines are learned while requests are not limited, and by trials. Nothing else raises a baseline, so a long
+// overload does not become normal. TCP Vegas (Brakmo and Peterson, 1994) counts what waits likewise, CoDel (Nichols and
+// Jacobson, 2012) judges a standing queue by a minimum, and BBR (Cardwell and others, 2016) tries what it believes.
+//
+// It decides about samples, never about a request, so floats do no harm.
+type adaptive struct {
+	now   time.Time
+	limit float64
+	peak  float64       // most in flight, halved each peakLife
+	known float64       // limit at which too many waited; below it, growth is fast
+	most  time.Duration // that a window lasts
+
+	routes map[string]*baseline
+	sure   time.Time     // when the baselines were last confirmed; zero: never
+	calm   int           // windows in a row that were not limited
+	stood  time.Duration // for how long too many have been waiting
+	rate   float64       // completions a second, over the last second in which requests were limited
+	work   float64       // view.busy, likewise
+
+	trial trial
+	from  float64 // limit before the first of several decreases or probes in a row
+	full  float64 // completions a second then, or before a later one if that is more
+	drain drain
+}
+
+const (
+	startLimit  = 100
+	leastIdle   = 6.0                    // limit that is always left to a service with nothing to do
+	mostIdle    = 20.0                   // and to one whose requests are fast: 6 at once of a class with a share of 30%
+	headroom    = 3.0                    // limit above the most in flight, while nothing waits
+	peakLife    = 10 * time.Second       // see adaptive.peak
+	idleLife    = 2 * time.Second        // in which half of the limit above headroom goes away
+	standing    = 450 * time.Millisecond // a queue that is older is no burst
+	fewest      = 5                      // completions of which a window can be judged
+	shortWindow = 250 * time.Millisecond
+	longWindow  = 2 * time.Second
+	mostWindows = 16 * time.Second
+
+	// For how long a baseline is believed while requests are limited. A probe lasts some windows, so with
+	// long ones it is rare.
+	believed, believedWindows = 30 * time.Second, 60
+)
+
+// newAdaptive returns the Algorithm that is used if Options.Algorithm is nil.
+func newAdaptive() Algorithm {
+	return &adaptive{limit: startLimit, most: longWindow, routes: make(map[string]*baseline)}
+}
+
+// Window makes a window longer if few requests complete.
+func (a *adaptive) Window() (least, most time.Duration, completed int) {
+	if wait := a.drain.cleanAt.Sub(a.now); wait > 0 && wait < shortWindow {
+		return wait, wait, 1 // says nothing
+	}
+	return shortWindow, a.most, 20
+}
+
+// Update returns the limit from now on.
+func (a *adaptive) Update(s Sample) int {
+	switch {
+	case s.Elapsed > 0:
+		a.now = s.Now
+		a.update(&s)
+	case s.Limit > 0: // of the algorithm before this one
+		a.limit = float64(s.Limit)
+	}
+	a.limit = min(max(a.limit, 1), float64(s.MaxLimit))
+	return int(math.Round(a.limit))
+}
+
+func (a *adaptive) update(s *Sample) {
+	w := a.look(s)
+	a.remember(s, w)
+	if w.stuck(s) {
+		// Less would not help those in flight. More would only get stuck as well.
+		// A decrease that the start of this has caused is undone.
+		a.limit = min(max(a.limit, a.from), float64(w.overdue)+w.busy+w.room)
+		a.trial.on = false
+		a.drain = drain{on: true, atMost: a.now.Add(longDrain)}
+		return
+	}
+	if !a.clean(s, w) {
+		return
+	}
+	if a.trial.on {
+		a.judge(w)
+		return
+	}
+	if w.completed < fewest {
+		if w.completed > 0 && !w.limited && w.waiting <= w.room {
+			a.learn(w) // little, as the weight of few is small
+		}
+		return
+	}
+	switch goal := a.goal(s, w); {
+	case w.late > s.SLO:
+		a.cut(w, goal) // no trial: late is late, whatever is usual
+	case goal < w.inFlight:
+		a.try(w, goal)
+	case a.queue(s, w) > w.room:
+		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
+		if !w.limited && a.stood >= standing {
+			a.limit = min(a.limit, w.now)
+		}
+	case w.limited && a.unsure(s.Elapsed) && w.inFlight >= 2:
+		a.probe(w)
+	default:
+		a.learn(w)
+		a.grow(s, w)
+	}
+}
+
+// remember takes from a window what needs no judgement.
+func (a *adaptive) remember(s *Sample, w *view) {
+	a.peak = max(float64(s.PeakInFlight), a.peak*half(s.Elapsed, peakLife))
+	switch {
+	case !w.limited || a.rate == 0:
+		a.rate, a.work = w.rate, w.busy
+	case w.rate > 0:
+		// Completions of one window vary with what happened to complete in it.
+		old := half(s.Elapsed, time.Second/2)
+		a.rate = w.rate + (a.rate-w.rate)*old
+		a.work = w.busy + (a.work-w.busy)*old
+	}
+	if !w.limited {
+		// What is not needed for long would let in too many at once.
+		over := a.limit - max(headroom*a.peak, idle(w.typical))
+		a.limit -= max(0, over) * (1 - half(s.Elapsed, idleLife))
+	}
+	switch {
+	case w.completed >= 2*fewest:
+		a.most = longWindow
+	case w.completed < fewest && s.InFlight > 0:
+		a.most = min(2*a.most, mostWindows)
+	}
+	a.stood += s.Elapsed
+	if a.queue(s, w) <= w.room {
+		a.stood = 0
+	}
+}
+
+// idle returns the limit that is left to a service with nothing to do: so many requests that they would end within a
+// second one after the other, from leastIdle to mostIdle.
+func idle(typical time.Duration) float64 {
+	return min(max(leastIdle, 1/typical.Seconds()), mostIdle)
+}
+
+// half returns what is left after a time of which each life takes half.
+func half(passed, life time.Duration) float64 {
+	return math.Exp2(-float64(passed) / float64(life))
+}
+
+// goal returns how many should be in flight, or infinity if no fewer than are.
+//
+// A queue that the limit did not bound is a burst until a second window has seen it.
+func (a *adaptive) goal(s *Sample, w *view) float64 {
+	goal := math.Inf(1)
+	if a.queue(s, w) > w.room && a.stood >= standing && (w.limited || a.stood > s.Elapsed) {
+		goal = w.busy + w.room
+	}
+	if w.late > s.SLO {
+		goal = min(goal, w.inFlight*float64(s.SLO)/float64(w.late))
+	}
+	return goal
+}
+
+// unsure reports, after a window that took so long, that baselines have to be tried: they do not come from a time
+// without a queue, or from long ago.
+func (a *adaptive) unsure(took time.Duration) bool {
+	return a.sure.IsZero() || a.now.Sub(a.sure) > max(believed, believedWindows*took)
+}
+
+// queue returns how many wait. Before the first decrease the limit is a guess. In a window that is long enough for a queue
+// to stand, those in flight beyond what completions explain count: they would complete too late to show that it is too high.
+func (a *adaptive) queue(s *Sample, w *view) float64 {
+	if w.limited && a.known == 0 && s.Elapsed >= standing {
+		return w.waiting + w.more()
+	}
+	return w.waiting
+}

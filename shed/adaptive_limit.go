@@ -1,0 +1,92 @@
+package shed
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	mostCut   = 0.3 // part of those in flight that a decrease leaves at least
+	longDrain = 5 * time.Second
+)
+
+// drain is the time after a decrease in which requests still end that were admitted before it. What
+// they say is of the past.
+type drain struct {
+	on      bool      // more are in flight than the limit
+	until   time.Time // at least
+	atMost  time.Time
+	cleanAt time.Time // what is admitted under the limit ends from then on
+	left    float64   // requests that were admitted before, if the oldest end first
+}
+
+// grow raises the limit if nothing speaks against it.
+func (a *adaptive) grow(s *Sample, w *view) {
+	a.from, a.full = 0, 0
+	if s.SLO > 0 && w.p90 > s.SLO*9/10 {
+		return
+	}
+	free := max(0, 1-(w.waiting+w.more())/w.room) // 1: nobody waits
+	if (a.known == 0 || !w.limited) && w.now > w.busy+w.room {
+		free = 0 // no great step into the unknown
+	}
+	switch {
+	case w.limited && a.limit < 0.9*a.known && free > 0.5:
+		a.limit = min(2*a.limit, 0.9*a.known)
+	case w.limited && a.known == 0:
+		a.limit += 1 + a.limit*0.5*free
+	case w.limited:
+		// The effect of a step is seen after a latency.
+		step := 1 + a.limit*0.1*free
+		a.limit += step * min(1, float64(s.Elapsed)/float64(w.typical+1))
+	case a.limit < headroom*a.peak && free > 0.5:
+		a.limit = min(headroom*a.peak, a.limit*(1+0.2*free)+1)
+	}
+}
+
+// cut lowers the limit so that goal requests are in flight, or mostCut of those that are.
+func (a *adaptive) cut(w *view, goal float64) {
+	goal = min(w.now, max(goal, mostCut*w.now))
+	scale := 1.0
+	if w.limited {
+		// Classes with a smaller share are what fills it, and fill no more of a lower one.
+		scale = max(1, a.limit/w.now)
+	}
+	a.limit = max(1, min(a.limit, goal*scale))
+	a.drain = drain{on: true, atMost: a.now.Add(longDrain + 2*w.typical)}
+	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
+}
+
+// clean reports whether all that ended in the window was admitted under the present limit, and behind
+// others that were.
+func (a *adaptive) clean(s *Sample, w *view) bool {
+	d := &a.drain
+	if d.on {
+		over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
+		if over && a.now.Before(d.atMost) {
+			return false
+		}
+		d.on = false
+		d.left = float64(s.InFlight)
+		d.cleanAt = a.now.Add(min(w.typical, w.takes(d.left)))
+		return false
+	}
+	start := a.now.Add(-s.Elapsed)
+	if start.Before(d.cleanAt) {
+		// After a hang, the rate of the last window says nothing of the next.
+		d.left = max(0, d.left-float64(w.completed))
+		if soon := a.now.Add(w.takes(d.left)); soon.Before(d.cleanAt) {
+			d.cleanAt = soon
+		}
+		return false
+	}
+	return true
+}
+
+// reached returns the limit if requests reached it, otherwise what was in flight.
+func (a *adaptive) reached(w *view) float64 {
+	if w.limited {
+		return a.limit
+	}
+	return min(a.limit, w.now)
+}

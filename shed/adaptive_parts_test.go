@@ -1,0 +1,235 @@
+package shed
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/internal/overload"
+)
+
+// goodFrom returns how many are answered well in the seconds after from, to to, over some seeds, as a part of how many
+// are with a fixed limit.
+func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to, limit int) float64 {
+	t.Helper()
+	sum := func(limiter func() overload.Limiter) (good int) {
+		for _, seed := range seeds {
+			synctest.Test(t, func(t *testing.T) {
+				scenario(t, name).Run(limiter(), overload.Options{Load: load, Seed: seed, Each: func(s overload.Second) {
+					if s.At > from && s.At <= to {
+						good += s.Good
+					}
+				}})
+			})
+		}
+		return good
+	}
+	fixed := sum(func() overload.Limiter { return &overload.Fixed{Limit: limit} })
+	return float64(sum(adaptively(Options[overload.Request]{}))) / float64(fixed)
+}
+
+// With these seeds the limit once stayed as the hang had left it for five seconds, in which a queue stood: 0.74.
+func TestWhatAHangLeftIsSoonForgotten(t *testing.T) {
+	if ratio := goodFrom(t, "hang", 1, []uint64{8, 10, 12}, 31, 37, 56); ratio < 0.9 {
+		t.Errorf("in the 6 s after a hang goodput is %.3f of that with a limit of 56, want 0.9", ratio)
+	}
+}
+
+// Two probes in a row once took two of these seconds, since the first was compared with the slow time before: 0.84.
+func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
+	if ratio := goodFrom(t, "slow-30s", 1.5, []uint64{1, 2, 3, 301, 302, 303}, 50, 53, 28); ratio < 0.875 {
+		t.Errorf("in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875", ratio)
+	}
+}
+
+// While a slow route becomes more frequent, fewer requests complete, and as much is done.
+func TestATrialIsJudgedByWork(t *testing.T) {
+	fast := &baseline{figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
+	slow := &baseline{figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
+	a := newAdaptive().(*adaptive)
+	a.trial = trial{on: true, inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
+	w := func(fasts, slows int) *view {
+		return &view{completed: fasts + slows, rate: float64(fasts + slows), inFlight: 20, noise: 1, limited: true,
+			busy: float64(fasts)*fast.mean + float64(slows)*slow.mean,
+			routes: []seen{
+				{figures: figures{low: 0.02}, base: fast, completed: fasts, rate: float64(fasts)},
+				{figures: figures{low: 0.1}, base: slow, completed: slows, rate: float64(slows)},
+			}}
+	}
+	if _, starved := a.effect(w(300, 75), 1.5); starved {
+		t.Error("375 requests of 8.1 s of work after 1,150 of 8 s: throughput is said to have fallen")
+	}
+	if _, starved := a.effect(w(540, 29), 1.5); !starved {
+		t.Error("half of the work of before: throughput is said not to have fallen")
+	}
+}
+
+func TestNothingGrowsWhileMoreAreInFlightThanCompletionsExplain(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		known, peak, limit float64
+		w                  view
+		least, most        float64
+	}{
+		{"limited, explained", 0, 0, 13, view{limited: true, busy: 1, room: 4, now: 4}, 20, 21},
+		{"limited", 0, 0, 13, view{limited: true, busy: 1, room: 4, now: 12}, 13, 15},
+		{"below a known limit, explained", 20, 0, 12, view{limited: true, rate: 5, typical: 2 * time.Second, inFlight: 10, now: 12, busy: 1, room: 4}, 17, 20},
+		{"below a known limit", 20, 0, 12, view{limited: true, rate: 5, typical: time.Second / 2, inFlight: 10, now: 12, busy: 1, room: 4}, 12, 13},
+		{"unlimited, explained", 0, 14, 17, view{busy: 1, room: 4, now: 5}, 20, 22},
+		{"unlimited", 0, 14, 17, view{busy: 1, room: 4, now: 13}, 17, 17},
+	} {
+		a := newAdaptive().(*adaptive)
+		a.limit, a.known, a.peak = c.limit, c.known, c.peak
+		a.grow(&Sample{Elapsed: time.Second}, &c.w)
+		if a.limit < c.least || a.limit > c.most {
+			t.Errorf("%s: limit %g becomes %.1f, want %g to %g", c.name, c.limit, a.limit, c.least, c.most)
+		}
+	}
+}
+
+// known returns an algorithm that knows one route, of requests that take 200 ms, and a function that tells it of windows of
+// 2 s with so many completions of that latency.
+func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
+	a = newAdaptive().(*adaptive)
+	now := time.Unix(1e9, 0)
+	a.now, a.sure, a.limit = now, now, limit
+	a.routes["/"] = &baseline{figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
+	return a, func(completed int, latency time.Duration, inFlight, shed int) {
+		now = now.Add(2 * time.Second)
+		latencies := make([]time.Duration, completed)
+		for i := range latencies {
+			latencies[i] = latency
+		}
+		a.Update(Sample{Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
+			InFlight: inFlight, PeakInFlight: inFlight, MeanInFlight: float64(inFlight),
+			Routes: []RouteSample{{Route: "/", Completed: completed, Latencies: latencies}}})
+	}
+}
+
+func TestAQueueThatTheLimitDidNotBoundIsABurstUntilASecondWindow(t *testing.T) {
+	a, window := known(20)
+	window(10, 1200*time.Millisecond, 7, 0)
+	if a.limit != 7 {
+		t.Errorf("a queue in one window of 2 s: limit %.1f, want the 7 that are in flight", a.limit)
+	}
+	window(10, 1200*time.Millisecond, 7, 0)
+	if a.limit > 5.5 {
+		t.Errorf("a queue in two windows: limit %.1f, want 1 that is busy and 4 that wait", a.limit)
+	}
+	a, window = known(7)
+	window(10, 1200*time.Millisecond, 7, 3)
+	if a.limit > 5.5 {
+		t.Errorf("a queue that fills the limit, in one window of 2 s: limit %.1f, want 1 that is busy and 4 that wait", a.limit)
+	}
+}
+
+func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
+	a, window := known(20)
+	a.sure = time.Time{}
+	for range 3 {
+		window(fewest-1, 200*time.Millisecond, 1, 0)
+	}
+	if a.unsure(time.Second) {
+		t.Error("after three windows without a queue the baseline still has to be tried")
+	}
+	if a.now = a.now.Add(time.Minute); !a.unsure(time.Second / 4) {
+		t.Error("after a minute under load the baseline need not be tried")
+	}
+	if a.unsure(2 * time.Second) {
+		t.Error("a probe every minute, with windows of 2 s")
+	}
+}
+
+// tried returns an algorithm in a trial that took half of those in flight away, and the view of a window since: requests
+// of 50 ms, by a baseline of 20 ms.
+func tried(t trial, completed int) (*adaptive, *view) {
+	a := newAdaptive().(*adaptive)
+	a.now = time.Unix(1e9, 0)
+	a.sure, a.limit = a.now, 10
+	base := &baseline{figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
+	t.on, t.ends = true, a.now.Add(time.Hour)
+	t.limit, t.inFlight, t.rate, t.work = 20, 20, 400, 8
+	t.low = map[*baseline]float64{base: 0.05}
+	a.trial = t
+	return a, &view{completed: completed, rate: 200, inFlight: 10, now: 10, noise: 1, limited: true, busy: 4, took: 1,
+		routes: []seen{{figures: figures{low: 0.05, mean: 0.05, spread: 0.05, high: 0.05}, base: base, completed: completed, rate: 200}}}
+}
+
+func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
+	// 400 a second of 50 ms each are 20, and 0.6 of these may wait.
+	for _, c := range []struct{ from, want float64 }{{100, 32}, {25, 25}, {15, 20}} {
+		a, w := tried(trial{}, 200)
+		a.from, a.full = c.from, 400
+		a.judge(w)
+		if a.trial.on || math.Abs(a.limit-c.want) > 0.1 {
+			t.Errorf("limit %g before several decreases, 20 before the last: undone to %.1f, want %g", c.from, a.limit, c.want)
+		}
+	}
+}
+
+// A probe may follow another one. The last of them, undone, goes back to before the first.
+func TestProbesInARowRememberWhatWasBefore(t *testing.T) {
+	a, w := tried(trial{}, 200)
+	a.rate, a.work = 400, 8
+	w.rate, w.inFlight, w.now = 400, 40, 40
+	a.limit = 40
+	a.probe(w)
+	if a.from != 40 || a.full != 400 {
+		t.Errorf("after a probe at 40 in flight and 400 a second: remembers %g and %g", a.from, a.full)
+	}
+	w.rate, w.inFlight, w.now = 300, 12, 12
+	a.probe(w)
+	if a.from != 40 || a.full != 400 {
+		t.Errorf("after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400", a.from, a.full)
+	}
+}
+
+func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		completed int
+		work      float64 // of 8 before
+		undone    bool
+	}{{20, 4, true}, {20, 6.4, false}, {fewest - 1, 4, false}} {
+		a, w := tried(trial{}, c.completed)
+		w.busy = c.work
+		a.judge(w)
+		if a.trial.on == c.undone || (a.limit >= 20) != c.undone {
+			t.Errorf("%d completions, work %g instead of 8: trial %t, limit %.1f; undone: want %t", c.completed, c.work, a.trial.on, a.limit, c.undone)
+		}
+	}
+}
+
+func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
+	judged := func(change func(*adaptive, *view)) *adaptive {
+		a, w := tried(trial{probe: true}, 10)
+		a.sure = a.now.Add(-time.Minute)
+		w.busy = 8
+		w.routes[0].low = 0.021
+		change(a, w)
+		a.judge(w)
+		return a
+	}
+	if a := judged(func(*adaptive, *view) {}); a.trial.on || a.limit != 20 || a.sure != a.now {
+		t.Errorf("requests as fast as the baseline: trial %t, limit %.1f, want the 20 of before", a.trial.on, a.limit)
+	}
+	if a := judged(func(_ *adaptive, w *view) { w.routes[0].low = 0.03 }); !a.trial.on {
+		t.Error("requests slower than the baseline: the probe has ended")
+	}
+	if a := judged(func(a *adaptive, _ *view) { a.sure = time.Time{} }); !a.trial.on {
+		t.Error("a baseline that was learned with a queue: the probe has ended")
+	}
+}
+
+func TestTheFirstDecreaseDoesNotWaitForTheQueueToComplete(t *testing.T) {
+	// 10 completions in 2 s that took 300 ms explain 1.5 requests in flight, not 18.
+	a, window := known(18)
+	if window(10, 300*time.Millisecond, 18, 5); a.limit > 6 {
+		t.Errorf("limit %.1f before the first decrease, want 1 that is busy and 4 that wait, nearly", a.limit)
+	}
+	a, window = known(18)
+	a.known = 30
+	if window(10, 300*time.Millisecond, 18, 5); a.limit < 18 {
+		t.Errorf("limit %.1f after an earlier decrease, want to wait whether a queue stands", a.limit)
+	}
+}

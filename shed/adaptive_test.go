@@ -1,0 +1,271 @@
+package shed
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/internal/overload"
+)
+
+// simulated is a Shedder in front of a simulated service.
+type simulated struct{ *Shedder[overload.Request] }
+
+func (s simulated) Enter(r overload.Request) (func(bool), bool) {
+	permit, _ := s.Acquire(context.Background(), r)
+	if permit == nil {
+		return nil, false
+	}
+	return func(failed bool) { permit.End(Result{Route: r.Route, Failed: failed}) }, true
+}
+
+func scenario(t *testing.T, name string) *overload.Scenario {
+	t.Helper()
+	for _, s := range overload.Scenarios() {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no scenario %q", name)
+	return nil
+}
+
+// simulate runs a scenario with seed 1, in a bubble.
+func simulate(t *testing.T, name string, load float64, limiter func() overload.Limiter, each func(overload.Second)) *overload.Result {
+	t.Helper()
+	var x *overload.Result
+	synctest.Test(t, func(t *testing.T) {
+		x = scenario(t, name).Run(limiter(), overload.Options{Load: load, Seed: 1, Each: each})
+	})
+	return x
+}
+
+func adaptively(options Options[overload.Request]) func() overload.Limiter {
+	return func() overload.Limiter { return simulated{MustNew(options)} }
+}
+
+func mutant(change func(*adaptive) Algorithm) func() overload.Limiter {
+	return func() overload.Limiter {
+		return simulated{MustNew(Options[overload.Request]{Algorithm: change(newAdaptive().(*adaptive))})}
+	}
+}
+
+func part(n, of int) float64 { return float64(n) / float64(max(1, of)) }
+
+// The limits are the best ones of benchmarks/run.sh shed, which has all loads and more seeds.
+func TestTheLimitFoundIsAsGoodAsTheBestFixedOne(t *testing.T) {
+	cases := []struct {
+		scenario string
+		load     float64
+		limit    int
+		bar      float64
+	}{
+		{"pool", 3, 80, 0.95},
+		{"few", 3, 7, 0.93},
+		{"slow-for-good", 3, 40, 0.95},
+		{"hang", 1.5, 56, 0.95},
+		{"pool", 1, 80, 0.95},
+		{"cpu", 3, 40, 0.95},
+		{"bimodal", 1.5, 80, 0.93},
+		{"mix", 1.5, 56, 0.95},
+		{"slow-30s", 1.5, 28, 0.95},
+		{"slow-for-good", 0.8, 40, 0.95},
+		{"timeouts", 3, 80, 0.95},
+		{"cold", 5, 80, 0.95},
+		{"health", 1.5, 80, 0.95},
+		{"spike", 5, 80, 0.95},
+	}
+	if testing.Short() {
+		cases = cases[:4]
+	}
+	for _, c := range cases {
+		fixed := simulate(t, c.scenario, c.load, func() overload.Limiter { return &overload.Fixed{Limit: c.limit} }, nil)
+		got := simulate(t, c.scenario, c.load, adaptively(Options[overload.Request]{}), nil)
+		if ratio := got.Goodput() / fixed.Goodput(); ratio < c.bar {
+			t.Errorf("%s at %g: goodput %.1f, with a limit of %d %.1f: %.3f of it, want %.2f", c.scenario, c.load, got.Goodput(), c.limit, fixed.Goodput(), ratio, c.bar)
+		}
+	}
+}
+
+func TestNothingIsShedWhileAllFits(t *testing.T) {
+	names := []string{"pool", "bimodal", "few", "cpu", "mix", "cold", "health"}
+	if testing.Short() {
+		names = names[:2]
+	}
+	for _, name := range names {
+		x := simulate(t, name, 0.8, adaptively(Options[overload.Request]{}), nil)
+		if got := part(x.FalseSheds, x.Calm); got > 0.001 {
+			t.Errorf("%s at 0.8: %.4f of requests shed, want at most 0.001", name, got)
+		}
+	}
+}
+
+func TestASlowerDependencyIsLearned(t *testing.T) {
+	// Three times slower, a quarter of the capacity is three quarters of what is left.
+	offered, shed := 0, 0
+	last := func(s overload.Second) {
+		if s.At > 40 {
+			offered, shed = offered+s.Offered, shed+s.Shed
+		}
+	}
+	simulate(t, "slow-for-good", 0.25, adaptively(Options[overload.Request]{}), last)
+	if got := part(shed, offered); offered == 0 || got > 0.001 {
+		t.Errorf("20 s after the dependency became slower %.4f of %d requests are shed, want at most 0.001", got, offered)
+	}
+}
+
+func TestAHungDependencyIsSeen(t *testing.T) {
+	x := simulate(t, "hang", 0.8, adaptively(Options[overload.Request]{}), nil)
+	if x.FirstShed < 0 || x.FirstShed > 2*time.Second {
+		t.Errorf("first shed %v after the dependency hung, want at most 2s", x.FirstShed)
+	}
+	if x.LastShed > 5*time.Second {
+		t.Errorf("last shed %v after it answered again, want at most 5s", x.LastShed)
+	}
+}
+
+func TestASpikeIsShedAndForgotten(t *testing.T) {
+	x := simulate(t, "spike", 5, adaptively(Options[overload.Request]{}), nil)
+	if x.FirstShed < 0 || x.FirstShed > 2*time.Second {
+		t.Errorf("first shed %v after the spike began, want at most 2s", x.FirstShed)
+	}
+	if x.LastShed > 5*time.Second {
+		t.Errorf("last shed %v after the spike, want at most 5s", x.LastShed)
+	}
+}
+
+func TestCriticalRequestsPassWhileTheyFit(t *testing.T) {
+	options := Options[overload.Request]{
+		Classes:  []Class{{Name: "critical"}, {Name: "normal"}, {Name: "sheddable"}},
+		Classify: func(r overload.Request) int { return r.Class },
+	}
+	for _, name := range []string{"cpu", "pool", "cold"} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := simulated{MustNew(options)}
+			x := scenario(t, name).Run(limiter, overload.Options{Load: 3, Seed: 1, Classes: [2]float64{0.2, 0.5}})
+			if got := x.Available(0); got < 0.99 {
+				t.Errorf("%s at 3: %.4f of critical requests are answered, want 0.99", name, got)
+			}
+			if rest := x.Goodput() / scenario(t, name).Capacity(0); rest < 0.93 {
+				t.Errorf("%s at 3: goodput %.3f of the capacity, want 0.93", name, rest)
+			}
+		})
+	}
+}
+
+func TestAnSLOIsHonoured(t *testing.T) {
+	// Three times slower for good, 150 ms is usual. What is usual does not matter.
+	x := simulate(t, "slow-for-good", 3, adaptively(Options[overload.Request]{SLO: 200 * time.Millisecond}), nil)
+	if got := x.Quantile(0.9); got > 230*time.Millisecond {
+		t.Errorf("90%% of answers within %v, want the SLO of 200ms, nearly", got)
+	}
+	if x.Good == 0 {
+		t.Error("nothing was answered")
+	}
+}
+
+// Each is the algorithm without one of its properties, and a scenario that shows what that is good for.
+func TestEachPropertyIsNeeded(t *testing.T) {
+	t.Run("a low quantile, not an average", func(t *testing.T) {
+		x := simulate(t, "bimodal", 0.8, mutant(func(a *adaptive) Algorithm { return average{a} }), nil)
+		if got := part(x.FalseSheds, x.Calm); got <= 0.002 {
+			t.Errorf("with averages %.4f of requests are shed that fit: this test shows nothing", got)
+		}
+	})
+	t.Run("trials that are undone", func(t *testing.T) {
+		fixed := simulate(t, "slow-for-good", 3, func() overload.Limiter { return &overload.Fixed{Limit: 40} }, nil)
+		x := simulate(t, "slow-for-good", 3, mutant(func(a *adaptive) Algorithm { return noTrials{a} }), nil)
+		if ratio := x.Goodput() / fixed.Goodput(); ratio > 0.9 {
+			t.Errorf("without trials goodput is %.3f of that with a fixed limit: this test shows nothing", ratio)
+		}
+	})
+	t.Run("ages", func(t *testing.T) {
+		with := simulate(t, "hang", 3, adaptively(Options[overload.Request]{}), nil)
+		x := simulate(t, "hang", 3, mutant(func(a *adaptive) Algorithm { return noAges{a} }), nil)
+		if ratio := x.Goodput() / with.Goodput(); ratio > 0.98 {
+			t.Errorf("without ages goodput is %.3f of that with them: this test shows nothing", ratio)
+		}
+	})
+}
+
+// average sees the average of latencies where the algorithm looks for a low quantile.
+type average struct{ *adaptive }
+
+func (m average) Update(s Sample) int {
+	routes := make([]RouteSample, len(s.Routes))
+	for i, r := range s.Routes {
+		sum := time.Duration(0)
+		for _, l := range r.Latencies {
+			sum += l
+		}
+		if len(r.Latencies) > 0 {
+			r.Latencies = []time.Duration{sum / time.Duration(len(r.Latencies))}
+		}
+		routes[i] = r
+	}
+	s.Routes = routes
+	return m.adaptive.Update(s)
+}
+
+// noTrials never looks what a decrease did.
+type noTrials struct{ *adaptive }
+
+func (m noTrials) Update(s Sample) int {
+	m.trial.on = false
+	return m.adaptive.Update(s)
+}
+
+// noAges sees what completed only.
+type noAges struct{ *adaptive }
+
+func (m noAges) Update(s Sample) int {
+	s.Ages = nil
+	return m.adaptive.Update(s)
+}
+
+func TestTheAdaptiveLimitGoesOnFromTheOneBefore(t *testing.T) {
+	if got := newAdaptive().Update(Sample{MaxLimit: 1000}); got != startLimit {
+		t.Errorf("first limit %d, want %d", got, startLimit)
+	}
+	if got := newAdaptive().Update(Sample{MaxLimit: 1000, Limit: 37}); got != 37 {
+		t.Errorf("first limit after one of 37 is %d", got)
+	}
+	if got := newAdaptive().Update(Sample{MaxLimit: 50}); got != 50 {
+		t.Errorf("first limit %d, want at most MaxLimit 50", got)
+	}
+}
+
+// What samples may be like at their worst must not lead to a limit that is no number, or to one out of range.
+func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	f.Add([]byte{255, 0, 255, 0, 255, 0, 255, 0, 200, 0, 0, 0, 0, 0, 1, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a := newAdaptive().(*adaptive)
+		now := time.Unix(1e9, 0)
+		limit := a.Update(Sample{MaxLimit: 500, Now: now})
+		for len(data) >= 8 {
+			b := data[:8]
+			data = data[8:]
+			s := Sample{MaxLimit: 500, Limit: limit, Elapsed: time.Duration(1 + int(b[0])*int(b[1])*1e5), InFlight: int(b[2]),
+				PeakInFlight: int(b[2]) + int(b[3]), MeanInFlight: float64(b[3]), Shed: int(b[4] / 64), SLO: time.Duration(b[5]/128) * 1e8}
+			now = now.Add(s.Elapsed)
+			s.Now = now
+			if n := int(b[6]); n > 0 {
+				latency := time.Duration(b[7]) * time.Millisecond
+				s.Completed = n
+				s.Routes = []RouteSample{{Route: string(b[1:2]), Completed: n, Latencies: []time.Duration{latency, 2 * latency, 3 * latency}}}
+			}
+			for range min(s.InFlight, 8) {
+				s.Ages = append(s.Ages, time.Duration(b[7])*time.Second)
+			}
+			limit = a.Update(s)
+			if limit < 1 || limit > 500 {
+				t.Fatalf("limit %d after %+v", limit, s)
+			}
+			if least, most, _ := a.Window(); least <= 0 || most < least {
+				t.Fatalf("window %v to %v after %+v", least, most, s)
+			}
+		}
+	})
+}

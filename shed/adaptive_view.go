@@ -1,0 +1,229 @@
+package shed
+
+import (
+	"slices"
+	"time"
+)
+
+// view is a Sample as the adaptive algorithm sees it. Requests are counted as fractions.
+type view struct {
+	took      float64 // seconds
+	routes    []seen
+	completed int
+	rate      float64 // requests a second
+	inFlight  float64 // mean
+	now       float64 // in flight at the end, or the mean if that is more
+	limited   bool    // by the limit, not by what was offered
+
+	busy    float64 // would be in flight without a queue
+	waiting float64 // waited all the time
+	room    float64 // may wait
+	noise   float64 // mean square of service times over the square of their mean; 1 if all are the same
+	overdue int     // in flight for far too long
+
+	typical time.Duration // mean latency
+	p90     time.Duration // of latencies and ages; 0 without an SLO
+	late    time.Duration // p90 if that is above the SLO
+}
+
+// seen is what a window says of a route.
+type seen struct {
+	figures
+	base      *baseline
+	completed int
+	rate      float64 // requests a second
+	wait      float64 // seconds
+}
+
+const (
+	leastQueue = 4.0                   // may wait, however fast the service is
+	leastWait  = 10 * time.Millisecond // nobody minds
+	mostWait   = 10                    // times what requests take
+
+	// A request may wait for that part of what requests take, and of what differences between them add.
+	evenWait, unevenWait = 0.6, 0.9
+)
+
+func (a *adaptive) look(s *Sample) *view {
+	w := &view{
+		took:     s.Elapsed.Seconds(),
+		inFlight: s.MeanInFlight,
+		now:      max(1, s.MeanInFlight, float64(s.InFlight)),
+		limited:  s.Shed > 0 || float64(s.PeakInFlight) >= a.limit,
+	}
+	total := 0.0
+	for i := range s.Routes {
+		r := &s.Routes[i]
+		if len(r.Latencies) == 0 {
+			continue
+		}
+		x := seen{figures: measure(r.Latencies), base: a.routes[r.Route], completed: r.Completed}
+		if x.base == nil {
+			x.base = &baseline{x.figures}
+			a.routes[r.Route] = x.base
+		}
+		x.rate = float64(r.Completed) / s.Elapsed.Seconds()
+		x.wait = max(0, x.low-x.base.low)
+		w.completed += r.Completed
+		w.rate += x.rate
+		w.busy += x.rate * x.base.mean
+		w.waiting += x.rate * x.wait
+		total += x.rate * x.mean
+		w.routes = append(w.routes, x)
+	}
+	if w.rate > 0 {
+		w.typical = seconds(total / w.rate)
+	}
+	w.noise = w.vary()
+	w.room = max(leastQueue, w.mayWait())
+	w.overdue = a.overdue(s, w)
+	if s.SLO > 0 {
+		w.p90 = lateness(s)
+		if w.p90 > s.SLO {
+			w.late = w.p90
+		}
+	}
+	return w
+}
+
+// mayWait returns how many requests may wait.
+//
+// Those of routes that do not wait, since they need nothing of what is scarce, do not count. The more the times of the
+// others differ, the longer the queue that keeps a service busy, as in the formula of Pollaczek and Khinchine.
+func (w *view) mayWait() float64 {
+	waiting, wait, mean, square := 0.0, 0.0, 0.0, 0.0
+	for _, r := range w.routes {
+		part := r.rate * r.wait
+		if w.waiting == 0 {
+			part = r.rate * r.base.mean
+		}
+		waiting += part
+		wait += part * r.wait
+		mean += part * r.base.mean
+		square += part * r.base.mean * r.base.spread
+	}
+	if mean == 0 {
+		return 0
+	}
+	mean, spread := mean/waiting, square/mean
+	each := min(mostWait*mean, max(leastWait.Seconds(), evenWait*mean+unevenWait*max(0, spread-mean)))
+	if wait == 0 {
+		return w.rate * each
+	}
+	return waiting * each / (wait / waiting)
+}
+
+// vary returns view.noise.
+func (w *view) vary() float64 {
+	mean, spread := 0.0, 0.0
+	for _, r := range w.routes {
+		mean += r.rate * r.base.mean
+		spread += r.rate * r.base.spread
+	}
+	if mean == 0 {
+		return 1
+	}
+	return min(max(1, spread/mean), 20)
+}
+
+// overdue returns how many have been in flight for twice as long as the slowest of any route, those that
+// completed just now included: in a long queue all are old. So a dependency that hangs is seen,
+// although nothing completes.
+func (a *adaptive) overdue(s *Sample, w *view) int {
+	if len(a.routes) == 0 || len(s.Ages) == 0 {
+		return 0
+	}
+	slowest := 0.0
+	for _, b := range a.routes {
+		slowest = max(slowest, b.high)
+	}
+	for _, r := range w.routes {
+		slowest = max(slowest, r.high)
+	}
+	n := 0
+	for _, age := range s.Ages {
+		if age.Seconds() > 2*slowest+0.2 {
+			n++
+		}
+	}
+	return n * s.InFlight / len(s.Ages)
+}
+
+// stuck reports that most requests in flight are overdue.
+func (w *view) stuck(s *Sample) bool {
+	return float64(w.overdue) > max(leastQueue, float64(s.InFlight)/2)
+}
+
+// lateness returns the 90th percentile of latencies. Those in flight count if they are late already.
+func lateness(s *Sample) time.Duration {
+	var all []time.Duration
+	for i := range s.Routes {
+		all = append(all, s.Routes[i].Latencies...)
+		all = append(all, s.Routes[i].Ends...)
+	}
+	for _, age := range s.Ages {
+		if age > s.SLO {
+			all = append(all, age)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)*9/10]
+}
+
+// join adds the window after those of w. What is of the end of a window is as in that one.
+func (w *view) join(next *view) {
+	part := next.took / (w.took + next.took)
+	mix := func(old *float64, to, part float64) { *old += (to - *old) * part }
+	mix(&w.inFlight, next.inFlight, part)
+	mix(&w.busy, next.busy, part)
+	mix(&w.waiting, next.waiting, part)
+	for i := range w.routes {
+		w.routes[i].rate *= 1 - part
+	}
+	for _, r := range next.routes {
+		i := slices.IndexFunc(w.routes, func(old seen) bool { return old.base == r.base })
+		if i < 0 {
+			r.rate *= part
+			w.routes = append(w.routes, r)
+			continue
+		}
+		old := &w.routes[i]
+		old.completed += r.completed
+		old.rate += r.rate * part
+		of := float64(r.completed) / float64(old.completed)
+		mix(&old.low, r.low, of)
+		mix(&old.mean, r.mean, of)
+		mix(&old.spread, r.spread, of)
+		mix(&old.wait, r.wait, of)
+		old.high = max(old.high, r.high)
+	}
+	w.took += next.took
+	w.completed += next.completed
+	w.rate = float64(w.completed) / w.took
+	total := 0.0
+	for _, r := range w.routes {
+		total += r.rate * r.mean
+	}
+	if w.rate > 0 {
+		w.typical = seconds(total / w.rate)
+	}
+	w.limited = w.limited || next.limited
+	w.now, w.room, w.noise = next.now, next.room, next.noise
+}
+
+// more returns how many more are in flight than those that completed explain, by Little's law: these may still be from
+// before a queue.
+func (w *view) more() float64 { return max(0, w.inFlight-w.rate*w.typical.Seconds()) }
+
+// takes returns in what time n requests complete.
+func (w *view) takes(n float64) time.Duration {
+	if w.rate == 0 {
+		return longDrain
+	}
+	return min(longDrain, seconds(n/w.rate))
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }

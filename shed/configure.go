@@ -1,0 +1,108 @@
+package shed
+
+import (
+	"reflect"
+	"slices"
+	"time"
+)
+
+// limits are the options that the limiter looks at.
+type limits struct {
+	algorithm  Algorithm
+	slo        time.Duration
+	maxLimit   int
+	maxWaiting int
+	open       bool
+}
+
+// configure puts options into force and returns the classes.
+func (l *limiter) configure(names []Class, options limits) []*class {
+	if len(names) == 0 {
+		names = []Class{{Name: "all"}}
+	}
+	now := l.lock()
+	defer l.mu.Unlock()
+	l.slo, l.maxWaiting, l.open = options.slo, options.maxWaiting, options.open
+	l.maxLimit = options.maxLimit
+	if l.maxLimit == 0 {
+		l.maxLimit = defaultMaxInFlight
+	}
+	l.adoptLocked(names)
+	if l.changeLocked(options.algorithm) {
+		l.window.begin(now, l.inFlight) // what others have seen is not for this one
+		l.updateLocked(now)
+	} else {
+		l.setLimitLocked(l.limit)
+	}
+	if l.open {
+		l.emptyLocked(now)
+	} else {
+		l.dispatchLocked(now)
+	}
+	return l.classes
+}
+
+// adoptLocked makes the classes of these names the ones in force. It never writes the slice
+// of those before, which requests under way read.
+func (l *limiter) adoptLocked(names []Class) {
+	before := slices.Concat(l.classes, l.retired) // a copy, also if nothing is retired
+	l.retired = nil
+	l.classes = make([]*class, len(names))
+	share := 100
+	for i, n := range names {
+		share = n.share(i, share)
+		var c *class
+		for j, old := range before {
+			if old != nil && old.name == n.Name {
+				c, before[j] = old, nil
+			}
+		}
+		if c == nil {
+			c = &class{name: n.Name}
+		}
+		c.share, c.rank = share, i
+		if i == 0 {
+			c.reopening = false // nothing is above it any more
+		}
+		l.classes[i] = c
+	}
+	for _, c := range before {
+		if c != nil {
+			l.retireLocked(c)
+		}
+	}
+}
+
+// maxRetired is how many classes keep their counters for a Replace that names them again.
+const maxRetired = 64
+
+// retireLocked leaves c out. Its waiters become those of the least important class, and its
+// requests in flight count for none.
+func (l *limiter) retireLocked(c *class) {
+	c.rank = retired
+	last := l.classes[len(l.classes)-1]
+	for w := c.waiting.oldest; w != nil; w = w.prev {
+		w.class = last
+	}
+	last.waiting.join(&c.waiting)
+	if len(l.retired) < maxRetired {
+		l.retired = append(l.retired, c)
+	}
+}
+
+// changeLocked puts an algorithm into force, and reports whether it is another one.
+func (l *limiter) changeLocked(a Algorithm) bool {
+	switch {
+	case a == nil && l.own, a != nil && same(a, l.algorithm):
+		return false
+	case a == nil:
+		l.algorithm, l.own = newAdaptive(), true
+	default:
+		l.algorithm, l.own = a, false
+	}
+	return true
+}
+
+// same reports whether two algorithms are one. Those that cannot be compared are not: it is the
+// value that says so, since a type may be comparable and what its fields have not be.
+func same(a, b Algorithm) bool { return reflect.ValueOf(a).Comparable() && a == b }

@@ -1,0 +1,36 @@
+package shed
+
+import "time"
+
+// Verdict says what becomes of a request.
+type Verdict uint8
+
+const (
+	Admitted Verdict = iota + 1 // it goes on
+	Shed                        // it is answered 503
+	Left                        // its context ended in the queue: its client has left, or the server's deadline is over
+)
+
+// String returns "admitted", "shed" or "left".
+func (v Verdict) String() string {
+	switch v {
+	case Admitted:
+		return "admitted"
+	case Shed:
+		return "shed"
+	case Left:
+		return "left"
+	}
+	return "undecided"
+}
+
+// Event is what a [Shedder] decided about a request.
+type Event struct {
+	Verdict  Verdict
+	Class    string        // its name; "" if Exempt
+	Exempt   bool          // it is not counted as in flight
+	Shadow   bool          // admitted by the mode alone: with [core.Enforce] it would have been shed, or have waited on
+	Limit    int           // in force at the decision
+	InFlight int           // at the decision, with this request if it was admitted
+	Wait     time.Duration // that it spent in the queue
+}

@@ -1,0 +1,201 @@
+package shed_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/shed"
+)
+
+// Payments go before everything else, and health checks are never shed.
+func Example() {
+	const (
+		critical = iota // indexes of the classes
+		other
+	)
+	shedder := shed.MustNew(shed.Options[*http.Request]{
+		Classes: []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify: func(r *http.Request) int {
+			if r.URL.Path == "/pay" {
+				return critical
+			}
+			return other
+		},
+		Exempt:    func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		Algorithm: shed.Fixed(2), // instead of finding it, so that the example is short
+	})
+	handler := shed.Handler(shedder, http.NotFoundHandler())
+	ask := func(path string) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code)
+	}
+	ask("/search")
+	search, _ := shedder.Acquire(context.Background(), httptest.NewRequest("GET", "/search", nil)) // runs meanwhile
+	ask("/search")
+	ask("/pay")
+	search.End(shed.Result{})
+	ask("/search")
+	// Output:
+	// /search 404
+	// /search 503
+	// /pay 404
+	// /search 404
+}
+
+func ExampleNew() {
+	_, err := shed.New(shed.Options[*http.Request]{Classes: []shed.Class{{Name: "critical", Share: 80}, {Name: "other", Share: 90}}})
+	fmt.Println(err)
+	// Output: shed: class 1: share: must be at most 80 percent, that of the class before (got 90)
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	shed.MustNew(shed.Options[*http.Request]{SLO: -time.Second})
+	// Output: shed: slo: must be positive, or 0 for none (got -1s)
+}
+
+// A service that is not on HTTP: the request is the name of a job.
+func ExampleShedder_Acquire() {
+	shedder := shed.MustNew(shed.Options[string]{Algorithm: shed.Fixed(1)})
+	work := func(job string, then func()) {
+		permit, event := shedder.Acquire(context.Background(), job)
+		if event.Verdict != shed.Admitted {
+			fmt.Println(job, event.Verdict)
+			return
+		}
+		result := shed.Result{Route: "jobs", Failed: true} // unless it returns
+		defer func() { permit.End(result) }()
+		then()
+		result.Failed = false
+		fmt.Println(job, "done")
+	}
+	work("first", func() {
+		work("second", func() {})
+	})
+	work("third", func() {})
+	// Output:
+	// second shed
+	// first done
+	// third done
+}
+
+// Classes change while the program runs. What was learned stays.
+func ExampleShedder_Replace() {
+	options := shed.Options[*http.Request]{Algorithm: shed.Fixed(10)}
+	shedder := shed.MustNew(options)
+	options.Classes = []shed.Class{{Name: "writes"}, {Name: "reads", Share: 70}}
+	if err := shedder.Replace(options); err != nil {
+		fmt.Println("the old options stay:", err)
+	}
+	for _, class := range shedder.State().Classes {
+		fmt.Println(class.Name, "enter below", class.Entry)
+	}
+	// Output:
+	// writes enter below 10
+	// reads enter below 7
+}
+
+// A shadow shows what would be shed, before anything is.
+func ExampleShedder_State() {
+	shedder := shed.MustNew(shed.Options[string]{Algorithm: shed.Fixed(1), Mode: core.Shadow})
+	first, _ := shedder.Acquire(context.Background(), "a")
+	second, event := shedder.Acquire(context.Background(), "b")
+	fmt.Println(event.Verdict, event.Shadow)
+	state := shedder.State()
+	fmt.Println(state.Mode, state.Limit, state.InFlight, state.Classes[0].Shadowed)
+	first.End(shed.Result{})
+	second.End(shed.Result{})
+	// Output:
+	// admitted true
+	// shadow 1 1 1
+}
+
+// With chi: router.Use(func(next http.Handler) http.Handler { return shed.Handler(shedder, next) })
+func ExampleHandler() {
+	shedder := shed.MustNew(shed.Options[*http.Request]{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Println(shedder.State().InFlight, "in flight")
+	})
+	shed.Handler(shedder, mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	// Output: 1 in flight
+}
+
+// A long poll waits for news, and not for the service.
+func ExampleStream() {
+	shedder := shed.MustNew(shed.Options[*http.Request]{})
+	poll := func(w http.ResponseWriter, _ *http.Request) {
+		shed.Stream(w)
+		fmt.Println(shedder.State().InFlight, "in flight,", shedder.State().Streams, "stream")
+	}
+	shed.Handler(shedder, http.HandlerFunc(poll)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/news", nil))
+	// Output: 0 in flight, 1 stream
+}
+
+// An adapter for a framework makes a Gate, and next once.
+func ExampleGate_Serve() {
+	type context struct{ r *http.Request } // of some framework
+	gate := shed.Gate[*context]{
+		Shedder: shed.MustNew(shed.Options[*context]{}),
+		Route:   func(c *context) string { return c.r.Pattern },
+	}
+	next := func(w http.ResponseWriter, c *context) error {
+		_, err := fmt.Fprint(w, "hello ", c.r.URL.Path)
+		return err
+	}
+	r := httptest.NewRequest("GET", "/x", nil)
+	w := httptest.NewRecorder()
+	err := gate.Serve(w, r, &context{r}, next)
+	fmt.Println(w.Body, err)
+	// Output: hello /x <nil>
+}
+
+// A fixed limit with classes, if the right number is known.
+func ExampleFixed() {
+	shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: shed.Fixed(20)})
+	fmt.Println(shedder.State().Limit)
+	// Output: 20
+}
+
+// halver is an algorithm that halves the limit after each window with failures.
+type halver struct{}
+
+func (halver) Update(s shed.Sample) int {
+	switch {
+	case s.Elapsed == 0:
+		return 100
+	case s.Failed > 0:
+		return s.Limit / 2
+	}
+	return s.Limit + 1
+}
+
+func ExampleAlgorithm() {
+	var algorithm shed.Algorithm = halver{} // halves the limit after a window with failures
+	shedder := shed.MustNew(shed.Options[*http.Request]{Algorithm: algorithm})
+	fmt.Println(shedder.State().Limit)
+	// Output: 100
+}
+
+// windower has windows of a tenth of a second.
+type windower struct{ halver }
+
+func (windower) Window() (least, most time.Duration, completed int) {
+	return time.Second / 10, time.Second / 2, 50
+}
+
+func ExampleWindower() {
+	var algorithm shed.Windower = windower{}
+	fmt.Println(algorithm.Window())
+	// Output: 100ms 500ms 50
+}
+
+func ExampleVerdict_String() {
+	fmt.Println(shed.Admitted, shed.Shed, shed.Left)
+	// Output: admitted shed left
+}

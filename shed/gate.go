@@ -1,0 +1,124 @@
+package shed
+
+import (
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/answer"
+	"github.com/weir-go/weir/internal/watch"
+)
+
+// Gate sheds the requests of a framework that is built on net/http. R is the framework's
+// request type. Adapters are built on a Gate, so that all of them decide and answer alike.
+// With net/http, or with a framework that has an adapter, use [Handler] or the adapter
+// instead. Its fields must not change while it is used. It is safe for concurrent use.
+type Gate[R any] struct {
+	// Shedder decides. Required.
+	Shedder *Shedder[R]
+
+	// Route names the route of a request that has ended, where Options.Route is nil. nil:
+	// all requests are of one route.
+	Route func(R) string
+
+	// Committed reports whether the response has begun, so that it is too late for an
+	// answer. A request that is shed then ends without one. nil: the response counts as
+	// not begun.
+	Committed func(R) bool
+
+	// Answered says what the framework knows of the answer when next has returned err, or
+	// has panicked, which is nil: see nethttp.GateConfig. nil: Serve looks at what is
+	// written, and an error is a failure.
+	Answered func(request R, err error) (status int, bytes int64, written bool)
+
+	// Answer returns the writer for the answer to a request that is shed, where that is not
+	// the writer that Serve gets: a response of the framework around it, which notes that
+	// it is committed. nil: the writer that Serve gets.
+	Answer func(R) http.ResponseWriter
+}
+
+// NewGate returns a gate as g is. It panics if the shedder is nil or was not made by [New].
+func NewGate[R any](g Gate[R]) *Gate[R] {
+	if g.Shedder == nil || g.Shedder.settings.Load() == nil {
+		panic("shed: the shedder is nil or zero: make one with New")
+	}
+	return &g
+}
+
+// Serve decides request. If it may go on, Serve calls next and returns its error. next gets
+// a writer around w, which it must use: the first Flush and a Hijack take the request out
+// of flight. Make next once, not for every request.
+//
+// If the request is shed, or its context ends in the queue, Serve answers it, unless another
+// answer has begun, and returns the error of Options.Denied. The request ends when next does, whether it returns or
+// panics.
+func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next func(http.ResponseWriter, R) error) (err error) {
+	p, event := g.Shedder.Acquire(r.Context(), request)
+	switch {
+	case event.Verdict != Admitted:
+		// Left too: a context also ends by a deadline of the server, or when it shuts down. A
+		// client that still listens must not take an empty 200 for the answer.
+		return g.deny(w, r, request, event)
+	case p == nil:
+		return next(w, request)
+	}
+	returned := false
+	var writer *watch.Writer
+	defer func() {
+		result := Result{Failed: true}
+		defer func() { p.End(result) }() // even if the context, Answered or Route panics
+		result.Left = r.Context().Err() != nil
+		if returned && writer != nil {
+			result.Failed = g.failed(request, writer, err)
+		}
+		result.Route = g.route(request)
+	}()
+	if !event.Exempt && !event.Shadow {
+		w, writer = watch.Around(w, p)
+	}
+	err = next(w, request)
+	returned = true
+	return err
+}
+
+// failed reports whether the answer to request is no success.
+func (g *Gate[R]) failed(request R, writer *watch.Writer, err error) bool {
+	if g.Answered != nil {
+		status, _, _ := g.Answered(request, err)
+		return status >= http.StatusBadRequest || status == 0 && err != nil
+	}
+	status, _ := writer.Answer(err)
+	return status >= http.StatusBadRequest || status == 0
+}
+
+func (g *Gate[R]) route(request R) string {
+	if route := g.Shedder.settings.Load().route; route != nil {
+		return route(request)
+	}
+	if g.Route != nil {
+		return g.Route(request)
+	}
+	return ""
+}
+
+// deny answers a request that is shed.
+func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, event Event) error {
+	if g.Committed != nil && g.Committed(request) {
+		return nil
+	}
+	if g.Answer != nil {
+		w = g.Answer(request)
+	}
+	h := w.Header()
+	headers.Delete(h) // of an outer limiter: the client's quotas are not the reason
+	answer.ReplaceContent(h)
+	h["Retry-After"] = []string{retries[rand.IntN(len(retries))]}
+	if denied := g.Shedder.settings.Load().denied; denied != nil {
+		return denied(w, request, event)
+	}
+	answer.AtCapacity(w, r)
+	return nil
+}
+
+// retries are the values of Retry-After. One is drawn, so that clients do not come back at once.
+var retries = [...]string{"1", "2", "3", "4"}

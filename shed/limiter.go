@@ -1,0 +1,248 @@
+package shed
+
+import (
+	"sync"
+	"time"
+)
+
+// instant is the time since the limiter was made, by the monotonic clock.
+type instant = time.Duration
+
+// limiter counts what is in flight and decides what may begin. It knows nothing of
+// requests. It is safe for concurrent use.
+type limiter struct {
+	epoch time.Time
+
+	mu         sync.Mutex
+	latest     instant // at which somebody had the lock
+	algorithm  Algorithm
+	own        bool // the algorithm is the default one
+	slo        time.Duration
+	maxLimit   int
+	maxWaiting int  // 0: limit
+	open       bool // everybody goes on: the mode is not core.Enforce
+
+	limit    int
+	classes  []*class
+	retired  []*class // that a Replace has left out
+	inFlight int
+	running  permits // those in flight, the oldest first
+	waiting  int     // of all classes
+
+	streams, exempt, shadowed int
+	exemptTotal               int64
+
+	window          window
+	updates, panics int64 // of the algorithm
+}
+
+func (l *limiter) now() instant { return time.Since(l.epoch) }
+
+// lock takes the lock and returns the time, which never goes back under the lock. The clock
+// is read before, since that takes longer than most of what is done under the lock; a
+// goroutine that then waits for the lock would be late.
+func (l *limiter) lock() (now instant) {
+	now = l.now()
+	l.mu.Lock()
+	l.latest = max(l.latest, now)
+	return l.latest
+}
+
+// reopening is how long a class that more important ones had closed takes to fill its
+// share again.
+const reopening = time.Second
+
+// admits reports whether a request of c may begin.
+//
+// A class is closed when more important ones fill its share. When they end, it comes back
+// over a second. Otherwise all that its clients repeat would begin at once, and close it
+// again.
+func (l *limiter) admitsLocked(c *class, now instant) bool {
+	if l.inFlight >= c.full {
+		return false
+	}
+	if !c.reopening {
+		return true
+	}
+	passed := now - c.closedAt
+	if passed >= reopening {
+		c.reopening = false
+		return true
+	}
+	return c.inFlight <= int(int64(c.full)*int64(passed)/int64(reopening))
+}
+
+// refuseLocked notes that a request of c did not get in at now. What closes c closes all
+// less important classes. They come back with it, whether or not they had requests: or they would
+// take the places that it leaves free.
+func (l *limiter) refuseLocked(c *class, now instant) {
+	above := 0
+	for _, other := range l.classes[:c.rank] {
+		above += other.inFlight
+	}
+	if above < c.full {
+		return
+	}
+	for _, closed := range l.classes[c.rank:] {
+		closed.reopening, closed.closedAt = true, now
+	}
+}
+
+// beginLocked lets a request of c in.
+func (l *limiter) beginLocked(c *class, now instant) *Permit {
+	p := &Permit{limiter: l, class: c, start: now, state: inFlight}
+	l.window.flow(l.inFlight, now)
+	l.inFlight++
+	l.window.peak = max(l.window.peak, l.inFlight)
+	l.window.admitted++
+	c.inFlight++
+	c.admitted++
+	l.running.append(p)
+	return p
+}
+
+// leaveLocked takes p out of flight. Others may begin in its place.
+func (l *limiter) leaveLocked(p *Permit, now instant) {
+	l.window.flow(l.inFlight, now)
+	l.running.remove(p)
+	l.inFlight--
+	p.class.inFlight--
+}
+
+// entry is how a request gets past the limiter.
+type entry struct {
+	permit          *Permit // nil: shed, or its client left
+	shadow, left    bool
+	limit, inFlight int
+	wait            time.Duration
+}
+
+// acquire decides a request of c, which is in the queue until done is closed or maxWait is
+// over, if it is not 0.
+func (l *limiter) acquire(done <-chan struct{}, c *class, maxWait time.Duration) entry {
+	e, w := l.enter(c, maxWait > 0 && !closed(done))
+	if w != nil {
+		return l.await(w, done, maxWait)
+	}
+	return e
+}
+
+// closed reports whether done is. A request whose client has left already does not wait: it
+// could push out another one.
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter decides a request of c, or puts it into the queue if that is allowed. Whether the limiter is open is
+// read under the lock, and not with the request's options: a request that enters the queue behind a Replace that has
+// emptied it would wait for nobody.
+func (l *limiter) enter(c *class, queue bool) (entry, *waiter) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if c.rank == retired { // by a Replace that the request has not seen
+		c = l.classes[len(l.classes)-1]
+	}
+	l.advanceLocked(now)
+	if l.admitsLocked(c, now) {
+		p := l.beginLocked(c, now)
+		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
+	}
+	l.refuseLocked(c, now)
+	if l.open {
+		return l.letPassLocked(c), nil
+	}
+	if queue {
+		if w := l.enqueueLocked(c, now); w != nil {
+			return entry{}, w
+		}
+	}
+	l.window.shed++
+	c.shed++
+	return entry{limit: l.limit, inFlight: l.inFlight}, nil
+}
+
+// letPassLocked lets a request of c in that would have been shed.
+func (l *limiter) letPassLocked(c *class) entry {
+	l.window.shed++
+	l.shadowed++
+	c.shadowed++
+	return entry{permit: &Permit{limiter: l, class: c, state: shadowed}, shadow: true, limit: l.limit, inFlight: l.inFlight}
+}
+
+// exempted lets an exempt request in.
+func (l *limiter) exempted() entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.exempt++
+	l.exemptTotal++
+	return entry{permit: &Permit{limiter: l, state: exempt}, limit: l.limit, inFlight: l.inFlight}
+}
+
+// advanceLocked ends the window if it is time, and lets in those who may then begin.
+func (l *limiter) advanceLocked(now instant) {
+	if l.window.over(now) {
+		l.updateLocked(now)
+	}
+	if l.waiting > 0 {
+		l.dispatchLocked(now)
+	}
+}
+
+// updateLocked asks the algorithm for the limit and begins a window.
+func (l *limiter) updateLocked(now instant) {
+	limit := l.limit
+	ok := l.try(func() { limit = l.algorithm.Update(l.sampleLocked(now)) })
+	l.updates++
+	if !ok {
+		limit = l.limit
+		l.panics++
+	}
+	l.setLimitLocked(limit)
+	l.window.begin(now, l.inFlight)
+	if a, ok := l.algorithm.(Windower); ok {
+		w := &l.window
+		if !l.try(func() { w.least, w.most, w.enough = a.Window() }) {
+			l.panics++
+		}
+		w.most = max(w.most, time.Millisecond) // not with every request
+		w.least = max(w.least, time.Millisecond)
+	}
+}
+
+// try calls f, which calls the algorithm, and reports whether it returned. What a program's algorithm does
+// must cost no request its permit, and leave no Replace half done. A panic can be recovered, and runtime.Goexit
+// cannot: so it gets a goroutine of its own to end.
+func (l *limiter) try(f func()) (ok bool) {
+	if l.own {
+		return returns(f)
+	}
+	result := make(chan bool, 1)
+	go func() {
+		defer close(result)
+		result <- returns(f)
+	}()
+	return <-result
+}
+
+// returns calls f, and reports whether it returned instead of panicking.
+func returns(f func()) (ok bool) {
+	defer func() {
+		if !ok {
+			_ = recover()
+		}
+	}()
+	f()
+	return true
+}
+
+func (l *limiter) setLimitLocked(limit int) {
+	l.limit = min(max(limit, 1), l.maxLimit)
+	for _, c := range l.classes {
+		c.full = (c.share*l.limit + 99) / 100
+	}
+}

@@ -1,0 +1,139 @@
+package shed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Options configures a [Shedder]. R is the framework's request, such as *http.Request.
+// The zero value of every field is a usable default.
+type Options[R any] struct {
+	// SLO is the latency that answers must keep: if they do not, less is admitted. 0: the
+	// algorithm judges by what is usual for each route.
+	SLO time.Duration
+
+	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000. 0: 10,000.
+	MaxInFlight int
+
+	// Classes are the classes of requests, the most important first; at most 16. nil: one
+	// class, "all".
+	Classes []Class
+
+	// Classify returns the index of the class of a request. An index that is out of range
+	// means the last class, the least important. It must depend on what the program knows
+	// of the request, such as method, route or an authenticated user. It must not depend
+	// on what a client says of itself: a client that may choose its importance, in a
+	// header field or a parameter, always chooses the highest. nil: all requests belong to
+	// the last class.
+	Classify func(R) int
+
+	// Exempt reports requests that are never shed, do not count as in flight and do not
+	// teach the algorithm: health checks above all, which are fast when nothing else is.
+	// It must not depend on what a client says of itself, either. nil: none.
+	//
+	// Streams and upgrades need no exemption: a request is no longer in flight from its
+	// first Flush or Hijack on.
+	Exempt func(R) bool
+
+	// Route names the route of a request. It is called when the request ends, since routers
+	// inside the shedder know only then. Latencies are compared within a route. After 256
+	// routes, all others are one. So it must return the pattern, such as "/users/{id}", and
+	// not the path. nil: what the framework says; of net/http Request.Pattern.
+	Route func(R) string
+
+	// MaxWait is how long a request may wait in a queue for others to end before it is
+	// shed. The newest request of the most important class goes first, because the oldest
+	// one is the most likely to be abandoned by its client. 0: no queue. 50 milliseconds
+	// are enough to smooth bursts. At most a minute.
+	MaxWait time.Duration
+
+	// MaxWaiting is how many requests may wait at once, if there is a queue. The one that
+	// has waited longest in the least important class yields to a newer one. 0: as many as
+	// the limit.
+	MaxWaiting int
+
+	// Mode is [core.Enforce], the zero Mode, [core.Shadow], which decides and counts but
+	// sheds nothing, or [core.Disabled], which does nothing. In shadow, requests that would
+	// have been shed run in addition, uncounted; the service is as slow as they make it, so
+	// more would be shed than if they were.
+	Mode core.Mode
+
+	// Algorithm finds the limit. nil: the adaptive algorithm of this package. An Algorithm
+	// serves one Shedder.
+	Algorithm Algorithm
+
+	// Observe is called once per request, when it is decided, exempt ones too. It must be
+	// quick and safe for concurrent use. nil: nothing is called.
+	Observe func(context.Context, R, Event)
+
+	// Denied answers a request that is shed, or has the verdict Left, with status 503. The header fields are set when it
+	// is called: Retry-After and Cache-Control: no-store. nil: a problem document or plain
+	// text, whichever the client prefers.
+	Denied func(http.ResponseWriter, R, Event) error
+}
+
+const (
+	defaultMaxInFlight = 10_000
+	maxMaxInFlight     = 1_000_000
+	longestWait        = time.Minute
+)
+
+// check returns every mistake in o.
+func (o *Options[R]) check() error {
+	var errs []error
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("shed: "+format, args...)) }
+	if o.SLO < 0 {
+		mistake("slo: must be positive, or 0 for none (got %v)", o.SLO)
+	}
+	if o.MaxInFlight < 0 || o.MaxInFlight > maxMaxInFlight {
+		mistake("max in flight: must be 1 to %d, or 0 for %d (got %d)", maxMaxInFlight, defaultMaxInFlight, o.MaxInFlight)
+	}
+	if o.MaxWait < 0 || o.MaxWait > longestWait {
+		mistake("max wait: must be at most %v, or 0 for no queue (got %v)", longestWait, o.MaxWait)
+	}
+	if o.MaxWaiting < 0 {
+		mistake("max waiting: must be positive, or 0 for as many as the limit (got %d)", o.MaxWaiting)
+	}
+	if o.MaxWaiting > 0 && o.MaxWait == 0 {
+		mistake("max waiting: nobody waits without a max wait: set it, or remove max waiting (got %d)", o.MaxWaiting)
+	}
+	if o.Mode != core.Enforce && o.Mode != core.Shadow && o.Mode != core.Disabled {
+		mistake("mode: must be enforce, shadow or disabled (got %v)", o.Mode)
+	}
+	if len(o.Classes) > maxClasses {
+		mistake("classes: at most %d (got %d)", maxClasses, len(o.Classes))
+	}
+	before := 100
+	names := make(map[string]bool, len(o.Classes))
+	for i, c := range o.Classes {
+		share := c.share(i, before)
+		switch {
+		case c.Name == "":
+			mistake("class %d: name: required", i)
+		case names[c.Name]:
+			mistake("class %d: name: there is another class %q", i, c.Name)
+		}
+		if c.Share < 0 || c.Share > 100 {
+			mistake("class %d: share: must be 1 to 100 percent, or 0 for the default (got %d)", i, c.Share)
+		} else if share > before {
+			mistake("class %d: share: must be at most %d percent, that of the class before (got %d)", i, before, share)
+		} else {
+			before = share
+		}
+		names[c.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// share returns the share of c at position i, behind a class with the share before.
+func (c Class) share(i, before int) int {
+	if c.Share != 0 {
+		return c.Share
+	}
+	return min(before, defaultShares[min(i, len(defaultShares)-1)])
+}

@@ -1,0 +1,106 @@
+package shed
+
+// Permit is a request that a [Shedder] has let in. Whoever has one must call End when the
+// request is over. All methods are safe for concurrent use, on a nil Permit too, which
+// does nothing.
+type Permit struct {
+	limiter    *limiter
+	class      *class // nil if it is exempt
+	prev, next *Permit
+	start      instant
+	state      permitState // belongs to the limiter's lock
+}
+
+type permitState uint8
+
+const (
+	ended permitState = iota
+	inFlight
+	streaming
+	exempt
+	shadowed
+)
+
+// Result is how a request has ended.
+type Result struct {
+	Route  string // see Options.Route
+	Failed bool   // it did not succeed: a status from 400 on, a panic
+	Left   bool   // its context ended before it did: the client left, or a deadline was over
+}
+
+// End ends the request. The first call counts.
+func (p *Permit) End(result Result) {
+	if p != nil {
+		p.limiter.end(p, &result)
+	}
+}
+
+// Stream says that the answer has become a stream or a connection of its own, whose length says
+// nothing of the service. From now on the request is not in flight, and it teaches the
+// algorithm nothing. It still has to End.
+func (p *Permit) Stream() {
+	if p != nil {
+		p.limiter.stream(p)
+	}
+}
+
+// end ends p. A nil result teaches the algorithm nothing.
+func (l *limiter) end(p *Permit, result *Result) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	state := p.state
+	p.state = ended
+	switch state {
+	case ended:
+	case streaming:
+		l.streams--
+	case exempt:
+		l.exempt--
+	case shadowed:
+		l.shadowed--
+	case inFlight:
+		l.leaveLocked(p, now)
+		if result != nil {
+			l.window.note(result, now-p.start)
+		}
+		l.advanceLocked(now)
+	}
+}
+
+func (l *limiter) stream(p *Permit) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if p.state == inFlight {
+		p.state = streaming
+		l.streams++
+		l.leaveLocked(p, now)
+		l.advanceLocked(now)
+	}
+}
+
+// permits is a list of permits, in the order in which they began.
+type permits struct{ first, last *Permit }
+
+func (ps *permits) append(p *Permit) {
+	p.prev = ps.last
+	if ps.last == nil {
+		ps.first = p
+	} else {
+		ps.last.next = p
+	}
+	ps.last = p
+}
+
+func (ps *permits) remove(p *Permit) {
+	if p.prev == nil {
+		ps.first = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		ps.last = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next = nil, nil
+}

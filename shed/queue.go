@@ -1,0 +1,192 @@
+package shed
+
+import "time"
+
+// waiter is a request in the queue.
+type waiter struct {
+	class      *class
+	prev, next *waiter // of its class: newer, older
+	since      instant
+	decided    chan struct{} // closed when the request has left the queue by another's doing
+	entry      entry         // valid then
+}
+
+// queue has the waiters of a class, the newest first.
+type queue struct {
+	newest, oldest *waiter
+	length         int
+}
+
+func (q *queue) push(w *waiter) {
+	w.next = q.newest
+	if q.newest == nil {
+		q.oldest = w
+	} else {
+		q.newest.prev = w
+	}
+	q.newest = w
+	q.length++
+}
+
+func (q *queue) remove(w *waiter) {
+	if w.prev == nil {
+		q.newest = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.oldest = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.length--
+}
+
+// join moves the waiters of other into q, in the order in which all began to wait.
+func (q *queue) join(other *queue) {
+	var all queue
+	for q.oldest != nil || other.oldest != nil {
+		from := q
+		if q.oldest == nil || other.oldest != nil && other.oldest.since < q.oldest.since {
+			from = other
+		}
+		w := from.oldest
+		from.remove(w)
+		all.push(w)
+	}
+	*q = all
+}
+
+// enqueueLocked puts a request of c into the queue, or returns nil if there is no room: no waiter
+// is as unimportant as c.
+func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
+	room := l.maxWaiting
+	if room == 0 {
+		room = l.limit
+	}
+	for l.waiting >= room {
+		victim := l.leastLocked(c)
+		if victim == nil {
+			return nil
+		}
+		l.removeLocked(victim)
+		victim.class.shed++
+		l.window.shed++
+		l.decideLocked(victim, nil, now)
+	}
+	w := &waiter{class: c, since: now, decided: make(chan struct{})}
+	c.waiting.push(w)
+	l.waiting++
+	return w
+}
+
+// leastLocked returns the waiter that yields to a request of c: the oldest one of the least
+// important class that is not more important than c. nil: none.
+func (l *limiter) leastLocked(c *class) *waiter {
+	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
+		if w := l.classes[i].waiting.oldest; w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+func (l *limiter) removeLocked(w *waiter) {
+	w.class.waiting.remove(w)
+	l.waiting--
+}
+
+// decideLocked tells a waiter, which is not in the queue any more, that it is let in, or, if p
+// is nil, that it is shed.
+func (l *limiter) decideLocked(w *waiter, p *Permit, now instant) {
+	w.entry = entry{permit: p, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
+	close(w.decided)
+}
+
+// emptyLocked lets all waiters pass, since the limiter is open: those who may begin first.
+func (l *limiter) emptyLocked(now instant) {
+	l.dispatchLocked(now)
+	for _, c := range l.classes {
+		for w := c.waiting.newest; w != nil; w = c.waiting.newest {
+			l.removeLocked(w)
+			w.entry = l.letPassLocked(c)
+			w.entry.wait = now - w.since
+			close(w.decided)
+		}
+	}
+}
+
+// dispatchLocked lets in all waiters that may begin: the most important class first, of a class the
+// newest.
+func (l *limiter) dispatchLocked(now instant) {
+	for _, c := range l.classes {
+		for c.waiting.newest != nil && l.admitsLocked(c, now) {
+			w := c.waiting.newest
+			l.removeLocked(w)
+			p := l.beginLocked(c, now)
+			l.decideLocked(w, p, now)
+		}
+	}
+}
+
+// await waits until w is decided, its client leaves or maxWait is over.
+func (l *limiter) await(w *waiter, done <-chan struct{}, maxWait time.Duration) entry {
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	left := false
+	select {
+	case <-w.decided:
+		return w.entry
+	case <-timer.C:
+	case <-done:
+		left = true
+	}
+	return l.giveUp(w, left)
+}
+
+// giveUp takes w out of the queue: its client has left, or it has waited for maxWait.
+func (l *limiter) giveUp(w *waiter, left bool) entry {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if !left {
+		l.advanceLocked(now) // time alone may have made room: see admitsLocked
+	}
+	select {
+	case <-w.decided: // meanwhile
+		if left && w.entry.permit != nil {
+			l.passOnLocked(w, now)
+		}
+		return w.entry
+	default:
+	}
+	l.removeLocked(w)
+	if left {
+		w.class.left++
+	} else {
+		w.class.shed++
+		l.window.shed++
+	}
+	return entry{left: left, limit: l.limit, inFlight: l.inFlight, wait: now - w.since}
+}
+
+// passOnLocked takes back the permit of a request whose client has left. The next one in the
+// queue gets it.
+func (l *limiter) passOnLocked(w *waiter, now instant) {
+	p := w.entry.permit
+	w.entry.permit, w.entry.left = nil, true
+	state := p.state
+	p.state = ended
+	p.class.left++
+	if state == shadowed {
+		w.entry.shadow = false
+		l.shadowed--
+		p.class.shadowed--
+		l.window.shed = max(0, l.window.shed-1)
+		return
+	}
+	p.class.admitted--
+	l.window.admitted = max(0, l.window.admitted-1)
+	l.leaveLocked(p, now)
+	l.advanceLocked(now)
+}

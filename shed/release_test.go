@@ -1,0 +1,208 @@
+package shed_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/shed"
+)
+
+// They wait for a place that nobody needs any more, and could be shed although nothing is.
+func TestWaitersGoOnAtOnceWhenNothingIsShedAnyMore(t *testing.T) {
+	for _, mode := range []core.Mode{core.Shadow, core.Disabled} {
+		options := shed.Options[int]{Algorithm: shed.Fixed(2), Classes: halves, MaxWait: time.Minute, MaxWaiting: 10}
+		queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
+			l.wait(t.Context(), "a", 0)
+			time.Sleep(time.Second)
+			l.wait(t.Context(), "b", 1)
+			time.Sleep(time.Second)
+			options.Mode = mode
+			replace(t, l.story, options)
+			synctest.Wait()
+			slices.Sort(l.log) // both at one instant
+			l.did("a admitted 2s", "b admitted 1s")
+			state := l.State()
+			if state.InFlight != 2 || state.Shadowed != 2 || state.Waiting != 0 || state.Classes[0].Shadowed != 1 || state.Classes[1].Shadowed != 1 {
+				t.Errorf("%v: %+v", mode, state)
+			}
+		})
+	}
+}
+
+func TestAWaiterThatTheModeLetsInSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := shed.Options[int]{Algorithm: shed.Fixed(1), MaxWait: time.Minute}
+		s := byIndex(t, options)
+		s.admitted(1, 0)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p, e := s.Acquire(t.Context(), 0)
+			if p == nil || !e.Shadow || e.Verdict != shed.Admitted || e.Wait != time.Second || e.Limit != 1 || e.InFlight != 1 {
+				t.Errorf("%v, %+v", p, e)
+			}
+			p.End(shed.Result{})
+		}()
+		time.Sleep(time.Second)
+		options.Mode = core.Shadow
+		replace(t, s, options)
+		<-done
+		if state := s.State(); state.Shadowed != 0 || state.InFlight != 1 {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// A waiter for which a Replace has just made room begins as any other request.
+func TestAWaiterThatFitsIsCountedWhenTheModeChanges(t *testing.T) {
+	options := shed.Options[int]{Algorithm: shed.Fixed(2), MaxWait: time.Minute}
+	queued(t, options, func(t *testing.T, l *line, running []*shed.Permit) {
+		l.wait(t.Context(), "first", 0)
+		l.wait(t.Context(), "second", 0)
+		options.Mode, options.Algorithm = core.Shadow, shed.Fixed(3)
+		replace(t, l.story, options)
+		synctest.Wait()
+		slices.Sort(l.log)
+		l.did("first admitted 0s", "second admitted 0s")
+		if state := l.State(); state.InFlight != 3 || state.Shadowed != 1 {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// A request that has read its options before a Replace to shadow enters the queue behind it.
+func TestARequestThatIsLateForAReplaceToShadowDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := shed.Options[int]{Algorithm: shed.Fixed(1), MaxWait: time.Minute}
+		var s *story
+		options.Classify = func(class int) int {
+			if class == 1 {
+				after := options
+				after.Mode = core.Shadow
+				replace(t, s, after)
+			}
+			return 0
+		}
+		s = byIndex(t, options)
+		s.admitted(1, 0)
+		if p, e := s.Acquire(t.Context(), 1); p == nil || !e.Shadow || e.Wait != 0 {
+			t.Errorf("%v, %+v", p, e)
+		}
+	})
+}
+
+// exiting is an algorithm that ends its goroutine, as one that calls t.Fatal does.
+type exiting struct{ window bool }
+
+func (e exiting) Update(shed.Sample) int {
+	if !e.window {
+		runtime.Goexit()
+	}
+	return 2
+}
+
+func (e exiting) Window() (least, most time.Duration, completed int) {
+	runtime.Goexit()
+	return 0, 0, 0
+}
+
+func TestAnAlgorithmThatExitsLeavesNoReplaceHalfDone(t *testing.T) {
+	s := byIndex(t, shed.Options[int]{Algorithm: shed.Fixed(2)})
+	done, returned := make(chan struct{}), false
+	go func() {
+		defer close(done)
+		err := s.Replace(shed.Options[int]{
+			Algorithm: exiting{}, Classes: []shed.Class{{Name: "new"}, {Name: "other"}}, Classify: func(class int) int { return class },
+		})
+		returned = err == nil
+	}()
+	<-done
+	if !returned {
+		t.Error("Replace did not return")
+	}
+	s.admitted(2, 0)
+	s.shed(0)
+	if state := s.State(); state.Limit != 2 || state.Panics != 2 || len(state.Classes) != 2 || state.Classes[0].Admitted != 2 {
+		t.Errorf("%+v", state)
+	}
+}
+
+func TestAnAlgorithmThatExitsCostsNoRequest(t *testing.T) {
+	for name, algorithm := range map[string]shed.Algorithm{"Update": exiting{}, "Window": exiting{window: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := byIndex(t, shed.Options[int]{Algorithm: algorithm, MaxWait: 2 * time.Second})
+			l := &line{story: s}
+			limit := s.State().Limit
+			for range 3 {
+				running := s.admitted(limit, 0)
+				l.wait(t.Context(), "waits", 0)
+				time.Sleep(3 * time.Second) // the end of a wait ends a window
+				l.did("waits shed 2s")
+				end(running...)
+				if state := s.State(); state.InFlight != 0 || state.Waiting != 0 || state.Limit != limit {
+					t.Fatalf("%s: %+v", name, state)
+				}
+			}
+		})
+	}
+}
+
+// While modes and classes change, clients leave and requests stream, at the same instants, nothing is lost.
+func TestNothingIsLostWhileModesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := func(random *rand.Rand) shed.Options[int] {
+			o := shed.Options[int]{Algorithm: shed.Fixed(1 + random.IntN(6)), Classes: four[:1+random.IntN(4)], Classify: func(class int) int { return class }}
+			if random.IntN(4) > 0 {
+				o.MaxWait = time.Duration(1+random.IntN(20)) * time.Millisecond
+			}
+			switch random.IntN(10) {
+			case 0:
+				o.Mode = core.Shadow
+			case 1:
+				o.Mode = core.Disabled
+			}
+			return o
+		}
+		s := byIndex(t, options(rand.New(rand.NewPCG(15, 99))))
+		var all sync.WaitGroup
+		for g := range 32 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(15, uint64(g)))
+				for range 400 {
+					ctx, leave := context.WithTimeout(t.Context(), time.Duration(random.IntN(12))*time.Millisecond)
+					p, e := s.Acquire(ctx, random.IntN(5))
+					if e.Verdict != shed.Admitted && p != nil {
+						t.Errorf("%+v with a permit", e)
+					}
+					time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+					if random.IntN(3) == 0 {
+						p.Stream()
+						time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+					}
+					p.End(shed.Result{Left: ctx.Err() != nil})
+					leave()
+					if g == 0 && random.IntN(4) == 0 {
+						replace(t, s, options(random))
+					}
+				}
+			})
+		}
+		all.Wait()
+		state := s.State()
+		if state.InFlight != 0 || state.Streams != 0 || state.Exempt != 0 || state.Shadowed != 0 || state.Waiting != 0 || state.Oldest != 0 {
+			t.Errorf("left over: %+v", state)
+		}
+		for _, c := range state.Classes {
+			if c.InFlight != 0 || c.Waiting != 0 || c.Admitted < 0 || c.Shadowed < 0 {
+				t.Errorf("left over: %+v", c)
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package shed
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Shedder admits as many requests at once as the service can answer in time, and sheds the
+// others. [New] makes it. It has no goroutine and nothing to close. It is safe for
+// concurrent use.
+type Shedder[R any] struct {
+	limiter  limiter
+	settings atomic.Pointer[settings[R]]
+	replace  sync.Mutex // of whoever replaces
+}
+
+// settings are what a request looks at. They are never written.
+type settings[R any] struct {
+	classes  []*class
+	classify func(R) int
+	exempt   func(R) bool
+	route    func(R) string
+	maxWait  time.Duration
+	mode     core.Mode
+	observe  func(context.Context, R, Event)
+	denied   func(http.ResponseWriter, R, Event) error
+}
+
+// New returns a shedder, or an error that reports every mistake in options.
+func New[R any](options Options[R]) (*Shedder[R], error) {
+	s := new(Shedder[R])
+	s.limiter.epoch = time.Now()
+	if err := s.Replace(options); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// MustNew is [New] for package variables. It panics if options have a mistake.
+func MustNew[R any](options Options[R]) *Shedder[R] {
+	s, err := New(options)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// Replace puts other options into force, from the next request on. What was learned stays:
+// the limit, latencies, what is in flight and all counters, which go by the names of
+// classes. Requests under way and in the queue go on; those of a class that is left out count
+// as the least important. If the new mode is [core.Shadow] or [core.Disabled], the queue is
+// emptied: all that wait in it are let in at once. The algorithm stays unless options names another one; nil is
+// the adaptive one. If options
+// have a mistake, Replace changes nothing and reports every one.
+func (s *Shedder[R]) Replace(options Options[R]) error {
+	if err := options.check(); err != nil {
+		return err
+	}
+	s.replace.Lock()
+	defer s.replace.Unlock()
+	classes := s.limiter.configure(options.Classes, limits{
+		algorithm: options.Algorithm, slo: options.SLO, maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
+		open: options.Mode != core.Enforce,
+	})
+	s.settings.Store(&settings[R]{
+		classes: classes, classify: options.Classify, exempt: options.Exempt, route: options.Route,
+		maxWait: options.MaxWait, mode: options.Mode, observe: options.Observe, denied: options.Denied,
+	})
+	return nil
+}
+
+// Acquire decides a request, and waits in the queue if there is one, until ctx ends at the
+// latest. If the verdict is Admitted, whoever calls Acquire must call [Permit.End] when
+// the request is over. Otherwise the Permit is nil, as it is of a request that comes while the mode is
+// [core.Disabled]. If Observe panics, the request has ended.
+func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
+	set := s.settings.Load()
+	if set.mode == core.Disabled {
+		return nil, Event{Verdict: Admitted}
+	}
+	var got entry
+	event := Event{Verdict: Admitted}
+	if set.exempt != nil && set.exempt(request) {
+		got = s.limiter.exempted()
+		event.Exempt = true
+	} else {
+		c := set.class(request)
+		got = s.limiter.acquire(ctx.Done(), c, set.maxWait)
+		event.Class, event.Shadow, event.Wait = c.name, got.shadow, got.wait
+		switch {
+		case got.left:
+			event.Verdict = Left
+		case got.permit == nil:
+			event.Verdict = Shed
+		}
+	}
+	event.Limit, event.InFlight = got.limit, got.inFlight
+	if set.observe != nil {
+		set.tell(ctx, request, event, got.permit)
+	}
+	return got.permit, event
+}
+
+// tell calls Observe, and ends p if it does not return.
+func (set *settings[R]) tell(ctx context.Context, request R, event Event, p *Permit) {
+	returned := false
+	defer func() {
+		if !returned && p != nil {
+			p.limiter.end(p, nil)
+		}
+	}()
+	set.observe(ctx, request, event)
+	returned = true
+}
+
+func (set *settings[R]) class(request R) *class {
+	last := len(set.classes) - 1
+	if set.classify == nil {
+		return set.classes[last]
+	}
+	if i := set.classify(request); i >= 0 && i < last {
+		return set.classes[i]
+	}
+	return set.classes[last]
+}
+
+// State returns what s does now and has done.
+func (s *Shedder[R]) State() State {
+	state := s.limiter.state()
+	state.Mode = s.settings.Load().mode
+	return state
+}

@@ -1,0 +1,32 @@
+package shed
+
+import "github.com/weir-go/weir/core"
+
+// State is what a [Shedder] does now and has done, for gauges, counters and pages. Its
+// fields are those of [core.ShedState].
+type State = core.ShedState
+
+// ClassState is what a [State] says of a class: see [core.ShedClassState].
+type ClassState = core.ShedClassState
+
+// state returns all but the mode.
+func (l *limiter) state() State {
+	now := l.lock()
+	defer l.mu.Unlock()
+	s := State{
+		Limit: l.limit, MaxInFlight: l.maxLimit, InFlight: l.inFlight,
+		Streams: l.streams, Exempt: l.exempt, Shadowed: l.shadowed, Waiting: l.waiting,
+		Routes: len(l.window.routes), Updates: l.updates, Panics: l.panics,
+		ExemptTotal: l.exemptTotal,
+	}
+	if p := l.running.first; p != nil {
+		s.Oldest = max(0, now-p.start)
+	}
+	for _, c := range l.classes {
+		s.Classes = append(s.Classes, ClassState{
+			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.length,
+			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
+		})
+	}
+	return s
+}

@@ -1,0 +1,177 @@
+package shed
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	maxRoutes    = 256 // with samples of their own
+	otherRoute   = "other"
+	manyRoutes   = 16 // that may keep manySamples; those that follow keep fewSamples
+	manySamples  = 256
+	fewSamples   = 16
+	maxAges      = 1024
+	leastWindow  = 250 * time.Millisecond
+	mostWindow   = time.Second
+	windowSample = 20
+)
+
+// window is what happens between two updates. It belongs to the limiter's lock.
+type window struct {
+	start       instant
+	least, most time.Duration // that it lasts
+	enough      int           // completions to end it after least
+
+	peak     int
+	area     float64 // of the requests in flight over time
+	areaAt   instant
+	admitted int
+	shed     int
+
+	completed, failed, left int
+
+	routes  map[string]*route
+	active  []*route      // with requests that ended in the window, in order
+	samples []RouteSample // scratch
+	ages    []time.Duration
+	random  uint64 // state of the generator
+}
+
+// route has the latencies of a route in the window.
+type route struct {
+	name            string
+	completed, ends reservoir
+	keep            int // 0: not active
+}
+
+// begin begins a window at now.
+func (w *window) begin(now instant, inFlight int) {
+	w.least, w.most, w.enough = leastWindow, mostWindow, windowSample
+	w.start, w.areaAt, w.area, w.peak = now, now, 0, inFlight
+	w.admitted, w.shed, w.completed, w.failed, w.left = 0, 0, 0, 0, 0
+	for _, r := range w.active {
+		r.completed.clear()
+		r.ends.clear()
+		r.keep = 0
+	}
+	w.active = w.active[:0]
+}
+
+func (w *window) over(now instant) bool {
+	passed := now - w.start
+	return passed >= w.most || passed >= w.least && w.completed >= w.enough
+}
+
+// flow adds the time until now, in which inFlight requests were in flight.
+func (w *window) flow(inFlight int, now instant) {
+	if now > w.areaAt {
+		w.area += float64(inFlight) * float64(now-w.areaAt)
+		w.areaAt = now
+	}
+}
+
+// note adds the end of a request that took d.
+func (w *window) note(result *Result, d time.Duration) {
+	r := w.route(result.Route)
+	if r.keep == 0 {
+		r.keep = manySamples
+		if len(w.active) >= manyRoutes {
+			r.keep = fewSamples
+		}
+		w.active = append(w.active, r)
+	}
+	d = max(d, 0)
+	switch {
+	case result.Left:
+		w.left++
+		r.ends.add(d, r.keep, &w.random)
+	case result.Failed:
+		w.failed++
+		r.ends.add(d, r.keep, &w.random)
+	default:
+		w.completed++
+		r.completed.add(d, r.keep, &w.random)
+	}
+}
+
+func (w *window) route(name string) *route {
+	if r := w.routes[name]; r != nil {
+		return r
+	}
+	if len(w.routes) >= maxRoutes {
+		name = otherRoute
+		if r := w.routes[name]; r != nil {
+			return r
+		}
+	}
+	if w.routes == nil {
+		w.routes = make(map[string]*route)
+	}
+	r := &route{name: name}
+	w.routes[name] = r
+	return r
+}
+
+// reservoir is a uniform draw from the durations that were added.
+type reservoir struct {
+	drawn []time.Duration
+	seen  int
+	total time.Duration
+}
+
+func (r *reservoir) clear() { r.drawn, r.seen, r.total = r.drawn[:0], 0, 0 }
+
+func (r *reservoir) add(d time.Duration, keep int, random *uint64) {
+	r.seen++
+	r.total += d
+	if len(r.drawn) < keep {
+		r.drawn = append(r.drawn, d)
+		return
+	}
+	// A generator of our own, so that simulations repeat: splitmix64.
+	*random += 0x9e3779b97f4a7c15
+	z := *random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	if i := (z ^ z>>31) % uint64(r.seen); i < uint64(len(r.drawn)) {
+		r.drawn[i] = d
+	}
+}
+
+// sampleLocked returns what the window has seen until now.
+func (l *limiter) sampleLocked(now instant) Sample {
+	w := &l.window
+	w.flow(l.inFlight, now)
+	s := Sample{
+		Now: l.epoch.Add(now), Elapsed: now - w.start,
+		Limit: l.limit, MaxLimit: l.maxLimit, SLO: l.slo,
+		InFlight: l.inFlight, PeakInFlight: w.peak,
+		Admitted: w.admitted, Shed: w.shed,
+		Completed: w.completed, Failed: w.failed, Left: w.left,
+	}
+	if s.Elapsed > 0 {
+		s.MeanInFlight = w.area / float64(s.Elapsed)
+	}
+	w.samples = w.samples[:0]
+	for _, r := range w.active {
+		slices.Sort(r.completed.drawn)
+		slices.Sort(r.ends.drawn)
+		w.samples = append(w.samples, RouteSample{
+			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen, Total: r.completed.total,
+			Latencies: r.completed.drawn, Ends: r.ends.drawn,
+		})
+	}
+	s.Routes = w.samples
+	w.ages = w.ages[:0]
+	every := (l.inFlight + maxAges - 1) / maxAges
+	i := 0
+	for p := l.running.first; p != nil; p = p.next {
+		if i%every == 0 {
+			w.ages = append(w.ages, max(0, now-p.start))
+		}
+		i++
+	}
+	s.Ages = w.ages
+	return s
+}

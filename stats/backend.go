@@ -1,0 +1,140 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// Backend is a [core.Backend] that times another. It passes everything on as it is, and
+// has the optional methods of the other: those that it lacks return an error that is
+// [errors.ErrUnsupported]. It is safe for concurrent use.
+type Backend struct {
+	inner  core.Backend
+	counts *backendCounts
+}
+
+// Backend returns inner with a clock around it, for backends outside this process: a
+// decision of a [core.Memory] takes less time than to look at the clock. Put it directly
+// around the backend, inside a breaker, so that what the breaker refuses is not counted.
+// The name is a label of metrics; backends of one name are counted together. It panics if
+// inner is nil.
+func (s *Stats) Backend(name string, inner core.Backend) *Backend {
+	if inner == nil {
+		panic("stats: Backend: the inner backend is nil")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Backend{inner, named(s.backends, label(name), func() *backendCounts { return new(backendCounts) })}
+}
+
+// operation is a method of a backend.
+type operation uint8
+
+const (
+	opTake operation = iota
+	opPeek
+	opSettle
+	opReset
+	opCount
+)
+
+var operationNames = [...]string{"take", "peek", "settle", "reset", "count"}
+
+type backendCounts [len(operationNames)]operationCounts
+
+type operationCounts struct {
+	succeeded, failed                     histogram
+	timeout, canceled, unsupported, other atomic.Int64
+}
+
+// Take implements [core.Backend].
+func (b *Backend) Take(ctx context.Context, charges []core.Charge, out []core.Decision) (err error) {
+	defer b.counts.time(opTake, time.Now(), &err)
+	return b.inner.Take(ctx, charges, out)
+}
+
+// Peek implements [core.Peeker] if the inner backend does.
+func (b *Backend) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) (err error) {
+	defer b.counts.time(opPeek, time.Now(), &err)
+	return core.Peek(ctx, b.inner, charges, out)
+}
+
+// Settle implements [core.Settler] if the inner backend does. One call may carry the
+// endings of many requests.
+func (b *Backend) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) (err error) {
+	defer b.counts.time(opSettle, time.Now(), &err)
+	return core.Settle(ctx, b.inner, endings, out)
+}
+
+// Reset implements [core.Resetter] if the inner backend does.
+func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
+	defer b.counts.time(opReset, time.Now(), &err)
+	return core.Reset(ctx, b.inner, scope, key)
+}
+
+// Count implements [core.Counter] if the inner backend does.
+func (b *Backend) Count(ctx context.Context) (n int, err error) {
+	defer b.counts.time(opCount, time.Now(), &err)
+	return core.Count(ctx, b.inner)
+}
+
+// Supports implements [core.Supporter].
+func (b *Backend) Supports(limit core.Limit) bool { return core.Supports(b.inner, limit) }
+
+// HonoursDeadline reports whether the inner backend says that it keeps to deadlines, as
+// package breaker asks.
+func (b *Backend) HonoursDeadline() bool {
+	h, ok := b.inner.(interface{ HonoursDeadline() bool })
+	return ok && h.HonoursDeadline()
+}
+
+// Unwrap returns the inner backend. Limiters find there what else a backend can do, such
+// as [core.Holder].
+func (b *Backend) Unwrap() core.Backend { return b.inner }
+
+// time counts a call that began at start and returned *err. A panic counts as an error.
+func (c *backendCounts) time(op operation, start time.Time, err *error) {
+	took := time.Since(start)
+	counts := &c[op]
+	if v := recover(); v != nil {
+		counts.failed.add(took)
+		counts.other.Add(1)
+		panic(v)
+	}
+	if *err == nil {
+		counts.succeeded.add(took)
+		return
+	}
+	counts.failed.add(took)
+	counts.reason(*err).Add(1)
+}
+
+// reason returns the counter of an error. Reasons are few: they are labels of metrics.
+func (c *operationCounts) reason(err error) *atomic.Int64 {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &c.canceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return &c.timeout
+	case errors.Is(err, errors.ErrUnsupported):
+		return &c.unsupported
+	}
+	return &c.other
+}
+
+func (c *backendCounts) snapshot(name string) BackendSnapshot {
+	shot := BackendSnapshot{Name: name}
+	for op := range c {
+		of := &c[op]
+		shot.Operations = append(shot.Operations, OperationSnapshot{
+			Name: operationNames[op], Succeeded: of.succeeded.snapshot(), Failed: of.failed.snapshot(),
+			Errors: Errors{of.timeout.Load(), of.canceled.Load(), of.unsupported.Load(), of.other.Load()},
+		})
+	}
+	return shot
+}

@@ -1,0 +1,412 @@
+package stats_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/stats"
+)
+
+// slowly counts what outcomes say in the plainest way.
+type slowly struct {
+	requests stats.Requests
+	rules    map[string]*slowRule
+}
+
+type slowRule struct {
+	decisions            map[string]int64
+	binding, near, units int64
+}
+
+func (s *slowly) observe(_ context.Context, _ request, o core.Outcome) {
+	switch o.Verdict() {
+	case core.Allowed:
+		s.requests.Allowed++
+	case core.Denied:
+		s.requests.Denied++
+	case core.Unavailable:
+		s.requests.Unavailable++
+	case core.Abandoned:
+		s.requests.Abandoned++
+	}
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Source == core.SourceNotAsked {
+			continue
+		}
+		rule := s.rules[d.Rule]
+		if rule == nil {
+			rule = &slowRule{decisions: make(map[string]int64)}
+			s.rules[d.Rule] = rule
+		}
+		rule.decisions[fmt.Sprint(d.Allowed, d.Mode, d.Source)]++
+		if o.Verdict() == core.Denied && o.Binding() == i {
+			rule.binding++
+		}
+		if o.Allowed() && d.Allowed && d.Source.Counted() && d.Cost > 0 {
+			rule.units += d.Cost
+			if d.Mode == core.Enforce && 5*d.Remaining <= d.Limit.Burst() {
+				rule.near++
+			}
+		}
+	}
+}
+
+// check compares a snapshot with what s has counted.
+func (s *slowly) check(t *testing.T, shot stats.LimiterSnapshot) {
+	t.Helper()
+	if diff := cmp.Diff(s.requests, shot.Requests); diff != "" {
+		t.Errorf("requests, want and got:\n%s", diff)
+	}
+	for _, rule := range shot.Rules {
+		want := s.rules[rule.Name]
+		if want == nil {
+			want = &slowRule{decisions: make(map[string]int64)}
+		}
+		got := make(map[string]int64)
+		for _, d := range rule.Decisions {
+			if d.Count != 0 {
+				got[fmt.Sprint(d.Allowed, d.Mode, d.Source)] = d.Count
+			}
+		}
+		if diff := cmp.Diff(want.decisions, got); diff != "" {
+			t.Errorf("decisions of %s, want and got:\n%s", rule.Name, diff)
+		}
+		if rule.Binding != want.binding || rule.NearLimit != want.near || rule.Units != want.units {
+			t.Errorf("%s: binding %d, near %d, units %d: want %d, %d, %d", rule.Name, rule.Binding, rule.NearLimit, rule.Units, want.binding, want.near, want.units)
+		}
+	}
+}
+
+// request is what the limiters of these tests decide.
+type request struct {
+	key  string
+	cost int64
+	key2 error // of the second rule
+}
+
+func byKey(r request) (string, error)           { return r.key, nil }
+func orFails(r request) (string, error)         { return r.key, r.key2 }
+func costOf(r request) int64                    { return r.cost }
+func quietly() stats.Options                    { return stats.Options{Logger: discard} }
+func only(s *stats.Stats) stats.LimiterSnapshot { return s.Snapshot().Limiters[0] }
+
+// flaky is a memory that fails now and then.
+type flaky struct {
+	*core.Memory
+	fails bool
+}
+
+func (f *flaky) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+	if f.fails {
+		return errors.New("flaky")
+	}
+	return f.Memory.Take(ctx, charges, out)
+}
+
+func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
+	limit := core.FixedWindow(core.PerHour(6))
+	for _, rules := range [][]core.Rule[request]{
+		{{Name: "one", Limit: limit, Key: byKey}},
+		{{Name: "shadow", Limit: limit, Key: byKey, Mode: core.Shadow}},
+		{{Name: "cost", Limit: limit, Key: byKey, Cost: costOf}},
+		{{Name: "closed", Limit: limit, Key: orFails, OnFailure: core.FailClosed}},
+		{{Name: "open", Limit: limit, Key: orFails, OnFailure: core.FailOpen}},
+		{{Name: "closed shadow", Limit: limit, Key: orFails, OnFailure: core.FailClosed, Mode: core.Shadow}},
+		{{Name: "share", Limit: limit, Key: byKey, Mode: core.EnforceFor(50)}},
+		{{Name: "local", Limit: limit, Key: byKey, Local: true}},
+		{{Name: "held", Limit: core.Concurrent(3), Key: byKey}},
+		{
+			{Name: "a", Limit: limit, Key: byKey}, {Name: "b", Limit: core.TokenBucket(core.PerHour(9), 4), Key: orFails, Cost: costOf},
+			{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow}, {Name: "d", Limit: core.FixedWindow(core.PerHour(5)), Key: byKey, Local: true},
+			{Name: "e", Limit: limit, Key: byKey, OnFailure: core.FailOpen},
+		},
+	} {
+		t.Run(rules[0].Name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 1))
+			slow := &slowly{rules: make(map[string]*slowRule)}
+			counts := stats.New(quietly())
+			backend := &flaky{Memory: core.NewMemory(core.MemoryOptions{})}
+			l := core.MustNew(core.Config[request]{
+				Rules: rules, Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+				Observe: stats.Observe(counts.Limiter("api"), slow.observe),
+			})
+			counts.Limiter("api").Watch(l)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			for range 500 {
+				r := request{key: fmt.Sprint(random.IntN(12)), cost: random.Int64N(4)}
+				if random.IntN(10) == 0 {
+					r.key2 = errors.New("no key")
+				}
+				backend.fails = random.IntN(8) == 0
+				ctx := t.Context()
+				if random.IntN(20) == 0 {
+					ctx = ended
+				}
+				l.Decide(ctx, r)
+			}
+			slow.check(t, only(counts))
+		})
+	}
+}
+
+// Leases allow and denial caches deny: the two share counters.
+func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := stats.New(quietly())
+		leases := core.NewLeaseCache(core.NewMemory(core.MemoryOptions{}), core.LeaseOptions{})
+		l := core.MustNew(core.Config[request]{
+			Backend: core.NewDenialCache(leases, core.DenialCacheOptions{}),
+			Rules:   []core.Rule[request]{{Name: "per-client", Limit: core.FixedWindow(core.PerMinute(6000)), Key: byKey, Cost: costOf}},
+			Observe: stats.Observe[request](counts.Limiter("api")),
+		})
+		for range 12 {
+			l.Decide(t.Context(), request{key: "ann", cost: 1})
+			synctest.Wait()
+		}
+		for range 3 {
+			l.Decide(t.Context(), request{key: "ann", cost: 6000})
+		}
+		got := map[core.Source]int64{}
+		for _, d := range only(counts).Rules[0].Decisions {
+			got[d.Source] += d.Count
+			if d.Count > 0 && d.Allowed != (d.Source <= core.SourceLease && d.Source != core.SourceDenialCache) && d.Source != core.SourcePrimary {
+				t.Errorf("%+v", d)
+			}
+		}
+		if got[core.SourcePrimary] != 9 || got[core.SourceLease] != 4 || got[core.SourceDenialCache] != 2 {
+			t.Errorf("decisions by source: %v, want 9 by the backend, 4 by a lease and 2 by the denial cache", got)
+		}
+	})
+}
+
+func TestEverySeriesExistsAtZero(t *testing.T) {
+	counts := stats.New(quietly())
+	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
+		{Name: "per-client", Limit: core.FixedWindow(core.PerHour(6)), Key: byKey},
+		{Name: "tomorrow", Limit: core.TokenBucket(core.PerHour(3), 9), Key: byKey, Mode: core.Shadow},
+	}})
+	counts.Limiter("api").Watch(l)
+	shot := only(counts)
+	if len(shot.Rules) != 2 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 || !shot.Rules[0].InForce {
+		t.Fatalf("rules: %+v", shot.Rules)
+	}
+	var series []string
+	for _, d := range shot.Rules[0].Decisions {
+		series = append(series, fmt.Sprint(d.Mode, d.Allowed, d.Source, d.Count))
+	}
+	if len(series) != 19 || slices.Contains(series, "enforce false lease 0") || !slices.Contains(series, "enforce false denial-cache 0") || slices.Contains(series, "enforce false open 0") {
+		t.Errorf("%d series: %v", len(series), series)
+	}
+}
+
+func TestRulesThatAreGoneKeepTheirCounters(t *testing.T) {
+	counts := stats.New(quietly())
+	rule := func(name string) core.Rule[request] {
+		return core.Rule[request]{Name: name, Limit: core.FixedWindow(core.PerHour(100)), Key: byKey}
+	}
+	l := core.MustNew(core.Config[request]{
+		Rules:   []core.Rule[request]{rule("a"), rule("b")},
+		Observe: stats.Observe[request](counts.Limiter("api")),
+	})
+	counts.Limiter("api").Watch(l)
+	decide := func(n int) {
+		for range n {
+			l.Decide(t.Context(), request{key: "k"})
+		}
+	}
+	decide(1)
+	if err := l.Replace([]core.Rule[request]{rule("b"), rule("c")}); err != nil {
+		t.Fatal(err)
+	}
+	decide(2) // before a snapshot has seen the new rules
+	want := map[string]int64{"a": 1, "b": 3, "c": 2}
+	check := func() {
+		t.Helper()
+		for _, r := range only(counts).Rules {
+			if r.Units != want[r.Name] || r.InForce != (r.Name != "a") {
+				t.Errorf("%s: %d units, in force %v: want %d", r.Name, r.Units, r.InForce, want[r.Name])
+			}
+		}
+	}
+	check()
+	decide(4)
+	want["b"], want["c"] = 7, 6
+	check()
+}
+
+func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
+	counts := stats.New(quietly())
+	l := core.MustNew(core.Config[request]{
+		Rules:   []core.Rule[request]{{Name: "first", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey}},
+		Observe: stats.Observe[request](counts.Limiter("api")),
+	})
+	for i := range 1100 {
+		if err := l.Replace([]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: core.FixedWindow(core.PerHour(1)), Key: byKey}}); err != nil {
+			t.Fatal(err)
+		}
+		l.Decide(t.Context(), request{key: "k"})
+	}
+	shot := only(counts)
+	if last := shot.Rules[len(shot.Rules)-1]; len(shot.Rules) != 1001 || last.Name != stats.Other || last.Units != 100 {
+		t.Errorf("%d rules, the last %q with %d units: want 1001, %q with 100", len(shot.Rules), last.Name, last.Units, stats.Other)
+	}
+}
+
+// 100,000 keys make no series, and no key is where it would become public.
+func TestKeysAreNoNames(t *testing.T) {
+	counts := stats.New(quietly())
+	l := core.MustNew(core.Config[request]{
+		Rules:   []core.Rule[request]{{Name: "per-client", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey, Cost: costOf}},
+		Observe: stats.Observe[request](counts.Limiter("api")),
+	})
+	counts.Limiter("api").Watch(l)
+	before := len(only(counts).Rules[0].Decisions)
+	for i := range 100_000 {
+		l.Decide(t.Context(), request{key: fmt.Sprint("secret-", i), cost: int64(1 + i%2)})
+	}
+	shot := counts.Snapshot()
+	if rules := shot.Limiters[0].Rules; len(rules) != 1 || len(rules[0].Decisions) != before {
+		t.Errorf("%d rules with %d series: want 1 with %d", len(rules), len(rules[0].Decisions), before)
+	}
+	if len(shot.Limiters[0].Top.Keys) == 0 || len(shot.Limiters[0].Denials) == 0 {
+		t.Fatal("no denials")
+	}
+	text, err := json.Marshal(shot)
+	if err != nil || strings.Contains(string(text), "secret") {
+		t.Errorf("error %v, or a key in the JSON of a snapshot", err)
+	}
+}
+
+func TestCountersNeverFallAndLoseNothing(t *testing.T) {
+	counts := stats.New(quietly())
+	rules := []core.Rule[request]{
+		{Name: "a", Limit: core.FixedWindow(core.PerHour(1000)), Key: byKey},
+		{Name: "b", Limit: core.FixedWindow(core.PerHour(5000)), Key: byKey, Cost: costOf},
+	}
+	l := core.MustNew(core.Config[request]{Rules: rules, Observe: stats.Observe[request](counts.Limiter("api"))})
+	counts.Limiter("api").Watch(l)
+	var decided atomic.Int64
+	var deciding sync.WaitGroup
+	for range 4 {
+		deciding.Go(func() {
+			for i := range 2000 {
+				l.Decide(t.Context(), request{key: "k", cost: int64(i % 3)})
+				decided.Add(1)
+				if i%500 == 0 {
+					if err := l.Replace(rules[:1+i/500%2]); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { deciding.Wait(); close(done) }()
+	var before stats.LimiterSnapshot
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		shot := only(counts)
+		if shot.Requests.Total() < before.Requests.Total() {
+			t.Errorf("%d requests after %d", shot.Requests.Total(), before.Requests.Total())
+		}
+		for i, r := range before.Rules {
+			if shot.Rules[i].Units < r.Units || shot.Rules[i].Count(nil) < r.Count(nil) {
+				t.Errorf("%s: %d units after %d, %d decisions after %d", r.Name, shot.Rules[i].Units, r.Units, shot.Rules[i].Count(nil), r.Count(nil))
+			}
+		}
+		before = shot
+	}
+	if got := only(counts); got.Requests.Total() != decided.Load() || got.Rules[0].Units != 1000 {
+		t.Errorf("%d requests, %d units: want %d, 1000", got.Requests.Total(), got.Rules[0].Units, decided.Load())
+	}
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	for name, o := range outcomes() {
+		counts := stats.New(quietly())
+		observe := stats.Observe[string](counts.Limiter("api"))
+		observe(t.Context(), "key", o)
+		if n := testing.AllocsPerRun(200, func() { observe(t.Context(), "key", o) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestEndsAreCountedByRule(t *testing.T) {
+	counts := stats.New(quietly())
+	api := counts.Limiter("api")
+	l := core.MustNew(core.Config[request]{
+		Rules: []core.Rule[request]{
+			{Name: "tokens", Limit: core.FixedWindow(core.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.Spent},
+			{Name: "at-once", Limit: core.Concurrent(5), Key: byKey},
+		},
+		Observe: stats.Observe[request](api), ObserveEnd: api.ObserveEnd,
+	})
+	api.Watch(l)
+	less, more := l.Decide(t.Context(), request{key: "k", cost: 4}), l.Decide(t.Context(), request{key: "k", cost: 4})
+	if shot := only(counts); shot.Held != 2 || shot.HeldSince.IsZero() {
+		t.Errorf("%d held since %v: want 2", shot.Held, shot.HeldSince)
+	}
+	less.Spend("tokens", 1)
+	more.Spend("tokens", 30)
+	less.End(core.Result{})
+	more.End(core.Result{})
+	api.ObserveEnd(core.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", core.ErrEndingDropped)})
+	api.ObserveEnd(core.Settlement{Rule: "tokens", Err: errors.New("away")})
+	shot := only(counts)
+	if got, want := shot.Rules[0].Settlements, (stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
+		t.Errorf("tokens: %+v: want %+v", got, want)
+	}
+	if got, want := shot.Rules[1].Settlements, (stats.Settlements{Ended: 2, Returned: 2}); got != want || shot.Held != 0 {
+		t.Errorf("at-once: %+v, %d held: want %+v, 0", got, shot.Held, want)
+	}
+}
+
+// Ends are done, lost or dropped. What was none of them in one snapshot would be a counter
+// that falls in the next.
+func TestEndsAreCountedByWhatBecameOfThem(t *testing.T) {
+	s := stats.New(stats.Options{})
+	l := s.Limiter("api")
+	var all sync.WaitGroup
+	for _, err := range []error{errors.New("down"), core.ErrEndingDropped} {
+		all.Go(func() {
+			for range 100_000 {
+				l.ObserveEnd(core.Settlement{Rule: "r", Err: err})
+			}
+		})
+	}
+	ended := make(chan bool)
+	go func() { all.Wait(); close(ended) }()
+	for going := true; going; {
+		select {
+		case <-ended:
+			going = false
+		default:
+		}
+		for _, r := range s.Snapshot().Limiters[0].Rules {
+			if done := r.Settlements.Ended - r.Settlements.Lost - r.Settlements.Dropped; done != 0 {
+				t.Fatalf("%d of %+v are done", done, r.Settlements)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package stats
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// denials are the lists that denials are entered into. The memory for them is made at the
+// first denial.
+type denials struct {
+	of      *Limiter
+	lines   *lines
+	skipped atomic.Int64
+
+	mu     sync.Mutex
+	seed   maphash.Seed
+	top    *topKeys
+	recent *recentDenials
+	quiet  *time.Timer // asks whether rules have stopped to deny; nil: none denies
+}
+
+const (
+	maxRecent  = 256
+	recentLast = time.Hour
+)
+
+// recentDenials is a ring of the last denials.
+type recentDenials struct {
+	n    uint64 // entered so far
+	ring [maxRecent]recentDenial
+}
+
+type recentDenial struct {
+	at         time.Time
+	rule       uint16
+	source     core.Source
+	key        shortKey
+	limit      core.Limit
+	cost       int64
+	remaining  int64
+	retryAfter time.Duration
+}
+
+// note enters the denials of o, of which the decision that binds is given. It does not wait
+// for another goroutine: under a flood a part of the denials says enough.
+func (d *denials) note(o *core.Outcome, binding int) {
+	if !d.mu.TryLock() {
+		d.skipped.Add(1)
+		return
+	}
+	defer d.mu.Unlock()
+	now := time.Now()
+	if d.top == nil {
+		d.seed = maphash.MakeSeed()
+		d.top, d.recent = &topKeys{since: now}, new(recentDenials)
+	}
+	d.top.turn(now)
+	for i := range o.Len() {
+		p := o.InPlace(i)
+		shadow := p.Mode() == core.Shadow
+		if p.Allowed() || !p.Source().Counted() || !shadow && i != binding {
+			continue
+		}
+		r, full := d.of.rule(p), o.At(i)
+		hash := maphash.String(d.seed, full.Key) + uint64(r.number)*0x9e3779b97f4a7c15
+		if shadow { // a rule may be a shadow at one time only
+			hash = ^hash
+		}
+		d.top.generations[d.top.current].add(hash, r.number, shadow, full.Key)
+		if !shadow {
+			d.recent.add(now, r.number, &full)
+			d.logLocked(r, now, full.Key, full.RetryAfter)
+		}
+	}
+}
+
+func (r *recentDenials) add(now time.Time, rule uint16, d *core.RuleDecision) {
+	to := &r.ring[r.n%maxRecent]
+	r.n++
+	to.at, to.rule, to.source, to.limit, to.cost = now, rule, d.Source, d.Limit, d.Cost
+	to.remaining, to.retryAfter = d.Remaining, d.RetryAfter
+	to.key.set(d.Key)
+}
+
+func (d *denials) snapshot(shot *LimiterSnapshot, now time.Time) {
+	shot.Skipped = d.skipped.Load()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shot.Top.Since = now
+	if d.top == nil {
+		return
+	}
+	rules := d.of.allRules()
+	shot.Top = d.top.snapshot(now, rules)
+	for i := range min(d.recent.n, maxRecent) {
+		from := &d.recent.ring[(d.recent.n-1-i)%maxRecent]
+		if now.Sub(from.at) > recentLast {
+			break
+		}
+		denial := Denial{
+			At: from.at, Rule: rules[from.rule].name, Source: from.source, Limit: from.limit, Cost: from.cost,
+			Remaining: from.remaining, RetryAfter: from.retryAfter,
+		}
+		denial.Key, denial.Cut = from.key.text()
+		shot.Denials = append(shot.Denials, denial)
+	}
+}

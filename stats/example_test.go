@@ -1,0 +1,410 @@
+package stats_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/stats"
+)
+
+// stdout returns a logger that writes no times, for examples.
+func stdout() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "retry_after" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+var perClient = core.Rule[string]{Name: "per-client", Limit: core.FixedWindow(core.PerDay(2)), Key: byText}
+
+// A limiter of net/http, counted.
+func Example() {
+	counts := stats.New(stats.Options{Logger: discard})
+	api := counts.Limiter("api")
+	limit := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: core.FixedWindow(core.PerDay(2)),
+			Key:   keyfuncs.Address(keyfuncs.Peer),
+		}},
+		Observe:    stats.Observe[*http.Request](api),
+		ObserveEnd: api.ObserveEnd,
+	})
+	api.Watch(limit)
+
+	handler := limit.Handler(http.NotFoundHandler())
+	for range 5 {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	}
+	for _, l := range counts.Snapshot().Limiters {
+		fmt.Printf("%s: %+v\n", l.Name, l.Requests)
+		for _, key := range l.Top.Keys {
+			fmt.Printf("%s: denied %d times by %s\n", key.Key, key.Count, key.Rule)
+		}
+	}
+	// Output:
+	// api: {Allowed:2 Denied:3 Unavailable:0 Abandoned:0}
+	// 192.0.2.1: denied 3 times by per-client
+}
+
+func ExampleNew() {
+	counts := stats.New(stats.Options{Logger: discard})
+	l := core.MustNew(core.Config[string]{
+		Rules:   []core.Rule[string]{perClient},
+		Observe: stats.Observe[string](counts.Limiter("jobs")),
+	})
+	for range 3 {
+		l.Decide(context.Background(), "ann")
+	}
+	fmt.Println(counts.Snapshot().Limiters[0].Requests.Denied, "denied")
+	// Output: 1 denied
+}
+
+// Log lines name a key only as the operator says.
+func ExampleOptions() {
+	options := stats.Options{
+		Logger: stdout(),
+		Key: func(_, key string) string {
+			if len(key) < 8 {
+				return ""
+			}
+			return key[:4] + "…"
+		},
+	}
+	fmt.Println(options.Key("per-key", "5e884898da28047151d0e56f8dc62927"))
+	// Output: 5e88…
+}
+
+func ExampleStats() {
+	counts := stats.New(stats.Options{}) // one for the program
+	counts.Limiter("api")
+	counts.Limiter("log-in")
+	for _, l := range counts.Snapshot().Limiters {
+		fmt.Println(l.Name)
+	}
+	// Output:
+	// api
+	// log-in
+}
+
+func ExampleStats_Limiter() {
+	counts := stats.New(stats.Options{})
+	site, group := counts.Limiter("api"), counts.Limiter("api") // two limiters, counted together
+	fmt.Println(site == group)
+	// Output: true
+}
+
+// A second observer is called after the counters.
+func ExampleObserve() {
+	counts := stats.New(stats.Options{})
+	trace := func(_ context.Context, job string, o core.Outcome) { fmt.Println(job, o.Verdict()) }
+	l := core.MustNew(core.Config[string]{
+		Rules:   []core.Rule[string]{perClient},
+		Observe: stats.Observe(counts.Limiter("jobs"), trace),
+	})
+	l.Decide(context.Background(), "ann")
+	fmt.Println(counts.Snapshot().Limiters[0].Requests.Total())
+	// Output:
+	// ann allowed
+	// 1
+}
+
+func ExampleLimiter() {
+	jobs := stats.New(stats.Options{}).Limiter("jobs")
+	l := core.MustNew(core.Config[string]{
+		Rules:   []core.Rule[string]{perClient},
+		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
+	})
+	jobs.Watch(l)
+	o := l.Decide(context.Background(), "ann")
+	o.End(core.Result{})
+	fmt.Println(o.Verdict())
+	// Output: allowed
+}
+
+func ExampleLimiter_Watch() {
+	counts := stats.New(stats.Options{})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}})
+	counts.Limiter("jobs").Watch(l)
+	for _, rule := range counts.Snapshot().Limiters[0].Rules {
+		fmt.Println(rule.Name, rule.Limit, rule.Mode, rule.Units)
+	}
+	// Output: per-client fixed-window 2/1d enforce 0
+}
+
+// What requests really cost, beside what they were estimated at.
+func ExampleLimiter_ObserveEnd() {
+	counts := stats.New(stats.Options{})
+	jobs := counts.Limiter("jobs")
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{{
+			Name: "tokens", Limit: core.FixedWindow(core.PerDay(1000)), Key: byText,
+			Cost: func(string) int64 { return 100 }, FinalCost: core.Spent,
+		}},
+		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
+	})
+	o := l.Decide(context.Background(), "ann")
+	o.Spend("tokens", 30)
+	o.End(core.Result{})
+	rule := counts.Snapshot().Limiters[0].Rules[0]
+	fmt.Println(rule.Units, "units,", rule.Settlements.Returned, "returned")
+	// Output: 100 units, 70 returned
+}
+
+func ExampleWatched() {
+	for _, limiter := range []stats.Watched{
+		core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}}),
+		nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+			Name: "all", Limit: core.FixedWindow(core.PerDay(2)), Key: keyfuncs.Constant[*http.Request]("all"),
+		}}}),
+	} {
+		fmt.Println(limiter.Rules()[0].Name)
+	}
+	// Output:
+	// per-client
+	// all
+}
+
+func ExampleOther() {
+	fmt.Println(stats.Other)
+	// Output: (other)
+}
+
+// The clock is inside the breaker: a call that the breaker refuses is no call.
+func ExampleStats_Backend() {
+	counts := stats.New(stats.Options{})
+	far := core.NewMemory(core.MemoryOptions{}) // or redisbackend.New(…)
+	stack := breaker.NewStack(counts.Backend("redis", far), breaker.Options{})
+	counts.WatchBreaker("redis", stack.Status)
+
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: stack})
+	l.Decide(context.Background(), "ann")
+	shot := counts.Snapshot()
+	for _, op := range shot.Backends[0].Operations[:2] {
+		fmt.Println(op.Name, op.Succeeded.Count(), op.Failed.Count())
+	}
+	fmt.Println(shot.Breakers[0].State)
+	// Output:
+	// take 1 0
+	// peek 0 0
+	// closed
+}
+
+func ExampleBackend() {
+	timed := stats.New(stats.Options{}).Backend("redis", core.NewMemory(core.MemoryOptions{}))
+	fmt.Println(core.CanSettle(timed), core.Supports(timed, core.Concurrent(3)))
+	// Output: true true
+}
+
+func ExampleStats_WatchMemory() {
+	counts := stats.New(stats.Options{})
+	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 10_000})
+	counts.WatchMemory("local", memory)
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: memory})
+	l.Decide(context.Background(), "ann")
+	m := counts.Snapshot().Memories[0]
+	fmt.Println(m.Keys, "of", m.MaxKeys, "keys,", m.Displaced, "displaced")
+	// Output: 1 of 10000 keys, 0 displaced
+}
+
+func ExampleStats_WatchBreaker() {
+	counts := stats.New(stats.Options{})
+	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	counts.WatchBreaker("redis", b.Status)
+	got := counts.Snapshot().Breakers[0]
+	fmt.Println(got.Name, got.State, got.Opened)
+	// Output: redis closed 0
+}
+
+func ExampleStats_WatchLeases() {
+	counts := stats.New(stats.Options{})
+	stack := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Lease: time.Second})
+	counts.WatchLeases("redis", stack.Leases)
+	got := counts.Snapshot().Leases[0]
+	fmt.Println(got.Name, got.Held, "units held")
+	// Output: redis 0 units held
+}
+
+// What is shed is counted by class, apart from what limiters deny.
+func ExampleStats_WatchShedder() {
+	counts := stats.New(stats.Options{Logger: discard})
+	shedder := shed.MustNew(shed.Options[*http.Request]{
+		Classes:   []shed.Class{{Name: "critical"}, {Name: "other"}},
+		Algorithm: shed.Fixed(1),
+	})
+	counts.WatchShedder("api", shedder)
+	for range 3 { // at once
+		shedder.Acquire(context.Background(), httptest.NewRequest("GET", "/", nil))
+	}
+	api := counts.Snapshot().Shedders[0]
+	for _, class := range api.Classes {
+		fmt.Println(api.Name, class.Name, "admitted", class.Admitted, "shed", class.Shed)
+	}
+	// Output:
+	// api critical admitted 0 shed 0
+	// api other admitted 1 shed 2
+}
+
+// status stands for the Status of package policy.
+type status struct{}
+
+func (status) Digest() string                 { return "1f3a" }
+func (status) Applied() time.Time             { return time.Now() }
+func (status) Failure() (time.Time, error)    { return time.Time{}, nil }
+func (status) Loads() (applied, failed int64) { return 1, 0 }
+
+// A program loads its policy, watches the file, and has it counted:
+//
+//	p, err := policy.Load("limits.yaml", names)
+//	status := p.Status()
+//	counts.WatchPolicy("limits.yaml", status)
+//	go policy.Watch(ctx, p, limit.Replace, policy.Options{Status: status})
+func ExampleStats_WatchPolicy() {
+	counts := stats.New(stats.Options{})
+	counts.WatchPolicy("limits.yaml", status{})
+	for _, p := range counts.Snapshot().Policies {
+		fmt.Println(p.Name, p.Digest, p.Applied, "applied", p.Failed, "failed")
+	}
+	// Output: limits.yaml 1f3a 1 applied 0 failed
+}
+
+// The operator's page draws ten minutes.
+func ExampleStats_KeepHistory() {
+	counts := stats.New(stats.Options{})
+	counts.Limiter("jobs").Watch(core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}}))
+	counts.KeepHistory()
+	fmt.Println(len(counts.Snapshot().Limiters[0].Rules[0].History), "samples in the first 10 s")
+	// Output: 0 samples in the first 10 s
+}
+
+func ExampleSample() {
+	s := stats.Sample{Allowed: 120, Denied: 30}
+	fmt.Println(float64(s.Allowed+s.Denied)/10, "requests a second")
+	// Output: 15 requests a second
+}
+
+// A snapshot as JSON, for expvar: expvar.Publish("weir", expvar.Func(func() any { return counts.Snapshot() })).
+func ExampleStats_Snapshot() {
+	counts := stats.New(stats.Options{Logger: discard})
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{perClient}, Observe: stats.Observe[string](counts.Limiter("jobs")),
+	})
+	for range 3 {
+		l.Decide(context.Background(), "ann") // the key is not in the JSON
+	}
+	text, err := json.Marshal(counts.Snapshot().Limiters[0].Requests)
+	fmt.Println(string(text), err)
+	// Output: {"Allowed":2,"Denied":1,"Unavailable":0,"Abandoned":0} <nil>
+}
+
+// shot returns a snapshot of a limiter that has allowed two requests and denied three.
+func shot() stats.Snapshot {
+	counts := stats.New(stats.Options{Logger: discard})
+	next := core.Rule[string]{Name: "tomorrow", Limit: core.FixedWindow(core.PerDay(1)), Key: byText, Mode: core.Shadow}
+	l := core.MustNew(core.Config[string]{
+		Rules: []core.Rule[string]{perClient, next}, Observe: stats.Observe[string](counts.Limiter("jobs")),
+	})
+	counts.Limiter("jobs").Watch(l)
+	for range 5 {
+		l.Decide(context.Background(), "ann")
+	}
+	counts.Backend("redis", core.NewMemory(core.MemoryOptions{})).Reset(context.Background(), "per-client", "ann")
+	return counts.Snapshot()
+}
+
+func ExampleSnapshot() {
+	s := shot()
+	fmt.Println(len(s.Limiters), "limiter,", len(s.Backends), "backend,", s.At.After(s.Since))
+	// Output: 1 limiter, 1 backend, true
+}
+
+func ExampleLimiterSnapshot() {
+	l := shot().Limiters[0]
+	fmt.Println(l.Name, l.Requests.Denied, l.Held, l.Preflights, l.QueueLeft)
+	// Output: jobs 3 0 0 0
+}
+
+func ExampleRequests() {
+	r := stats.Requests{Allowed: 97, Denied: 3}
+	fmt.Printf("%.0f%% denied\n", 100*float64(r.Denied)/float64(r.Total()))
+	// Output: 3% denied
+}
+
+func ExampleRequests_Total() {
+	fmt.Println(shot().Limiters[0].Requests.Total())
+	// Output: 5
+}
+
+func ExampleRuleSnapshot() {
+	for _, rule := range shot().Limiters[0].Rules {
+		fmt.Println(rule.Name, rule.Mode, rule.Units, "units,", rule.Binding, "denied,", rule.NearLimit, "near the limit")
+	}
+	// Output:
+	// per-client enforce 2 units, 3 denied, 1 near the limit
+	// tomorrow shadow 1 units, 0 denied, 0 near the limit
+}
+
+// What the shadow of tomorrow's limit would have denied.
+func ExampleRuleSnapshot_Count() {
+	tomorrow := shot().Limiters[0].Rules[1]
+	fmt.Println(tomorrow.Count(func(d stats.DecisionCount) bool { return d.Mode == core.Shadow && !d.Allowed }))
+	// Output: 4
+}
+
+func ExampleDecisionCount() {
+	for _, d := range shot().Limiters[0].Rules[0].Decisions {
+		if d.Count > 0 {
+			fmt.Println(d.Mode, d.Source, d.Allowed, d.Count)
+		}
+	}
+	// Output:
+	// enforce primary true 2
+	// enforce primary false 3
+}
+
+func ExampleTopKeys() {
+	top := shot().Limiters[0].Top
+	fmt.Println(top.Denials, "denials, spread over many keys:", top.Spread)
+	// Output: 7 denials, spread over many keys: false
+}
+
+func ExampleTopKey() {
+	for _, key := range shot().Limiters[0].Top.Keys {
+		fmt.Printf("%s %s %s: %d to %d\n", key.Rule, key.Mode, key.Key, key.Count-key.Error, key.Count)
+	}
+	// Output:
+	// tomorrow shadow ann: 4 to 4
+	// per-client enforce ann: 3 to 3
+}
+
+func ExampleDenial() {
+	d := shot().Limiters[0].Denials[0]
+	fmt.Println(d.Rule, d.Key, d.Source, d.Limit, d.Remaining)
+	// Output: per-client ann primary fixed-window 2/1d 0
+}
+
+func ExampleBackendSnapshot() {
+	for _, op := range shot().Backends[0].Operations {
+		fmt.Print(op.Name, " ", op.Succeeded.Count(), "; ")
+	}
+	// Output: take 0; peek 0; settle 0; reset 1; count 0;
+}
+
+func ExampleHistogram() {
+	h := shot().Backends[0].Operations[3].Succeeded
+	fmt.Println(len(h.Counts)-len(h.Bounds), h.Bounds[0], h.Bounds[len(h.Bounds)-1])
+	// Output: 1 250µs 1m0s
+}

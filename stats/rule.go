@@ -1,0 +1,236 @@
+package stats
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/core"
+)
+
+// rule has the counters of one rule.
+type rule struct {
+	name    string
+	number  uint16                    // in the limiter's list
+	delay   atomic.Pointer[histogram] // nil: no request had to wait
+	ends    ends
+	history history
+	log     ruleLog // guarded by the lock of the denials
+
+	stripes [stripes]stripe
+}
+
+// kind is what a decision comes to. Kinds of requests with one rule say what the request
+// came to as well, so that it needs no counter of its own.
+type kind uint8
+
+const (
+	notTaken    kind = iota // allowed, and nothing taken: another rule denied, or the cost is 0
+	taken                   // allowed
+	takenNear               // allowed, and a fifth of the limit or less is left
+	denied                  // denied
+	deniedMost              // denied, and the rule binds
+	aloneTaken              // of the only rule: allowed
+	aloneNear               // of the only rule: allowed, with a fifth left
+	aloneDenied             // of the only rule: denied
+	kinds       = iota
+)
+
+// stripe is one copy of the counters of a rule.
+type stripe struct {
+	cells [cells]atomic.Int64
+	extra atomic.Int64 // units taken, less one for each decision that took
+	_     [120]byte    // two stripes share no pair of cache lines
+}
+
+// cells is how many combinations of source, mode and kind there are.
+const cells = int(core.SourceNotAsked-1) * 2 * kinds
+
+// cell returns the counter of a combination. A denial cache only denies and leases only
+// allow, so they share their counters: see sourceOf.
+func cell(source core.Source, shadow bool, k kind) int {
+	if source >= core.SourceLease {
+		source--
+	}
+	i := int(source) * 2
+	if shadow {
+		i++
+	}
+	return i*kinds + int(k)
+}
+
+// ends counts ends by what became of them: their sum less one of them would fall now and
+// then, as another goroutine counts in between.
+type ends struct{ done, returned, charged, forgiven, lost, dropped atomic.Int64 }
+
+// sourceOf returns the source that a counter is of.
+func sourceOf(c int) core.Source {
+	source := core.Source(c / kinds / 2)
+	if source > core.SourceDenialCache || source == core.SourceDenialCache && !kind(c%kinds).denies() {
+		source++
+	}
+	return source
+}
+
+func newRule(name string, number int) *rule { return &rule{name: name, number: uint16(number)} }
+
+// kindOf returns what the decision d comes to in a request with a verdict.
+func kindOf(d core.InPlace, verdict core.Verdict, alone, binds bool) kind {
+	switch {
+	case !d.Allowed() && alone && verdict == verdictOf(d):
+		return aloneDenied
+	case !d.Allowed() && binds:
+		return deniedMost
+	case !d.Allowed():
+		return denied
+	case verdict != core.Allowed, d.Cost() == 0:
+		return notTaken
+	}
+	k := taken
+	if alone {
+		k = aloneTaken
+	}
+	if isNear(d) {
+		k++
+	}
+	return k
+}
+
+// isNear reports whether d leaves a fifth of the limit or less.
+func isNear(d core.InPlace) bool { return d.Source().Counted() && d.Remaining() <= d.Most()/5 }
+
+// verdictOf returns the verdict on a request whose only rule has denied it.
+func verdictOf(d core.InPlace) core.Verdict {
+	switch {
+	case d.Mode() == core.Shadow:
+		return core.Allowed
+	case d.Source() == core.SourceClosed:
+		return core.Unavailable
+	}
+	return core.Denied
+}
+
+func (r *rule) count(to uint, k kind, d core.InPlace) {
+	s := &r.stripes[to]
+	s.cells[cell(d.Source(), d.Mode() == core.Shadow, k)].Add(1)
+	if d.Cost() != 1 && d.Source().Counted() && k.took() {
+		s.extra.Add(d.Cost() - 1)
+	}
+	if delay := d.Delay(); delay > 0 && k.took() {
+		r.delayed(delay)
+	}
+}
+
+func (k kind) took() bool { return k == taken || k == takenNear || k == aloneTaken || k == aloneNear }
+
+func (k kind) near() bool { return k == takenNear || k == aloneNear }
+
+func (k kind) denies() bool { return k == denied || k == deniedMost || k == aloneDenied }
+
+func (r *rule) delayed(d time.Duration) {
+	h := r.delay.Load()
+	if h == nil {
+		r.delay.CompareAndSwap(nil, new(histogram))
+		h = r.delay.Load()
+	}
+	h.add(d)
+}
+
+// each calls f with each combination that has decisions, and how many.
+func (r *rule) each(f func(source core.Source, shadow bool, k kind, n int64)) {
+	var sums [cells]int64
+	for i := range r.stripes {
+		for c := range sums {
+			sums[c] += r.stripes[i].cells[c].Load()
+		}
+	}
+	for c, n := range sums {
+		if n != 0 {
+			f(sourceOf(c), c/kinds%2 == 1, kind(c%kinds), n)
+		}
+	}
+}
+
+// snapshot returns the counters of r, and adds to requests those that r counts.
+func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) RuleSnapshot {
+	shot := RuleSnapshot{Name: r.name, InForce: inForce}
+	if inForce {
+		shot.Scope, shot.Limit, shot.Mode, shot.Override = state.Scope, state.Limit, state.Mode, state.Override
+		shot.Local, shot.Capacity = state.Local, state.Capacity
+	}
+	for i := range r.stripes {
+		shot.Units += r.stripes[i].extra.Load()
+	}
+	var of [core.SourceNotAsked][2][2]int64 // by source, shadow and allowed
+	r.each(func(source core.Source, shadow bool, k kind, n int64) {
+		of[source][index(shadow)][index(!k.denies())] += n
+		if k.took() && source.Counted() {
+			shot.Units += n
+		}
+		if k.near() && !shadow {
+			shot.NearLimit += n
+		}
+		if k == deniedMost || k == aloneDenied && !shadow && source.Counted() {
+			shot.Binding += n
+		}
+		requests.countAlone(source, shadow, k, n)
+	})
+	shot.Decisions = decisionCounts(&of)
+	shot.History = r.history.snapshot()
+	done, lost, dropped := r.ends.done.Load(), r.ends.lost.Load(), r.ends.dropped.Load()
+	shot.Settlements = Settlements{
+		done + lost + dropped, r.ends.returned.Load(), r.ends.charged.Load(), r.ends.forgiven.Load(), lost, dropped,
+	}
+	if h := r.delay.Load(); h != nil {
+		shot.Delay = h.snapshot()
+	} else {
+		shot.Delay = new(histogram).snapshot()
+	}
+	return shot
+}
+
+// countAlone counts the requests that only one rule decided.
+func (r *Requests) countAlone(source core.Source, shadow bool, k kind, n int64) {
+	switch {
+	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
+		r.Allowed += n
+	case k == aloneDenied && source == core.SourceClosed:
+		r.Unavailable += n
+	case k == aloneDenied:
+		r.Denied += n
+	}
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// decisionCounts lists the counts of combinations that can be, and of others that were.
+func decisionCounts(of *[core.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
+	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
+		for _, allowed := range [...]bool{true, false} {
+			for source := range core.SourceNotAsked {
+				n := of[source][index(mode == core.Shadow)][index(allowed)]
+				if n != 0 || canBe(source, mode, allowed) {
+					counts = append(counts, DecisionCount{allowed, mode, source, n})
+				}
+			}
+		}
+	}
+	return counts
+}
+
+// canBe reports whether a source makes such decisions.
+func canBe(source core.Source, mode core.Mode, allowed bool) bool {
+	switch source {
+	case core.SourceDenialCache:
+		return !allowed && mode == core.Enforce
+	case core.SourceOpen, core.SourceLease:
+		return allowed
+	case core.SourceClosed:
+		return !allowed
+	}
+	return true
+}

@@ -1,0 +1,53 @@
+package stats
+
+import (
+	"slices"
+
+	"github.com/weir-go/weir/core"
+)
+
+// ShedderSnapshot is what a shedder does and has done, see [Stats.WatchShedder]. Its
+// requests are none of those of limiters: a shed request reaches no limiter inside the
+// shedder.
+type ShedderSnapshot struct {
+	Name string
+	core.ShedState
+}
+
+// WatchShedder has snapshots show the state of a shedder, of any framework: a
+// shed.Shedder has the method State. Requests that it sheds are answered 503; they are
+// counted by class, apart from requests that limiters deny. The log is written within five
+// seconds, by a timer that looks at counters. A later call with the same name
+// watches another shedder instead. It panics if shedder is nil or was not made by
+// shed.New.
+func (s *Stats) WatchShedder(name string, shedder interface{ State() core.ShedState }) {
+	if shedder == nil {
+		panic("stats: WatchShedder: the shedder is nil")
+	}
+	watched := newShedder(shedder.State) // a zero Shedder panics here, where the mistake is, and not in a scrape
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shedders[label(name)] = watched
+	s.logSheddersLocked()
+}
+
+func shedderSnapshot(name string, state core.ShedState) ShedderSnapshot {
+	classes := make([]core.ShedClassState, 0, len(state.Classes))
+	for _, c := range state.Classes {
+		c.Name = label(c.Name)
+		i := slices.IndexFunc(classes, func(other core.ShedClassState) bool { return other.Name == c.Name })
+		if i < 0 {
+			classes = append(classes, c)
+			continue
+		}
+		same := &classes[i] // an exporter fails as a whole on two series of one name
+		same.InFlight += c.InFlight
+		same.Waiting += c.Waiting
+		same.Admitted += c.Admitted
+		same.Shed += c.Shed
+		same.Shadowed += c.Shadowed
+		same.Left += c.Left
+	}
+	state.Classes = classes
+	return ShedderSnapshot{name, state}
+}

@@ -1,0 +1,108 @@
+package stats_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/stats"
+)
+
+// newShedder returns a shedder with room for two requests, of which one may be of the class
+// other. A request is the index of its class; 2 is exempt.
+func newShedder(mode core.Mode) *shed.Shedder[int] {
+	return shed.MustNew(shed.Options[int]{
+		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify:  func(class int) int { return class },
+		Exempt:    func(class int) bool { return class == 2 },
+		Algorithm: shed.Fixed(2), Mode: mode,
+	})
+}
+
+func TestAShedderShowsItsClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := stats.New(quietly())
+		enforced, shadow := newShedder(core.Enforce), newShedder(core.Shadow)
+		counts.WatchShedder("api", enforced)
+		counts.WatchShedder("next", shadow)
+		for _, s := range []*shed.Shedder[int]{enforced, shadow} {
+			for _, class := range []int{1, 1, 0, 0, 2} { // the second of other and of critical find no room
+				s.Acquire(t.Context(), class)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		shot := counts.Snapshot()
+		if len(shot.Shedders) != 2 || shot.Shedders[0].Name != "api" || shot.Shedders[1].Name != "next" {
+			t.Fatalf("got %+v", shot.Shedders)
+		}
+		api := shot.Shedders[0]
+		if api.Mode != core.Enforce || api.Limit != 2 || api.MaxInFlight != 10_000 || api.InFlight != 2 || api.Exempt != 1 || api.ExemptTotal != 1 || api.Oldest != 3*time.Second {
+			t.Errorf("got %+v", api)
+		}
+		want := []core.ShedClassState{
+			{Name: "critical", Share: 100, Entry: 2, InFlight: 1, Admitted: 1, Shed: 1},
+			{Name: "other", Share: 50, Entry: 1, InFlight: 1, Admitted: 1, Shed: 1},
+		}
+		if !slices.Equal(api.Classes, want) {
+			t.Errorf("got  %+v\nwant %+v", api.Classes, want)
+		}
+		for i := range want {
+			want[i].Shed, want[i].Shadowed = 0, 1
+		}
+		if got := shot.Shedders[1]; got.Mode != core.Shadow || got.Shadowed != 2 || !slices.Equal(got.Classes, want) {
+			t.Errorf("got %+v", got)
+		}
+		text, err := json.Marshal(shot)
+		if err != nil || !strings.Contains(string(text), `"Shedders":[{"Name":"api","Mode":"enforce","Limit":2,`) {
+			t.Errorf("as JSON (%v): %s", err, text)
+		}
+	})
+}
+
+// Two series of the same name are an error for a whole scrape.
+func TestClassesWhoseNamesLookAlikeAreCountedTogether(t *testing.T) {
+	counts := stats.New(quietly())
+	shedder := shed.MustNew(shed.Options[int]{
+		Classes:  []shed.Class{{Name: "a\xff"}, {Name: "b"}, {Name: "a\xfe"}},
+		Classify: func(class int) int { return class },
+	})
+	counts.WatchShedder("api", shedder)
+	for class := range 3 {
+		shedder.Acquire(t.Context(), class)
+	}
+	classes := counts.Snapshot().Shedders[0].Classes
+	if len(classes) != 2 || classes[0].Name != "a\uFFFD" || classes[0].Admitted != 2 || classes[0].InFlight != 2 || classes[1].Name != "b" || classes[1].Admitted != 1 {
+		t.Errorf("got %+v", classes)
+	}
+}
+
+func TestAShedderThatIsNoneIsRefused(t *testing.T) {
+	for name, watch := range map[string]func(*stats.Stats){
+		"nil":  func(s *stats.Stats) { s.WatchShedder("api", nil) },
+		"zero": func(s *stats.Stats) { s.WatchShedder("api", new(shed.Shedder[int])) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: it did not panic", name)
+				}
+			}()
+			watch(stats.New(quietly()))
+		}()
+	}
+}
+
+func TestAnotherShedderOfTheSameNameIsWatched(t *testing.T) {
+	counts := stats.New(quietly())
+	first, second := newShedder(core.Enforce), newShedder(core.Disabled)
+	counts.WatchShedder("api", first)
+	counts.WatchShedder("api", second)
+	if got := counts.Snapshot().Shedders; len(got) != 1 || got[0].Mode != core.Disabled {
+		t.Errorf("got %+v", got)
+	}
+}

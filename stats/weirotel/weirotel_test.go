@@ -1,0 +1,205 @@
+package weirotel_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/shed"
+	"github.com/weir-go/weir/stats"
+	"github.com/weir-go/weir/stats/weirotel"
+)
+
+// self is the key of requests that are their own keys.
+func self(key string) (string, error) { return key, nil }
+
+// newWorld returns a program that uses all there is, with the reader of its metrics.
+func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
+	s := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
+	counts := s.Limiter("api")
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // no key drains, and no day ends, however long a test takes
+	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+	limiter, err := core.New(core.Config[string]{
+		Rules: []core.Rule[string]{
+			{Name: "per-client", Limit: core.FixedWindow(core.PerDay(3)), Key: self},
+			{Name: "next", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, Mode: core.Shadow},
+			{Name: "at-once", Limit: core.Concurrent(100), Key: self},
+			{Name: "by-plan", LimitFor: func(string) (core.Limit, error) { return core.SlidingLog(core.PerDay(1000)), nil }, Key: self},
+			{Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1000), 100_000), Key: self},
+		},
+		Backend:    s.Backend("redis", memory),
+		Observe:    stats.Observe(counts, weirotel.ObserveSpan[string]),
+		ObserveEnd: counts.ObserveEnd,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts.Watch(limiter)
+	s.WatchMemory("fallback", memory)
+	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
+	s.WatchLeases("redis", func() core.LeaseCounts {
+		return core.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
+	})
+	s.WatchShedder("api", newShedder(t))
+	s.WatchPolicy("weir.yaml", broken{})
+	reader := metric.NewManualReader(metric.WithProducer(weirotel.NewProducer(s)))
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	t.Cleanup(func() { provider.Shutdown(context.Background()) })
+	return reader, limiter
+}
+
+// collect returns every series with its value; of histograms, their count.
+func collect(t *testing.T, reader metric.Reader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	put := func(name, attributes string, value float64) {
+		series := name + "{" + attributes + "}"
+		if _, ok := values[series]; ok {
+			t.Errorf("%s is there twice", series)
+		}
+		values[series] = value
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if !strings.HasPrefix(m.Name, "weir.") || strings.HasSuffix(m.Name, "total") || m.Unit == "" || m.Description == "" {
+				t.Errorf("%s, in %q (%q), is not named as OpenTelemetry names", m.Name, m.Unit, m.Description)
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					put(m.Name, p.Attributes.Encoded(encoder), float64(p.Value))
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					put(m.Name, p.Attributes.Encoded(encoder), p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					if len(p.BucketCounts) != len(p.Bounds)+1 {
+						t.Errorf("%s has %d buckets of %d bounds", m.Name, len(p.BucketCounts), len(p.Bounds))
+					}
+					put(m.Name, p.Attributes.Encoded(encoder), float64(p.Count))
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+		}
+	}
+	return values
+}
+
+func TestNumbersAreThoseOfTheRequests(t *testing.T) {
+	reader, limiter := newWorld(t)
+	before := collect(t, reader)
+	for i := range 10 {
+		for range 5 {
+			o := limiter.Decide(t.Context(), "client-"+strconv.Itoa(i))
+			if i > 0 {
+				o.End(core.Result{Status: 200})
+			}
+		}
+	}
+	after := collect(t, reader)
+	for series, want := range map[string]float64{
+		"weir.requests{weir.limiter.name=api,weir.verdict=allowed}":     30,
+		"weir.requests{weir.limiter.name=api,weir.verdict=denied}":      20,
+		"weir.requests{weir.limiter.name=api,weir.verdict=unavailable}": 0,
+		"weir.rate_limiting.decisions{weir.decision=denied,weir.decision.source=primary,weir.limiter.name=api,weir.mode=enforce,weir.policy_rule.name=per-client}": 20,
+		"weir.rate_limiting.decisions{weir.decision=allowed,weir.decision.source=primary,weir.limiter.name=api,weir.mode=shadow,weir.policy_rule.name=next}":       10,
+		"weir.rate_limiting.binding{weir.limiter.name=api,weir.policy_rule.name=per-client}":                                                                       20,
+		"weir.rate_limiting.limit{weir.limiter.name=api,weir.policy_rule.name=at-once}":                                                                            100,
+		"weir.rate_limiting.enforced{weir.limiter.name=api,weir.policy_rule.name=next}":                                                                            0,
+		"weir.queue.delay{weir.limiter.name=api,weir.policy_rule.name=by-plan}":                                                                                    0,
+		"weir.held{weir.limiter.name=api}": 3,
+		"weir.backend.operation.duration{weir.backend.name=redis,weir.backend.operation=take,weir.result=success}": 50,
+		"weir.breaker.changes{weir.breaker.name=redis,weir.breaker.state=closed}":                                  1,
+		"weir.shed.requests{weir.shed.class=critical,weir.shed.verdict=admitted,weir.shedder.name=api}":            2,
+		"weir.shed.requests{weir.shed.class=other,weir.shed.verdict=shed,weir.shedder.name=api}":                   1,
+		"weir.shed.limit{weir.shedder.name=api}":                                                                   2,
+		"weir.shed.mode{weir.mode=enforce,weir.shedder.name=api}":                                                  1,
+		"weir.policy.failing{weir.policy.name=weir.yaml}":                                                          1,
+		"weir.settlements{weir.limiter.name=api,weir.policy_rule.name=at-once,weir.result=done}":                   27,
+	} {
+		if got, ok := after[series]; !ok || got != want {
+			t.Errorf("%s: %v (there: %v), want %v", series, got, ok, want)
+		}
+	}
+	for series := range after {
+		if _, ok := before[series]; !ok {
+			t.Errorf("%s is there only after a request", series)
+		}
+		if strings.Contains(series, "client-") || strings.Contains(series, "mistake") {
+			t.Errorf("%s names what must not be named", series)
+		}
+	}
+}
+
+// A denial is written on the span, whose status stays that of otelhttp.
+func TestASpanSaysWhyARequestWasDenied(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("test")
+	_, limiter := newWorld(t)
+	for range 4 {
+		ctx, span := tracer.Start(t.Context(), "GET /")
+		o := limiter.Decide(ctx, "ann")
+		o.End(core.Result{})
+		span.End()
+	}
+	limiter.Decide(t.Context(), "ann") // without a span
+	ended := spans.Ended()
+	for i, span := range ended {
+		if span.Status().Code != codes.Unset {
+			t.Errorf("span %d has the status %v", i, span.Status())
+		}
+		if n := len(span.Attributes()); i < 3 && n != 0 {
+			t.Errorf("span %d of an allowed request has %d attributes", i, n)
+		}
+	}
+	got := ""
+	for _, a := range ended[3].Attributes() {
+		got += string(a.Key) + "=" + a.Value.String() + " "
+	}
+	want := "weir.verdict=denied weir.policy_rule.name=per-client weir.mode=enforce weir.decision.source=primary "
+	if got != want {
+		t.Errorf("the span of the denial has %q, want %q", got, want)
+	}
+}
+
+// newShedder returns a shedder with room for two requests, both taken by the class
+// critical. It has shed a request of each class.
+func newShedder(t testing.TB) *shed.Shedder[int] {
+	shedder := shed.MustNew(shed.Options[int]{
+		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
+		Classify:  func(class int) int { return class },
+		Algorithm: shed.Fixed(2),
+	})
+	for _, class := range []int{0, 0, 0, 1} {
+		shedder.Acquire(t.Context(), class)
+	}
+	return shedder
+}
+
+// broken is a policy whose file has a mistake.
+type broken struct{}
+
+func (broken) Digest() string     { return "0123456789abcdef" }
+func (broken) Applied() time.Time { return time.Unix(1000, 0) }
+func (broken) Failure() (time.Time, error) {
+	return time.Unix(2000, 0), errors.New("weir.yaml:1:1: a mistake")
+}
+func (broken) Loads() (applied, failed int64) { return 1, 1 }

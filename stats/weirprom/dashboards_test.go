@@ -1,0 +1,178 @@
+package weirprom_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const dashboards = "../../dashboards/"
+
+var (
+	metricPattern  = regexp.MustCompile(`\bweir_[a-z_]+`)
+	matcherPattern = regexp.MustCompile(`([a-z_]+)(?:=|=~|!=|!~)"([^"]*)"`)
+	groupPattern   = regexp.MustCompile(`by \(([a-z, ]+)\)`)
+)
+
+// Every metric that the dashboard or an alert names is in a scrape, with the labels and the
+// values that they ask for. Prometheus answers a query for a name that nobody has with
+// nothing, which looks like a quiet service.
+func TestDashboardAndAlertsAskForWhatIsThere(t *testing.T) {
+	registry, limiter, _ := newWorld(t)
+	ask(limiter, 10)
+	has := labelsOf(scrape(t, registry))
+	queries := append(queriesOf(t, "weir.json"), queriesOf(t, "alerts.yaml")...)
+	if len(queries) < 30 {
+		t.Fatalf("found %d queries", len(queries))
+	}
+	named := make(map[string]bool)
+	for _, query := range queries {
+		of := make(map[string]map[string]bool) // all labels of the metrics of the query
+		for _, metric := range metricPattern.FindAllString(query, -1) {
+			labels := has[metric]
+			if labels == nil {
+				t.Errorf("no scrape has %s, which is in %s", metric, query)
+				continue
+			}
+			named[strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count")] = true
+			for label, values := range labels {
+				if of[label] == nil {
+					of[label] = make(map[string]bool)
+				}
+				maps.Copy(of[label], values)
+			}
+		}
+		of["instance"], of["job"] = nil, nil // Prometheus adds them
+		for _, m := range matcherPattern.FindAllStringSubmatch(query, -1) {
+			label, values := m[1], m[2]
+			known, ok := of[label]
+			if !ok {
+				t.Errorf("no metric has the label %s, which is in %s", label, query)
+			}
+			for _, value := range strings.Split(values, "|") {
+				if known != nil && !strings.HasPrefix(value, "$") && !known[value] {
+					t.Errorf("no series has %s=%q, which is in %s", label, value, query)
+				}
+			}
+		}
+		for _, m := range groupPattern.FindAllStringSubmatch(query, -1) {
+			for _, label := range strings.Split(m[1], ", ") {
+				if _, ok := of[label]; !ok {
+					t.Errorf("no metric has the label %s, by which it is grouped: %s", label, query)
+				}
+			}
+		}
+	}
+	for metric := range has {
+		family := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(metric, "")
+		if family != "weir_preflights_total" && !named[family] && !named[metric] {
+			t.Errorf("neither the dashboard nor an alert has %s", metric)
+		}
+	}
+}
+
+// labelsOf returns the values of each label of each metric in a scrape.
+func labelsOf(text string) map[string]map[string]map[string]bool {
+	metrics := make(map[string]map[string]map[string]bool)
+	for series := range seriesOf(text) {
+		name, labels, _ := strings.Cut(series, "{")
+		if metrics[name] == nil {
+			metrics[name] = make(map[string]map[string]bool)
+		}
+		for _, m := range matcherPattern.FindAllStringSubmatch(labels, -1) {
+			if metrics[name][m[1]] == nil {
+				metrics[name][m[1]] = make(map[string]bool)
+			}
+			metrics[name][m[1]][m[2]] = true
+		}
+	}
+	return metrics
+}
+
+// queriesOf returns the queries of a file: of JSON, every expr, query and definition; of
+// the alerts, each rule.
+func queriesOf(t *testing.T, name string) (queries []string) {
+	t.Helper()
+	text, err := os.ReadFile(dashboards + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(name, ".json") {
+		for _, rule := range strings.Split(string(text), "- alert:")[1:] {
+			expr, _, _ := strings.Cut(rule[strings.Index(rule, "expr:"):], "labels:")
+			queries = append(queries, expr)
+		}
+		return queries
+	}
+	var whole any
+	if err := json.Unmarshal(text, &whole); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				walk(item)
+			}
+		case map[string]any:
+			for _, field := range slices.Sorted(maps.Keys(v)) {
+				if s, ok := v[field].(string); ok && (field == "expr" || field == "definition") {
+					queries = append(queries, s)
+				}
+				walk(v[field])
+			}
+		}
+	}
+	walk(whole)
+	return queries
+}
+
+// A table merges rows of several queries if all labels that they share are equal. The name
+// of the metric is such a label, so that a query which keeps it has rows of its own.
+func TestQueriesOfATableHaveNoName(t *testing.T) {
+	text, err := os.ReadFile(dashboards + "weir.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, Format string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			if target.Format != "table" {
+				continue
+			}
+			n++
+			if !groupPattern.MatchString(target.Expr) {
+				t.Errorf("%s: %s keeps the name of its metric", panel.Title, target.Expr)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no table was found")
+	}
+}
+
+func TestAlertsFireWhenTheyShould(t *testing.T) {
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+		check := exec.Command(tool, args...)
+		check.Dir = dashboards
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
