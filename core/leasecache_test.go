@@ -75,7 +75,8 @@ func (b *leaseBackend) left(t *testing.T, key string, limit core.Limit) int64 {
 	return out[0].Remaining
 }
 
-// busy has a key charged until there is a block, and returns what else it charges.
+// busy has a key charged until there is a block, and returns what else it charges. A block
+// that a charge has asked for is there before the next charge.
 func busy(t *testing.T, b core.Backend, limit core.Limit) core.Charge {
 	t.Helper()
 	ch := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}
@@ -83,8 +84,8 @@ func busy(t *testing.T, b core.Backend, limit core.Limit) core.Charge {
 		if d := takeOf(t, b, ch); !d.Allowed {
 			t.Fatalf("denied: %+v", d)
 		}
+		synctest.Wait()
 	}
-	synctest.Wait()
 	return ch
 }
 
