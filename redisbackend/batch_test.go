@@ -248,12 +248,7 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 // A client that does not say that it is of a Cluster is found out by the first call
 // for keys of several slots, which decides nothing: its requests are sent apart.
 func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
-	server := startRedis(t, "--cluster-enabled", "yes")
-	admin := newClient(t, server.addr)
-	ok(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	until(t, "the cluster is up", func() bool {
-		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
+	server := startSoleNode(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	defer client.Close()
 	g := new(gate)

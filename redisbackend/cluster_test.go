@@ -86,6 +86,17 @@ func startClusterNode(t testing.TB) *clusterNode {
 	return node
 }
 
+// startSoleNode starts a Cluster of one server.
+func startSoleNode(t testing.TB) *clusterNode {
+	t.Helper()
+	node := startClusterNode(t)
+	ok(t, node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	until(t, "the cluster is up", func() bool {
+		return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	return node
+}
+
 func (c *cluster) nodes() []*clusterNode {
 	return append(append([]*clusterNode{}, c.masters...), c.replicas...)
 }

@@ -130,12 +130,7 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 // openCluster opens a backend on a Cluster of one server.
 func openCluster(t *testing.T) *redisbackend.Backend {
 	t.Helper()
-	server := startRedis(t, "--cluster-enabled", "yes")
-	admin := newClient(t, server.addr)
-	ok(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	until(t, "the cluster is up", func() bool {
-		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
+	server := startSoleNode(t)
 	b, err := redisbackend.Open("redis://"+server.addr+"?addr="+server.addr, redisbackend.Options{})
 	ok(t, err)
 	return b

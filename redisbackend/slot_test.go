@@ -29,8 +29,7 @@ func TestSlotsAreThoseOfRedisCluster(t *testing.T) {
 }
 
 func TestSlotsAreThoseOfAServer(t *testing.T) {
-	server := startRedis(t, "--cluster-enabled", "yes")
-	client := newClient(t, server.addr)
+	client := startClusterNode(t)
 	for i := range 200 {
 		name := fmt.Sprintf("weir:%d:{scope%d}:key %d", i, i%7, i*i)
 		if i%2 == 0 {
