@@ -112,6 +112,10 @@ func (t *Transport) start(b *bucket, c *call, now instant) {
 		b.budget.sent++
 	}
 	c.ticket, c.stage = b.start(now), started
+	if t.limiter != nil {
+		b.cap.asking++
+		c.stage = asking
+	}
 }
 
 func (b *bucket) ready(t *Transport, now instant) (instant, string) {

@@ -34,13 +34,9 @@ func (g *gate) ready(now instant) instant {
 	return g.until
 }
 
-// take takes a unit of the cap for c, which has started. If there is none, c has to wait for
-// its turn again.
+// take takes a unit of the cap for c, which has started and counts as asking. If there is none,
+// c has to wait for its turn again.
 func (t *Transport) take(ctx context.Context, c *call) (bool, error) {
-	t.mu.Lock()
-	c.bucket.cap.asking++
-	c.stage = asking
-	t.mu.Unlock()
 	outcome := t.limiter.Decide(ctx, c.bucket.name)
 	ok := outcome.Allowed()
 
