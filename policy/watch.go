@@ -58,7 +58,7 @@ type Event struct {
 // alone; [WatchPolicy] is for files that also say how load is shed.
 func Watch[R any](ctx context.Context, p *Policy[R], apply func([]core.Rule[R]) error, options Options) error {
 	if apply == nil {
-		return errors.New("policy: Watch: apply is nil: pass a function that takes the rules, such as Replace of a limiter")
+		return errors.New("policy: apply is nil: pass a function that takes the rules, such as Replace of a limiter")
 	}
 	return WatchPolicy(ctx, p, func(p *Policy[R]) error { return apply(p.Rules()) }, options)
 }
@@ -68,11 +68,11 @@ func Watch[R any](ctx context.Context, p *Policy[R], apply func([]core.Rule[R]) 
 func WatchPolicy[R any](ctx context.Context, p *Policy[R], apply func(*Policy[R]) error, options Options) error {
 	switch {
 	case p == nil:
-		return errors.New("policy: Watch: the policy is nil: make one with Load")
+		return errors.New("policy: the policy to watch is nil: make one with Load")
 	case apply == nil:
-		return errors.New("policy: WatchPolicy: apply is nil: pass a function that takes the policy")
+		return errors.New("policy: apply is nil: pass a function that takes the policy")
 	case options.Every < 0:
-		return fmt.Errorf("policy: Watch: Every must not be negative (got %v)", options.Every)
+		return fmt.Errorf("policy: Options.Every must not be negative (got %v)", options.Every)
 	case options.Every == 0:
 		options.Every = 2 * time.Second
 	}

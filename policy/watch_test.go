@@ -499,13 +499,14 @@ func TestWatchRefusesWhatCannotWork(t *testing.T) {
 	p, err := policy.Load("testdata/good/shop.yaml", names)
 	must(t, err)
 	apply := func([]core.Rule[request]) error { return nil }
-	for _, err := range []error{
-		policy.Watch(t.Context(), nil, apply, policy.Options{}),
-		policy.Watch(t.Context(), p, nil, policy.Options{}),
-		policy.Watch(t.Context(), p, apply, policy.Options{Every: -1}),
+	for want, err := range map[string]error{
+		"policy: the policy to watch is nil":              policy.Watch(t.Context(), nil, apply, policy.Options{}),
+		"policy: apply is nil":                            policy.Watch(t.Context(), p, nil, policy.Options{}),
+		"policy: apply is nil: pass a function that":      policy.WatchPolicy(t.Context(), p, nil, policy.Options{}),
+		"policy: Options.Every must not be negative (got": policy.Watch(t.Context(), p, apply, policy.Options{Every: -1}),
 	} {
-		if err == nil || !strings.HasPrefix(err.Error(), "policy: Watch: ") {
-			t.Errorf("%v", err)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

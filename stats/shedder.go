@@ -17,9 +17,9 @@ type ShedderSnapshot struct {
 // WatchShedder has snapshots show the state of a shedder, of any framework: a
 // shed.Shedder has the method State. Requests that it sheds are answered 503; they are
 // counted by class, apart from requests that limiters deny. The log is written within five
-// seconds, by a timer that looks at counters. A later call with the same name
-// watches another shedder instead. It panics if shedder is nil or was not made by
-// shed.New.
+// seconds, by a timer that looks at counters and keeps s until the program ends. A later
+// call with the same name watches another shedder instead. It panics if shedder is nil or
+// was not made by shed.New.
 func (s *Stats) WatchShedder(name string, shedder interface{ State() core.ShedState }) {
 	if shedder == nil {
 		panic("stats: WatchShedder: the shedder is nil")

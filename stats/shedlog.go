@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"weak"
 
 	"github.com/weir-go/weir/core"
 )
@@ -37,20 +36,18 @@ func newShedder(state func() core.ShedState) *shedder {
 	return sh
 }
 
-// logSheddersLocked has s look at its shedders from now on, as long as s is in use. Shedders
-// tell nobody what they shed, so that a request that is shed costs nothing more.
+// logSheddersLocked has s look at its shedders from now on. Shedders tell nobody what they
+// shed, so that a request that is shed costs nothing more, and do not know s. Its timer
+// alone keeps s, and the log goes on.
 func (s *Stats) logSheddersLocked() {
 	if s.looks {
 		return
 	}
 	s.looks = true
-	stats := weak.Make(s) // the timer must not keep a Stats that nobody uses
 	var timer *time.Timer
 	timer = time.AfterFunc(lookEvery, func() {
-		if s := stats.Value(); s != nil {
-			s.lookAtShedders(time.Now())
-			timer.Reset(lookEvery)
-		}
+		s.lookAtShedders(time.Now())
+		timer.Reset(lookEvery)
 	})
 }
 

@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,24 @@ func TestTheLogSaysWhenSheddingBeginsAndEnds(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=new shed=2 limit=2`+"\n"; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// A program that only logs keeps nothing of its Stats.
+func TestTheLogGoesOnThoughNobodyHoldsTheStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, text := logged()
+		shedder := newShedder(core.Enforce)
+		stats.New(stats.Options{Logger: logger}).WatchShedder("api", shedder)
+		runtime.GC()
+		for range 9 {
+			shedder.Acquire(t.Context(), 1)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got, want := text(), `level=WARN msg="weir: a shedder sheds" shedder=api class=other shed=8 limit=2`+"\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
