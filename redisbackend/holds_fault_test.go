@@ -402,6 +402,7 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 				for i := range int64(100) {
 					end(t, b, many, core.Decision{Ticket: 1000 * i})
 				}
+				synctest.Wait() // the first release is answered
 				busy.slow.Store(int64(of.takes))
 				busy.away.Store(of.away)
 				if _, units := redisbackend.Holding(b); units != 6400 {
