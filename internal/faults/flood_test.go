@@ -77,7 +77,7 @@ func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
 }
 
 // goesUnnoticed has one client flood a site on many connections, by requests of which
-// the n-th has some fields more.
+// the n-th has some fields more. Nobody else may notice it, but under the race detector.
 func goesUnnoticed(t *testing.T, connections int, fields func(n int) string) {
 	if most := descriptors(t) - spareHandles; connections > most {
 		t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))
@@ -85,6 +85,10 @@ func goesUnnoticed(t *testing.T, connections int, fields func(n int) string) {
 	}
 	if connections < 100 {
 		t.Fatalf("%d connections show nothing: raise the limit of open files (ulimit -n)", connections)
+	}
+	if raceDetector { // what holds at any speed; this process is too slow for the rest
+		floodOnce(t, connections, fields)
+		return
 	}
 	var noticed []string
 	for start, attempt := time.Now(), 1; attempt <= floodAttempts || time.Since(start) < patience; attempt++ {
