@@ -500,10 +500,10 @@ func TestWatchRefusesWhatCannotWork(t *testing.T) {
 	must(t, err)
 	apply := func([]core.Rule[request]) error { return nil }
 	for want, err := range map[string]error{
-		"policy: the policy to watch is nil":              policy.Watch(t.Context(), nil, apply, policy.Options{}),
-		"policy: apply is nil":                            policy.Watch(t.Context(), p, nil, policy.Options{}),
-		"policy: apply is nil: pass a function that":      policy.WatchPolicy(t.Context(), p, nil, policy.Options{}),
-		"policy: Options.Every must not be negative (got": policy.Watch(t.Context(), p, apply, policy.Options{Every: -1}),
+		"policy: the policy to watch is nil":                          policy.Watch(t.Context(), nil, apply, policy.Options{}),
+		"policy: apply is nil: pass a function that takes the rules":  policy.Watch(t.Context(), p, nil, policy.Options{}),
+		"policy: apply is nil: pass a function that takes the policy": policy.WatchPolicy(t.Context(), p, nil, policy.Options{}),
+		"policy: Options.Every must not be negative (got":             policy.Watch(t.Context(), p, apply, policy.Options{Every: -1}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

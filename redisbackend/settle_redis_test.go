@@ -33,19 +33,17 @@ func endingOf(c core.Charge, d core.Decision, final int64) core.Ending {
 
 func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	b := redisbackend.New(client, redisbackend.Options{})
-	for i, limit := range settled {
-		c := lasting("s", fmt.Sprint(i), limit, 5)
-		s := settle(t, b, endingOf(c, take(t, b, c)[0], 25))[0]
-		if s.Charged+s.Forgiven != 20 || s.Charged < 14 || s.Err != nil {
-			t.Errorf("%v: charged %+v", limit, s)
-		}
-		c.Cost = 0
-		before := time.Now()
-		d := take(t, b, c)[0]
-		ttl, err := client.PTTL(t.Context(), redisbackend.Name(b, "s", c.Key)).Result()
-		ok(t, err)
-		expires(t, limit, d.ResetAfter, ttl, time.Since(before))
+	for _, limit := range settled {
+		expires(t, client, limit, func() (name string, fresh time.Duration) {
+			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+			c := lasting("s", "k", limit, 5)
+			s := settle(t, b, endingOf(c, take(t, b, c)[0], 25))[0]
+			if s.Charged+s.Forgiven != 20 || s.Charged < 14 || s.Err != nil {
+				t.Errorf("%v: charged %+v", limit, s)
+			}
+			c.Cost = 0
+			return redisbackend.Name(b, "s", "k"), take(t, b, c)[0].ResetAfter
+		})
 	}
 }
 
