@@ -61,7 +61,7 @@ func launch(t *testing.T, program string, env ...string) string {
 	t.Helper()
 	name := filepath.Base(program)
 	cmd := exec.Command(program)
-	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL="), env...)
+	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL="), env...)
 	log, logged, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -162,16 +162,23 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart", "uploads", "systems/apigateway", "systems/cloudflare", "systems/discord", "systems/envoy", "systems/github", "systems/llm", "systems/nginx", "systems/stripe", "systems/login"} {
+	fails := func(name string, env ...string) {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, build(t, name))
 		cmd.Dir = ".." // programs find their policies from the root
-		cmd.Env = append(os.Environ(), "ADDR="+taken.Addr().String())
+		cmd.Env = append(os.Environ(), env...)
 		out, err := cmd.CombinedOutput()
-		if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "listen") {
-			t.Errorf("%s: %v, said %q, want it to fail and say why", name, err, out)
+		if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "listen tcp") {
+			t.Errorf("%s with %v: %v, said %q, want it to fail and say why", name, env, err, out)
 		}
+	}
+	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart", "uploads", "systems/apigateway", "systems/cloudflare", "systems/discord", "systems/envoy", "systems/github", "systems/llm", "systems/nginx", "systems/stripe", "systems/login"} {
+		fails(name, "ADDR="+taken.Addr().String(), "ADMIN=127.0.0.1:0")
+	}
+	for _, name := range []string{"systems/envoy", "systems/stripe"} { // with nobody able to switch or look
+		fails(name, "ADDR=127.0.0.1:0", "ADMIN="+taken.Addr().String())
 	}
 }
 

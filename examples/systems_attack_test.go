@@ -29,7 +29,7 @@ func TestASystemReadsNoRequestForEver(t *testing.T) {
 }
 
 func TestChargesInTestModeTakeNoRoomOfLiveOnes(t *testing.T) {
-	url := start(t, "systems/stripe", "PERIOD=1ms", "WORKERS=1000", "ADMIN="+freeAddr(t))
+	url := start(t, "systems/stripe", "PERIOD=1ms", "WORKERS=1000")
 	customers, charges := url+"/v1/customers", url+"/v1/charges"
 	all := newCrowd(t)
 	for _, key := range []string{"live_1", "live_2", "live_3", "live_4"} {
@@ -45,7 +45,7 @@ func TestChargesInTestModeTakeNoRoomOfLiveOnes(t *testing.T) {
 }
 
 func TestStripeShedsGETsBeforeOtherChanges(t *testing.T) {
-	url := start(t, "systems/stripe", "WORKERS=10", "PERIOD=1ms", "ADMIN="+freeAddr(t))
+	url := start(t, "systems/stripe", "WORKERS=10", "PERIOD=1ms")
 	newCrowd(t).send(8, "live_1", "GET", url+"/v1/customers")
 	until(t, http.StatusServiceUnavailable, "live_2", "GET", url+"/v1/customers")
 	asKey(t, "live_2", "DELETE", url+"/v1/customers/1").want(t, http.StatusOK)
@@ -53,7 +53,7 @@ func TestStripeShedsGETsBeforeOtherChanges(t *testing.T) {
 
 // The bucket of charges is theirs however the path is written.
 func TestChargesOfStripeHaveOneBucket(t *testing.T) {
-	url := start(t, "systems/stripe", "PERIOD=1m", "WORKERS=1000", "ADMIN="+freeAddr(t))
+	url := start(t, "systems/stripe", "PERIOD=1m", "WORKERS=1000")
 	for i := range 100 {
 		asKey(t, "live_1", "POST", url+[]string{"/v1/charges", "/v1/charges/", "//v1/charges", "/v1%2fcharges"}[i%4]).want(t, http.StatusOK)
 	}
@@ -64,7 +64,7 @@ func TestChargesOfStripeHaveOneBucket(t *testing.T) {
 // client that sends it slowly holds its place.
 func TestASystemThatNeedsNoBodyReadsNone(t *testing.T) {
 	for _, c := range [][3]string{{"stripe", "Bearer sk_live_1", "/v1/charges"}, {"github", "Bearer ghp-ann", issues}} {
-		url := start(t, "systems/"+c[0], "ADMIN="+freeAddr(t))
+		url := start(t, "systems/"+c[0])
 		a := send(t, "POST", url+c[2], "ms=60000", "Authorization", c[1], "Content-Type", "application/x-www-form-urlencoded")
 		a.want(t, http.StatusOK) // at once, not after a minute
 	}

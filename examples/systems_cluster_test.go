@@ -91,7 +91,7 @@ func TestStripeReachesItsLimitsOnACluster(t *testing.T) {
 	program := build(t, "systems/stripe")
 	run := func(t *testing.T, period string) (customers, charges string) {
 		t.Helper()
-		at := launch(t, program, "REDIS_URL="+url, "PERIOD="+period, "WORKERS=1000", "ADMIN="+freeAddr(t))
+		at := launch(t, program, "REDIS_URL="+url, "PERIOD="+period, "WORKERS=1000")
 		return at + "/v1/customers", at + "/v1/charges"
 	}
 	t.Run("rates", func(t *testing.T) {

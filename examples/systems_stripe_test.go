@@ -102,7 +102,7 @@ func TestStripeLimitsTheRatesOfAKey(t *testing.T) {
 		if a := asKey(t, "made_up", "GET", url+"/"); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("an unknown key: %s", a.Status)
 		}
-	}, "PERIOD=1m", "WORKERS=1000", "ADMIN="+freeAddr(t))
+	}, "PERIOD=1m", "WORKERS=1000")
 }
 
 func TestStripeHoldsTwentyRequestsOfAKey(t *testing.T) {
@@ -110,7 +110,7 @@ func TestStripeHoldsTwentyRequestsOfAKey(t *testing.T) {
 		newCrowd(t).send(20, "live_1", "GET", url+"/v1/customers")
 		until(t, http.StatusTooManyRequests, "live_1", "POST", url+"/v1/charges").limited(t, "global-concurrency")
 		until(t, http.StatusOK, "live_2", "GET", url+"/v1/customers")
-	}, "PERIOD=1ms", "WORKERS=1000", "ADMIN="+freeAddr(t))
+	}, "PERIOD=1ms", "WORKERS=1000")
 }
 
 func TestTheFleetOfStripeKeepsRoomForCharges(t *testing.T) {
@@ -118,7 +118,7 @@ func TestTheFleetOfStripeKeepsRoomForCharges(t *testing.T) {
 	startRedisServer(t, addr)
 	program, admin := build(t, "systems/stripe"), freeAddr(t)
 	env := []string{"REDIS_URL=redis://" + addr, "PERIOD=1ms", "WORKERS=1000"}
-	one, other := launch(t, program, append(env, "ADMIN="+admin)...), launch(t, program, append(env, "ADMIN="+freeAddr(t))...)
+	one, other := launch(t, program, append(env, "ADMIN="+admin)...), launch(t, program, env...)
 	customers, charges := one+"/v1/customers", one+"/v1/charges"
 	all := newCrowd(t)
 	for i, key := range []string{"live_1", "live_2", "live_3", "live_4"} {

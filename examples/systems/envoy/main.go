@@ -89,13 +89,14 @@ func main() {
 	mux := http.NewServeMux()
 	mux.Handle("/", limit.Handler(upstream))
 
+	http.HandleFunc("GET /stats", show(counters)) // for your own people: clients would see who is near a limit
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
-	if err != nil {
+	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
+	if err := cmp.Or(err, failed); err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("listening on %v", listener.Addr())
-	http.HandleFunc("GET /stats", show(counters)) // for your own people: clients would see who is near a limit
-	go func() { log.Print(http.ListenAndServe(cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"), nil)) }()
+	go func() { log.Fatal(http.Serve(operators, nil)) }()
 	go policy.Watch(context.Background(), p, limit.Replace, policy.Options{})
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(listener))

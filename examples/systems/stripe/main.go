@@ -30,8 +30,7 @@ import (
 type request = *http.Request
 
 var everybody = keyfuncs.Constant[request]("everybody")
-var live = keyfuncs.Secrets("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6")
-var test = keyfuncs.Secrets("sk_test_1")
+var live, test = keyfuncs.Secrets("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6"), keyfuncs.Secrets("sk_test_1")
 var reasons = map[string]string{"rate": "global-rate", "charges": "endpoint-rate", "in-flight": "global-concurrency"}
 
 func isCharge(r request) bool { return r.Method == "POST" && path.Clean(r.URL.Path) == "/v1/charges" }
@@ -109,12 +108,13 @@ func main() {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
 	})
+	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(modes)) // no page in a browser throws a switch
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
-	if err != nil {
+	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
+	if err := cmp.Or(err, failed); err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("listening on %v", listener.Addr())
-	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(modes)) // no page in a browser throws a switch
-	go func() { log.Print(http.ListenAndServe(cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"), nil)) }()
+	go func() { log.Fatal(http.Serve(operators, nil)) }()
 	log.Fatal((&http.Server{Handler: api, ReadTimeout: 10 * time.Second}).Serve(listener)) // a slow body holds a worker
 }
