@@ -4,6 +4,8 @@ package examples
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -35,18 +37,55 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build returns the path of an example's program. It builds each once.
+// build returns the path of an example's program, which gives a decision 10 seconds, not 50 ms:
+// a machine that stalls for 50 ms would have it decide without Redis. build builds each once.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	if program, done := built.programs[name]; done {
-		return program
+	if built.programs[name] == "" {
+		built.programs[name] = filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
+		goBuild(t, built.programs[name], name, "-overlay="+patience(t))
 	}
-	program := filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
-	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+	return built.programs[name]
+}
+
+func goBuild(t *testing.T, program, name string, flags ...string) {
+	t.Helper()
+	if out, err := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./"+name)...).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	built.programs[name] = program
-	return program
+}
+
+// patience returns a file that has go build replace how long package breaker gives a decision.
+func patience(t *testing.T) string {
+	t.Helper()
+	overlay := filepath.Join(built.dir, "patience.json")
+	if _, err := os.Stat(overlay); err == nil {
+		return overlay
+	}
+	file, err := filepath.Abs("../breaker/options.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	const budget = `"Budget", &o.Budget, %s)`
+	impatient := fmt.Sprintf(budget, "50*time.Millisecond")
+	if err != nil || strings.Count(string(text), impatient) != 1 {
+		t.Fatalf("%s does not have %q once (%v)", file, impatient, err)
+	}
+	replaced := filepath.Join(built.dir, "options.go")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: replaced}})
+	for name, text := range map[string]string{
+		replaced: strings.Replace(string(text), impatient, fmt.Sprintf(budget, "10*time.Second"), 1),
+		overlay:  string(replace),
+	} {
+		if err == nil {
+			err = os.WriteFile(name, []byte(text), 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return overlay
 }
 
 // start builds and runs an example and returns its URL. env adds to the environment.
