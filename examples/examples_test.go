@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -55,36 +54,41 @@ func goBuild(t *testing.T, program, name string, flags ...string) {
 	}
 }
 
-// patience returns a file that has go build replace how long package breaker gives a decision.
+// patience returns a file that has go build replace how long package breaker gives a decision,
+// besides what such a file of GOFLAGS replaces (.ci/stalls).
 func patience(t *testing.T) string {
 	t.Helper()
 	overlay := filepath.Join(built.dir, "patience.json")
 	if _, err := os.Stat(overlay); err == nil {
 		return overlay
 	}
-	file, err := filepath.Abs("../breaker/options.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
-	const budget = `"Budget", &o.Budget, %s)`
-	impatient := fmt.Sprintf(budget, "50*time.Millisecond")
-	if err != nil || strings.Count(string(text), impatient) != 1 {
-		t.Fatalf("%s does not have %q once (%v)", file, impatient, err)
-	}
-	replaced := filepath.Join(built.dir, "options.go")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: replaced}})
-	for name, text := range map[string]string{
-		replaced: strings.Replace(string(text), impatient, fmt.Sprintf(budget, "10*time.Second"), 1),
-		overlay:  string(replace),
-	} {
-		if err == nil {
-			err = os.WriteFile(name, []byte(text), 0o600)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
+	files := struct{ Replace map[string]string }{make(map[string]string)}
+	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
+		if path, ok := strings.CutPrefix(flag, "-overlay="); ok {
+			other, err := os.ReadFile(path)
+			must(err)
+			must(json.Unmarshal(other, &files))
+		}
 	}
+	file, err := filepath.Abs("../breaker/options.go")
+	must(err)
+	text, err := os.ReadFile(file)
+	must(err)
+	const impatient, patient = `"Budget", &o.Budget, 50*time.Millisecond)`, `"Budget", &o.Budget, 10*time.Second)`
+	if strings.Count(string(text), impatient) != 1 {
+		t.Fatalf("%s does not have %q once", file, impatient)
+	}
+	files.Replace[file] = filepath.Join(built.dir, "options.go")
+	must(os.WriteFile(files.Replace[file], []byte(strings.Replace(string(text), impatient, patient, 1)), 0o600))
+	replace, err := json.Marshal(files)
+	must(err)
+	must(os.WriteFile(overlay, replace, 0o600))
 	return overlay
 }
 
