@@ -140,6 +140,8 @@ func (c *code) value(e ast.Expr) any {
 		}
 	case *ast.Ident:
 		if set := c.set[e.Name]; set != nil {
+			delete(c.set, e.Name) // another variable of its name may be part of it
+			defer func() { c.set[e.Name] = set }()
 			return c.value(set)
 		}
 	case *ast.SelectorExpr:
