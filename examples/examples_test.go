@@ -3,8 +3,11 @@ package examples
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -22,6 +25,7 @@ import (
 
 var built struct {
 	dir      string
+	patience string // a file for go build -overlay
 	programs map[string]string
 }
 
@@ -31,6 +35,9 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	built.dir, built.programs = dir, make(map[string]string)
+	if built.patience, err = patience(dir); err != nil {
+		log.Fatal(err)
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -40,11 +47,13 @@ func TestMain(m *testing.M) {
 // a machine that stalls for 50 ms would have it decide without Redis. build builds each once.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	if built.programs[name] == "" {
-		built.programs[name] = filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
-		goBuild(t, built.programs[name], name, "-overlay="+patience(t))
+	program, done := built.programs[name]
+	if !done {
+		program = filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
+		goBuild(t, program, name, "-overlay="+built.patience)
+		built.programs[name] = program
 	}
-	return built.programs[name]
+	return program
 }
 
 func goBuild(t *testing.T, program, name string, flags ...string) {
@@ -54,42 +63,35 @@ func goBuild(t *testing.T, program, name string, flags ...string) {
 	}
 }
 
-// patience returns a file that has go build replace how long package breaker gives a decision,
-// besides what such a file of GOFLAGS replaces (.ci/stalls).
-func patience(t *testing.T) string {
-	t.Helper()
-	overlay := filepath.Join(built.dir, "patience.json")
-	if _, err := os.Stat(overlay); err == nil {
-		return overlay
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	files := struct{ Replace map[string]string }{make(map[string]string)}
+// patience writes to dir how go build replaces the time that package breaker gives a decision,
+// besides what GOFLAGS have it replace (.ci/stalls).
+func patience(dir string) (overlay string, err error) {
+	var files struct{ Replace map[string]string }
 	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
 		if path, ok := strings.CutPrefix(flag, "-overlay="); ok {
-			other, err := os.ReadFile(path)
-			must(err)
-			must(json.Unmarshal(other, &files))
+			text, err := os.ReadFile(path)
+			if err := cmp.Or(err, json.Unmarshal(text, &files)); err != nil {
+				return "", err
+			}
 		}
 	}
 	file, err := filepath.Abs("../breaker/options.go")
-	must(err)
-	text, err := os.ReadFile(file)
-	must(err)
-	const impatient, patient = `"Budget", &o.Budget, 50*time.Millisecond)`, `"Budget", &o.Budget, 10*time.Second)`
-	if strings.Count(string(text), impatient) != 1 {
-		t.Fatalf("%s does not have %q once", file, impatient)
+	if err != nil {
+		return "", err
 	}
-	files.Replace[file] = filepath.Join(built.dir, "options.go")
-	must(os.WriteFile(files.Replace[file], []byte(strings.Replace(string(text), impatient, patient, 1)), 0o600))
-	replace, err := json.Marshal(files)
-	must(err)
-	must(os.WriteFile(overlay, replace, 0o600))
-	return overlay
+	text, err := os.ReadFile(file)
+	impatient := []byte(`"Budget", &o.Budget, 50*time.Millisecond)`)
+	if err != nil || bytes.Count(text, impatient) != 1 {
+		return "", fmt.Errorf("%s does not have %s once (%v)", file, impatient, err)
+	}
+	patient := bytes.Replace(text, impatient, []byte(`"Budget", &o.Budget, 10*time.Second)`), 1)
+	if files.Replace == nil {
+		files.Replace = make(map[string]string)
+	}
+	files.Replace[file] = filepath.Join(dir, "options.go")
+	all, err := json.Marshal(files)
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, cmp.Or(err, os.WriteFile(files.Replace[file], patient, 0o600), os.WriteFile(overlay, all, 0o600))
 }
 
 // start builds and runs an example and returns its URL. env adds to the environment.

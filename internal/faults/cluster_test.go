@@ -95,7 +95,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 	var since time.Time
 	var lasted time.Duration
 	proved := make(chan struct{})
-	slowestOfOne, slowestOfTwo := slowest(t, masters[0], proved), slowest(t, masters[2], proved)
+	first, third := slowest(t, masters[0], proved), slowest(t, masters[2], proved)
 	l := prove(t, fleet, fault{
 		name:   "one master of three " + fate,
 		by:     by,
@@ -105,7 +105,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 		lost:   lost,
 	})
 	close(proved)
-	late := max(l.late, <-slowestOfOne, <-slowestOfTwo)
+	late := max(l.late, <-first, <-third)
 	shareExactlyOnAll(t, fleet, client)
 
 	healthy, own := l.byMaster(t, client, dead)
@@ -127,7 +127,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 			tolerated = h.primary
 		}
 		if h.primary == 0 || refused+inTheEnd > tolerated {
-			t.Errorf("%s: of decisions about keys of the other masters, %d by Redis, %d fell back at once, %d in the end: %v; the machine was late by %v at most",
+			t.Errorf("%s: of decisions about keys of the other masters, %d by Redis, %d fell back at once, %d in the end: %v; the machine or a server was late by %v at most",
 				in.kind, h.primary, refused, inTheEnd, h.errs, late)
 		}
 		waited := 0

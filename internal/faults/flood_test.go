@@ -77,7 +77,7 @@ func TestAFloodOfRequestsThatDifferHurtsNobodyElse(t *testing.T) {
 }
 
 // goesUnnoticed has one client flood a site on many connections, by requests of which
-// the n-th has some fields more. Nobody else may notice it, but under the race detector.
+// the n-th has some fields more. Nobody else may notice it, except under the race detector.
 func goesUnnoticed(t *testing.T, connections int, fields func(n int) string) {
 	if most := descriptors(t) - spareHandles; connections > most {
 		t.Logf("%d connections instead of %d: this process may have %d files open", most, connections, descriptors(t))

@@ -58,11 +58,18 @@ func leasingProcess(addr string) int {
 					binary.Write(file, binary.LittleEndian, at)
 					mu.Unlock()
 				}
-				// The traffic pauses, so that blocks run out unused. Nothing waits for this.
-				time.Sleep(time.Duration(rand.Int64N(int64(80 * time.Millisecond))))
+				pauseFor(client, time.Duration(rand.Int64N(int64(80*time.Millisecond))))
 			}
 		}()
 	}
 	io.Copy(io.Discard, os.Stdin)
 	return 0
+}
+
+// pauseFor waits until the clock of the server has gone on by d. Blocks run out by that clock,
+// so some do unused.
+func pauseFor(client *redis.Client, d time.Duration) {
+	now := func() time.Time { return client.Time(context.Background()).Val() } // the zero time if there is no answer
+	from := now()
+	poll(func() bool { return now().Sub(from) >= d })
 }

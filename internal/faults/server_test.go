@@ -147,9 +147,17 @@ const patience = time.Minute
 // eventually waits until condition is true.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
+	if !poll(condition) {
+		t.Fatalf("waited %v in vain: %s", patience, what)
+	}
+}
+
+// poll asks for a condition until it holds. It returns false if that takes longer than patience.
+func poll(condition func() bool) bool {
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
+			return false
 		}
 	}
+	return true
 }

@@ -3,7 +3,7 @@
 //
 //	curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers   # 200
 //	for i in $(seq 21); do curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' & done; wait   # one 429
-//	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'   # or disabled, or enforce; or name=workers
+//	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'   # or disabled, or enforce; or name=workers; ADMIN is another address
 package main
 
 import (
@@ -30,7 +30,8 @@ import (
 type request = *http.Request
 
 var everybody = keyfuncs.Constant[request]("everybody")
-var live, test = keyfuncs.Secrets("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6"), keyfuncs.Secrets("sk_test_1")
+var live = keyfuncs.Secrets("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6")
+var test = keyfuncs.Secrets("sk_test_1")
 var reasons = map[string]string{"rate": "global-rate", "charges": "endpoint-rate", "in-flight": "global-concurrency"}
 
 func isCharge(r request) bool { return r.Method == "POST" && path.Clean(r.URL.Path) == "/v1/charges" }
@@ -96,7 +97,7 @@ func main() {
 		}
 		shedding.ServeHTTP(w, r)
 	})
-	modes := http.HandlerFunc(func(w http.ResponseWriter, r request) { // in this process; of rules for an hour
+	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r request) {
 		mode, err := core.ParseMode(r.FormValue("mode"))
 		if o := options; err == nil && r.FormValue("name") == "workers" {
 			o.Mode = mode
@@ -107,8 +108,7 @@ func main() {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
-	})
-	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(modes)) // no page in a browser throws a switch
+	}))) // in this process, of rules for an hour; no page in a browser throws a switch
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
 	if err := cmp.Or(err, failed); err != nil {
