@@ -43,8 +43,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build returns the path of an example's program, which gives a decision 10 seconds, not 50 ms:
-// a machine that stalls for 50 ms would have it decide without Redis. build builds each once.
+// build returns the path of an example's program, which waits for Redis for as long as a call may
+// take, more than a second, and not for 50 ms: a machine that stalls for those would have it decide
+// without Redis. build builds each once.
 func build(t *testing.T, name string) string {
 	t.Helper()
 	program, done := built.programs[name]
