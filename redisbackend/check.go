@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/slot"
 )
 
 // ErrEvicts is part of the error of [Backend.Check] if a server may drop live
@@ -86,8 +87,8 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 	if state := field(info, "cluster_state"); state != "ok" {
 		errs = append(errs, fmt.Errorf("cluster_state is %q", state))
 	}
-	if served := field(info, "cluster_slots_ok"); served != fmt.Sprint(slots) {
-		errs = append(errs, fmt.Errorf("%s of %d slots are served", served, slots))
+	if served := field(info, "cluster_slots_ok"); served != fmt.Sprint(slot.Slots) {
+		errs = append(errs, fmt.Errorf("%s of %d slots are served", served, slot.Slots))
 	}
 	key, err := b.keyAt(ctx, client, master)
 	if err == nil {
@@ -99,7 +100,7 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 // keyAt returns a name that a master keeps.
 func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Client) (string, error) {
 	prefix, _, _ := strings.Cut(b.prefix, "{") // a hash tag would keep all in one slot
-	for i := range 16 * slots {
+	for i := range 16 * slot.Slots {
 		key := fmt.Sprint(prefix, "check:", i)
 		if keeper, err := client.MasterForKey(ctx, key); err != nil {
 			return "", err

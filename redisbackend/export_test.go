@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/slot"
 )
 
 // WithClock makes b decide by now instead of the server's clock, by 2255 at the
@@ -33,7 +34,7 @@ func HoldForEver(b *Backend) *Backend {
 func WaitForGiveBacks(b *Backend) { <-b.giveBacks.idle() }
 
 // SlotOf is the hash slot of a name.
-var SlotOf = slotOf
+var SlotOf = slot.Of
 
 // Name is the name of a state in Redis.
 func Name(b *Backend, scope, key string) string { return b.name(scope, key) }

@@ -89,6 +89,7 @@ func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
 
 // In a Cluster one step decides the scopes of a key, so their denials are not Transient.
 func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	limit := core.FixedWindow(core.Per(1, 365*24*time.Hour))
 	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/slot"
 )
 
 // If keys are spread over several servers, no script can decide all of them. The accounts
@@ -49,7 +50,7 @@ func partitionerOf(client redis.Scripter) partitioner {
 // bySlot is the partitioner of a Cluster, or of a client that hides one.
 func bySlot(client processor) partitioner {
 	of := direct(client).(processor)
-	return func(name string) (any, processor, error) { return slotOf(name), of, nil }
+	return func(name string) (any, processor, error) { return slot.Of(name), of, nil }
 }
 
 // learnSlots notes that client hides a Cluster, as a CROSSSLOT error shows, unless to has a

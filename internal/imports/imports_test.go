@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 const module = "github.com/weir-go/weir"
@@ -21,8 +23,8 @@ var mayImport = map[string][]string{
 	"breaker":          {"core"},
 	"client":           {"core"},
 	"core":             {},
-	"core/backendtest": {"core"},
-	"redisbackend":     {"core"},
+	"core/backendtest": {"core", "internal/testrun"},
+	"redisbackend":     {"core", "internal/slot"},
 	"headers":          {"core"},
 	"keyfuncs":         {"core"},
 	"nethttp":          {"core", "headers", "internal/answer", "internal/watch"},
@@ -60,6 +62,7 @@ type pkg struct {
 // list runs go list on the packages of the module and all they depend on.
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
+	testrun.DependsOnSource(t, "../..")
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

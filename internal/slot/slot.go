@@ -1,12 +1,14 @@
-package redisbackend
+// Package slot finds the hash slots of a Redis Cluster.
+package slot
 
 import "strings"
 
-const slots = 16384
+// Slots is how many there are.
+const Slots = 16384
 
-// slotOf returns the hash slot of a name: its CRC-16, or that of its hash tag, as
+// Of returns the hash slot of a name: its CRC-16, or that of its hash tag, as
 // of the Redis Cluster specification, "Key distribution model".
-func slotOf(name string) uint16 {
+func Of(name string) uint16 {
 	if _, rest, ok := strings.Cut(name, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
 			name = tag
@@ -23,5 +25,5 @@ func slotOf(name string) uint16 {
 			}
 		}
 	}
-	return crc % slots
+	return crc % Slots
 }

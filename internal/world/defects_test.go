@@ -1,0 +1,76 @@
+package world
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+// defects are mistakes that weir has had: what a file says now, and what it said then.
+var defects = []struct{ name, file, now, then string }{
+	{
+		"ends are looked for after the denial", "core/decide.go",
+		"	own := l.ownEndings(charges)\n	err := take(ctx, l.backend, charges, decisions)\n",
+		"	err := take(ctx, l.backend, charges, decisions)\n	own := l.ownEndings(charges)\n",
+	},
+	{
+		"a refund is sent twice", "core/sender.go",
+		"	err := settle(ctx, batch[0].to, all, results)\n",
+		"	settle(ctx, batch[0].to, all, make([]Settlement, len(all)))\n	err := settle(ctx, batch[0].to, all, results)\n",
+	},
+	{
+		"one breaker for all masters", "breaker/breaker.go",
+		"errors.As(err, &sparer) && sparer.SparesBackend()", "errors.As(err, &sparer) && false",
+	},
+}
+
+// TestFormerDefectsAreFound plants each in a copy of its file, and lives through worlds until a
+// law breaks, for a minute at most.
+func TestFormerDefectsAreFound(t *testing.T) {
+	testrun.FullOnly(t, "compiles a copy for each defect")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			file, dir := filepath.Join(root, d.file), t.TempDir()
+			text, err := os.ReadFile(file)
+			if err != nil || strings.Count(string(text), d.now) != 1 {
+				t.Fatalf("%s does not say once (%v):\n%s", d.file, err, d.now)
+			}
+			copied := filepath.Join(dir, "copy.go")
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: copied}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path, content := range map[string]string{
+				copied: strings.Replace(string(text), d.now, d.then, 1), filepath.Join(dir, "overlay.json"): string(overlay),
+			} {
+				if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			binary := filepath.Join(dir, "world.test")
+			build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for begun := time.Now(); time.Since(begun) < time.Minute; {
+				run := exec.Command(binary, "-test.run", "^TestSeeds$")
+				run.Env = append(os.Environ(), "WEIR_FULL=") // 20 seconds
+				if out, err := run.CombinedOutput(); err != nil {
+					t.Logf("found after %v:\n%s", time.Since(begun), out)
+					return
+				}
+			}
+			t.Error("not found within a minute")
+		})
+	}
+}

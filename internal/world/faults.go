@@ -1,0 +1,179 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Fault is something that goes wrong at an instant and heals later.
+type Fault struct {
+	At, For time.Duration // since the world began
+	Kind    Kind
+	Server  int
+	Process int
+	By      time.Duration // of steps
+}
+
+// Kind says what goes wrong.
+type Kind int
+
+const (
+	Slow        Kind = iota // a round trip between a process and a server takes 200 ms
+	Bursts                  // one chunk of a hundred takes 100 ms longer
+	Lossy                   // a tenth of all chunks is sent again after 200 ms
+	Narrow                  // 20,000 bytes a second
+	Reset                   // all connections between a process and a server break
+	Mute                    // nothing of a process arrives at a server
+	Deaf                    // no answer of a server arrives at a process
+	HalfOpen                // connections die, and nobody is told
+	CutOff                  // a process reaches no server
+	Stopped                 // a server stands still, as by SIGSTOP
+	Killed                  // a server is killed and starts again without data
+	Promoted                // a replica takes over, without the last writes
+	StepForward             // a server's clock steps
+	StepBack
+	Drift         // a server's clock gains a hundredth
+	ProcessKilled // a process is killed
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "half-open", "cut off", "stopped", "killed", "promoted",
+	"step forward", "step back", "drift", "process killed",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
+func (f Fault) String() string {
+	text := fmt.Sprintf("%v to %v: %v, server %d, process %d", f.At, f.At+f.For, f.Kind, f.Server, f.Process)
+	if f.By != 0 {
+		text += fmt.Sprintf(", by %v", f.By)
+	}
+	return text
+}
+
+// Schedule is the faults of a world.
+type Schedule []Fault
+
+func (s Schedule) String() string {
+	var lines []string
+	for _, f := range s {
+		lines = append(lines, "\t"+f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// drawSchedule makes up faults within a time.
+func drawSchedule(random *rand.Rand, within time.Duration, servers, processes int) (s Schedule) {
+	for range random.IntN(5) {
+		f := Fault{
+			At:   time.Duration(random.Int64N(int64(within * 3 / 4))).Truncate(time.Millisecond),
+			For:  time.Duration(100+random.Int64N(5000)) * time.Millisecond,
+			Kind: Kind(random.IntN(int(kinds))), Server: random.IntN(servers), Process: random.IntN(processes),
+		}
+		if f.Kind == StepForward || f.Kind == StepBack {
+			f.By = time.Duration(1+random.Int64N(90_000)) * time.Millisecond
+		}
+		s = append(s, f)
+	}
+	return s
+}
+
+// Recovery is how long after a fault the world may differ from one without: the breaker probes
+// each second, and holds that nobody renewed are made again or expire.
+const Recovery = 2*time.Second + 2*HoldTime
+
+// play lets the faults happen, and returns when the last has healed.
+func (w *World) play(s Schedule) {
+	for _, f := range s {
+		time.AfterFunc(f.At-w.age(), func() { w.strike(f) })
+	}
+	var last time.Duration
+	for _, f := range s {
+		last = max(last, f.At+f.For)
+	}
+	time.Sleep(last - w.age())
+}
+
+// strike makes a fault happen, and heals it in time.
+func (w *World) strike(f Fault) {
+	w.mu.Lock()
+	server, process := w.servers[f.Server], w.processes[f.Process]
+	w.mu.Unlock()
+	path := w.path(process, server)
+	now := time.Now()
+	touched := period{from: now, to: now.Add(f.For + Recovery)}
+	if f.Kind < Stopped {
+		touched.process = process
+	}
+	if f.Kind != CutOff && f.Kind != ProcessKilled {
+		touched.server = server
+	}
+	if f.Kind == ProcessKilled { // the units that it held stay for a while
+		touched.process, touched.to = nil, now.Add(HoldTime+Recovery)
+	}
+	w.laws.fault(touched)
+	heal := func() {}
+	both := func(change, back func(r *route)) {
+		path.there.set(change)
+		path.back.set(change)
+		heal = func() { path.there.set(back); path.back.set(back) }
+	}
+	switch f.Kind {
+	case Slow:
+		both(func(r *route) { r.latency.Least = 100 * time.Millisecond }, func(r *route) { r.latency = usual })
+	case Bursts:
+		both(func(r *route) { r.latency.Burst = 100 * time.Millisecond }, func(r *route) { r.latency = usual })
+	case Lossy:
+		both(func(r *route) { r.lossy = 0.1 }, func(r *route) { r.lossy = 0 })
+	case Narrow:
+		both(func(r *route) { r.latency.Bytes = 20_000 }, func(r *route) { r.latency = usual })
+	case Reset:
+		path.reset()
+	case Mute:
+		path.there.set(func(r *route) { r.silent = true })
+		heal = func() { path.there.set(func(r *route) { r.silent = false }) }
+	case Deaf:
+		path.back.set(func(r *route) { r.silent = true })
+		heal = func() { path.back.set(func(r *route) { r.silent = false }) }
+	case HalfOpen:
+		path.forget()
+	case CutOff:
+		for _, s := range w.servers {
+			p := w.path(process, s)
+			p.there.set(func(r *route) { r.silent = true })
+			p.back.set(func(r *route) { r.silent = true })
+		}
+		heal = func() {
+			for _, s := range w.servers {
+				p := w.path(process, s)
+				p.there.set(func(r *route) { r.silent = false })
+				p.back.set(func(r *route) { r.silent = false })
+			}
+		}
+	case Stopped:
+		server.Stop()
+		heal = server.Continue
+	case Killed:
+		w.laws.loses(server, false)
+		server.Kill()
+		heal = server.Start
+	case Promoted:
+		w.laws.loses(server, true)
+		server.Replicate()
+		time.AfterFunc(f.For, server.Promote)
+	case StepForward:
+		server.Step(f.By)
+	case StepBack:
+		w.laws.loses(server, true)
+		server.Step(-f.By)
+	case Drift:
+		server.Drift(0.01)
+		heal = func() { server.Drift(0) }
+	case ProcessKilled:
+		process.Kill()
+	}
+	time.AfterFunc(f.For, heal)
+}

@@ -1,0 +1,165 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Latency is how long a way takes.
+type Latency struct {
+	Least, Spread time.Duration // evenly between Least and Least + Spread
+	Burst         time.Duration // added to one of a hundred
+	Bytes         int           // a second; 0: any number
+}
+
+// route is one direction between a process and a server.
+type route struct {
+	mu      sync.Mutex
+	random  *rand.Rand
+	latency Latency
+	lossy   float64 // the share of chunks that are sent again after 200 ms
+	silent  bool    // nothing arrives until it no longer is
+	ways    []*way
+}
+
+// delay returns how long n bytes take, and whether they do not arrive for now.
+func (r *route) delay(n int) (d time.Duration, silent bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d = r.latency.Least
+	if r.latency.Spread > 0 {
+		d += time.Duration(r.random.Int64N(int64(r.latency.Spread)))
+	}
+	if r.latency.Burst > 0 && r.random.IntN(100) == 0 {
+		d += r.latency.Burst
+	}
+	if r.latency.Bytes > 0 {
+		d += time.Duration(n) * time.Second / time.Duration(r.latency.Bytes)
+	}
+	if r.lossy > 0 && r.random.Float64() < r.lossy {
+		d += 200 * time.Millisecond // the least time-out of Linux
+	}
+	return d.Truncate(time.Microsecond), r.silent
+}
+
+func (r *route) set(change func(r *route)) {
+	r.mu.Lock()
+	was := r.silent
+	change(r)
+	ways := slices.Clone(r.ways)
+	resumed := was && !r.silent
+	r.mu.Unlock()
+	if resumed {
+		for _, w := range ways {
+			w.resume()
+		}
+	}
+}
+
+func (r *route) enter(w *way) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ways = append(r.ways, w)
+}
+
+func (r *route) leave(w *way) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ways = slices.DeleteFunc(r.ways, func(other *way) bool { return other == w })
+}
+
+// path is what lies between a process and a server.
+type path struct {
+	process *Process
+	server  *Server
+	there   *route // to the server
+	back    *route
+
+	mu    sync.Mutex
+	conns []*connection
+}
+
+type connection struct{ client, server *end }
+
+// dial connects. It fails at once if the server is dead, and waits while the path is silent or
+// the server is stopped, as TCP does.
+func (p *path) dial(ctx context.Context) (net.Conn, error) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for { // a round trip
+		there, silent := p.there.delay(60)
+		back, also := p.back.delay(60)
+		if p.process.dead() {
+			return nil, refused
+		}
+		if !silent && !also {
+			if err := sleep(ctx, there+back); err != nil {
+				return nil, err
+			}
+			break
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil { // SYN is sent again
+			return nil, err
+		}
+	}
+	redis := p.server.listener()
+	if redis == nil || p.process.dead() {
+		return nil, refused
+	}
+	there, back := newWay(p.there), newWay(p.back)
+	c := &connection{
+		client: &end{in: back, out: there, name: p.process.name, peer: p.server.name},
+		server: &end{in: there, out: back, name: p.server.name, peer: p.process.name, onRead: p.server.tick},
+	}
+	p.mu.Lock()
+	p.conns = append(p.conns, c)
+	p.mu.Unlock()
+	p.there.enter(there)
+	p.back.enter(back)
+	c.client.onClose = func() {
+		p.mu.Lock()
+		p.conns = slices.DeleteFunc(p.conns, func(other *connection) bool { return other == c })
+		p.mu.Unlock()
+		p.there.leave(there)
+		p.back.leave(back)
+	}
+	there.setStopped(p.server.isStopped())
+	redis.Server().ServeConn(c.server)
+	return c.client, nil
+}
+
+func (p *path) connections() []*connection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.conns)
+}
+
+// reset breaks all connections.
+func (p *path) reset() {
+	for _, c := range p.connections() {
+		c.client.reset()
+	}
+}
+
+// forget makes all connections half-open: both sides believe in them, and nothing arrives.
+func (p *path) forget() {
+	for _, c := range p.connections() {
+		c.client.in.lose()
+		c.client.out.lose()
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

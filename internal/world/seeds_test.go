@@ -1,0 +1,79 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+// TestSeeds lives through worlds that seeds make up: in a short run for 20 seconds, in a full
+// one for half an hour. With -weir.seed it lives through one of them twenty times.
+func TestSeeds(t *testing.T) {
+	first, again := testrun.Draw(), testrun.Replays()
+	begun, worlds, decisions := time.Now(), uint64(0), 0
+	if again {
+		s, failed := scenarioOf(first), 0
+		for range 20 {
+			if broken, _ := s.run(t); len(broken) > 0 {
+				failed++
+				t.Log(strings.Join(broken, "\n"))
+			}
+		}
+		if failed > 0 {
+			t.Errorf("%v\nfails %d of 20 times", s, failed)
+		}
+		return
+	}
+	for time.Since(begun) < time.Duration(testrun.Sized(20, 1800))*time.Second {
+		s := scenarioOf(first + worlds)
+		broken, n := s.run(t)
+		worlds, decisions = worlds+1, decisions+n
+		if len(broken) > 0 {
+			testrun.Replay(t, s.seed)
+			t.Errorf("%v\n%s", s.smallest(t), strings.Join(broken, "\n"))
+			return
+		}
+	}
+	t.Logf("%d worlds, %d decisions in %v", worlds, decisions, time.Since(begun).Round(time.Second))
+}
+
+// smallest leaves out the faults without which the scenario fails all the same.
+func (s scenario) smallest(t *testing.T) scenario {
+	for i := 0; i < len(s.faults); {
+		less := s
+		less.faults = slices.Delete(slices.Clone(s.faults), i, i+1)
+		if less.failsWithin(t, 3) {
+			s = less
+		} else {
+			i++
+		}
+	}
+	return s
+}
+
+func (s scenario) failsWithin(t *testing.T, tries int) bool {
+	for range tries {
+		if broken, _ := s.run(t); len(broken) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Scenarios of seeds that differ are different, and of equal seeds are equal.
+func TestASeedMakesUpOneScenario(t *testing.T) {
+	seen := make(map[string]bool)
+	for seed := range uint64(50) {
+		if a, b := fmt.Sprint(scenarioOf(seed)), fmt.Sprint(scenarioOf(seed)); a != b {
+			t.Errorf("seed %d is\n%s\nand\n%s", seed, a, b)
+		}
+		seen[fmt.Sprint(scenarioOf(seed).faults)] = true
+	}
+	if len(seen) < 25 {
+		t.Errorf("50 seeds have %d schedules", len(seen))
+	}
+}

@@ -1,0 +1,194 @@
+package world
+
+import (
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// Server is a Redis server with a clock of its own.
+type Server struct {
+	world *World
+	name  string
+
+	mu      sync.Mutex
+	redis   *miniredis.Miniredis
+	down    bool
+	stopped bool
+	offset  time.Duration // of its clock
+	drift   float64       // seconds a second
+	since   time.Time     // when drift began
+	replica map[string]copied
+}
+
+// newServer returns a server whose clock is off.
+func newServer(w *World, name string, off time.Duration) *Server {
+	s := &Server{world: w, name: name, since: time.Now(), offset: off}
+	s.redis = s.boot()
+	return s
+}
+
+// boot returns a server without data. It needs one connection to begin.
+func (s *Server) boot() *miniredis.Miniredis {
+	m := miniredis.NewMiniRedis()
+	m.SetTime(s.now())
+	m.ClockTTL(true)
+	if c, err := m.Dial(); err != nil {
+		s.world.t.Fatal(err)
+	} else {
+		c.Close()
+	}
+	return m
+}
+
+// now returns what the server's clock says.
+func (s *Server) now() time.Time {
+	now := time.Now()
+	return now.Add(s.offset + time.Duration(s.drift*float64(now.Sub(s.since))))
+}
+
+// tick sets the server's clock. It is called before each command.
+func (s *Server) tick() {
+	s.mu.Lock()
+	redis, now := s.redis, s.now()
+	s.mu.Unlock()
+	redis.SetTime(now)
+}
+
+// listener returns the server, nil if it is down.
+func (s *Server) listener() *miniredis.Miniredis {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil
+	}
+	return s.redis
+}
+
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// Step moves the clock.
+func (s *Server) Step(by time.Duration) {
+	s.mu.Lock()
+	s.offset += by
+	s.mu.Unlock()
+}
+
+// Drift makes the clock gain so many seconds a second from now on.
+func (s *Server) Drift(drift float64) {
+	s.mu.Lock()
+	now := time.Now()
+	s.offset += time.Duration(s.drift * float64(now.Sub(s.since)))
+	s.drift, s.since = drift, now
+	s.mu.Unlock()
+}
+
+// Stop stops the server, as SIGSTOP does: connections live, and nobody answers.
+func (s *Server) Stop() { s.setStopped(true) }
+
+// Continue lets it go on. It then reads all that has arrived meanwhile.
+func (s *Server) Continue() { s.setStopped(false) }
+
+func (s *Server) setStopped(stopped bool) {
+	s.mu.Lock()
+	s.stopped = stopped
+	s.mu.Unlock()
+	for _, p := range s.world.pathsTo(s) {
+		for _, c := range p.connections() {
+			c.server.in.setStopped(stopped)
+		}
+	}
+}
+
+// Kill ends the server and its connections. What it has stored is lost.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	s.down, s.stopped = true, false
+	old := s.redis
+	s.mu.Unlock()
+	for _, p := range s.world.pathsTo(s) {
+		p.reset()
+	}
+	old.Close()
+}
+
+// Start starts a server that was killed, without data.
+func (s *Server) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		s.redis, s.down = s.boot(), false
+	}
+}
+
+// copied is a value with the instant at which it expires.
+type copied struct {
+	text    string
+	members map[string]float64 // of a sorted set
+	ttl     time.Duration
+}
+
+// Replicate keeps what the server has now, for Promote.
+func (s *Server) Replicate() {
+	s.tick()
+	replica := make(map[string]copied)
+	for _, key := range s.redis.Keys() {
+		c := copied{ttl: s.redis.TTL(key)}
+		switch kind := s.redis.Type(key); kind {
+		case "string":
+			c.text, _ = s.redis.Get(key)
+		case "zset":
+			c.members, _ = s.redis.SortedSet(key)
+		default:
+			s.world.t.Fatalf("no replica of a %s", kind)
+		}
+		replica[key] = c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replica = replica
+}
+
+// Promote ends the server, and lets its replica take over under the same name: it has what
+// was replicated last.
+func (s *Server) Promote() {
+	s.Kill()
+	s.Start()
+	for key, c := range s.replica {
+		if c.members == nil {
+			s.redis.Set(key, c.text)
+		}
+		for member, score := range c.members {
+			s.redis.ZAdd(key, score, member)
+		}
+		if c.ttl > 0 {
+			s.redis.SetTTL(key, c.ttl)
+		}
+	}
+}
+
+// held returns how many units all keys of concurrency limits hold that have not expired.
+func (s *Server) held() (n int) {
+	s.tick()
+	now := s.now()
+	for _, key := range s.redis.Keys() {
+		if s.redis.Type(key) != "zset" {
+			continue
+		}
+		members, err := s.redis.SortedSet(key)
+		if err != nil {
+			s.world.t.Fatal(err)
+		}
+		for _, until := range members {
+			if time.UnixMicro(int64(until)).After(now) {
+				n++
+			}
+		}
+	}
+	return n
+}

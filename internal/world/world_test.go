@@ -1,0 +1,55 @@
+package world
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+func init() { redis.SetLogger(silence{}) } // it says that servers are gone, which they are on purpose
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+func self(r Request) (string, error) { return r.Key, nil }
+
+// oneAfterTheOther has a client send 2,000 requests, each after the last has ended, and fails the
+// test if one is denied.
+func oneAfterTheOther(t *testing.T, rule core.Rule[Request]) {
+	t.Helper()
+	seed := testrun.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, One)
+		defer w.Close()
+		p := w.Start("p", rule)
+		denied := 0
+		for range 2000 {
+			if o := p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond); !o.Allowed() {
+				denied++
+			}
+		}
+		if denied > 0 {
+			t.Errorf("%d of 2000 requests are denied, each after the last had ended", denied)
+		}
+	})
+}
+
+// A client was denied by its own last request, whose end had been answered while the denial was
+// on its way: 202 of 2,000.
+func TestAClientIsNotDeniedByWhatItHasEnded(t *testing.T) {
+	oneAfterTheOther(t, core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self})
+}
+
+// The same where each request returns all that it has taken.
+func TestAClientIsNotDeniedByWhatItHasReturned(t *testing.T) {
+	oneAfterTheOther(t, core.Rule[Request]{
+		Name: "failures", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+	})
+}
