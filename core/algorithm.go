@@ -19,12 +19,14 @@ const (
 	AlgorithmAnchoredWindow
 	AlgorithmConcurrent
 	AlgorithmBan
+
+	algorithmEnd // after the last
 )
 
 // Algorithms returns all algorithms, in the order of their constants.
 func Algorithms() []Algorithm {
 	var all []Algorithm
-	for a := AlgorithmTokenBucket; int(a) < len(algorithmNames); a++ {
+	for a := AlgorithmTokenBucket; a < algorithmEnd; a++ {
 		all = append(all, a)
 	}
 	return all
@@ -32,13 +34,13 @@ func Algorithms() []Algorithm {
 
 // String returns the name that [ParseLimit] reads, such as "token-bucket".
 func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) && a != 0 {
+	if a != 0 && a < algorithmEnd {
 		return algorithmNames[a]
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-var algorithmNames = [...]string{
+var algorithmNames = [algorithmEnd]string{
 	AlgorithmTokenBucket:    "token-bucket",
 	AlgorithmLeakyBucket:    "leaky-bucket",
 	AlgorithmLeakyQueue:     "leaky-queue",

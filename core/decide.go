@@ -151,9 +151,10 @@ func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 // take asks the backend to decide the charges of s.
 func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
+	own := l.ownEndings(charges)
 	err := take(ctx, l.backend, charges, decisions)
-	if l.endings != nil && err == nil {
-		err = l.takeAfterOwnEndings(ctx, charges, decisions)
+	if own != nil && err == nil {
+		err = l.takeAfter(ctx, own, charges, decisions)
 	}
 	if err != nil {
 		if !o.abandonIfEnded(ctx) {

@@ -165,7 +165,7 @@ func (l Limit) Validate() error {
 	if l.algorithm == 0 {
 		return errors.New("limit is not set (make one with a constructor such as SlidingWindow(PerMinute(100)))")
 	}
-	if int(l.algorithm) >= len(algorithmNames) {
+	if l.algorithm >= algorithmEnd {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
 	}
 	if l.algorithm == AlgorithmConcurrent {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -69,27 +70,30 @@ func (l *ruleSet[R]) askNobody(s *scratch, o *Outcome) {
 	}
 }
 
-// takeAfterOwnEndings asks again where charges are denied whose keys have endings of this
-// process that the backend has not answered: a client that sends one request after the
-// other must not be denied by its own last one. It goes on for ownEndingsWait at most.
-func (l *ruleSet[R]) takeAfterOwnEndings(ctx context.Context, charges []Charge, decisions []Decision) error {
-	l.endings.adopt()
-	sender := l.endings.primary.sender
-	if sender == nil {
+// ownEndings returns the endings of this process, of the keys of charges, that the backend has
+// not answered. They are noted before the charges are taken: an ending that is answered while
+// the denial is on its way would be missed afterwards.
+func (l *ruleSet[R]) ownEndings(charges []Charge) []awaited {
+	if l.endings == nil {
 		return nil
 	}
-	pending := sender.pending(charges, decisions)
-	if pending == nil {
+	l.endings.adopt()
+	if sender := l.endings.primary.sender; sender != nil {
+		return sender.pending(charges)
+	}
+	return nil
+}
+
+// takeAfter asks once more where a key is denied that has had endings of this process: a client
+// that sends one request after the other must not be denied by its own last one. It waits for
+// their answers, for ownEndingsWait at most.
+func (l *ruleSet[R]) takeAfter(ctx context.Context, own []awaited, charges []Charge, decisions []Decision) error {
+	own = slices.DeleteFunc(own, func(a awaited) bool { return decisions[a.charge].Allowed })
+	if len(own) == 0 {
 		return nil
 	}
 	timer := time.NewTimer(ownEndingsWait)
 	defer timer.Stop()
-	for pending != nil {
-		answered := sender.await(ctx, timer.C, pending)
-		if err := take(ctx, l.backend, charges, decisions); err != nil || !answered {
-			return err
-		}
-		pending = sender.pending(charges, decisions)
-	}
-	return nil
+	l.endings.primary.sender.await(ctx, timer.C, own)
+	return take(ctx, l.backend, charges, decisions)
 }

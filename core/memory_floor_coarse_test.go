@@ -1,15 +1,16 @@
 package core
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // A coarse floor says of every limit that it stands for, at every instant, that at
 // least as much is in use as the floors of the limits do.
 func TestACoarseFloorCreditsNobody(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := testrun.Random(t)
 	for range 2000 {
 		start := int64(1_767_225_600_000_000) + random.Int64N(100_000_000)
 		var c coarseFloor

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // anyLimit returns a limit of any algorithm, which is fresh within minutes.
@@ -38,8 +39,9 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 		{"sixty limits and a clock that steps back", 60, 900 * time.Millisecond, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for seed := range uint64(40) {
-				random := rand.New(rand.NewPCG(seed, 1))
+			seed := testrun.Seed(t)
+			for round := range uint64(40) {
+				random := rand.New(rand.NewPCG(seed, round))
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 				m := core.NewMemory(core.MemoryOptions{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
 				var limits []core.Limit
@@ -67,13 +69,13 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 						return out[0]
 					}
 					if then := look(d.RetryAfter, cost); !then.Allowed {
-						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand after RetryAfter %+v", seed, i, limit, cost, d, then)
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand after RetryAfter %+v", round, i, limit, cost, d, then)
 					}
 					if before := look(d.RetryAfter-time.Microsecond, cost); test.least && before.Allowed {
-						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand allows it 1µs before RetryAfter: %+v", seed, i, limit, cost, d, before)
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand allows it 1µs before RetryAfter: %+v", round, i, limit, cost, d, before)
 					}
 					if then := look(d.ResetAfter, 0); then.Remaining != limit.Burst() || then.ResetAfter != 0 {
-						t.Fatalf("seed %d, step %d: %v denies %d: %+v\nand after ResetAfter %+v", seed, i, limit, cost, d, then)
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand after ResetAfter %+v", round, i, limit, cost, d, then)
 					}
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unsafe"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // grower is a store whose only shard in use is the first, and that is asked by hash.
@@ -44,7 +46,7 @@ func (g *grower) add() uint64 {
 // Whoever looked up a slot before the lock must not find its key where it was
 // before the table grew.
 func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
-	g := newGrower(t, 8000, 1)
+	g := newGrower(t, 8000, testrun.Seed(t))
 	sh := &g.shards[0]
 	type looked struct {
 		hash uint64
@@ -130,7 +132,7 @@ func TestTablesDoubleUpToTheirLargestSize(t *testing.T) {
 
 // A table that cannot take every key is not used, and the one before stays whole.
 func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
-	g := newGrower(t, 1000, 1)
+	g := newGrower(t, 1000, testrun.Seed(t))
 	var hashes []uint64
 	for range 500 {
 		hashes = append(hashes, g.add())

@@ -2,15 +2,15 @@ package core_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // Units of many keys of one shard come and go at random. A map says how many are held.
 func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := testrun.Random(t)
 	limit := core.Concurrent(5)
 	for _, keys := range []int{3, 50, 4000} {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // take charges m once and returns its decision.
@@ -493,7 +494,7 @@ func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100, MaxLogEntries: 256})
 		limit := core.SlidingLog(core.PerMinute(100))
-		random := rand.New(rand.NewPCG(1, 2))
+		random := testrun.Random(t)
 		takings := map[string][]time.Time{}
 		early := 0
 		for range 20_000 {
@@ -545,7 +546,7 @@ func TestAGroupOfLogsMayDisplaceItsOwnKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, MaxLogEntries: 512})
 		limit := core.SlidingLog(core.PerMinute(50))
-		random := rand.New(rand.NewPCG(3, 4))
+		random := testrun.Random(t)
 		takings := map[string][]time.Time{}
 		for range 5_000 {
 			time.Sleep(time.Duration(random.IntN(8000)*random.IntN(2)) * time.Millisecond) // or at the same instant
@@ -771,10 +772,11 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000}) // several shards
 	limit := core.FixedWindow(core.PerDay(1_000_000))
+	seed := testrun.Seed(t)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(g), 0))
+			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			out := make([]core.Decision, 6)
 			for range 500 {
 				charges := make([]core.Charge, len(out))

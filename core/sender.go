@@ -220,15 +220,15 @@ func (s *sender) answered(batch []*sending) {
 	}
 }
 
-// awaited is how many endings of a key have to be answered.
+// awaited is how many endings of the key of a charge have to be answered.
 type awaited struct {
-	of *unanswered
-	n  uint64
+	charge int
+	of     *unanswered
+	n      uint64
 }
 
-// pending returns the endings of this process that may have had charges denied: those of
-// the keys of denied charges that the backend has not answered.
-func (s *sender) pending(charges []Charge, decisions []Decision) []awaited {
+// pending returns the endings of the keys of charges that the backend has not answered.
+func (s *sender) pending(charges []Charge) []awaited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unanswered) == 0 {
@@ -236,11 +236,11 @@ func (s *sender) pending(charges []Charge, decisions []Decision) []awaited {
 	}
 	var all []awaited
 	for i := range charges {
-		if decisions[i].Allowed || charges[i].Shadow {
+		if charges[i].Shadow {
 			continue
 		}
 		if u := s.unanswered[accountKey{charges[i].Scope, charges[i].Key}]; u != nil {
-			all = append(all, awaited{u, u.queued})
+			all = append(all, awaited{i, u, u.queued})
 		}
 	}
 	return all

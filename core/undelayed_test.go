@@ -3,13 +3,13 @@ package core_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 func queueOf(limit core.Limit, undelayed int64) core.Rule[string] {
@@ -41,7 +41,7 @@ func TestUndelayedUnitsOfAQueueGoOnAtOnce(t *testing.T) {
 // The verdicts are those of the queue, and each wait is shorter by the same time.
 func TestUndelayedChangesNothingButTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(1, 2))
+		random := testrun.Random(t)
 		for range 50 {
 			limit := core.LeakyQueue(core.Per(1+random.Int64N(50), time.Duration(1+random.Int64N(3000))*time.Millisecond), 2+random.Int64N(30))
 			undelayed := 1 + random.Int64N(limit.Burst()-1)

@@ -57,7 +57,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-func (f Format) known() bool { return f >= IETF && f <= EpochSeconds }
+func (f Format) known() bool { return f != 0 && int(f) < len(formatNames) }
 
 // conflicts are the pairs of formats that one answer cannot carry. IETF and Draft6 are
 // no such pair: they share only RateLimit-Policy, which is then the one of IETF, and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // source draws numbers from bytes. After the last byte it draws zeros.
@@ -258,9 +259,7 @@ func parse(t *testing.T, h http.Header) (items []httpsfv.Item) {
 }
 
 func TestArbitraryDecisionsAreWrittenAsTheOracleSays(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testrun.Random(t)
 	for range 500 {
 		data := make([]byte, 600)
 		for i := range data {

@@ -66,7 +66,7 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 		same      = "both use X-RateLimit-Limit, -Remaining and -Reset: choose one"
 		precision = "both use X-RateLimit-Reset with different precision: choose one"
 	)
-	all := []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
+	all := allFormats()
 	refused := map[[2]headers.Format]string{
 		{headers.IETF, headers.Draft7}:          "headers: formats: IETF and Draft7 " + types,
 		{headers.GitHub, headers.DeltaSeconds}:  "headers: formats: GitHub and DeltaSeconds " + units,

@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -59,11 +60,11 @@ func (s standing) binds(remaining, reset string) bool {
 	return !ok || s.reset > r
 }
 
-// parseMicros parses seconds, with or without decimals, into microseconds.
+// parseMicros parses seconds, with or without decimals, into microseconds: a wait or an instant.
 func parseMicros(s string) (int64, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || seconds < 0 || seconds > maxSeconds {
+	if err != nil || seconds < 0 || seconds >= math.MaxInt64/microsPerSecond {
 		return 0, false
 	}
 	micros := int64(0)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 )
@@ -121,6 +122,22 @@ func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An instant after the year 2262 is one that a Writer writes, so it has to read it, too.
+func TestAResetInTheFarFutureIsCompared(t *testing.T) {
+	policies, options := []headers.Policy{perMinute}, headers.Options{Formats: []headers.Format{headers.GitHub}}
+	at := func(seconds int64) *core.Outcome {
+		d := allowed(50, time.Minute, time.Minute)
+		d.At = seconds * 1_000_000
+		return decided(t, policies, d)
+	}
+	left := written(t, options, policies, at(9_300_000_000))
+	h := left.Clone()
+	writer(t, options, policies...).Write(h, at(9_200_000_000))
+	if diff := cmp.Diff(left, h); diff != "" {
+		t.Errorf("an earlier reset has replaced a later one:\n%s", diff)
 	}
 }
 

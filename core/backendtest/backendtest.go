@@ -34,9 +34,8 @@ type Harness struct {
 	// by now, because its store expires them by a clock of its own.
 	CountsLate bool
 
-	// Seed makes the random cases repeat an earlier run. 0: what the
-	// environment variable BACKENDTEST_SEED says, and if it is not set, a new
-	// one each time. A failure prints it.
+	// Seed makes the random cases the same in each run. 0: a new one each time. A failure
+	// prints the flag -weir.seed that repeats it.
 	Seed uint64
 
 	limits *selection // set for each case

@@ -69,6 +69,13 @@ var denialCases = []testCase{
 					c.Cost = 4
 					w.take(c)
 				}
+				peeked, other := c, c
+				peeked.Key, other.Key = "peeked", "other"
+				w.peekIsLikeTake(peeked, w.look(other))
+				w.clock.advance(13 * sec)
+				w.expect(about(l, "taking a while after a peek"), []core.Charge{peeked}, w.take(other)[0])
+				w.same(about(l, "after that taking"), peeked, w.look(other))
+				w.clock.advance(47 * sec) // whole minutes for the next algorithm
 			}
 		},
 	},

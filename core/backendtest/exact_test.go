@@ -5,20 +5,17 @@ import (
 	"errors"
 	"maps"
 	"math/big"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // TestWhatABackendIsFreeToDoPasses runs the suite on correct backends that
 // differ in everything the contract leaves open.
 func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, on a model that no program runs")
-	}
 	type opener func(now func() time.Time) core.Backend
 	for name, open := range map[string]opener{
 		"keeping state for ever":                  func(now func() time.Time) core.Backend { return NewExact(now) },
@@ -30,7 +27,7 @@ func TestWhatABackendIsFreeToDoPasses(t *testing.T) {
 			Run(t, Harness{
 				Open:      func(_ testing.TB, now func() time.Time) core.Backend { return open(now) },
 				OpenSmall: func(_ testing.TB, now func() time.Time, _ int) core.Backend { return open(now) },
-				Decisions: 1000,
+				Decisions: testrun.Sized(100, 1000),
 			})
 		})
 	}
@@ -108,7 +105,7 @@ func (bare) Count(context.Context) (int, error)                         { return
 // TestWaitsAreTheLeastByDefinition compares the closed forms of the model with
 // the definition: d is the least wait if n units fit at x+d, and not before.
 func TestWaitsAreTheLeastByDefinition(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
+	random := testrun.Random(t)
 	for range 2000 {
 		l := randomLimit(random)
 		if !isRate(l) {

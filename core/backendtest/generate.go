@@ -3,34 +3,20 @@ package backendtest
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // seed is where random cases start; a failure prints it.
 func (h Harness) seed(t testing.TB) uint64 {
 	t.Helper()
-	seed := h.Seed
-	if s := os.Getenv("BACKENDTEST_SEED"); seed == 0 && s != "" {
-		n, err := strconv.ParseUint(s, 0, 64)
-		if err != nil {
-			t.Fatalf("BACKENDTEST_SEED must be a number (got %q)", s)
-		}
-		seed = n
+	if h.Seed != 0 {
+		return h.Seed
 	}
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("to repeat this run: BACKENDTEST_SEED=%d", seed)
-		}
-	})
-	return seed
+	return testrun.Seed(t)
 }
 
 // typicalLimits are what people configure.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // A denial counts units that lie idle in blocks as used, and is by the tighter limit. Of a
@@ -28,9 +29,9 @@ func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
 				units := func(n int64) time.Duration { return time.Duration(float64(n)*perUnit) * time.Microsecond }
 				block := limit.Burst() - tight.Burst() // what the rate brings in a lease
 				bound := lease + units(1) + units(int64(instances)*((block+1)/2)) + time.Microsecond
-				latest, n, leased := time.Duration(0), 0, 0
-				for seed := range uint64(4) {
-					admitted, denials := lateRun(t, limit, lease, instances, seed)
+				latest, n, leased, seed := time.Duration(0), 0, 0, testrun.Seed(t)
+				for i := range uint64(4) {
+					admitted, denials := lateRun(t, limit, lease, instances, seed+i)
 					u, counted := fresh(limit, 0), 0
 					for _, d := range denials { // by time: each comes after all that the last one did
 						for _, a := range admitted[counted:d.after] {
@@ -39,7 +40,7 @@ func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
 						counted = d.after
 						least := leastWait(u, d)
 						if late := d.retry - least; late < 0 || late > bound {
-							t.Fatalf("seed %d: a charge of %d at %d has to wait for %v, by the limit itself for %v: want later by 0 to %v", seed, d.units, d.at, d.retry, least, bound)
+							t.Fatalf("a charge of %d at %d has to wait for %v, by the limit itself for %v: want later by 0 to %v", d.units, d.at, d.retry, least, bound)
 						} else {
 							latest = max(latest, late)
 						}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // Instances with leases share a backend across a network that delays, loses and fails, and
@@ -20,11 +21,11 @@ import (
 func TestLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	for _, limit := range leasedLimits {
 		t.Run(limit.String(), func(t *testing.T) {
-			total := leaseCounts{}
-			for seed := range uint64(leaseRuns) {
-				got := leaseRun{limit: limit, seed: seed / 2, together: seed%2 == 0}.run(t)
+			total, seed := leaseCounts{}, testrun.Seed(t)
+			for i := range uint64(leaseRuns) {
+				got := leaseRun{limit: limit, seed: seed + i/2, together: i%2 == 0}.run(t)
 				if got.over > 0 {
-					t.Fatalf("seed %d: %d units are admitted beyond the limit (%+v)", seed, got.over, got)
+					t.Fatalf("run %d: %d units are admitted beyond the limit (%+v)", i, got.over, got)
 				}
 				total.add(got)
 			}

@@ -651,7 +651,7 @@ var mutants = append(endMutants, []mutant{
 			b.open(charges, out, func(core.Charge, core.Decision) bool { return true })
 			return err
 		},
-		caughtBy: []string{"everything at once is decided as by the definitions"},
+		caughtBy: []string{"a peek answers like a take and takes nothing"},
 	},
 	{
 		name: "a time to live is rounded down to milliseconds",

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // TestTheSuiteNoticesBrokenBackends hands the suite backends with one defect
@@ -58,10 +59,9 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 }
 
 func TestTheSuiteToleratesTransientDenials(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, on a model that no program runs")
-	}
-	Run(t, telling("", func(_ core.Charge, d *core.Decision) { d.Transient = !d.Allowed }).harness())
+	h := telling("", func(_ core.Charge, d *core.Decision) { d.Transient = !d.Allowed }).harness()
+	h.Decisions = testrun.Sized(100, 6000)
+	Run(t, h)
 }
 
 // recorder is a testing.TB whose failures are its own.

@@ -7,19 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // A page whose engine is of yesterday would decide as programs did yesterday.
 func TestTheCommittedEngineIsThatOfTheSource(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the engine")
-	}
-	if _, err := command("..", "version"); err != nil {
-		if os.Getenv("WEIR_REQUIRE_TOOLCHAIN") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	testrun.FullOnly(t, "builds the engine")
 	want, err := build("..")
 	if err != nil {
 		t.Fatal(err)

@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // newLab returns a lab whose setup has no mistake.
@@ -56,6 +56,7 @@ func TestEveryAlgorithmHasAPanel(t *testing.T) {
 
 // The same requests at the same instants, however time is cut into frames.
 func TestFramesChangeNothing(t *testing.T) {
+	random := testrun.Random(t)
 	for _, traffic := range []string{"steady", "poisson", "burst", "script"} {
 		s := lab.Setup{Traffic: traffic, Rate: "3/s", Script: "1s x3, 1.5s x4 cost 2, every 2s", Retry: "jitter", Cost: "1,2"}
 		whole := newLab(t, s)
@@ -66,7 +67,6 @@ func TestFramesChangeNothing(t *testing.T) {
 		}
 		cut := newLab(t, s)
 		var got []lab.Event
-		random := rand.New(rand.NewPCG(1, 2))
 		for cut.Now() < whole.Now() {
 			cut.Advance(min(random.Int64N(50_000), whole.Now()-cut.Now()))
 			got = append(got, cut.Events()...)
