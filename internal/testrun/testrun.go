@@ -1,0 +1,142 @@
+// Package testrun says how much a run of the tests does, and where its random numbers start.
+//
+// go test does what finds most in two minutes. With WEIR_FULL=1 in its environment it does all
+// there is: long random runs, floods, faults of real servers. What a short run leaves out is
+// skipped, and says so. A program that a test needs and the machine lacks skips the test as
+// well, but fails it in a full run.
+package testrun
+
+import (
+	"flag"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+const variable = "WEIR_FULL"
+
+var seedFlag = flag.Uint64("weir.seed", 0, "the `seed` of random tests, as a failure prints it; 0: a new one")
+
+// Full reports whether this run does all there is.
+func Full() bool {
+	switch value := os.Getenv(variable); value {
+	case "1":
+		return true
+	case "", "0":
+		return false
+	default:
+		panic(variable + " must be 1, or 0, or not set, not " + value)
+	}
+}
+
+// Sized returns the size of a test in this run.
+func Sized(short, full int) int {
+	if Full() {
+		return full
+	}
+	return short
+}
+
+// FullOnly skips the test unless this run is full. what says in a few words why a short run
+// leaves it out.
+func FullOnly(t testing.TB, what string) {
+	t.Helper()
+	if !Full() {
+		t.Skipf("%s. To run it: %s=1 %s", what, variable, command(t))
+	}
+}
+
+// Program returns the path of a program. It skips the test if there is none, and fails it in
+// a full run.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil { // Debian has servers where the PATH of most users ends before
+		path, err = exec.LookPath("/usr/sbin/" + name)
+	}
+	switch {
+	case err == nil:
+		return path
+	case Full():
+		t.Fatalf("%s is not on the PATH, and a full run needs it: .ci/install %[1]s installs it on Debian", name)
+	}
+	t.Skipf("%s is not on the PATH: this test needs it", name)
+	return ""
+}
+
+// Seed returns the seed of a random test: a new one in each run, or that of the flag
+// -weir.seed. A failure prints how to repeat the run.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := Draw()
+	Replay(t, seed)
+	return seed
+}
+
+// Draw is Seed for a test that calls [Replay] itself.
+func Draw() uint64 {
+	if Replays() {
+		return *seedFlag
+	}
+	return rand.Uint64()
+}
+
+// Replays reports whether this run repeats a seed.
+func Replays() bool { return *seedFlag != 0 }
+
+// Replay prints how to repeat the test with a seed, if it fails.
+func Replay(t testing.TB, seed uint64) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			full := ""
+			if Full() {
+				full = variable + "=1 "
+			}
+			t.Logf("to repeat it: %s%s -weir.seed %d", full, command(t), seed)
+		}
+	})
+}
+
+// Random returns the random numbers of a test: see [Seed].
+func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Seed(t), 0))
+}
+
+// DependsOnSource makes the go command run the test again when any file of Go in the module
+// has changed, though the test does not import it: a test that runs the go command itself.
+func DependsOnSource(t testing.TB, root string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
+			return filepath.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".go") {
+			_, err = os.ReadFile(path) // which the go command notes
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command returns what runs the test alone, from anywhere in its module.
+func command(t testing.TB) string {
+	parts := strings.Split(t.Name(), "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	path := "."
+	if info, ok := debug.ReadBuildInfo(); ok {
+		path = strings.TrimSuffix(info.Path, ".test")
+	}
+	return "go test -run '" + strings.Join(parts, "/") + "' " + path
+}
