@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,50 +17,75 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 var built struct {
-	dir      string
-	patience string // a file for go build -overlay
-	programs map[string]string
+	once sync.Once
+	dir  string
+	err  error
 }
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "examples")
-	if err != nil {
-		log.Fatal(err)
-	}
-	built.dir, built.programs = dir, make(map[string]string)
-	if built.patience, err = patience(dir); err != nil {
-		log.Fatal(err)
-	}
 	code := m.Run()
-	os.RemoveAll(dir)
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
 	os.Exit(code)
 }
 
-// build returns the path of an example's program, which waits for Redis for as long as a call may
-// take, more than a second, and not for 50 ms: a machine that stalls for those would have it decide
-// without Redis. build builds each once.
-func build(t *testing.T, name string) string {
+// build returns the path of an example's program. All are built at once. In a full run they wait
+// for Redis for as long as a call may take, more than a second, and not for 50 ms: a machine that
+// stalls for those would have them decide without Redis.
+func build(t testing.TB, name string) string {
 	t.Helper()
-	program, done := built.programs[name]
-	if !done {
-		program = filepath.Join(built.dir, strings.ReplaceAll(name, "/", "-"))
-		goBuild(t, program, name, "-overlay="+built.patience)
-		built.programs[name] = program
+	testrun.DependsOnSource(t, "..")
+	built.once.Do(func() { built.dir, built.err = buildAll() })
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return program
+	return filepath.Join(built.dir, name)
 }
 
-func goBuild(t *testing.T, program, name string, flags ...string) {
-	t.Helper()
-	if out, err := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./"+name)...).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+func buildAll() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "examples"); err != nil {
+		return dir, err
 	}
+	var flags []string
+	if testrun.Full() {
+		overlay, err := patience(dir)
+		if err != nil {
+			return dir, err
+		}
+		flags = append(flags, "-overlay="+overlay)
+	}
+	mains, err := filepath.Glob("*/main.go")
+	if err != nil {
+		return dir, err
+	}
+	var ofThisModule []string
+	for _, main := range mains {
+		path := filepath.Dir(main)
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err != nil {
+			ofThisModule = append(ofThisModule, "./"+path)
+		}
+	}
+	err = goBuild(dir, ofThisModule, flags...)
+	return dir, cmp.Or(err, goBuild(filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...))
+}
+
+// goBuild builds programs in a directory.
+func goBuild(dir string, programs []string, flags ...string) error {
+	args := append([]string{"build", "-ldflags=-s -w", "-o", dir + "/"}, flags...)
+	if out, err := exec.Command("go", append(args, programs...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // patience writes to dir how go build replaces the time that package breaker gives a decision,
@@ -103,7 +127,7 @@ func start(t *testing.T, name string, env ...string) string {
 
 // launch runs a program and returns its URL. When the test ends, launch stops the program,
 // which must not have ended before.
-func launch(t *testing.T, program string, env ...string) string {
+func launch(t testing.TB, program string, env ...string) string {
 	t.Helper()
 	name := filepath.Base(program)
 	cmd := exec.Command(program)
@@ -220,7 +244,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 			t.Errorf("%s with %v: %v, said %q, want it to fail and say why", name, env, err, out)
 		}
 	}
-	for _, name := range []string{"chi", "echo", "gin", "layers", "login", "quickstart", "uploads", "systems/apigateway", "systems/cloudflare", "systems/discord", "systems/envoy", "systems/github", "systems/llm", "systems/nginx", "systems/stripe", "systems/login"} {
+	for _, name := range append(systems(t), "chi", "echo", "gin", "layers", "login", "quickstart", "uploads") {
 		fails(name, "ADDR="+taken.Addr().String(), "ADMIN=127.0.0.1:0")
 	}
 	for _, name := range []string{"systems/envoy", "systems/stripe"} { // with nobody able to switch or look

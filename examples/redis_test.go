@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // redisProgram is a running instance of the example redis, with its log.
@@ -101,12 +102,8 @@ func (p *redisProgram) until(t *testing.T, word string) {
 
 func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil && os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-		t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
-	} else if err != nil {
-		t.Skip("redis-server is not on the PATH: this test needs a real one")
-	}
+	testrun.FullOnly(t, "programs with Redis")
+	path := testrun.Program(t, "redis-server")
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +129,7 @@ func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 	}
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	addr, err := freeport.Address()
 	if err != nil {
@@ -211,9 +208,11 @@ func TestRedisThatSaysNothingHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	program := filepath.Join(t.TempDir(), "redis")
-	goBuild(t, program, "redis") // as it is: build would give it much patience
-	p := startRedisProgram(t, program, "redis://"+silent.Addr().String())
+	dir := t.TempDir() // of the program as it is: build may give it much patience
+	if err := goBuild(dir, []string{"./redis"}); err != nil {
+		t.Fatal(err)
+	}
+	p := startRedisProgram(t, filepath.Join(dir, "redis"), "redis://"+silent.Addr().String())
 	if got := p.get(t); got != http.StatusOK {
 		t.Errorf("the first request got %d", got)
 	}

@@ -6,11 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // More reads at once than the program can answer: some are shed, as a 503 that says so, and
 // what is more important passes.
 func TestShed(t *testing.T) {
+	testrun.FullOnly(t, "a flood")
 	url := start(t, "shed") + "/charges"
 	send(t, "POST", url, "").want(t, http.StatusOK)
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 var nginxRoutes = []string{"plain", "burst", "nodelay", "delay"}
@@ -39,16 +41,10 @@ http {
 }
 `
 
-// startNginx returns the URL of a real nginx. It skips the test where there is none, unless
-// WEIR_REQUIRE_NGINX is set.
-func startNginx(t *testing.T, rate string) string {
+// startNginx returns the URL of a real nginx.
+func startNginx(t testing.TB, rate string) string {
 	t.Helper()
-	nginx, err := exec.LookPath("nginx")
-	if err != nil && os.Getenv("WEIR_REQUIRE_NGINX") != "" {
-		t.Fatal("nginx is not on the PATH, and WEIR_REQUIRE_NGINX is set")
-	} else if err != nil {
-		t.Skip("nginx is not on the PATH: this test compares with a real one")
-	}
+	nginx := testrun.Program(t, "nginx")
 	dir, addr := t.TempDir(), freeAddr(t)
 	if err := os.Mkdir(filepath.Join(dir, "html"), 0o755); err != nil {
 		t.Fatal(err)
@@ -120,6 +116,7 @@ func statusOf(ctx context.Context, url string) int {
 // At one request a minute nothing returns while the test runs, so every verdict is far from the
 // boundary.
 func TestNginxDecidesAlike(t *testing.T) {
+	testrun.FullOnly(t, "beside a real nginx")
 	onBoth(t, "nginx", func(t *testing.T, url string) {
 		nginx := startNginx(t, "1r/m")
 		for _, c := range []struct {
@@ -141,21 +138,20 @@ func TestNginxDecidesAlike(t *testing.T) {
 	}, "PERIOD=10m")
 }
 
-// TestNginxDelaysAlike sends the same arrivals to both for half a minute a route, and prints how
+// BenchmarkNginxDelays sends the same arrivals to both for half a minute a route, and reports how
 // far they agree. It takes a quiet machine. docs/systems.md has a result.
-func TestNginxDelaysAlike(t *testing.T) {
-	if os.Getenv("WEIR_REAL_TIME") == "" {
-		t.Skip("measures delays for a minute: set WEIR_REAL_TIME=1 on a quiet machine")
-	}
-	program := build(t, "systems/nginx")
+func BenchmarkNginxDelays(b *testing.B) {
+	program := build(b, "systems/nginx")
 	for _, route := range nginxRoutes {
-		t.Run(route, func(t *testing.T) {
-			compareDelays(t, startNginx(t, "10r/s")+"/"+route, launch(t, program)+"/"+route)
+		b.Run(route, func(b *testing.B) {
+			for b.Loop() {
+				compareDelays(b, startNginx(b, "10r/s")+"/"+route, launch(b, program)+"/"+route)
+			}
 		})
 	}
 }
 
-func compareDelays(t *testing.T, nginx, weir string) {
+func compareDelays(b *testing.B, nginx, weir string) {
 	type sample struct {
 		statuses [2]int
 		waits    [2]time.Duration
@@ -173,7 +169,7 @@ func compareDelays(t *testing.T, nginx, weir string) {
 		for side, url := range []string{nginx, weir} {
 			sent.Go(func() {
 				begun := time.Now()
-				samples[i].statuses[side] = statusOf(t.Context(), url)
+				samples[i].statuses[side] = statusOf(b.Context(), url)
 				samples[i].waits[side] = time.Since(begun)
 			})
 		}
@@ -192,10 +188,10 @@ func compareDelays(t *testing.T, nginx, weir string) {
 		}
 	}
 	slices.Sort(apart)
-	p99 := apart[len(apart)*99/100]
-	t.Logf("%d of %d verdicts are equal, of which nginx refused %d; delays differ by %v at the median, %v at the 99th percentile, %v at most",
-		same, len(samples), refused, apart[len(apart)/2], p99, apart[len(apart)-1])
-	if same*100 < len(samples)*99 || p99 > 20*time.Millisecond {
-		t.Error("want 99% of verdicts equal and delays within 20 ms")
-	}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	b.ReportMetric(float64(same), fmt.Sprintf("same-of-%d", len(samples)))
+	b.ReportMetric(float64(refused), "refused-by-nginx")
+	b.ReportMetric(ms(apart[len(apart)/2]), "ms-apart-median")
+	b.ReportMetric(ms(apart[len(apart)*99/100]), "ms-apart-p99")
+	b.ReportMetric(ms(apart[len(apart)-1]), "ms-apart-max")
 }

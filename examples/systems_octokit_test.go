@@ -13,22 +13,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
-// octokit starts GitHub's own client, and returns what it prints. It skips the test where there
-// is no node or no registry, unless WEIR_REQUIRE_NODE is set.
+// octokit installs GitHub's own client, and returns what starts it and what it prints.
 func octokit(t *testing.T) func(url, token string, requests int) io.Reader {
 	t.Helper()
+	testrun.FullOnly(t, "GitHub's client, which npm installs")
 	dir := t.TempDir()
-	give := t.Skipf
-	if os.Getenv("WEIR_REQUIRE_NODE") != "" {
-		give = t.Fatalf
-	}
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			give("%s is not on the PATH: this test needs GitHub's client", program)
-		}
-	}
+	testrun.Program(t, "node")
+	testrun.Program(t, "npm")
 	script, err := os.ReadFile("octokit.mjs")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +35,7 @@ func octokit(t *testing.T) func(url, token string, requests int) io.Reader {
 	install := exec.CommandContext(ctx, "npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", dir,
 		"@octokit/core@7.0.8", "@octokit/plugin-throttling@11.0.5")
 	if out, err := install.CombinedOutput(); err != nil {
-		give("npm install: %v\n%s", err, out)
+		t.Fatalf("npm install: %v\n%s", err, out)
 	}
 	return func(url, token string, requests int) io.Reader {
 		t.Helper()

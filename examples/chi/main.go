@@ -36,10 +36,18 @@ func limiter(rule chimw.Rule) *chimw.Limiter {
 }
 
 func main() {
-	perClient := limiter(chimw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
+	perClient := limiter(chimw.Rule{
+		Name:  "per-client",
+		Limit: core.SlidingWindow(core.PerMinute(60)),
+		Key:   core.When(limited, client),
+	})
 	login := limiter(chimw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(chimw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
-	users := limiter(chimw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(chimw.RoutePattern, client)})
+	users := limiter(chimw.Rule{
+		Name:  "users",
+		Limit: core.SlidingWindow(core.PerMinute(30)),
+		Key:   keyfuncs.Join(chimw.RoutePattern, client),
+	})
 
 	r := chi.NewRouter()
 	r.Use(perClient.Handler) // requests for missing pages count too

@@ -39,10 +39,18 @@ func limiter(rule echo5mw.Rule) *echo5mw.Limiter {
 }
 
 func main() {
-	perClient := limiter(echo5mw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
+	perClient := limiter(echo5mw.Rule{
+		Name:  "per-client",
+		Limit: core.SlidingWindow(core.PerMinute(60)),
+		Key:   core.When(limited, client),
+	})
 	login := limiter(echo5mw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(echo5mw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
-	users := limiter(echo5mw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(echo5mw.RoutePattern, client)})
+	users := limiter(echo5mw.Rule{
+		Name:  "users",
+		Limit: core.SlidingWindow(core.PerMinute(30)),
+		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
+	})
 
 	e := echo.New()
 	e.Use(perClient.Middleware()) // requests for missing pages count too
@@ -52,7 +60,8 @@ func main() {
 	e.GET("/users/:id", func(c *echo.Context) error {
 		return text("User " + c.Param("id") + ".")(c)
 	}, users.Middleware())
-	e.RouteNotFound("/users/:id/*", func(*echo.Context) error { return echo.ErrNotFound }) // otherwise echo takes "1/" for an id
+	// Otherwise echo takes "1/" for an id.
+	e.RouteNotFound("/users/:id/*", func(*echo.Context) error { return echo.ErrNotFound })
 	serve(e)
 }
 

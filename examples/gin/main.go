@@ -36,10 +36,18 @@ func limiter(rule ginmw.Rule) *ginmw.Limiter {
 }
 
 func main() {
-	perClient := limiter(ginmw.Rule{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(60)), Key: core.When(limited, client)})
+	perClient := limiter(ginmw.Rule{
+		Name:  "per-client",
+		Limit: core.SlidingWindow(core.PerMinute(60)),
+		Key:   core.When(limited, client),
+	})
 	login := limiter(ginmw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
 	search := limiter(ginmw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
-	users := limiter(ginmw.Rule{Name: "users", Limit: core.SlidingWindow(core.PerMinute(30)), Key: keyfuncs.Join(ginmw.RoutePattern, client)})
+	users := limiter(ginmw.Rule{
+		Name:  "users",
+		Limit: core.SlidingWindow(core.PerMinute(30)),
+		Key:   keyfuncs.Join(ginmw.RoutePattern, client),
+	})
 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()

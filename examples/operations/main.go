@@ -37,7 +37,11 @@ var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfu
 var rules = []nethttp.Rule{
 	{Name: "per-client", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: client},
 	{Name: "next-year", Limit: core.TokenBucket(core.PerSecond(5), 10), Key: client, Mode: core.Shadow},
-	{Name: "reports", Limit: core.SlidingWindow(core.PerMinute(600)), Key: core.When(isReport, client), Cost: estimate, FinalCost: core.Spent},
+	{
+		Name:  "reports",
+		Limit: core.SlidingWindow(core.PerMinute(600)), Key: core.When(isReport, client),
+		Cost: estimate, FinalCost: core.Spent,
+	},
 	{Name: "at-once", Limit: core.Concurrent(4), Key: core.When(isReport, client)},
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"github.com/weir-go/weir/internal/freeport"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // begin builds the program, runs it with ports of its own and returns its addresses.
@@ -141,13 +143,7 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 
 // What Prometheus has scraped and answers is what was sent.
 func TestPrometheusCountsTheRequestsThatWereSent(t *testing.T) {
-	prometheus, err := exec.LookPath("prometheus")
-	if err != nil {
-		if os.Getenv("WEIR_REQUIRE_PROMETHEUS") != "" {
-			t.Fatal("prometheus is not on PATH, and WEIR_REQUIRE_PROMETHEUS is set: install it")
-		}
-		t.Skip("prometheus is not on PATH: install it to run this test")
-	}
+	prometheus := testrun.Program(t, "prometheus")
 	api, operators := begin(t)
 	allowed, denied := ask(t, api)
 	dir := t.TempDir()

@@ -93,7 +93,8 @@ var good atomic.Int64 // answers within the SLO
 // of ten, two write, six read and two are of test mode.
 func offer(perSecond int, url string) {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	for next := time.Now(); ; next = next.Add(time.Duration(rand.ExpFloat64() * float64(time.Second) / float64(perSecond))) {
+	mean := float64(time.Second) / float64(perSecond)
+	for next := time.Now(); ; next = next.Add(time.Duration(rand.ExpFloat64() * mean)) {
 		time.Sleep(time.Until(next))
 		r, _ := http.NewRequest(http.MethodGet, url, nil)
 		switch n := rand.IntN(10); {
@@ -124,7 +125,8 @@ func report() {
 		now, goodNow := shedder.State(), good.Load()
 		fmt.Printf("limit %3d, in flight %3d, good %4d a second, shed", now.Limit, now.InFlight, goodNow-goodBefore)
 		for i, c := range now.Classes {
-			fmt.Printf("  %s %d of %d", c.Name, c.Shed-before.Classes[i].Shed, c.Shed-before.Classes[i].Shed+c.Admitted-before.Classes[i].Admitted)
+			shed, admitted := c.Shed-before.Classes[i].Shed, c.Admitted-before.Classes[i].Admitted
+			fmt.Printf("  %s %d of %d", c.Name, shed, shed+admitted)
 		}
 		fmt.Println()
 		before, goodBefore = now, goodNow

@@ -51,7 +51,12 @@ func main() {
 	uploads := limit(nethttp.Rule{Name: "uploads", Limit: core.Concurrent(2), Key: client})
 	logins := limit(
 		nethttp.Rule{Name: "failures", Limit: core.SlidingLog(core.Per(3, 5*time.Minute)), Key: user, FinalCost: failed},
-		nethttp.Rule{Name: "ban", Limit: core.Ban(core.Per(10, 10*time.Minute), time.Minute), Key: address, FinalCost: failed},
+		nethttp.Rule{
+			Name:      "ban",
+			Limit:     core.Ban(core.Per(10, 10*time.Minute), time.Minute),
+			Key:       address,
+			FinalCost: failed,
+		},
 	)
 	chats := limit(nethttp.Rule{
 		Name:      "tokens",

@@ -73,7 +73,11 @@ func main() {
 	})
 	customer := nethttp.MustNew(nethttp.Config{
 		Backend: exact,
-		Rules:   []nethttp.Rule{{Name: "customer", Limit: core.SlidingWindow(core.PerMinute(600)), Key: core.When(isAPI, customers)}},
+		Rules: []nethttp.Rule{{
+			Name:  "customer",
+			Limit: core.SlidingWindow(core.PerMinute(600)),
+			Key:   core.When(isAPI, customers),
+		}},
 	})
 	origin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello from the origin.") })
 

@@ -1,7 +1,8 @@
 // Discord limits an API as Discord does: buckets of routes and channels, 50 requests a second over
 // everything, and a ban for addresses with 10,000 invalid requests. docs/systems.md says why.
 //
-//	for i in $(seq 6); do curl -i -X POST -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages; done   # the sixth: 429
+//	for i in $(seq 6); do curl -i -X POST -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages; done
+//	# the sixth: 429
 //	curl -i -X PATCH -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages/7   # 429: the same bucket
 //	curl -i localhost:8080/channels/1/messages   # 401, which counts for the ban
 package main
@@ -47,8 +48,14 @@ var buckets = []struct {
 }{
 	{"messages", "user", core.AnchoredWindow(core.Per(5, 5*time.Second)), perChannel,
 		[]string{"POST /channels/{channel}/messages", "PATCH /channels/{channel}/messages/{message}"}},
-	{"reads", "user", core.AnchoredWindow(core.Per(100, time.Second)), perChannel, []string{"GET /channels/{channel}", "GET /channels/{channel}/messages"}},
-	{"emojis", "shared", core.AnchoredWindow(core.Per(3, time.Minute)), id("guild"), []string{"POST /guilds/{guild}/emojis"}}, // by all bots
+	{
+		"reads", "user", core.AnchoredWindow(core.Per(100, time.Second)), perChannel,
+		[]string{"GET /channels/{channel}", "GET /channels/{channel}/messages"},
+	},
+	{ // by all bots
+		"emojis", "shared", core.AnchoredWindow(core.Per(3, time.Minute)), id("guild"),
+		[]string{"POST /guilds/{guild}/emojis"},
+	},
 }
 
 // invalid is what a request counts for the ban. Of some denials denied says that it is nothing.
@@ -73,7 +80,8 @@ func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(o.Status())
-	fmt.Fprintf(w, "{\"message\":\"You are being rate limited.\",\"retry_after\":%.3f,\"global\":%t}\n", o.RetryAfter().Seconds(), global)
+	const body = "{\"message\":\"You are being rate limited.\",\"retry_after\":%.3f,\"global\":%t}\n"
+	fmt.Fprintf(w, body, o.RetryAfter().Seconds(), global)
 }
 
 func main() {
@@ -95,7 +103,8 @@ func main() {
 		if b.scope == "shared" {
 			config.Headers.DiscordShared = []string{b.name}
 		}
-		limited := nethttp.MustNew(config).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "{}") }))
+		answer := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "{}") }
+		limited := nethttp.MustNew(config).Handler(http.HandlerFunc(answer))
 		for _, route := range b.routes {
 			mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 				if name, _ := bot(r); name == "" {
@@ -106,9 +115,12 @@ func main() {
 			})
 		}
 	}
-	ban := nethttp.MustNew(nethttp.Config{Backend: backend, Headers: headers.Options{Show: headers.Never}, Rules: []nethttp.Rule{{
-		Name: "invalid", Limit: core.Ban(core.Per(10_000, 10*time.Minute), time.Hour), Key: keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
-		Cost: func(*http.Request) int64 { return 0 }, FinalCost: invalid,
+	never := headers.Options{Show: headers.Never}
+	ban := nethttp.MustNew(nethttp.Config{Backend: backend, Headers: never, Rules: []nethttp.Rule{{
+		Name:  "invalid",
+		Limit: core.Ban(core.Per(10_000, 10*time.Minute), time.Hour),
+		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
+		Cost:  func(*http.Request) int64 { return 0 }, FinalCost: invalid,
 	}}})
 
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))

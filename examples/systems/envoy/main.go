@@ -1,7 +1,8 @@
 // Envoy limits requests as a proxy of a service mesh does: by a token bucket of this process, then
 // by descriptors that all processes share, some of them in shadow mode. docs/systems.md says why.
 //
-//	for i in $(seq 11); do curl -i -H 'X-Envoy-Downstream-Service-Cluster: cart' localhost:8080/products; done   # all 200, within a minute
+//	for i in $(seq 11); do curl -i -H 'X-Envoy-Downstream-Service-Cluster: cart' localhost:8080/products; done
+//	# all 200, within a minute
 //	for i in $(seq 6); do curl -i -X POST localhost:8080/login; done   # 429, x-envoy-ratelimited
 //	curl localhost:8081/stats   # over_limit: 1 of log-in, and 1 of next, which is in shadow mode
 package main

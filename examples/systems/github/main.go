@@ -3,7 +3,8 @@
 //
 //	curl -i localhost:8080/repos/ann/weir/issues   # X-Ratelimit-Limit: 60
 //	curl -i -H 'Authorization: Bearer ghp-ann' localhost:8080/repos/ann/weir/issues   # 5000
-//	for i in $(seq 61); do curl -s localhost:8080/repos/ann/weir/issues; done   # in the end API rate limit exceeded: with -i, 403
+//	for i in $(seq 61); do curl -s localhost:8080/repos/ann/weir/issues; done
+//	# in the end API rate limit exceeded: with -i, 403
 package main
 
 import (
@@ -53,7 +54,10 @@ func points(r *http.Request) int64 {
 // denied answers a denial by an hourly limit with 403 and without Retry-After, which marks the
 // secondary limits: libraries tell them apart by that and by the message.
 func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	messages := map[core.Verdict]string{core.Denied: "You have exceeded a secondary rate limit.", core.Unavailable: "Service unavailable."}
+	messages := map[core.Verdict]string{
+		core.Denied:      "You have exceeded a secondary rate limit.",
+		core.Unavailable: "Service unavailable.",
+	}
 	message, status := messages[o.Verdict()], o.Status()
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed && d.Rule == "core" && o.Verdict() == core.Denied {
@@ -89,11 +93,18 @@ func main() {
 	config := nethttp.Config{Denied: denied, Rules: []nethttp.Rule{
 		{Name: "core", Key: client, LimitFor: hourly},
 		{Name: "points", Key: client, Limit: core.SlidingWindow(core.PerMinute(900)), Cost: points},
-		{Name: "endpoint", Key: keyfuncs.Join(client, keyfuncs.MuxPattern(mux)), Limit: core.SlidingWindow(core.PerMinute(300))},
+		{
+			Name:  "endpoint",
+			Key:   keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
+			Limit: core.SlidingWindow(core.PerMinute(300)),
+		},
 		{Name: "concurrent", Key: client, Limit: core.Concurrent(100)},
 		{Name: "cpu", Key: client, Limit: core.SlidingWindow(core.Per(90_000, time.Minute)), FinalCost: core.Spent},
 	}}
-	config.Headers = headers.Options{Formats: []headers.Format{headers.GitHub}, Hidden: []string{"points", "endpoint", "concurrent", "cpu"}}
+	config.Headers = headers.Options{
+		Formats: []headers.Format{headers.GitHub},
+		Hidden:  []string{"points", "endpoint", "concurrent", "cpu"},
+	}
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "github"})
 		if err != nil {

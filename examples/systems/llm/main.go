@@ -1,8 +1,10 @@
 // LLM is a gateway in front of a language model: requests and tokens per minute, streams at
 // once, and a budget per day, for each tenant. docs/systems.md says why.
 //
-//	curl -iN -H 'Authorization: Bearer k-pro' -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":500}' localhost:8080/v1/completions   # 4 words, one each half a second
-//	for i in 1 2 3 4 5; do curl -s -H 'Authorization: Bearer k-trial' -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' localhost:8080/v1/completions & done; wait   # two of five: each may use 35 tokens
+//	curl -iN -H 'Authorization: Bearer k-pro' -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":500}' localhost:8080/v1/completions
+//	# 4 words, one each half a second
+//	for i in 1 2 3 4 5; do curl -s -H 'Authorization: Bearer k-trial' -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' localhost:8080/v1/completions & done; wait
+//	# two of five: each may use 35 tokens
 package main
 
 import (
@@ -31,8 +33,14 @@ type tenant struct {
 }
 
 var tenants = map[string]tenant{ // by their keys
-	"Bearer k-trial": {"trial", core.SlidingWindow(core.PerMinute(10)), core.SlidingWindow(core.PerMinute(100)), core.FixedWindow(core.PerDay(5_000))},
-	"Bearer k-pro":   {"pro", core.SlidingWindow(core.PerMinute(600)), core.SlidingWindow(core.PerMinute(100_000)), core.FixedWindow(core.PerDay(50_000_000))},
+	"Bearer k-trial": {
+		"trial",
+		core.SlidingWindow(core.PerMinute(10)), core.SlidingWindow(core.PerMinute(100)), core.FixedWindow(core.PerDay(5_000)),
+	},
+	"Bearer k-pro": {
+		"pro",
+		core.SlidingWindow(core.PerMinute(600)), core.SlidingWindow(core.PerMinute(100_000)), core.FixedWindow(core.PerDay(50_000_000)),
+	},
 }
 
 const price = 20 // of a token, in millionths of a dollar
@@ -47,7 +55,8 @@ type call struct { // a request that has been read
 func of(r *http.Request) call                  { return r.Context().Value(call{}).(call) } // put there by read
 func tenantOf(r *http.Request) (string, error) { return of(r).tenant.name, nil }
 
-func mostTokens(r *http.Request) int64             { return int64(len(of(r).Prompt)) + of(r).MaxTokens } // never too low: a token has a byte
+// mostTokens is never too low: a token has a byte.
+func mostTokens(r *http.Request) int64             { return int64(len(of(r).Prompt)) + of(r).MaxTokens }
 func mostPrice(r *http.Request) int64              { return price * mostTokens(r) }
 func requests(r *http.Request) (core.Limit, error) { return of(r).tenant.requests, nil }
 func tokens(r *http.Request) (core.Limit, error)   { return of(r).tenant.tokens, nil }
@@ -70,7 +79,8 @@ func read(next http.Handler) http.Handler { // once, before the limiter looks at
 	})
 }
 
-func complete(w http.ResponseWriter, r *http.Request) { // a model that repeats the prompt: who leaves pays for what was made
+// complete is a model that repeats the prompt. Who leaves pays for what was made.
+func complete(w http.ResponseWriter, r *http.Request) {
 	stream, words := http.NewResponseController(w), strings.Fields(of(r).Prompt)
 	used := int64(len(words))
 	defer func() { nethttp.Spend(r.Context(), "tokens", used) }()

@@ -83,7 +83,9 @@ func login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized) // whichever it was
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: "device", Value: device(user, rand.Text()), HttpOnly: true, Secure: r.TLS != nil, MaxAge: 180 * 86400})
+	http.SetCookie(w, &http.Cookie{
+		Name: "device", Value: device(user, rand.Text()), MaxAge: 180 * 86400, HttpOnly: true, Secure: r.TLS != nil,
+	})
 	fmt.Fprintf(w, "Welcome, %s.\n", user)
 }
 

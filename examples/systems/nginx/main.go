@@ -1,10 +1,14 @@
 // Nginx limits four routes as nginx does by "limit_req", at 10 requests a second for an address:
 // alone, with burst=20, with nodelay, and with delay=8. docs/systems.md says why.
 //
-//	for i in $(seq 5); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/plain & done; wait   # 200 once, 503 for those within 100 ms
-//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/burst & done; wait   # 21 or more 200, 100 ms apart
-//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/nodelay & done; wait   # 21 or more 200, at once
-//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/delay & done; wait   # as many, 9 at once
+//	for i in $(seq 5); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/plain & done; wait
+//	# 200 once, 503 for those within 100 ms
+//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/burst & done; wait
+//	# 21 or more 200, 100 ms apart
+//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/nodelay & done; wait
+//	# 21 or more 200, at once
+//	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080/delay & done; wait
+//	# as many, 9 at once
 package main
 
 import (
@@ -26,7 +30,9 @@ import (
 
 // rule is "limit_req_zone $binary_remote_addr zone=NAME:10m rate=10r/s" and a "limit_req zone=NAME".
 func rule(name string, limit core.Limit, undelayed int64) nethttp.Rule {
-	return nethttp.Rule{Name: name, Limit: limit, Undelayed: undelayed, Key: keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128)}
+	return nethttp.Rule{
+		Name: name, Limit: limit, Undelayed: undelayed, Key: keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128),
+	}
 }
 
 // denied answers as nginx does where limit_req_status is not set.

@@ -2,8 +2,10 @@
 // shedder of the fleet, and one of this process, each with a switch. docs/systems.md says why.
 //
 //	curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers   # 200
-//	for i in $(seq 21); do curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' & done; wait   # one 429
-//	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'   # or disabled, or enforce; or name=workers; ADMIN is another address
+//	for i in $(seq 21); do curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' & done; wait
+//	# one 429
+//	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'
+//	# or disabled, or enforce; or name=workers; ADMIN is another address
 package main
 
 import (
@@ -76,10 +78,15 @@ func main() {
 		{Name: "charges", Key: core.When(isCharge, keyfuncs.BearerToken), Limit: rate},
 		{Name: "in-flight", Key: keyfuncs.BearerToken, Limit: core.Concurrent(20)},
 		{Name: "fleet", Key: everybody, Limit: core.Concurrent(100), Capacity: true},
-		{Name: "fleet-rest", Key: core.When(func(r request) bool { return classify(r) != 0 }, everybody), Limit: core.Concurrent(80), Capacity: true},
+		{
+			Name:  "fleet-rest",
+			Key:   core.When(func(r request) bool { return classify(r) != 0 }, everybody),
+			Limit: core.Concurrent(80), Capacity: true,
+		},
 	}}
 	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "stripe", Together: []string{"rate", "charges", "in-flight"}})
+		ofOneKey := []string{"rate", "charges", "in-flight"}
+		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "stripe", Together: ofOneKey})
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
@@ -97,18 +104,22 @@ func main() {
 		}
 		shedding.ServeHTTP(w, r)
 	})
-	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r request) {
+	modes := http.HandlerFunc(func(w http.ResponseWriter, r request) {
 		mode, err := core.ParseMode(r.FormValue("mode"))
 		if o := options; err == nil && r.FormValue("name") == "workers" {
 			o.Mode = mode
 			err = shedder.Replace(o)
 		} else if err == nil {
-			err = limit.Override(r.FormValue("name"), core.Override{Mode: &mode, Until: time.Now().Add(time.Hour), Why: "switched"})
+			err = limit.Override(r.FormValue("name"), core.Override{
+				Mode: &mode, Until: time.Now().Add(time.Hour), Why: "switched",
+			})
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
-	}))) // in this process, of rules for an hour; no page in a browser throws a switch
+	})
+	// In this process, of rules for an hour. No page in a browser throws a switch.
+	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(modes))
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
 	if err := cmp.Or(err, failed); err != nil {
