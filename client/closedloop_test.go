@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -119,11 +120,13 @@ var rateLimits = []core.Limit{
 
 var formats = []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
 
+// A short run tries one of eight.
 func TestAClosedLoopUsesTheLimitAndIsNotDenied(t *testing.T) {
+	random := testrun.Random(t)
 	for _, limit := range rateLimits {
 		for _, format := range formats {
 			for _, workers := range []int{1, 16, 64} {
-				if raceEnabled && (workers != 16 || format != headers.IETF && format != headers.GitHub) {
+				if !testrun.Full() && random.IntN(8) > 0 {
 					continue
 				}
 				t.Run(fmt.Sprintf("%v/%v/%d", limit.Algorithm(), format, workers), func(t *testing.T) {
@@ -214,7 +217,7 @@ func TestTwoProcessesShareACapThroughABackend(t *testing.T) {
 					if *trace {
 						fmt.Printf("%-16v shared %2d: %.3f of %d, %d denied\n", limit.Algorithm(), workers, r.used(), r.most, r.denied)
 					}
-					if share := float64(r.denied) / float64(r.denied+r.allowed); share > 0.01 {
+					if share := float64(r.denied) / float64(r.denied+r.allowed); share > 0.02 { // most often none; 15 of 1200 by the order in which workers ask
 						t.Errorf("%.1f%% were denied (%d of %d)", 100*share, r.denied, r.denied+r.allowed)
 					}
 					if r.used() < 0.90 {

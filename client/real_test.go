@@ -21,16 +21,13 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/nethttp"
 )
 
 // These tests take real time, and programs of others: half a minute with -parallel 20, since they
-// mostly wait. Each is skipped unless its variable is set.
-//
-//	WEIR_REAL_TIME=1     real sockets
-//	WEIR_REQUIRE_NODE=1  express-rate-limit, which npm installs in a temporary directory
-//	WEIR_REQUIRE_NGINX=1 nginx; without it the test runs if there is an nginx and WEIR_REAL_TIME is set
+// mostly wait.
 
 // tally is what a run against a real server came to.
 type tally struct {
@@ -83,9 +80,7 @@ func (y *tally) run(t *testing.T, url string, workers int, d time.Duration, o cl
 }
 
 func TestRealSockets(t *testing.T) {
-	if os.Getenv("WEIR_REAL_TIME") == "" {
-		t.Skip("takes 12 seconds: set WEIR_REAL_TIME=1")
-	}
+	testrun.FullOnly(t, "real time")
 	t.Parallel()
 	rate := core.Per(100, 5*time.Second)
 	for _, test := range []struct {
@@ -133,9 +128,9 @@ const server = app.listen(0, '127.0.0.1', () => console.log('listening on ' + se
 `
 
 func TestExpressRateLimit(t *testing.T) {
-	if os.Getenv("WEIR_REQUIRE_NODE") == "" {
-		t.Skip("installs express-rate-limit by npm: set WEIR_REQUIRE_NODE=1")
-	}
+	testrun.FullOnly(t, "express-rate-limit, which npm installs")
+	testrun.Program(t, "node")
+	testrun.Program(t, "npm")
 	t.Parallel()
 	dir := t.TempDir()
 	install := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, "express@5", "express-rate-limit@8")
@@ -218,17 +213,8 @@ http {
 `
 
 func TestNginx(t *testing.T) {
-	required := os.Getenv("WEIR_REQUIRE_NGINX") != ""
-	nginx := os.Getenv("WEIR_NGINX")
-	if nginx == "" {
-		var err error
-		if nginx, err = exec.LookPath("nginx"); err != nil && required {
-			t.Fatal(err)
-		}
-	}
-	if nginx == "" || !required && os.Getenv("WEIR_REAL_TIME") == "" {
-		t.Skip("needs nginx and takes 20 seconds: set WEIR_REQUIRE_NGINX=1")
-	}
+	testrun.FullOnly(t, "real time, beside a real nginx")
+	nginx := testrun.Program(t, "nginx")
 	t.Parallel()
 	dir := t.TempDir()
 	addr, err := freeport.Address()

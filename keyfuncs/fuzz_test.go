@@ -1,7 +1,6 @@
 package keyfuncs_test
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -251,7 +251,7 @@ func TestSourcesAgreeWithSlowReadersOnHeadersNearlyRight(t *testing.T) {
 	hop := append([]string{":80", ":", ",", ",", ", ", " ", "", ",,", ":123456"}, addresses...)
 	pairs := append([]string{"for=", "for=", "For=", "by=", "x=", ";", ";", "; ", ",", ", ", "=", " ", `"`, `"`, `\"`, `\\`, `\`, ":80", ":_x",
 		`for="10.0.0.2"`, `for="[2001:db8::1]:80"`, `x="\""`, `x=", for=1.1.1.1"`, `for="203\.0.113.7"`, "for=10.0.0.4;by=x"}, addresses...)
-	random := rand.New(rand.NewPCG(1, 2))
+	random := testrun.Random(t)
 	line := func(words []string) string {
 		var b strings.Builder
 		for range random.IntN(12) {

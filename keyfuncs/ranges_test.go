@@ -1,11 +1,11 @@
 package keyfuncs_test
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -101,7 +101,7 @@ func FuzzInside(f *testing.F) {
 // Ranges that overlap, adjoin and repeat each other are frequent here: their addresses
 // differ in a few bits, at the ends and in the middle of the address.
 func TestInsideAgreesWithALinearSearch(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := testrun.Random(t)
 	address := func() netip.Addr {
 		b := make([]byte, 4)
 		if random.IntN(2) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -103,6 +104,7 @@ func TestDenialsAreHeardAgainWhenTheServerIsBack(t *testing.T) {
 }
 
 func TestDenialsAreHeardAgainWhenTheirSlotHasMoved(t *testing.T) {
+	testrun.FullOnly(t, "a Cluster that changes")
 	c := startCluster(t)
 	a, b := newAnnouncing(t, c.client(t), 0), newAnnouncing(t, c.client(t), 0)
 	b.hears(t, a, "before")
@@ -114,6 +116,7 @@ func TestDenialsAreHeardAgainWhenTheirSlotHasMoved(t *testing.T) {
 
 // While a shard of a Ring is down another has its channels.
 func TestDenialsAreHeardOnTheShardThatHasTheChannel(t *testing.T) {
+	t.Parallel()
 	servers, addrs := make(map[string]*redisServer), make(map[string]string)
 	for _, name := range []string{"one", "two"} {
 		servers[name] = startRedis(t)
@@ -183,6 +186,7 @@ func TestAFloodOfDenialsIsAnnouncedAtItsPace(t *testing.T) {
 
 // A server that accepts and never answers: nobody waits for it.
 func TestAnnouncementsDoNotWaitForASilentServer(t *testing.T) {
+	testrun.FullOnly(t, "a server that falls silent")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
 	t.Cleanup(func() { l.Close() })

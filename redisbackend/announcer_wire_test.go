@@ -2,12 +2,12 @@ package redisbackend_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -24,9 +24,7 @@ func (s server) asked(at time.Time, there, back time.Duration) redisbackend.Cloc
 // at most the two questions for the clock before.
 func TestAnAnnouncedDenialEndsWhenItEndsAndNoLater(t *testing.T) {
 	const runs = 10_000
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testrun.Random(t)
 	upTo := func(most time.Duration) time.Duration {
 		return time.Duration(random.Int64N(int64(most/time.Microsecond))) * time.Microsecond
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -48,6 +49,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 	t.Parallel()
 	decisions := int64(sized(100_000))
 	const goroutines = 16
+	seed := testrun.Seed(t)
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	var denied atomic.Int64
@@ -57,7 +59,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 			var now atomic.Int64
 			memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
 			remote := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
-			random := rand.New(rand.NewPCG(uint64(g), 7))
+			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
 				charges := randomCharges(random)
 				got, want := make([]core.Decision, len(charges)), make([]core.Decision, len(charges))
@@ -101,8 +103,8 @@ func randomCharges(random *rand.Rand) []core.Charge {
 		core.SlidingWindow(core.Per(4+random.Int64N(2), 25*time.Millisecond)),
 		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
 		core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
-		core.TokenBucket(core.PerHour(50), 10), // this and the next are soon spent, however slow the machine
-		core.SlidingWindow(core.PerHour(12)),
+		core.TokenBucket(core.PerHour(50), 4), // this and the next are soon spent, however slow the machine
+		core.SlidingWindow(core.PerHour(5)),
 	}
 	var charges []core.Charge
 	for _, i := range random.Perm(len(limits))[:1+random.IntN(3)] {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,12 +16,14 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // The conformance suite through a client that has one call under way at a time, so
 // that whatever comes at once is decided by one call of the script.
 func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
+	testrun.FullOnly(t, "the same again, call by call")
 	t.Parallel()
 	server := startRedis(t)
 	backendtest.Run(t, backendtest.Harness{
@@ -47,8 +48,7 @@ type asking struct {
 func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 	client, g := startGate(t)
 	alone := newClient(t, client.Options().Addr)
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testrun.Random(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	many := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
@@ -82,7 +82,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 		return a
 	}
 	denied, calls := 0, 0
-	for round := range 60 {
+	for round := range testrun.Sized(15, 60) {
 		random.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
 		var all []asking
 		for range 2 + random.IntN(12) {
@@ -97,7 +97,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 		g.open()
 		wait()
 		if n := g.scripts.Load(); n > 3 && round > 0 {
-			t.Fatalf("seed %d, round %d: %d requests took %d scripts, want one for all that waited", seed, round, len(all), n-1)
+			t.Fatalf("round %d: %d requests took %d scripts, want one for all that waited", round, len(all), n-1)
 		}
 		calls++
 		// Equal takings are decided where the first of them waited.
@@ -111,7 +111,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 			ok(t, errs[i])
 			ok(t, decide(t.Context(), a.charges, want))
 			if diff := cmp.Diff(want, got[i]); diff != "" {
-				t.Fatalf("seed %d, round %d, request %d, peeks %v, %v:\nalone (-), with others (+):\n%s", seed, round, i, a.peeks, a.charges, diff)
+				t.Fatalf("round %d, request %d, peeks %v, %v:\nalone (-), with others (+):\n%s", round, i, a.peeks, a.charges, diff)
 			}
 			if slices.ContainsFunc(want, func(d core.Decision) bool { return !d.Allowed }) {
 				denied++
@@ -125,8 +125,8 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 			now = now.Add(-time.Minute) // is not
 		}
 	}
-	if denied < 100 {
-		t.Errorf("seed %d: only %d denials: the test shows little", seed, denied)
+	if denied < testrun.Sized(25, 100) {
+		t.Errorf("only %d denials: the test shows little", denied)
 	}
 }
 
@@ -248,6 +248,7 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 // A client that does not say that it is of a Cluster is found out by the first call
 // for keys of several slots, which decides nothing: its requests are sent apart.
 func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
+	t.Parallel()
 	server := startSoleNode(t)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	defer client.Close()

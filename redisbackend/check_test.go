@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestCheckFindsWhatIsWrongWithACluster(t *testing.T) {
+	testrun.FullOnly(t, "a Cluster that changes")
 	c := startCluster(t)
 	client := c.client(t)
 	ctx := t.Context()

@@ -10,13 +10,11 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestOnMiniredisItKeepsTheContract(t *testing.T) {
-	if underRace > 1 {
-		t.Skip("on Redis the same code of ours runs; here the race detector watches an interpreter of Lua, for a third of the time of this package")
-	}
 	t.Parallel()
 	server := miniredis.RunT(t)
 	backendtest.Run(t, harness(server.Addr(), 1200))
@@ -50,6 +48,7 @@ func newClient(t testing.TB, addr string) *redis.Client {
 // Wrappers hand on decisions, tickets and ends as they are. Denials are not remembered
 // here: those of a cache say so.
 func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
+	testrun.FullOnly(t, "the suite again, through wrappers")
 	t.Parallel()
 	server := startRedis(t)
 	h := harness(server.addr, 2000)

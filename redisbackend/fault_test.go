@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -97,6 +98,7 @@ func (l *load) most(limit int64) (most int64, above int) {
 }
 
 func TestAClusterThatChangesUnderLoad(t *testing.T) {
+	testrun.FullOnly(t, "servers that fail")
 	const limit = 20
 	c := startCluster(t)
 	client := c.client(t)

@@ -8,8 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -384,20 +383,13 @@ func (c *lossy) Read(p []byte) (int, error) {
 // change, each to one that was not in force before.
 func TestGiveBacksNeverCreditAUnitTooMany(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	seed := rand.Uint64()
-	if text := os.Getenv("BACKENDTEST_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 0, 64)
-		ok(t, err)
-	}
+	seed := testrun.Seed(t)
 	given := 0
-	for i := range 90 {
+	runs := testrun.Sized(30, 90)
+	for i := 0; i < runs && !t.Failed(); i++ {
 		given += interleave(t, client, rand.New(rand.NewPCG(seed, uint64(i))), i)
-		if t.Failed() {
-			t.Fatalf("to repeat this run: BACKENDTEST_SEED=%d", seed)
-		}
 	}
-	if given < 300 {
+	if given < 3*runs {
 		t.Errorf("only %d takings were given back: the test shows little", given)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -291,17 +290,9 @@ func TestHoldsAreThoseOfAList(t *testing.T) {
 }
 
 func holdsAreThoseOfAList(t *testing.T, client redis.UniversalClient, rounds int) {
-	seed := rand.Uint64()
-	if text := os.Getenv("BACKENDTEST_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 0, 64)
-		ok(t, err)
-	}
-	for round := range rounds {
+	seed := testrun.Seed(t)
+	for round := 0; round < rounds && !t.Failed(); round++ {
 		playHolds(t, client, rand.New(rand.NewPCG(seed, uint64(round))))
-		if t.Failed() {
-			t.Fatalf("to repeat this run: BACKENDTEST_SEED=%d", seed)
-		}
 	}
 }
 

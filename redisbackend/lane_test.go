@@ -111,6 +111,7 @@ func queue(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, 
 }
 
 func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	client, g := startGate(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }

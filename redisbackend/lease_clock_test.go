@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -18,6 +19,7 @@ import (
 // passes: the limit is fresh once more, and what was held is spent on top. A step back
 // admits nothing. All admissions are merged by the time that really passes.
 func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
+	testrun.FullOnly(t, "a clock that steps")
 	t.Parallel()
 	server := startRedis(t)
 	const instances = 3

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -27,7 +28,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
-			prefix := uniquePrefix()
+			seed, prefix := testrun.Seed(t), uniquePrefix()
 			var mu sync.Mutex
 			var admitted []core.Decision
 			var all sync.WaitGroup
@@ -35,7 +36,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			for instance := range 4 {
 				backend := redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix})
 				cache := core.NewLeaseCache(backend, core.LeaseOptions{})
-				random := rand.New(rand.NewPCG(14, uint64(instance)))
+				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {
 					charges := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
 					if instance == 1 {

@@ -11,10 +11,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestOpenReadsEveryFormOfURL(t *testing.T) {
+	t.Parallel()
 	alone := startRedis(t, "--requirepass", "se/cret")
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	startRedis(t, "--unixsocket", socket)
@@ -146,6 +148,7 @@ func givingBack(t *testing.T, b *redisbackend.Backend) []core.Charge {
 }
 
 func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
+	testrun.FullOnly(t, "waits for three seconds")
 	b := openCluster(t)
 	group := givingBack(t, b)
 	hangs, release := make(chan struct{}), make(chan struct{})
@@ -168,6 +171,7 @@ func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
 
 // The race detector sees where it may not.
 func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
+	t.Parallel()
 	b := openCluster(t)
 	group := givingBack(t, b)
 	var callers sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -35,6 +36,7 @@ func startSentinel(t *testing.T, master *redisServer) *redisServer {
 }
 
 func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
+	testrun.FullOnly(t, "servers that fail")
 	const limit = 20
 	master := startRedis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(master.addr)

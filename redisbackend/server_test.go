@@ -1,15 +1,16 @@
 package redisbackend_test
 
 import (
-	"cmp"
+	"flag"
 	"fmt"
-	"github.com/weir-go/weir/internal/freeport"
 	"net"
-	"os"
 	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 var prefixes atomic.Int64
@@ -22,9 +23,9 @@ type redisServer struct {
 	command *exec.Cmd
 }
 
-// startRedis starts a redis-server, or what WEIR_REDIS_SERVER names, such as
-// valkey-server, on a free loopback port and ends it with the test. Where it is
-// not on the PATH the test is skipped, or fails if WEIR_REQUIRE_REDIS is set.
+var serverName = flag.String("server", "redis-server", "the `program` that tests start, such as valkey-server")
+
+// startRedis starts a server on a free loopback port and ends it with the test.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	addr := freeAddr(t)
@@ -40,15 +41,7 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 // startServer is startRedis with arguments that make it listen on addr.
 func startServer(t testing.TB, addr string, args ...string) *redisServer {
 	t.Helper()
-	name := cmp.Or(os.Getenv("WEIR_REDIS_SERVER"), "redis-server")
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-			t.Fatal(name, "is not on the PATH, and WEIR_REQUIRE_REDIS is set")
-		}
-		t.Skip(name, "is not on the PATH: this test needs a real one")
-	}
-	s := &redisServer{addr: addr, command: exec.Command(path, args...)}
+	s := &redisServer{addr: addr, command: exec.Command(serverPath(t), args...)}
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +53,18 @@ func startServer(t testing.TB, addr string, args ...string) *redisServer {
 			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen on %s: %v", name, addr, err)
+			t.Fatalf("%s does not listen on %s: %v", *serverName, addr, err)
 		}
 	}
+}
+
+// serverPath returns the path of the program. One that was asked for has to be there.
+func serverPath(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath(*serverName); err != nil && *serverName != "redis-server" {
+		t.Fatalf("-server %s: it is not on the PATH", *serverName)
+	}
+	return testrun.Program(t, *serverName)
 }
 
 // kill ends the server at once, if it runs.

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -231,6 +231,7 @@ func TestAServerThatForgotTheScriptOfSettlementsIsSentIt(t *testing.T) {
 }
 
 func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	for name, b := range map[string]*redisbackend.Backend{
 		"slots":    redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix()}),
@@ -273,7 +274,7 @@ func TestAnEndingUnderAnIllegalLimitIsAnError(t *testing.T) {
 // need, and last 5 to 15 s.
 func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	p := newPair(t, newClient(t, startRedis(t).addr))
-	random := rand.New(rand.NewPCG(3, 4))
+	random := testrun.Random(t)
 	var running byTime
 	const minutes = 10
 	used := int64(0)

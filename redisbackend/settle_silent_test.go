@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -55,6 +56,7 @@ func twoMasters(t *testing.T) (client *redis.ClusterClient, mute *atomic.Bool) {
 // One server of several was silent, and endings for the others had used up their time
 // before they were sent.
 func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
+	testrun.FullOnly(t, "a server that falls silent")
 	client, mute := twoMasters(t)
 	b := redisbackend.New(client, redisbackend.Options{})
 	redisbackend.WaitForEver(b)

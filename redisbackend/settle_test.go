@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -23,22 +22,6 @@ func settle(t testing.TB, s core.Settler, endings ...core.Ending) []core.Settlem
 		t.Fatal(err)
 	}
 	return out
-}
-
-// seedOf returns the seed of a test's random cases, and has a failure print it.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if text := os.Getenv("BACKENDTEST_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 0, 64)
-		ok(t, err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("to repeat this run: BACKENDTEST_SEED=%d", seed)
-		}
-	})
-	return seed
 }
 
 // pair is a key in memory and the same one on Redis, by one clock.
@@ -122,7 +105,7 @@ func (p *pair) settle(endings ...core.Ending) bool {
 func TestSettlementsAreThoseOfMemory(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, startRedis(t).addr)
-	seed := seedOf(t)
+	seed := testrun.Seed(t)
 	for i := range sized(2000) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		if !settleAtRandom(newPair(t, client), random) {

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -39,6 +40,7 @@ func (l *logged) count(what string) int {
 }
 
 func TestOneSilentMasterIsDownForItself(t *testing.T) {
+	testrun.FullOnly(t, "a server that falls silent")
 	c := startCluster(t)
 	var addrs []string
 	for _, node := range c.nodes() {

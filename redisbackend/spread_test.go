@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -62,6 +63,7 @@ func TestOnACluster(t *testing.T) {
 }
 
 func TestOnARing(t *testing.T) {
+	testrun.FullOnly(t, "the same again on a Ring")
 	t.Parallel()
 	ring := startRing(t)
 	t.Run("it keeps the contract", func(t *testing.T) { keepsTheContractSpread(t, ring) })
@@ -76,6 +78,7 @@ func TestOnARing(t *testing.T) {
 // call by call, since a give-back may deny another call too early until it is
 // done; and on keys with a hash tag, where nothing is spread, with callers at once.
 func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
+	testrun.FullOnly(t, "the suite again, on a Cluster")
 	open := func(tag string, now func() time.Time) *redisbackend.Backend {
 		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix(), HashTag: tag}), now))
 	}
@@ -169,8 +172,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 		core.FixedWindow(core.Per(5, 10*time.Millisecond)), core.SlidingWindow(core.Per(4, 25*time.Millisecond)),
 		core.SlidingLog(core.Per(6, 30*time.Millisecond)), core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
 	}
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testrun.Random(t)
 	denied := 0
 	for i := range 800 {
 		var charges []core.Charge
@@ -186,12 +188,12 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 		got, want := take(t, b, charges...), take(t, model, charges...)
 		for j := range got {
 			if got[j].Transient && got[j].Allowed {
-				t.Fatalf("seed %d, call %d: allowed, and transient", seed, i)
+				t.Fatalf("call %d: allowed, and transient", i)
 			}
 			got[j].Transient = false // a model gives nothing back
 		}
 		if diff := cmp.Diff(withTickets(charges, want), withTickets(charges, got)); diff != "" {
-			t.Fatalf("seed %d, call %d, %v:\nmodel (-), Redis (+):\n%s", seed, i, charges, diff)
+			t.Fatalf("call %d, %v:\nmodel (-), Redis (+):\n%s", i, charges, diff)
 		}
 		for j, d := range want {
 			if !d.Allowed && !charges[j].Shadow {
@@ -202,7 +204,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 		now = now.Add(time.Duration(random.Int64N(1500)) * time.Microsecond)
 	}
 	if denied < 80 {
-		t.Errorf("seed %d: only %d of 800 groups were denied: the test shows little", seed, denied)
+		t.Errorf("only %d of 800 groups were denied: the test shows little", denied)
 	}
 }
 
@@ -223,13 +225,14 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	full := charge("full", "k", core.FixedWindow(core.PerDay(1)), 1)
 	take(t, b, full)
 
+	seed := testrun.Seed(t)
 	// crowd has all callers take groups and returns what was admitted of each key.
 	crowd := func(calls int, more ...core.Charge) (admitted [keys]int64, groups int64) {
 		var taken [keys]atomic.Int64
 		var allowed atomic.Int64
 		var all sync.WaitGroup
 		for i := range callers {
-			random := rand.New(rand.NewPCG(uint64(i), 3))
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			all.Go(func() {
 				for range calls {
 					var charges []core.Charge

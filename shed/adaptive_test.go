@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/overload"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // simulated is a Shedder in front of a simulated service.
@@ -76,7 +77,7 @@ func TestTheLimitFoundIsAsGoodAsTheBestFixedOne(t *testing.T) {
 		{"health", 1.5, 80, 0.95},
 		{"spike", 5, 80, 0.95},
 	}
-	if testing.Short() {
+	if !testrun.Full() {
 		cases = cases[:4]
 	}
 	for _, c := range cases {
@@ -90,7 +91,7 @@ func TestTheLimitFoundIsAsGoodAsTheBestFixedOne(t *testing.T) {
 
 func TestNothingIsShedWhileAllFits(t *testing.T) {
 	names := []string{"pool", "bimodal", "few", "cpu", "mix", "cold", "health"}
-	if testing.Short() {
+	if !testrun.Full() {
 		names = names[:2]
 	}
 	for _, name := range names {

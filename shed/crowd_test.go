@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -119,9 +120,9 @@ func (c *crowded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // works on more than the limit, and in the end nothing is left, not even a goroutine.
 func TestNothingIsLeftOfACrowd(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		for seed := range uint64(3) {
-			t.Run(fmt.Sprintf("HTTP2 %v, seed %d", http2, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { crowd(t, http2, seed) })
+		for round := range 3 {
+			t.Run(fmt.Sprintf("HTTP2 %v, round %d", http2, round), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { crowd(t, http2, testrun.Seed(t)) })
 			})
 		}
 	}

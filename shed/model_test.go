@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // model is the definition of the limiter by the slowest and plainest means: lists, searched
@@ -315,11 +317,12 @@ func compare(t *testing.T, step int, l *limiter, m *model, requests []*real) {
 }
 
 func TestTheLimiterIsItsModel(t *testing.T) {
-	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 15))
+	seed := testrun.Seed(t)
+	for round := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, round))
 		improvise(t, random.IntN, 200)
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("round %d", round)
 		}
 	}
 }

@@ -12,12 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/shed"
 )
 
 // Whatever 64 goroutines do at once, never more than the limit are in flight, and nothing is
 // left over.
 func TestManyGoroutinesNeverExceedTheLimitAndLoseNothing(t *testing.T) {
+	seed := testrun.Seed(t)
 	for _, maxWait := range []time.Duration{0, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = 20
@@ -56,7 +58,7 @@ func TestManyGoroutinesNeverExceedTheLimitAndLoseNothing(t *testing.T) {
 				all.Add(1)
 				go func() {
 					defer all.Done()
-					random := rand.New(rand.NewPCG(15, uint64(g)))
+					random := rand.New(rand.NewPCG(seed, uint64(g)))
 					for range 100 {
 						r := httptest.NewRequest("GET", "/", nil)
 						r.ContentLength = random.Int64N(9)

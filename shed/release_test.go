@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -170,11 +171,12 @@ func TestNothingIsLostWhileModesChange(t *testing.T) {
 			}
 			return o
 		}
-		s := byIndex(t, options(rand.New(rand.NewPCG(15, 99))))
+		seed := testrun.Seed(t)
+		s := byIndex(t, options(rand.New(rand.NewPCG(seed, 99))))
 		var all sync.WaitGroup
 		for g := range 32 {
 			all.Go(func() {
-				random := rand.New(rand.NewPCG(15, uint64(g)))
+				random := rand.New(rand.NewPCG(seed, uint64(g)))
 				for range 400 {
 					ctx, leave := context.WithTimeout(t.Context(), time.Duration(random.IntN(12))*time.Millisecond)
 					p, e := s.Acquire(ctx, random.IntN(5))

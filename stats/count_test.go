@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -135,9 +135,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 		},
 	} {
 		t.Run(rules[0].Name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			random := rand.New(rand.NewPCG(seed, 1))
+			random := testrun.Random(t)
 			slow := &slowly{rules: make(map[string]*slowRule)}
 			counts := stats.New(quietly())
 			backend := &flaky{Memory: core.NewMemory(core.MemoryOptions{})}

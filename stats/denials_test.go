@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -28,7 +29,7 @@ const tooMuch = 2
 func TestTheKeysDeniedMostAreFoundAmongAnyNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counts := denying(quietly())
-		random := rand.New(rand.NewPCG(3, 4))
+		random := testrun.Random(t)
 		zipf := rand.NewZipf(random, 1.2, 1, 20_000)
 		exact, total := make(map[string]int64), int64(0)
 		for minute := range 2 {

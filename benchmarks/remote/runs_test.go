@@ -3,24 +3,17 @@ package remote_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/benchmarks/remote"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
-// start starts a redis-server and a client. Without redis-server the test is
-// skipped, or fails if WEIR_REQUIRE_REDIS is set.
+// start starts a redis-server and a client.
 func start(t *testing.T) (*remote.Server, *redis.Client) {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-			t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
-		}
-		t.Skip("redis-server is not on the PATH: this test needs a real one")
-	}
+	testrun.Program(t, "redis-server")
 	server, err := remote.Start()
 	if err != nil {
 		t.Fatal(err)

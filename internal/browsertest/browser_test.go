@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // patience bounds a test. It is no measure of speed: nothing waits so long unless
@@ -39,16 +39,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startBrowser starts chromium, or skips the test if there is none.
+// startBrowser starts chromium.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("WEIR_REQUIRE_BROWSER") == "1" {
-			t.Fatal("WEIR_REQUIRE_BROWSER is 1, and there is no chromium: install Debian's package of that name")
-		}
-		t.Skip("there is no chromium: install Debian's package of that name")
-	}
+	path := testrun.Program(t, "chromium")
 	chromium.once.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(1280, 900),

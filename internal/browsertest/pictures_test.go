@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,21 +11,17 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictures is the directory for pictures, "" for none. Tests change the working directory.
-var pictures = func() string {
-	dir := os.Getenv("WEIR_SCREENSHOTS")
-	if dir == "" {
-		return ""
-	}
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return dir
-}()
+// pictures is the directory for pictures, "" for none.
+var pictures string
+
+func init() {
+	flag.Func("pictures", "write pictures of the pages to this `directory`", func(dir string) (err error) {
+		if pictures, err = filepath.Abs(dir); err != nil { // tests change the working directory
+			return err
+		}
+		return os.MkdirAll(pictures, 0o755)
+	})
+}
 
 // shot writes a picture of the whole page, light and dark, wide and narrow.
 func (b *tab) shot(name string) {

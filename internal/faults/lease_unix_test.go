@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 const leaseProcesses = 8
@@ -26,17 +26,14 @@ const leaseProcesses = 8
 // Eight processes hold units of one key. Two are killed, others are stopped for longer than a
 // lease and go on. What all of them have admitted, merged by the time of the server, fits the
 // limit as the exact model counts it. What a process misses is counted in the admissions of the
-// others, of which there are 5,000 in a second at most. With WEIR_FULL it goes on for a minute.
+// others, of which there are 5,000 in a second at most. It goes on for a minute.
 func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	s := startServer(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := 25
-	if os.Getenv("WEIR_FULL") != "" {
-		rounds = 500
-	}
+	const rounds = 500
 	var all []*exec.Cmd
 	var files []string
 	for i := range leaseProcesses {
@@ -55,7 +52,7 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 		defer stdin.Close()
 		all, files = append(all, p), append(files, file)
 	}
-	random := rand.New(rand.NewPCG(1, 4))
+	random := testrun.Random(t)
 	stops, kills := 0, 0
 	// more waits until the processes have admitted n more.
 	more := func(n int) {

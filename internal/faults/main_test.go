@@ -2,7 +2,7 @@
 // fails. Each row of docs/RELIABILITY.md is a test here, which logs the figures
 // of that row on a line that starts with FAULT:
 //
-//	go test -v -count 1 -parallel 1 ./internal/faults | grep FAULT
+//	WEIR_FULL=1 go test -v -parallel 1 ./internal/faults | grep FAULT
 //
 // Nothing that these tests assert depends on how fast the machine is; what they
 // log does.

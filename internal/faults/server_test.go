@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/freeport"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // server is a redis-server of a test's own, which may die and come back.
@@ -25,17 +25,11 @@ type server struct {
 	exited  chan struct{} // closed when command has ended
 }
 
-// startServer starts a redis-server on a free loopback port and ends it with the
-// test. Without redis-server on the PATH the test is skipped, or fails where
-// WEIR_REQUIRE_REDIS is set.
+// startServer starts a redis-server on a free loopback port and ends it with the test.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("WEIR_REQUIRE_REDIS") != "" {
-			t.Fatal("redis-server is not on the PATH, and WEIR_REQUIRE_REDIS is set")
-		}
-		t.Skip("redis-server is not on the PATH: this test needs a real one")
-	}
+	testrun.FullOnly(t, "faults of real servers")
+	testrun.Program(t, "redis-server")
 	s := &server{dir: t.TempDir(), args: args}
 	t.Cleanup(s.kill)
 	for range 20 {

@@ -49,9 +49,6 @@ func TestTheCapacityIsWhatIsDone(t *testing.T) {
 }
 
 func TestWhatIsOfferedIsTheLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
 	for _, s := range Scenarios() {
 		if s.Name == "mix" || s.Name == "spike" { // these change with time
 			continue

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // Sequential requests, and requests whose handler does not return.
@@ -40,10 +41,7 @@ func testSequential[R any](http2 bool) func(*testing.T, Adapter[R]) {
 			server.Start()
 		}
 		t.Cleanup(server.Close)
-		requests := sequentialRequests
-		if raceEnabled || testing.Short() {
-			requests /= 20
-		}
+		requests := testrun.Sized(sequentialRequests/20, sequentialRequests)
 		ask := func() (*http.Response, error) { return server.Client().Get(server.URL + "/extra") }
 		if !http2 {
 			ask = onOneConnection(t, server.URL+"/extra")

@@ -3,13 +3,23 @@ package readme
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // imports are the packages that code without an import declaration uses by their
@@ -89,64 +99,112 @@ func source(code, from string, line int) (file, name string) {
 	return b.String() + position + code, "snippet"
 }
 
-// overlay collects files that exist for the compiler alone.
-type overlay struct {
-	here, scratch string
-	replace       map[string]string
-	packages      []string
-	ran           int // how many packages had tests
+// snippets are packages made of blocks and expressions, by name.
+type snippets struct {
+	set      *token.FileSet
+	packages map[string][]*ast.File
+	sources  map[string][]string // of the files of each package
+	tests    []string            // packages with tests, which have to run
 }
 
-func newOverlay(t *testing.T) *overlay {
+func newSnippets() *snippets {
+	return &snippets{token.NewFileSet(), make(map[string][]*ast.File), make(map[string][]string), nil}
+}
+
+// add adds a file to a package.
+func (s *snippets) add(t *testing.T, pkg, code string) {
+	t.Helper()
+	file, err := parser.ParseFile(s.set, "", code, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, i := range file.Imports {
+		if strings.Contains(i.Path.Value, "/internal/") {
+			t.Errorf("%s: no program of a reader can import %s", s.set.Position(i.Pos()), i.Path.Value)
+		}
+	}
+	s.packages[pkg] = append(s.packages[pkg], file)
+	s.sources[pkg] = append(s.sources[pkg], code)
+	if strings.Contains(code, `"testing"`) && !slices.Contains(s.tests, pkg) {
+		s.tests = append(s.tests, pkg)
+	}
+}
+
+// check reports what the compiler would, and runs the tests.
+func (s *snippets) check(t *testing.T) {
+	t.Helper()
+	testrun.DependsOnSource(t, root)
+	config := types.Config{Importer: s.importer(t), Error: func(err error) { t.Error(err) }}
+	for _, name := range slices.Sorted(maps.Keys(s.packages)) {
+		config.Check(name, s.set, s.packages[name], nil) // which reports by Error
+	}
+	if !t.Failed() && len(s.tests) > 0 {
+		s.runTests(t)
+	}
+}
+
+// importer reads what the compiler has written about the packages that snippets import.
+func (s *snippets) importer(t *testing.T) types.Importer {
+	t.Helper()
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, files := range s.packages {
+		for _, file := range files {
+			for _, i := range file.Imports {
+				if path, err := strconv.Unquote(i.Path.Value); err == nil && !slices.Contains(args, path) {
+					args = append(args, path)
+				}
+			}
+		}
+	}
+	list := exec.Command("go", args...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	written := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		written[path] = file
+	}
+	return importer.ForCompiler(s.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(written[path]) })
+}
+
+// runTests runs the packages with tests, which exist for the compiler alone.
+func (s *snippets) runTests(t *testing.T) {
 	t.Helper()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &overlay{here: here, scratch: t.TempDir(), replace: make(map[string]string)}
-}
-
-// add adds a file to a package.
-func (o *overlay) add(t *testing.T, pkg, name, file string) {
-	t.Helper()
-	real := filepath.Join(o.scratch, pkg+"_"+name)
-	if err := os.WriteFile(real, []byte(file), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	o.replace[filepath.Join(o.here, pkg, name)] = real
-	if path := "./" + pkg; !slices.Contains(o.packages, path) {
-		o.packages = append(o.packages, path)
-	}
-}
-
-// compile compiles all packages, and runs their tests.
-func (o *overlay) compile(t *testing.T) {
-	t.Helper()
-	text, err := json.Marshal(map[string]any{"Replace": o.replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(o.scratch, "overlay.json")
-	if err := os.WriteFile(list, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(o.scratch, "bin")
-	for _, command := range [][]string{
-		{"build", "-overlay", list},
-		{"test", "-overlay", list, "-vet=off", "-c", "-o", bin + "/"},
-	} {
-		if out, err := exec.Command("go", append(command, o.packages...)...).CombinedOutput(); err != nil {
-			t.Errorf("go %s: %v\n%s", command[0], err, out)
+	scratch, replace := t.TempDir(), make(map[string]string)
+	bin, overlay := filepath.Join(scratch, "bin"), filepath.Join(scratch, "overlay.json")
+	args := []string{"test", "-overlay", overlay, "-vet=off", "-c", "-o", bin + "/"}
+	for _, pkg := range s.tests {
+		args = append(args, "./"+pkg)
+		for i, code := range s.sources[pkg] {
+			name := fmt.Sprintf("s%02d_test.go", i)
+			file := filepath.Join(scratch, pkg+"_"+name)
+			if err := os.WriteFile(file, []byte(code), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			replace[filepath.Join(here, pkg, name)] = file
 		}
 	}
-	tests, err := filepath.Glob(filepath.Join(bin, "*"))
+	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range tests {
-		o.ran++
-		if out, err := exec.Command(test).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", filepath.Base(test), err, out)
+	if err := os.WriteFile(overlay, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go test: %v\n%s", err, out)
+	}
+	for _, pkg := range s.tests {
+		if out, err := exec.Command(filepath.Join(bin, pkg+".test")).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", pkg, err, out)
 		}
 	}
 }
@@ -155,7 +213,7 @@ func (o *overlay) compile(t *testing.T) {
 // guide that follow each other with one package clause are one package, unless both are
 // whole programs. Tests run.
 func TestCodeCompiles(t *testing.T) {
-	o := newOverlay(t)
+	s := newSnippets()
 	for _, path := range guides(t) {
 		blocks, _ := split(t, path)
 		pkg, last, program := "", "", false
@@ -170,19 +228,13 @@ func TestCodeCompiles(t *testing.T) {
 				pkg = fmt.Sprintf("snippet_%s_%02d", strings.TrimSuffix(filepath.Base(path), ".md"), i)
 			}
 			last, program = name, program || isProgram
-			base := fmt.Sprintf("s%02d.go", i)
-			if strings.Contains(file, `"testing"`) {
-				base = fmt.Sprintf("s%02d_test.go", i)
-			}
-			o.add(t, pkg, base, file)
+			s.add(t, pkg, file)
 		}
 	}
-	if len(o.packages) < 30 {
-		t.Fatalf("found %d packages of snippets", len(o.packages))
+	if len(s.packages) < 30 || len(s.tests) == 0 {
+		t.Fatalf("found %d packages of snippets, %d of them with tests", len(s.packages), len(s.tests))
 	}
-	if o.compile(t); o.ran == 0 {
-		t.Error("docs/testing.md has no test that ran")
-	}
+	s.check(t)
 }
 
 func TestJSONIsValid(t *testing.T) {

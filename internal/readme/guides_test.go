@@ -102,9 +102,3 @@ func TestEveryBlockIsChecked(t *testing.T) {
 		}
 	}
 }
-
-func TestTheReadmeIsShort(t *testing.T) {
-	if n := len(lines(t, "README.md")); n > 300 {
-		t.Errorf("README.md has %d lines, want 300 at most: move something to a guide", n)
-	}
-}

@@ -139,26 +139,3 @@ func TestPartsOfFilesAreInThem(t *testing.T) {
 		t.Errorf("the guide quotes %v, want each of %v (%v)", found, files, err)
 	}
 }
-
-// TestTheGuideHasEveryField looks for each field of the format in the tables.
-func TestTheGuideHasEveryField(t *testing.T) {
-	_, prose := split(t, policyGuide)
-	var tables strings.Builder
-	for _, line := range prose {
-		if strings.HasPrefix(line, "| ") {
-			tables.WriteString(line)
-		}
-	}
-	n := 0
-	for _, d := range definitions(t) {
-		for field := range d.Properties {
-			n++
-			if !strings.Contains(tables.String(), "`"+field+"`") && !strings.Contains(tables.String(), field+": ") {
-				t.Errorf("%s: no table has %s", policyGuide, field)
-			}
-		}
-	}
-	if n < 35 {
-		t.Errorf("found %d fields", n)
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // casesGuide is the guide to the command weir. Its blocks of YAML are files of cases for
@@ -26,6 +28,7 @@ func installWeir(t *testing.T) string {
 // TestTheCommandAnswersAsShown runs the commands of such blocks, which must print what
 // follows, to the letter.
 func TestTheCommandAnswersAsShown(t *testing.T) {
+	testrun.FullOnly(t, "compiles another module")
 	setUp := installWeir(t)
 	n := 0
 	for _, path := range guides(t) {

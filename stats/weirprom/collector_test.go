@@ -2,7 +2,6 @@ package weirprom_test
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/stats/weirprom"
 )
 
@@ -167,17 +167,8 @@ func TestScrapesAndRequestsAtOnce(t *testing.T) {
 	running.Wait()
 }
 
-// promtool returns the path of Prometheus' tool, without which the test is skipped.
-func promtool(t testing.TB) string {
-	path, err := exec.LookPath("promtool")
-	if err != nil {
-		if os.Getenv("WEIR_REQUIRE_PROMETHEUS") != "" {
-			t.Fatal("promtool is not on PATH, and WEIR_REQUIRE_PROMETHEUS is set: install prometheus")
-		}
-		t.Skip("promtool is not on PATH: install prometheus to run this test")
-	}
-	return path
-}
+// promtool returns the path of Prometheus' tool.
+func promtool(t testing.TB) string { return testrun.Program(t, "promtool") }
 
 func BenchmarkScrapeOfAHundredRules(b *testing.B) {
 	s := newStats()

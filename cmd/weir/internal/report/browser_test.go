@@ -11,18 +11,13 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/report"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // TestThePageDrawsInABrowser opens pages in chromium, which must draw their charts, say
 // nothing on the console, and ask nobody.
 func TestThePageDrawsInABrowser(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("WEIR_REQUIRE_BROWSER") != "" {
-			t.Fatal("chromium is not on the PATH, and WEIR_REQUIRE_BROWSER is set")
-		}
-		t.Skip("chromium is not on the PATH")
-	}
+	browser := testrun.Program(t, "chromium")
 	for name, change := range map[string]func(*simulate.Options){
 		"compared": nil,
 		"alone":    func(o *simulate.Options) { o.Against, o.Ladder = nil, false },

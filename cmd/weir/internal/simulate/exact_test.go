@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // write writes a log into a directory of the test, and returns its name.
@@ -126,8 +127,8 @@ func denials(hits []hit, at []int64, fits func([]int64, int64) bool) (denied int
 }
 
 func TestASimulationEqualsASlowReplayOfTheDefinition(t *testing.T) {
-	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 7))
+	random := testrun.Random(t)
+	for round := range 20 {
 		hits := traffic(random, 400)
 		var sorted, mixed bytes.Buffer
 		for _, h := range hits {
@@ -150,18 +151,18 @@ func TestASimulationEqualsASlowReplayOfTheDefinition(t *testing.T) {
 			want := simulate.Range{Low: min(early, even), High: max(early, even)}
 			clients := simulate.Range{Low: min(earlyClients, evenClients), High: max(earlyClients, evenClients)}
 			if r.Policy.Denied != want || r.Policy.Clients != clients || r.Requests != 400 {
-				t.Errorf("seed %d, %s: denied %v to %v clients, want %v to %v", seed, limit, r.Policy.Denied, r.Policy.Clients, want, clients)
+				t.Errorf("round %d, %s: denied %v to %v clients, want %v to %v", round, limit, r.Policy.Denied, r.Policy.Clients, want, clients)
 			}
 			r = do(t, simulate.Options{Logs: []string{write(t, "access.log", mixed.Bytes())}, Policy: oneLimit(t, limit, "address")})
 			if r.Late != 0 || r.ClockJumps != 0 || limit[0] == 'f' && r.Policy.Denied != want {
-				t.Errorf("seed %d, %s, lines out of order: denied %v, want %v; %d late, %d jumps", seed, limit, r.Policy.Denied, want, r.Late, r.ClockJumps)
+				t.Errorf("round %d, %s, lines out of order: denied %v, want %v; %d late, %d jumps", round, limit, r.Policy.Denied, want, r.Late, r.ClockJumps)
 			}
 		}
 	}
 }
 
 func TestSeveralLogsAreMergedByTime(t *testing.T) {
-	hits := traffic(rand.New(rand.NewPCG(3, 3)), 600)
+	hits := traffic(testrun.Random(t), 600)
 	var whole bytes.Buffer
 	parts := make([]bytes.Buffer, 3)
 	for i, h := range hits {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 func policyFile(t testing.TB, text string) *simulate.Policy {
@@ -181,7 +182,7 @@ func TestConditionsThatCannotBeReadSayWhy(t *testing.T) {
 
 func TestTheSuggestedLimitIsTheLowestThatMeetsTheCondition(t *testing.T) {
 	var log bytes.Buffer
-	generate(&log, 5000, 200, 3)
+	generate(&log, 5000, 200, testrun.Seed(t))
 	name := write(t, "access.log", log.Bytes())
 	for limit, at := range map[string]string{"fixed-window 1/hour": "fixed-window %d/1h", "token-bucket 10/hour burst 5": "token-bucket %d/1h burst %d"} {
 		c, err := simulate.ParseCondition("denied < 1%")
@@ -211,7 +212,7 @@ func TestTheSuggestedLimitIsTheLowestThatMeetsTheCondition(t *testing.T) {
 
 func TestALadderHasWhatTheEngineDecidesAtEachRung(t *testing.T) {
 	var log bytes.Buffer
-	generate(&log, 5000, 50, 4)
+	generate(&log, 5000, 50, testrun.Seed(t))
 	name := write(t, "access.log", log.Bytes())
 	r := do(t, simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "8/hour", "address"), Ladder: true})
 	if n := len(r.Policy.Rules[0].Ladder); n != 8 {
@@ -227,7 +228,7 @@ func TestALadderHasWhatTheEngineDecidesAtEachRung(t *testing.T) {
 
 func TestMoreKeysThanExpectedAreReadAgain(t *testing.T) {
 	var log bytes.Buffer
-	generate(&log, 20000, 5000, 5)
+	generate(&log, 20000, 5000, testrun.Seed(t))
 	name := write(t, "access.log", log.Bytes())
 	options := simulate.Options{Logs: []string{name}, Policy: oneLimit(t, "3/hour", "address")}
 	want := do(t, options)

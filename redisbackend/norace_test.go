@@ -1,5 +1,0 @@
-//go:build !race
-
-package redisbackend_test
-
-const underRace = 1
