@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unique"
 )
 
@@ -157,7 +158,7 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 		err = l.takeAfter(ctx, own, charges, decisions)
 	}
 	if err != nil {
-		if !o.abandonIfEnded(ctx) {
+		if !o.abandonIfEnded(ctx) && !o.abandonIfDue(ctx) {
 			l.decideWithoutBackend(ctx, err, s, o)
 		}
 		return
@@ -174,6 +175,17 @@ func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
 		*o = Outcome{verdict: Abandoned, err: err}
 	}
 	return err != nil
+}
+
+// abandonIfDue is abandonIfEnded after a failure: a backend that watches the deadline may fail
+// before the context notices.
+func (o *Outcome) abandonIfDue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	due := ok && !time.Now().Before(deadline)
+	if due {
+		*o = Outcome{verdict: Abandoned, err: context.DeadlineExceeded}
+	}
+	return due
 }
 
 // answer records the decision on the at-th rule of o.

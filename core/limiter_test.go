@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -496,6 +497,24 @@ func TestACancelledRequestIsNoBackendFailure(t *testing.T) {
 		t.Errorf("verdict %v, fallback asked %d times: want abandoned, never", o.Verdict(), local.asked)
 	}
 }
+
+// A backend that watches the deadline fails when it has passed, maybe before the context ends.
+func TestADeadlineThatHasPassedIsNoBackendFailure(t *testing.T) {
+	local := &broken{err: errBroken}
+	l := core.MustNew(core.Config[request]{
+		Backend: &broken{err: os.ErrDeadlineExceeded}, Fallback: local,
+		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
+	})
+	o := l.Decide(due{t.Context()}, request{user: "ann"})
+	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.DeadlineExceeded) || local.asked != 0 {
+		t.Errorf("verdict %v, %v, fallback asked %d times: want abandoned, never", o.Verdict(), o.Err(), local.asked)
+	}
+}
+
+// due is a context whose deadline has passed, and which has not ended yet.
+type due struct{ context.Context }
+
+func (due) Deadline() (time.Time, bool) { return time.Now().Add(-time.Nanosecond), true }
 
 func TestAContextThatEndsWhileTheKeyIsFoundGetsNoAnswer(t *testing.T) {
 	other := core.Rule[request]{Name: "other", Limit: perMinute(9), Key: byRoute}

@@ -35,13 +35,14 @@ const (
 	StepForward             // a server's clock steps
 	StepBack
 	Drift         // a server's clock gains a hundredth
-	ProcessKilled // a process is killed
+	ProcessKilled // a process is killed, and another starts in its place
+	Restarted     // a process is stopped properly, and another starts in its place
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "half-open", "cut off", "stopped", "killed", "promoted",
-	"step forward", "step back", "drift", "process killed",
+	"step forward", "step back", "drift", "process killed", "restarted",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -102,9 +103,21 @@ func (w *World) strike(f Fault) {
 	w.mu.Lock()
 	server, process := w.servers[f.Server], w.processes[f.Process]
 	w.mu.Unlock()
+	restart := func() {
+		again := w.Start(process.name, process.program)
+		w.mu.Lock()
+		w.processes[f.Process] = again
+		w.mu.Unlock()
+	}
+	if f.Kind >= ProcessKilled {
+		if !process.enter() { // it is not there
+			return
+		}
+		process.leave()
+	}
 	path := w.path(process, server)
 	now := time.Now()
-	touched := period{from: now, to: now.Add(f.For + Recovery)}
+	touched := period{from: now, to: now.Add(f.For + Recovery), back: f.Kind == StepBack}
 	if f.Kind < Stopped {
 		touched.process = process
 	}
@@ -114,7 +127,9 @@ func (w *World) strike(f Fault) {
 	if f.Kind == ProcessKilled { // the units that it held stay for a while
 		touched.process, touched.to = nil, now.Add(HoldTime+Recovery)
 	}
-	w.laws.fault(touched)
+	if f.Kind != Restarted { // which nobody may notice
+		w.laws.fault(touched)
+	}
 	heal := func() {}
 	both := func(change, back func(r *route)) {
 		path.there.set(change)
@@ -157,23 +172,29 @@ func (w *World) strike(f Fault) {
 		server.Stop()
 		heal = server.Continue
 	case Killed:
-		w.laws.loses(server, false)
+		w.laws.loses(server, now, true)
 		server.Kill()
 		heal = server.Start
 	case Promoted:
-		w.laws.loses(server, true)
 		server.Replicate()
-		time.AfterFunc(f.For, server.Promote)
+		heal = func() {
+			server.Promote()
+			w.laws.loses(server, now, false)
+		}
 	case StepForward:
 		server.Step(f.By)
 	case StepBack:
-		w.laws.loses(server, true)
 		server.Step(-f.By)
+		w.laws.loses(server, now, true)
 	case Drift:
 		server.Drift(0.01)
 		heal = func() { server.Drift(0) }
 	case ProcessKilled:
 		process.Kill()
+		heal = restart
+	case Restarted:
+		go process.Stop()
+		heal = restart
 	}
 	time.AfterFunc(f.For, heal)
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,6 +22,7 @@ type laws struct {
 	spent    map[account]int64 // of what servers have charged, what they must keep at least
 	faults   []period
 	losses   map[*Server][]loss
+	left     bool // a client has left before there was a decision
 }
 
 type account struct{ scope, key string }
@@ -31,7 +33,10 @@ type admission struct {
 	limit    core.Limit
 	process  *Process
 	server   *Server // nil: the process decided by itself
+	leased   bool
 	at, cost int64
+
+	begun, ended time.Time // the decision
 }
 
 // underWay is a request that was allowed and has not ended.
@@ -45,13 +50,13 @@ type period struct {
 	from, to time.Time
 	process  *Process // whom it touches; nil: all
 	server   *Server
+	back     bool // a clock steps back
 }
 
-// loss is when a server lost what it had, by its clock. What it loses by a clock that goes back
-// cannot be told apart, and what a replica keeps neither.
+// loss is when a server lost what it had: what it had at from is there again at to, or nothing.
 type loss struct {
-	at   int64
-	part bool
+	from, to time.Time
+	all      bool
 }
 
 func newLaws(w *World) *laws {
@@ -71,7 +76,10 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked[p]++
-	if p.dead() {
+	if o.Verdict() == core.Abandoned {
+		l.left = true
+	}
+	if p.dead() || o.Verdict() == core.Abandoned {
 		return nil
 	}
 	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
@@ -96,7 +104,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		d := o.At(i)
 		of := account{d.Rule, r.Key}
 		concurrent := d.Limit.Algorithm() == core.AlgorithmConcurrent
-		if healthy && d.Source > core.SourceDenialCache && d.Source != core.SourceNotAsked {
+		if healthy && d.Source >= core.SourceFallback && d.Source != core.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule, d.Source, o.Err())
 		}
 		// On several servers a denied request may hold units until they are given back, and says so.
@@ -115,10 +123,10 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			continue
 		}
 		if p.settles[d.Rule] { // what it takes is not what it keeps
-			u.spending = d.Source == core.SourcePrimary
+			u.spending = d.Source == core.SourcePrimary || d.Source == core.SourceLease
 			continue
 		}
-		a := &admission{of: of, limit: d.Limit, process: p, at: d.At, cost: max(r.Cost, 1)}
+		a := &admission{of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: max(r.Cost, 1), begun: begun, ended: time.Now()}
 		if d.Source != core.SourceFallback {
 			a.server = l.world.serverAt(d.At)
 			if s := l.world.serverOf(of, false); l.world.topology != Ring && a.server != s {
@@ -175,7 +183,7 @@ func (l *laws) checkSpending(p *Process) {
 			continue
 		}
 		spent := spendingLimit.Burst() - out[0].Remaining
-		if spent < least || spent > least && len(l.faults) == 0 {
+		if spent < least || spent > least && len(l.faults) == 0 && !l.left {
 			l.breaks("%v has spent %d, want %d or, after faults, more", of, spent, least)
 		}
 	}
@@ -188,11 +196,19 @@ func (l *laws) fault(f period) {
 	l.faults = append(l.faults, f)
 }
 
-// loses says that a server loses what it has, or, in part, some of it.
-func (l *laws) loses(s *Server, part bool) {
+// loses says that a server loses what it has, or, as a replica takes over, what is younger than
+// from.
+func (l *laws) loses(s *Server, from time.Time, all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.losses[s] = append(l.losses[s], loss{s.now().UnixMicro(), part})
+	l.losses[s] = append(l.losses[s], loss{from, time.Now(), all})
+}
+
+// steppedBack reports whether the clock of a server has.
+func (l *laws) steppedBack() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.faults, func(f period) bool { return f.back })
 }
 
 // touchedLocked reports whether a fault, or what follows from one, may have touched a request that
@@ -263,13 +279,11 @@ func (l *laws) check() {
 	}
 }
 
-// decider is whose count an admission belongs to: a server's, since it last lost its data, or a
-// process's.
+// decider is whose count an admission belongs to: a server's or a process's.
 type decider struct {
 	of      account
 	process *Process
 	server  *Server
-	epoch   int
 }
 
 // checkLimits replays what was admitted of each key, by whoever decides, in the order of its
@@ -281,37 +295,60 @@ func (l *laws) checkLimits() {
 		if a.server == nil {
 			d.process = a.process
 		}
-		part := false
-		for _, lost := range l.losses[a.server] {
-			if a.at >= lost.at {
-				d.epoch++
-			}
-			part = part || lost.part
-		}
-		if part || a.server != nil && l.world.topology == Ring && len(l.faults) > 0 { // a Ring moves keys to the servers that it can reach
-			continue
-		}
 		all[d] = append(all[d], a)
 	}
 	for d, admitted := range all {
-		slices.SortStableFunc(admitted, func(a, b *admission) int { return int(a.at - b.at) })
-		if limit := admitted[0].limit; limit.Algorithm() == core.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.world.topology != One) {
-			l.checkTwice(d, limit, admitted)
-			continue
+		for _, known := range histories(admitted, l.losses[d.server]) {
+			l.checkLimit(d, known)
 		}
-		now := time.Time{}
-		exact := backendtest.NewExact(func() time.Time { return now })
-		for _, a := range admitted {
-			now = time.UnixMicro(a.at)
-			out := make([]core.Decision, 1)
-			charge := []core.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
-			if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
-				l.world.t.Fatal(err)
+	}
+}
+
+// histories divides what a server has admitted into what it knew of at one time. What was decided
+// while it lost something is left out, and so is what processes spend from leases of before.
+func histories(admitted []*admission, losses []loss) [][]*admission {
+	var all [][]*admission
+	known, next := []*admission(nil), 0
+	admitted = slices.Clone(admitted)
+	slices.SortStableFunc(admitted, func(a, b *admission) int { return a.ended.Compare(b.ended) })
+	for _, lost := range losses {
+		for ; next < len(admitted) && !admitted[next].ended.After(lost.to); next++ {
+			known = append(known, admitted[next])
+		}
+		all = append(all, known)
+		known = slices.DeleteFunc(slices.Clone(known), func(a *admission) bool { return lost.all || !a.ended.Before(lost.from) })
+		admitted = slices.DeleteFunc(admitted, func(a *admission) bool {
+			before := lost.to
+			if a.leased {
+				before = before.Add(Lease + Budget)
 			}
-			if !out[0].Allowed {
-				l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit, d.name())
-				break
-			}
+			return a.ended.After(lost.to) && !a.begun.After(before)
+		})
+	}
+	return append(all, append(known, admitted[next:]...))
+}
+
+func (l *laws) checkLimit(d decider, admitted []*admission) {
+	if len(admitted) == 0 {
+		return
+	}
+	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
+	if limit := admitted[0].limit; limit.Algorithm() == core.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
+		l.checkTwice(d, limit, admitted)
+		return
+	}
+	now := time.Time{}
+	exact := backendtest.NewExact(func() time.Time { return now })
+	for _, a := range admitted {
+		now = time.UnixMicro(a.at)
+		out := make([]core.Decision, 1)
+		charge := []core.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
+		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
+			l.world.t.Fatal(err)
+		}
+		if !out[0].Allowed {
+			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit, d.name())
+			return
 		}
 	}
 }

@@ -86,6 +86,16 @@ type path struct {
 
 type connection struct{ client, server *end }
 
+// newConnection returns a connection over two routes.
+func newConnection(there, back *route, client, server string) *connection {
+	out, in := newWay(there), newWay(back)
+	there.enter(out)
+	back.enter(in)
+	return &connection{
+		client: &end{in: in, out: out, name: client, peer: server}, server: &end{in: out, out: in, name: server, peer: client},
+	}
+}
+
 // dial connects. It fails at once if the server is dead, and waits while the path is silent or
 // the server is stopped, as TCP does.
 func (p *path) dial(ctx context.Context) (net.Conn, error) {
@@ -110,24 +120,19 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 	if redis == nil || p.process.dead() {
 		return nil, refused
 	}
-	there, back := newWay(p.there), newWay(p.back)
-	c := &connection{
-		client: &end{in: back, out: there, name: p.process.name, peer: p.server.name},
-		server: &end{in: there, out: back, name: p.server.name, peer: p.process.name, onRead: p.server.tick},
-	}
+	c := newConnection(p.there, p.back, p.process.name, p.server.name)
+	c.server.onRead = p.server.tick
 	p.mu.Lock()
 	p.conns = append(p.conns, c)
 	p.mu.Unlock()
-	p.there.enter(there)
-	p.back.enter(back)
 	c.client.onClose = func() {
 		p.mu.Lock()
 		p.conns = slices.DeleteFunc(p.conns, func(other *connection) bool { return other == c })
 		p.mu.Unlock()
-		p.there.leave(there)
-		p.back.leave(back)
+		p.there.leave(c.client.out)
+		p.back.leave(c.client.in)
 	}
-	there.setStopped(p.server.isStopped())
+	c.server.in.setStopped(p.server.isStopped())
 	redis.Server().ServeConn(c.server)
 	return c.client, nil
 }

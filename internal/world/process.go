@@ -15,21 +15,22 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// Process is a program with a client, a stack and a limiter.
-type Process struct {
-	world   *World
-	name    string
-	limiter *core.Limiter[Request]
-	backend *redisbackend.Backend
-	stack   *breaker.Stack
-	client  redis.UniversalClient
-	stats   *stats.Stats
-	settles map[string]bool // rules with a final cost
-	ends    bool            // a rule has an end
+// Program is what a process runs.
+type Program struct {
+	Rules []core.Rule[Request]
 
-	mu     sync.Mutex
-	killed bool
-	ended  bool
+	// Adapter is the package whose middleware serves the requests over HTTP. "": clients ask a
+	// limiter of core directly.
+	Adapter string
+
+	// Lease is that of breaker.Options.
+	Lease time.Duration
+
+	// Announces says that the process tells others of denials.
+	Announces bool
+
+	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: any number.
+	Sheds int
 }
 
 // Request is what a client asks for.
@@ -64,26 +65,59 @@ const Budget = 50 * time.Millisecond
 // HoldTime is how long a unit of a dead process is held.
 const HoldTime = 3 * time.Second
 
-// Start starts a process with these rules.
-func (w *World) Start(name string, rules ...core.Rule[Request]) *Process {
-	p := &Process{world: w, name: name, stats: stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})}
-	w.mu.Lock()
-	w.processes = append(w.processes, p)
-	w.mu.Unlock()
-	p.client = p.connect()
-	quiet := slog.New(slog.DiscardHandler)
-	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: HoldTime, Logger: quiet})
-	p.stack = breaker.NewStack(p.backend, breaker.Options{Budget: Budget, Logger: quiet})
-	p.settles = make(map[string]bool)
-	for _, r := range rules {
+// Process is a program that runs.
+type Process struct {
+	world     *World
+	name      string
+	program   Program
+	limiter   *core.Limiter[Request] // nil: clients use the site
+	site      *site
+	announcer *redisbackend.Announcer
+	backend   *redisbackend.Backend
+	stack     *breaker.Stack
+	client    redis.UniversalClient
+	stats     *stats.Stats
+	settles   map[string]bool // rules with a final cost
+	ends      bool            // a rule has an end
+
+	mu     sync.Mutex
+	under  int  // requests under way
+	closed bool // takes no more of them
+	killed bool
+	ended  bool
+}
+
+// Start starts a process.
+func (w *World) Start(name string, program Program) *Process {
+	p := &Process{
+		world: w, name: name, program: program, settles: make(map[string]bool),
+		stats: stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)}),
+	}
+	for _, r := range program.Rules {
 		p.settles[r.Name] = r.FinalCost != nil
 		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm() == core.AlgorithmConcurrent
 	}
-	p.limiter = core.MustNew(core.Config[Request]{
-		Rules: rules, Backend: p.stack,
-		Observe:    stats.Observe[Request](p.stats.Limiter("all")),
-		ObserveEnd: w.laws.settles,
-	})
+	p.client = p.connect()
+	quiet := slog.New(slog.DiscardHandler)
+	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: HoldTime, Logger: quiet})
+	options := breaker.Options{Budget: Budget, Logger: quiet, Lease: program.Lease}
+	if program.Announces {
+		p.announcer = redisbackend.NewAnnouncer(p.client, redisbackend.AnnouncerOptions{Logger: quiet})
+		options.Announcer = p.announcer
+	}
+	p.stack = breaker.NewStack(p.backend, options)
+	if program.Adapter != "" {
+		p.site = p.serve()
+	} else {
+		p.limiter = core.MustNew(core.Config[Request]{
+			Rules: program.Rules, Backend: p.stack,
+			Observe:    stats.Observe[Request](p.stats.Limiter("all")),
+			ObserveEnd: w.laws.settles,
+		})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, p)
 	return p
 }
 
@@ -120,8 +154,16 @@ func (p *Process) connect() redis.UniversalClient {
 }
 
 // Ask has the process decide a request, which then takes as long as work. It returns the
-// outcome, after the request has ended.
-func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) core.Outcome {
+// outcome after the request has ended, and false if there is none: the client has left, or its
+// connection broke, or the request was shed.
+func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) (core.Outcome, bool) {
+	if !p.enter() {
+		return core.Outcome{}, false
+	}
+	defer p.leave()
+	if p.site != nil {
+		return p.site.ask(ctx, r, work)
+	}
 	begun := time.Now()
 	o := p.limiter.Decide(ctx, r)
 	u := p.world.laws.decided(p, r, begun, o)
@@ -130,31 +172,68 @@ func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) core.O
 		p.world.laws.ended(p, r, u)
 		o.End(core.Result{Status: 200, Bytes: r.Final})
 	}
-	return o
+	return o, o.Verdict() != core.Abandoned
+}
+
+func (p *Process) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.under++
+	return true
+}
+
+func (p *Process) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under--
 }
 
 // Kill ends the process as kill -9 does: its connections break at once, and what it does from
 // now on counts no more.
 func (p *Process) Kill() {
 	p.mu.Lock()
-	p.killed = true
+	p.killed, p.closed = true, true
 	p.mu.Unlock()
 	for _, path := range p.world.pathsOf(p) {
 		path.reset()
 	}
 }
 
-// Stop ends the process as a good program ends. It has to have no requests.
+// Stop ends the process as a good program ends: it takes no more requests, waits for those under
+// way, and for what they have to return.
 func (p *Process) Stop() {
 	p.mu.Lock()
-	done := p.ended
-	p.ended = true
+	ended := p.ended
+	p.ended, p.closed = true, true
 	p.mu.Unlock()
-	if done {
+	if ended {
 		return
+	}
+	for p.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	if p.site != nil {
+		p.site.close()
+	}
+	if !p.dead() {
+		within, cancel := context.WithTimeout(context.Background(), HoldTime)
+		core.AwaitEndings(within, p.backend)
+		cancel()
+	}
+	if p.announcer != nil {
+		p.announcer.Close()
 	}
 	p.backend.Close()
 	p.client.Close()
+}
+
+func (p *Process) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.under > 0
 }
 
 func (p *Process) dead() bool {

@@ -23,7 +23,7 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := New(t, seed, One)
 				defer w.Close()
-				p := w.Start("p", core.Rule[Request]{Name: "r", Limit: limit, Key: self})
+				p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "r", Limit: limit, Key: self}}})
 				path := w.path(p, w.servers[0])
 				for _, r := range []*route{path.there, path.back} {
 					r.set(func(r *route) { r.latency = Latency{Least: way} })

@@ -14,53 +14,70 @@ import (
 
 // scenario is a world that a seed makes up.
 type scenario struct {
-	seed      uint64
-	topology  Topology
-	processes int
-	lasts     time.Duration
-	rules     []core.Rule[Request]
-	keys      int
-	faults    Schedule
+	seed     uint64
+	topology Topology
+	programs []Program
+	lasts    time.Duration
+	keys     int
+	faults   Schedule
 }
+
+// Lease is how long a lease lasts, if processes have leases.
+const Lease = 250 * time.Millisecond
 
 // scenarioOf makes up a scenario.
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := scenario{
-		seed: seed, topology: Topology(random.IntN(3)), processes: 1 + random.IntN(3),
-		lasts: time.Duration(3+random.IntN(8)) * time.Second, keys: 1 + random.IntN(6),
+		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(3+random.IntN(8)) * time.Second, keys: 1 + random.IntN(6),
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
 	rates := []core.Limit{
 		core.TokenBucket(core.PerSecond(20), 10), core.LeakyBucket(core.PerSecond(50), 20), core.FixedWindow(core.PerSecond(15)),
 		core.SlidingWindow(core.PerSecond(25)), core.SlidingLog(core.PerSecond(10)), core.AnchoredWindow(core.PerSecond(12)),
-		core.TokenBucket(core.PerMinute(60), 30),
+		core.TokenBucket(core.PerMinute(60), 30), core.TokenBucket(core.PerSecond(300), 100),
 	}
+	var rules []core.Rule[Request]
 	for i := range 1 + random.IntN(2) {
-		s.rules = append(s.rules, core.Rule[Request]{
+		rules = append(rules, core.Rule[Request]{
 			Name: fmt.Sprint("rate ", i), Limit: rates[random.IntN(len(rates))], Key: key, Cost: func(r Request) int64 { return r.Cost },
 		})
 	}
 	if random.IntN(2) == 0 {
-		s.rules = append(s.rules, core.Rule[Request]{Name: "at once", Limit: core.Concurrent(1 + random.Int64N(4)), Key: key})
+		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: core.Concurrent(1 + random.Int64N(4)), Key: key})
 	}
 	if random.IntN(2) == 0 {
-		s.rules = append(s.rules, Spending())
+		rules = append(rules, Spending())
+	}
+	all := Program{Rules: rules, Announces: s.topology == One && random.IntN(4) == 0}
+	if random.IntN(3) == 0 {
+		all.Lease = Lease
+	}
+	for range 1 + random.IntN(3) {
+		one := all
+		if random.IntN(2) == 0 {
+			one.Adapter = adapters[random.IntN(len(adapters))]
+			one.Sheds = random.IntN(2) * 10
+		}
+		s.programs = append(s.programs, one)
 	}
 	if random.IntN(3) > 0 {
 		servers := 3
 		if s.topology == One {
 			servers = 1
 		}
-		s.faults = drawSchedule(random, s.lasts, servers, s.processes)
+		s.faults = drawSchedule(random, s.lasts, servers, len(s.programs))
 	}
 	return s
 }
 
 func (s scenario) String() string {
-	text := fmt.Sprintf("seed %d: %v, %d processes, %d keys, %v", s.seed, s.topology, s.processes, s.keys, s.lasts)
-	for _, r := range s.rules {
+	text := fmt.Sprintf("seed %d: %v, %d keys, %v", s.seed, s.topology, s.keys, s.lasts)
+	for _, r := range s.programs[0].Rules {
 		text += fmt.Sprintf(", %v", r.Limit)
+	}
+	for _, p := range s.programs {
+		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter, p.Lease, p.Announces, p.Sheds)
 	}
 	return text + "\n" + s.faults.String()
 }
@@ -69,19 +86,24 @@ func (s scenario) String() string {
 func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, s.seed, s.topology)
-		for i := range s.processes {
-			w.Start(fmt.Sprint("process ", i), s.rules...)
+		for i, program := range s.programs {
+			w.processes = append(w.processes, w.Start(fmt.Sprint("process ", i), program))
 		}
 		over, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for i := range s.processes {
-			for c := range 4 {
+		for i := range s.programs {
+			for kind := range clients {
 				random := w.source()
-				all.Go(func() { s.client(over, w.processes[i], c, random) })
+				all.Go(func() {
+					for over.Err() == nil {
+						s.client(over, w, i, kind, random)
+					}
+				})
 			}
 		}
-		w.play(s.faults)
-		time.Sleep(Recovery)
+		if w.play(s.faults); len(s.faults) > 0 {
+			time.Sleep(Recovery)
+		}
 		time.Sleep(s.lasts - w.age())
 		stop()
 		all.Wait()
@@ -94,32 +116,64 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 	return broken, decisions
 }
 
-// client asks until it is over: by its number, one request after the other, at random, in
-// bursts, or for long requests.
-func (s scenario) client(over context.Context, p *Process, kind int, random *rand.Rand) {
+// client kinds.
+const (
+	oneByOne = iota // one request after the other, for a key that nobody else asks for
+	poisson         // at random
+	bursts          // up to seven at once
+	long            // requests take long
+	obedient        // keeps to RetryAfter, and asks at once otherwise
+	flood           // now and then forty at once, for one key or for forty
+	leaving         // leaves before the answer, at times
+	clients
+)
+
+// client asks until the process ends.
+func (s scenario) client(over context.Context, w *World, number, kind int, random *rand.Rand) {
+	p := w.process(number)
 	var under sync.WaitGroup
 	defer under.Wait()
-	for over.Err() == nil && !p.dead() {
+	for over.Err() == nil && w.process(number) == p {
 		r := Request{Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2), Final: random.Int64N(2 * Estimate)}
 		pause := time.Duration(random.ExpFloat64() * float64(50*time.Millisecond))
 		switch kind {
-		case 0: // the plainest client there is
+		case oneByOne:
 			r.Key, r.Alone = "alone "+p.name, true
-			o := p.Ask(context.Background(), r, time.Duration(random.IntN(3))*time.Millisecond)
-			if wait := o.RetryAfter(); deniedByServer(o) && wait < 2*time.Second && sleep(over, wait) == nil {
+			o, ok := p.Ask(context.Background(), r, time.Duration(random.IntN(3))*time.Millisecond)
+			if wait := o.RetryAfter(); ok && deniedByServer(o) && wait < 2*time.Second && sleep(over, wait) == nil {
 				r.Waited = true
 				p.Ask(context.Background(), r, 0)
 			}
 			pause /= 4
-		case 1:
+		case poisson:
 			under.Go(func() { p.Ask(context.Background(), r, 5*time.Millisecond) })
-		case 2:
+		case bursts:
 			for range random.IntN(8) {
 				under.Go(func() { p.Ask(context.Background(), r, time.Millisecond) })
 			}
 			pause *= 6
-		case 3:
+		case long:
 			p.Ask(context.Background(), r, pause*10)
+		case obedient:
+			if o, ok := p.Ask(context.Background(), r, time.Millisecond); ok && !o.Allowed() {
+				pause = min(o.RetryAfter(), time.Second)
+			}
+		case flood:
+			pause = pause*40 + time.Second
+			if sleep(over, pause) != nil {
+				return
+			}
+			many := random.IntN(2) == 0
+			for i := range 40 {
+				if many {
+					r.Key = fmt.Sprint("flood ", i)
+				}
+				under.Go(func() { p.Ask(context.Background(), r, time.Millisecond) })
+			}
+		case leaving:
+			patience, cancel := context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(2*time.Millisecond))))
+			p.Ask(patience, r, time.Millisecond)
+			cancel()
 		}
 		sleep(over, pause)
 	}

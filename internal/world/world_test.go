@@ -28,10 +28,10 @@ func oneAfterTheOther(t *testing.T, rule core.Rule[Request]) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
 		defer w.Close()
-		p := w.Start("p", rule)
+		p := w.Start("p", Program{Rules: []core.Rule[Request]{rule}})
 		denied := 0
 		for range 2000 {
-			if o := p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond); !o.Allowed() {
+			if o, _ := p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond); !o.Allowed() {
 				denied++
 			}
 		}
