@@ -19,8 +19,8 @@ import (
 type Program struct {
 	Rules []core.Rule[Request]
 
-	// Adapter is the package whose middleware serves the requests over HTTP. "": clients ask a
-	// limiter of core directly.
+	// Adapter is the package whose middleware limits requests over HTTP, besides the limiter of
+	// core that clients ask directly. "": none.
 	Adapter string
 
 	// Lease is that of breaker.Options.
@@ -41,6 +41,9 @@ type Request struct {
 
 	// Final is what it costs in the end, of rules with a final cost.
 	Final int64
+
+	// Direct says that it does not come over HTTP.
+	Direct bool
 
 	// Waited says that the same request was denied before, and that RetryAfter is over.
 	Waited bool
@@ -70,8 +73,8 @@ type Process struct {
 	world     *World
 	name      string
 	program   Program
-	limiter   *core.Limiter[Request] // nil: clients use the site
-	site      *site
+	limiter   *core.Limiter[Request]
+	site      *site // nil: all clients ask the limiter
 	announcer *redisbackend.Announcer
 	backend   *redisbackend.Backend
 	stack     *breaker.Stack
@@ -108,13 +111,12 @@ func (w *World) Start(name string, program Program) *Process {
 	p.stack = breaker.NewStack(p.backend, options)
 	if program.Adapter != "" {
 		p.site = p.serve()
-	} else {
-		p.limiter = core.MustNew(core.Config[Request]{
-			Rules: program.Rules, Backend: p.stack,
-			Observe:    stats.Observe[Request](p.stats.Limiter("all")),
-			ObserveEnd: w.laws.settles,
-		})
 	}
+	p.limiter = core.MustNew(core.Config[Request]{
+		Rules: program.Rules, Backend: p.stack,
+		Observe:    stats.Observe[Request](p.stats.Limiter("all")),
+		ObserveEnd: w.laws.settles,
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, p)
@@ -161,7 +163,7 @@ func (p *Process) Ask(ctx context.Context, r Request, work time.Duration) (core.
 		return core.Outcome{}, false
 	}
 	defer p.leave()
-	if p.site != nil {
+	if p.site != nil && !r.Direct {
 		return p.site.ask(ctx, r, work)
 	}
 	begun := time.Now()

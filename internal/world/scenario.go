@@ -102,7 +102,7 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 			}
 		}
 		if w.play(s.faults); len(s.faults) > 0 {
-			time.Sleep(Recovery)
+			time.Sleep(Recovery + 2*time.Second)
 		}
 		time.Sleep(s.lasts - w.age())
 		stop()
@@ -134,7 +134,10 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 	var under sync.WaitGroup
 	defer under.Wait()
 	for over.Err() == nil && w.process(number) == p {
-		r := Request{Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2), Final: random.Int64N(2 * Estimate)}
+		r := Request{
+			Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2), Final: random.Int64N(2 * Estimate),
+			Direct: random.IntN(3) == 0,
+		}
 		pause := time.Duration(random.ExpFloat64() * float64(50*time.Millisecond))
 		switch kind {
 		case oneByOne:
