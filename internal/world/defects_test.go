@@ -12,7 +12,9 @@ import (
 	"github.com/weir-go/weir/internal/testrun"
 )
 
-// defects are mistakes that weir has had: what a file says now, and what it said then.
+// defects are mistakes that weir has had: what a file says now, and what it said then. The rest of
+// those known, ends to all servers in one call and holds kept through a step back, are not
+// mended yet: see TestASilentServerIsNoticedByNobodyElse and TestAStepBackKeepsNoUnitsOfTheDead.
 var defects = []struct{ name, file, now, then string }{
 	{
 		"ends are looked for after the denial", "core/decide.go",
@@ -27,6 +29,30 @@ var defects = []struct{ name, file, now, then string }{
 	{
 		"one breaker for all masters", "breaker/breaker.go",
 		"errors.As(err, &sparer) && sparer.SparesBackend()", "errors.As(err, &sparer) && false",
+	},
+	{
+		"a connection is thrown away after the budget", "redisbackend/lane.go",
+		"	timeout := max(callTimeout, l.patience)\n", "	timeout := 50 * time.Millisecond\n",
+	},
+	{
+		"a fallback for each limiter", "core/fallback.go",
+		"	if at == nil {\n		return newCommon()", "	if at != nil {\n		return newCommon()",
+	},
+	{
+		"a clock stands still after a step back, however long", "redisbackend/state.lua",
+		"if s.at - now > maxStepBack(from) then", "if false then",
+	},
+	{
+		"transient denials are remembered", "core/denialcache.go",
+		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
+	},
+	{
+		"a taking whose reply was lost is repeated", "redisbackend/unrepeated.go",
+		"	return mayHaveRun(err)\n", "	return false\n",
+	},
+	{
+		"a block of a lease is spent after its time", "core/lease_block.go",
+		"int64 { return b.until - now.since(b.sent) }", "int64 { return b.until - now.since(b.sent) + 1_000_000 }",
 	},
 }
 
@@ -63,7 +89,7 @@ func TestFormerDefectsAreFound(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			for begun := time.Now(); time.Since(begun) < time.Minute; {
-				run := exec.Command(binary, "-test.run", "^TestSeeds$")
+				run := exec.Command(binary, "-test.run", "^TestSeeds$|FarAway")
 				run.Env = append(os.Environ(), "WEIR_FULL=") // 20 seconds
 				if out, err := run.CombinedOutput(); err != nil {
 					t.Logf("found after %v:\n%s", time.Since(begun), out)

@@ -68,7 +68,7 @@ func (s Schedule) String() string {
 
 // drawSchedule makes up faults within a time.
 func drawSchedule(random *rand.Rand, within time.Duration, servers, processes int) (s Schedule) {
-	for range random.IntN(5) {
+	for range 1 + random.IntN(5) {
 		f := Fault{
 			At:   time.Duration(random.Int64N(int64(within * 3 / 4))).Truncate(time.Millisecond),
 			For:  time.Duration(100+random.Int64N(5000)) * time.Millisecond,
@@ -138,13 +138,13 @@ func (w *World) strike(f Fault) {
 	}
 	switch f.Kind {
 	case Slow:
-		both(func(r *route) { r.latency.Least = 100 * time.Millisecond }, func(r *route) { r.latency = usual })
+		both(func(r *route) { r.latency.Least = 100 * time.Millisecond }, func(r *route) { r.latency = near })
 	case Bursts:
-		both(func(r *route) { r.latency.Burst = 100 * time.Millisecond }, func(r *route) { r.latency = usual })
+		both(func(r *route) { r.latency.Burst = 100 * time.Millisecond }, func(r *route) { r.latency = near })
 	case Lossy:
 		both(func(r *route) { r.lossy = 0.1 }, func(r *route) { r.lossy = 0 })
 	case Narrow:
-		both(func(r *route) { r.latency.Bytes = 20_000 }, func(r *route) { r.latency = usual })
+		both(func(r *route) { r.latency.Bytes = 20_000 }, func(r *route) { r.latency = near })
 	case Reset:
 		path.reset()
 	case Mute:

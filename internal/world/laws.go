@@ -71,7 +71,8 @@ type loss struct {
 
 func newLaws(w *World) *laws {
 	return &laws{
-		world: w, asked: make(map[*Process]int), running: make(map[account]int64), spent: make(map[account]*span), alone: make(map[account]*ownModel), losses: make(map[*Server][]loss),
+		world: w, asked: make(map[*Process]int), running: make(map[account]int64), spent: make(map[account]*span),
+		alone: make(map[account]*ownModel), losses: make(map[*Server][]loss),
 	}
 }
 
@@ -146,7 +147,10 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			u.spending = d.Source == core.SourcePrimary || d.Source == core.SourceLease
 			continue
 		}
-		a := &admission{of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: max(r.Cost, 1), begun: begun, ended: time.Now()}
+		a := &admission{
+			of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: max(r.Cost, 1),
+			begun: begun, ended: time.Now(),
+		}
 		if d.Source != core.SourceFallback {
 			a.server = l.world.serverAt(d.At)
 			if s := l.world.serverOf(of, false); l.world.topology != Ring && a.server != s {

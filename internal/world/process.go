@@ -68,6 +68,10 @@ const Budget = 50 * time.Millisecond
 // HoldTime is how long a unit of a dead process is held.
 const HoldTime = 3 * time.Second
 
+// poolSize is so large that nobody waits for a connection: go-redis waits with timers that it keeps
+// for later, and those of one bubble do not work in another.
+const poolSize = 1000
+
 // Process is a program that runs.
 type Process struct {
 	world     *World
@@ -140,10 +144,12 @@ func (p *Process) connect() redis.UniversalClient {
 		for _, s := range w.servers {
 			addrs[s.name] = s.name
 		}
-		return redis.NewRing(&redis.RingOptions{Addrs: addrs, Dialer: dial, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+		return redis.NewRing(&redis.RingOptions{
+			Addrs: addrs, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		})
 	case Cluster:
 		client := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{w.servers[0].name}, Dialer: dial, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+			Addrs: []string{w.servers[0].name}, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return w.slots(), nil },
 		})
 		// The first command has the client ask for what commands there are, under a lock, and
@@ -152,7 +158,9 @@ func (p *Process) connect() redis.UniversalClient {
 		time.Sleep(100 * time.Millisecond)
 		return client
 	}
-	return redis.NewClient(&redis.Options{Addr: w.servers[0].name, Dialer: dial, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	return redis.NewClient(&redis.Options{
+		Addr: w.servers[0].name, Dialer: dial, PoolSize: poolSize, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+	})
 }
 
 // Ask has the process decide a request, which then takes as long as work. It returns the

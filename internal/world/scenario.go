@@ -29,7 +29,7 @@ const Lease = 250 * time.Millisecond
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := scenario{
-		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(3+random.IntN(8)) * time.Second, keys: 1 + random.IntN(6),
+		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6),
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
 	rates := []core.Limit{
@@ -61,7 +61,7 @@ func scenarioOf(seed uint64) scenario {
 		}
 		s.programs = append(s.programs, one)
 	}
-	if random.IntN(3) > 0 {
+	if random.IntN(4) > 0 {
 		servers := 3
 		if s.topology == One {
 			servers = 1
@@ -102,7 +102,10 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 			}
 		}
 		if w.play(s.faults); len(s.faults) > 0 {
-			time.Sleep(Recovery + 2*time.Second)
+			w.calm.Store(true)
+			time.Sleep(Recovery)
+			w.calm.Store(false)
+			time.Sleep(time.Second)
 		}
 		time.Sleep(s.lasts - w.age())
 		stop()
@@ -177,6 +180,9 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 			patience, cancel := context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(2*time.Millisecond))))
 			p.Ask(patience, r, time.Millisecond)
 			cancel()
+		}
+		if w.calm.Load() {
+			pause *= 5
 		}
 		sleep(over, pause)
 	}

@@ -68,7 +68,7 @@ func (p *Process) serve() *site {
 		handler.ServeHTTP(w, r)
 	})}
 	s.over.Go(func() { s.server.Serve(s) })
-	there, back := &route{random: p.world.source(), latency: usual}, &route{random: p.world.source(), latency: usual}
+	there, back := &route{random: p.world.source(), latency: near}, &route{random: p.world.source(), latency: near}
 	s.clients = &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 100,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type World struct {
 	t        testing.TB
 	topology Topology
 	begun    time.Time
+	calm     atomic.Bool // clients ask less
 
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -55,8 +57,8 @@ func New(t testing.TB, seed uint64, topology Topology) *World {
 	return w
 }
 
-// usual is how long a way takes if nothing is wrong.
-var usual = Latency{Least: 100 * time.Microsecond, Spread: 500 * time.Microsecond}
+// near is how long a way takes if nothing is wrong: in one place.
+var near = Latency{Least: 100 * time.Microsecond, Spread: 500 * time.Microsecond}
 
 // serverAt returns the server whose clock has said an instant: they are far apart.
 func (w *World) serverAt(at int64) *Server {
@@ -98,7 +100,7 @@ func (w *World) path(p *Process, s *Server) *path {
 		}
 	}
 	path := &path{process: p, server: s, there: &route{random: w.source()}, back: &route{random: w.source()}}
-	path.there.latency, path.back.latency = usual, usual
+	path.there.latency, path.back.latency = near, near
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.paths = append(w.paths, path)

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,10 @@ import (
 	"github.com/weir-go/weir/internal/testrun"
 )
 
-func init() { redis.SetLogger(silence{}) } // it says that servers are gone, which they are on purpose
+func init() {
+	redis.SetLogger(silence{}) // it says that servers are gone, which they are on purpose
+	debug.SetGCPercent(400)    // a script has a Lua of its own each time
+}
 
 type silence struct{}
 
@@ -51,5 +55,27 @@ func TestAClientIsNotDeniedByWhatItHasEnded(t *testing.T) {
 func TestAClientIsNotDeniedByWhatItHasReturned(t *testing.T) {
 	oneAfterTheOther(t, core.Rule[Request]{
 		Name: "failures", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+	})
+}
+
+// It takes longer than the budget to connect to a server that is far away. Connections whose
+// callers have left are kept, so that the server decides all the same.
+func TestAServerThatIsFarAwayDecides(t *testing.T) {
+	seed := testrun.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, One)
+		defer w.Close()
+		p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "all", Limit: core.TokenBucket(core.PerMinute(600), 1000), Key: self}}})
+		path := w.path(p, w.servers[0])
+		for _, r := range []*route{path.there, path.back} {
+			r.set(func(r *route) { r.latency = Latency{Least: 8 * time.Millisecond, Spread: time.Millisecond} })
+		}
+		w.laws.fault(period{from: w.begun, to: w.begun.Add(Recovery), process: p})
+		for w.age() < Recovery {
+			p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond)
+		}
+		for range 100 { // the laws say who has to decide
+			p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond)
+		}
 	})
 }
