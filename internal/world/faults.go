@@ -2,8 +2,10 @@ package world
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -24,9 +26,10 @@ const (
 	Bursts                  // one chunk of a hundred takes 100 ms longer
 	Lossy                   // a tenth of all chunks is sent again after 200 ms
 	Narrow                  // 20,000 bytes a second
-	Reset                   // all connections between a process and a server break
+	Reset                   // all connections between a process and a server break, every 50 ms
 	Mute                    // nothing of a process arrives at a server
 	Deaf                    // no answer of a server arrives at a process
+	Lost                    // every 100 ms the answers of 20 ms are lost, and their connections break
 	HalfOpen                // connections die, and nobody is told
 	CutOff                  // a process reaches no server
 	Stopped                 // a server stands still, as by SIGSTOP
@@ -41,7 +44,7 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "half-open", "cut off", "stopped", "killed", "promoted",
+	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "answers lost", "half-open", "cut off", "stopped", "killed", "promoted",
 	"step forward", "step back", "drift", "process killed", "restarted",
 }
 
@@ -146,13 +149,21 @@ func (w *World) strike(f Fault) {
 	case Narrow:
 		both(func(r *route) { r.latency.Bytes = 20_000 }, func(r *route) { r.latency = near })
 	case Reset:
-		path.reset()
+		for at := time.Duration(0); at < f.For; at += 50 * time.Millisecond {
+			time.AfterFunc(at, func() { path.cut(syscall.ECONNRESET) })
+		}
 	case Mute:
 		path.there.set(func(r *route) { r.silent = true })
 		heal = func() { path.there.set(func(r *route) { r.silent = false }) }
 	case Deaf:
 		path.back.set(func(r *route) { r.silent = true })
 		heal = func() { path.back.set(func(r *route) { r.silent = false }) }
+	case Lost:
+		silent := func(silent bool) { path.back.set(func(r *route) { r.silent = silent }) }
+		for at := time.Duration(0); at < f.For; at += 100 * time.Millisecond {
+			time.AfterFunc(at, func() { silent(true) })
+			time.AfterFunc(at+20*time.Millisecond, func() { path.cut(io.EOF); silent(false) })
+		}
 	case HalfOpen:
 		path.forget()
 	case CutOff:

@@ -2,11 +2,13 @@ package world
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 )
@@ -205,7 +207,7 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 				return true
 			}
 		case core.SourceFallback, core.SourceOpen, core.SourceClosed:
-			return true
+			return !errors.Is(o.Err(), breaker.ErrOpen)
 		}
 	}
 	return false
@@ -279,7 +281,11 @@ func (l *laws) checkSpending(p *Process) {
 		}
 		out := make([]core.Decision, 1)
 		charge := []core.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
-		if err := p.backend.Peek(l.world.t.Context(), charge, out); err != nil {
+		err := errors.New("not asked")
+		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
+			err = p.backend.Peek(l.world.t.Context(), charge, out)
+		}
+		if err != nil {
 			l.breaks("peek at %v: %v", of, err)
 			continue
 		}
@@ -316,21 +322,21 @@ func (l *laws) steppedBack() bool {
 // was decided just now. All others are bystanders, and must notice nothing.
 func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outcome) bool {
 	now := time.Now()
-	return slices.ContainsFunc(l.faults, func(f period) bool {
-		if now.Before(f.from) || !begun.Before(f.to) || f.process != nil && f.process != p {
-			return false
-		}
-		if f.server == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
+	touches := func(s *Server) bool {
+		if s == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
 			return true
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule, r.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == f.server {
+			if l.world.serverOf(account{d.Rule, r.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == s {
 				return true
 			}
 		}
 		return false
-	})
+	}
+	return slices.ContainsFunc(l.faults, func(f period) bool {
+		return !now.Before(f.from) && begun.Before(f.to) && (f.process == nil || f.process == p) && touches(f.server)
+	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool { return path.isStale(begun) && touches(path.server) })
 }
 
 // faultyLocked reports whether a fault, or what follows from one, is in force anywhere since begun.

@@ -90,6 +90,16 @@ func (w *way) close(err error, reader bool) {
 	w.wakeLocked()
 }
 
+// cut ends the way at once: what is on it is lost.
+func (w *way) cut(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.lost && (w.closed == nil || w.closed == io.EOF) {
+		w.closed, w.queue = err, nil
+		w.wakeLocked()
+	}
+}
+
 // lose makes the way half-open: what is on it and what follows never arrives.
 func (w *way) lose() {
 	w.mu.Lock()
@@ -221,10 +231,11 @@ func (e *end) Close() error {
 	return nil
 }
 
-// reset ends both ways at once, as a kernel does for a process that was killed.
-func (e *end) reset() {
-	e.out.close(syscall.ECONNRESET, false)
-	e.in.close(syscall.ECONNRESET, false)
+// cut ends both ways at once: with syscall.ECONNRESET, or with io.EOF as a kernel often does for a
+// process that was killed.
+func (e *end) cut(err error) {
+	e.out.cut(err)
+	e.in.cut(err)
 }
 
 func (e *end) SetDeadline(at time.Time) error {

@@ -82,9 +82,13 @@ type path struct {
 
 	mu    sync.Mutex
 	conns []*connection
+	stale time.Time // when a client has closed a connection that was broken
 }
 
-type connection struct{ client, server *end }
+type connection struct {
+	client, server *end
+	broken         bool // guarded by its path
+}
 
 // newConnection returns a connection over two routes.
 func newConnection(there, back *route, client, server string) *connection {
@@ -128,6 +132,9 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 	c.client.onClose = func() {
 		p.mu.Lock()
 		p.conns = slices.DeleteFunc(p.conns, func(other *connection) bool { return other == c })
+		if c.broken {
+			p.stale = time.Now()
+		}
 		p.mu.Unlock()
 		p.there.leave(c.client.out)
 		p.back.leave(c.client.in)
@@ -143,19 +150,36 @@ func (p *path) connections() []*connection {
 	return slices.Clone(p.conns)
 }
 
-// reset breaks all connections.
-func (p *path) reset() {
-	for _, c := range p.connections() {
-		c.client.reset()
+// cut breaks all connections with an error: see [end.cut].
+func (p *path) cut(err error) {
+	for _, c := range p.breakAll() {
+		c.client.cut(err)
 	}
 }
 
 // forget makes all connections half-open: both sides believe in them, and nothing arrives.
 func (p *path) forget() {
-	for _, c := range p.connections() {
+	for _, c := range p.breakAll() {
 		c.client.in.lose()
 		c.client.out.lose()
 	}
+}
+
+func (p *path) breakAll() []*connection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.broken = true
+	}
+	return slices.Clone(p.conns)
+}
+
+// isStale reports whether the client had a broken connection at an instant or later. Each may cost
+// a decision: go-redis looks at sockets before it uses them, and these are none.
+func (p *path) isStale(since time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.stale.Before(since) || slices.ContainsFunc(p.conns, func(c *connection) bool { return c.broken })
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

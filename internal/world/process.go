@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -208,7 +209,7 @@ func (p *Process) Kill() {
 	p.killed, p.closed = true, true
 	p.mu.Unlock()
 	for _, path := range p.world.pathsOf(p) {
-		path.reset()
+		path.cut(io.EOF)
 	}
 }
 

@@ -19,17 +19,18 @@ type scenario struct {
 	programs []Program
 	lasts    time.Duration
 	keys     int
+	known    bool // all requests cost what is estimated, so that each unit can be accounted for
 	faults   Schedule
 }
 
 // Lease is how long a lease lasts, if processes have leases.
-const Lease = 250 * time.Millisecond
+const Lease = time.Second
 
 // scenarioOf makes up a scenario.
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := scenario{
-		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6),
+		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
 	rates := []core.Limit{
@@ -44,9 +45,9 @@ func scenarioOf(seed uint64) scenario {
 		})
 	}
 	if random.IntN(2) == 0 {
-		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: core.Concurrent(1 + random.Int64N(4)), Key: key})
+		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: core.Concurrent(1 + random.Int64N(2)*random.Int64N(4)), Key: key})
 	}
-	if random.IntN(2) == 0 {
+	if random.IntN(3) > 0 {
 		rules = append(rules, Spending())
 	}
 	all := Program{Rules: rules, Announces: s.topology == One && random.IntN(4) == 0}
@@ -75,6 +76,9 @@ func (s scenario) String() string {
 	text := fmt.Sprintf("seed %d: %v, %d keys, %v", s.seed, s.topology, s.keys, s.lasts)
 	for _, r := range s.programs[0].Rules {
 		text += fmt.Sprintf(", %v", r.Limit)
+	}
+	if s.known {
+		text += ", costs are known"
 	}
 	for _, p := range s.programs {
 		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter, p.Lease, p.Announces, p.Sheds)
@@ -141,6 +145,9 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 			Key: fmt.Sprint("key ", random.IntN(s.keys)), Cost: 1 + random.Int64N(3)*random.Int64N(2), Final: random.Int64N(2 * Estimate),
 			Direct: random.IntN(3) == 0,
 		}
+		if s.known {
+			r.Final = Estimate
+		}
 		pause := time.Duration(random.ExpFloat64() * float64(50*time.Millisecond))
 		switch kind {
 		case oneByOne:
@@ -150,7 +157,7 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 				r.Waited = true
 				p.Ask(context.Background(), r, 0)
 			}
-			pause /= 4
+			pause *= time.Duration(random.IntN(2)) // often none
 		case poisson:
 			under.Go(func() { p.Ask(context.Background(), r, 5*time.Millisecond) })
 		case bursts:
@@ -175,6 +182,9 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 					r.Key = fmt.Sprint("flood ", i)
 				}
 				under.Go(func() { p.Ask(context.Background(), r, time.Millisecond) })
+				if i%10 == 0 {
+					time.Sleep(20 * time.Millisecond)
+				}
 			}
 		case leaving:
 			patience, cancel := context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(2*time.Millisecond))))

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"io"
 	"sync"
 	"time"
 
@@ -112,7 +113,7 @@ func (s *Server) Kill() {
 	old := s.redis
 	s.mu.Unlock()
 	for _, p := range s.world.pathsTo(s) {
-		p.reset()
+		p.cut(io.EOF)
 	}
 	old.Close()
 }
