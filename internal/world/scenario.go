@@ -39,7 +39,7 @@ func scenarioOf(seed uint64) scenario {
 		core.TokenBucket(core.PerMinute(60), 30), core.TokenBucket(core.PerSecond(300), 100),
 	}
 	var rules []core.Rule[Request]
-	for i := range 1 + random.IntN(2) {
+	for i := range 1 + random.IntN(3) {
 		rules = append(rules, core.Rule[Request]{
 			Name: fmt.Sprint("rate ", i), Limit: rates[random.IntN(len(rates))], Key: key, Cost: func(r Request) int64 { return r.Cost },
 		})
