@@ -23,9 +23,6 @@ const (
 
 	// shortHold is the least. Units that nobody renews end soon.
 	shortHold = 3 * time.Second
-
-	// longHold is the most. What ends within a test has been released.
-	longHold = time.Hour
 )
 
 // upload is what all requests are under.

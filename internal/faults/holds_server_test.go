@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
@@ -97,41 +96,6 @@ func TestAReplicaThatTakesOverHasWhatWasReplicated(t *testing.T) {
 			mine.end()
 			other.end()
 			exactAgain(t, other.backend, mine, other)
-		})
-	}
-}
-
-// Requests end while Redis is away. They wait for nobody, and their units are released
-// once it is back: they do not end by themselves within this test.
-func TestWhatEndsWhileRedisIsAwayIsReleased(t *testing.T) {
-	for name, away := range map[string]func(t *testing.T, s *server, p *proxy) (back func()){
-		"stopped": func(t *testing.T, s *server, _ *proxy) func() { s.stop(t); return func() { s.resume(t) } },
-		"silent":  func(_ *testing.T, _ *server, p *proxy) func() { p.fallSilent(); return p.speak },
-		"refused": func(_ *testing.T, _ *server, p *proxy) func() {
-			p.refuse.Store(true)
-			p.reset()
-			return func() { p.refuse.Store(false) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startServer(t)
-			p := startProxy(t, s.addr)
-			of := holding{hold: longHold, onFailure: core.FallBack, budget: patience}
-			mine, other := newHolder(newClient(t, p.addr()), of), newHolder(newClient(t, p.addr()), of)
-			looks := newHolder(newClient(t, s.addr), of)
-			mine.start(t, 1)
-			other.start(t, 3)
-			back := away(t, s, p)
-			began := time.Now()
-			longest := max(mine.end(), other.end())
-			if longest > longestWait+3*time.Duration(stall.Load()) {
-				t.Errorf("an end took %v: it waits for Redis", longest)
-			}
-			eventually(t, "the first attempts have failed", func() bool { return time.Since(began) > 1200*time.Millisecond })
-			back()
-			exactAgain(t, looks.backend, mine, other)
-			t.Logf("FAULT %d requests end while Redis is away (%s): the longest end took %s ms; all released when it was back, HoldTime %v", atOnce, name, ms(longest), longHold)
 		})
 	}
 }

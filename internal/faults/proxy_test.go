@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -19,10 +18,8 @@ type proxy struct {
 	delay    atomic.Int64 // nanoseconds by which each part of a reply is delayed
 	cutEvery atomic.Int64 // parts, after which one is cut in half and its connection reset; 0: never
 	silent   atomic.Bool  // nothing arrives on any connection any more
-	refuse   atomic.Bool  // new connections are reset at once
-	mute     atomic.Bool  // commands arrive, replies do not
 
-	parts, cuts, lost, heldUp atomic.Int64
+	parts, cuts atomic.Int64
 
 	mu    sync.Mutex
 	links map[*link]struct{} // nil: closed
@@ -32,9 +29,7 @@ type proxy struct {
 // link is a connection of a client and the one to the server that belongs to it.
 type link struct {
 	client, server net.Conn
-	halfOpen       atomic.Bool                   // for good: whatever is sent is lost
-	letGo          atomic.Pointer[chan struct{}] // commands wait until it is closed; nil: they do not
-	replied        chan struct{}                 // has a token if the server has sent anything
+	halfOpen       atomic.Bool // for good: whatever is sent is lost
 	closed         chan struct{}
 	close          func() // closes closed; may be called again
 }
@@ -67,16 +62,12 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		if p.refuse.Load() {
-			client.Close()
-			continue
-		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
 			client.Close()
 			continue
 		}
-		l := &link{client: client, server: server, replied: make(chan struct{}, 1), closed: make(chan struct{})}
+		l := &link{client: client, server: server, closed: make(chan struct{})}
 		l.close = sync.OnceFunc(func() { close(l.closed) })
 		if !p.add(l) {
 			l.reset()
@@ -126,21 +117,8 @@ func (p *proxy) relay(l *link, from, to net.Conn, direction int64) {
 		if err != nil {
 			return
 		}
-		if l.halfOpen.Load() || direction == 1 && p.mute.Load() {
-			p.lost.Add(1)
+		if l.halfOpen.Load() {
 			continue
-		}
-		if letGo := l.letGo.Load(); direction == 0 && letGo != nil {
-			p.heldUp.Add(1)
-			<-*letGo // even if the client leaves: what it has sent arrives
-			p.deliver(l, w, part[:n])
-			continue
-		}
-		if direction == 1 {
-			select {
-			case l.replied <- struct{}{}:
-			default:
-			}
 		}
 		if delay := time.Duration(p.delay.Load()); direction == 1 && delay > 0 {
 			l.wait(delay)
@@ -197,33 +175,3 @@ func (p *proxy) fallSilent() {
 
 // speak lets new connections work again. Those that are half-open stay so.
 func (p *proxy) speak() { p.silent.Store(false) }
-
-// holdUp has commands wait on all connections that there are, and not on others, until
-// the function that it returns is called. Then they arrive, late.
-func (p *proxy) holdUp(t testing.TB) (letGo func()) {
-	gate := make(chan struct{})
-	letGo = sync.OnceFunc(func() { close(gate) })
-	t.Cleanup(letGo)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.letGo.Store(&gate)
-	}
-	return letGo
-}
-
-// deliver passes on what was held up, and waits until the server has replied, since the
-// client has left and a reset might overtake it.
-func (p *proxy) deliver(l *link, to io.Writer, part []byte) {
-	select {
-	case <-l.replied:
-	default:
-	}
-	if _, err := to.Write(part); err != nil {
-		return
-	}
-	select {
-	case <-l.replied:
-	case <-l.closed:
-	}
-}

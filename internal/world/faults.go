@@ -32,6 +32,7 @@ const (
 	Lost                    // every 100 ms the answers of 20 ms are lost, and their connections break
 	HalfOpen                // connections die, and nobody is told
 	CutOff                  // a process reaches no server
+	Refused                 // a server refuses a process, whose connections break
 	Stopped                 // a server stands still, as by SIGSTOP
 	Killed                  // a server is killed and starts again without data
 	Promoted                // a replica takes over, without the last writes
@@ -44,7 +45,7 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "answers lost", "half-open", "cut off", "stopped", "killed", "promoted",
+	"slow", "bursts", "lossy", "narrow", "reset", "mute", "deaf", "answers lost", "half-open", "cut off", "refused", "stopped", "killed", "promoted",
 	"step forward", "step back", "drift", "process killed", "restarted",
 }
 
@@ -179,6 +180,10 @@ func (w *World) strike(f Fault) {
 				p.back.set(func(r *route) { r.silent = false })
 			}
 		}
+	case Refused:
+		path.refuse(true)
+		path.cut(io.EOF)
+		heal = func() { path.refuse(false) }
 	case Stopped:
 		server.Stop()
 		heal = server.Continue

@@ -26,6 +26,7 @@ type laws struct {
 	faults   []period
 	losses   map[*Server][]loss
 	left     bool // a client has left before there was a decision
+	settled  []core.Settlement
 }
 
 type account struct{ scope, key string }
@@ -264,6 +265,7 @@ func longestWait(limit core.Limit) time.Duration {
 func (l *laws) settles(s core.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.settled = append(l.settled, s)
 	if s.Returned > max(0, s.Taken-s.Final) || s.Charged+s.Forgiven > max(0, s.Final-s.Taken) || s.Err != nil && s.Returned+s.Charged != 0 {
 		l.breaks("settled %+v", s)
 	}

@@ -80,9 +80,10 @@ type path struct {
 	there   *route // to the server
 	back    *route
 
-	mu    sync.Mutex
-	conns []*connection
-	stale time.Time // when a client has closed a connection that was broken
+	mu      sync.Mutex
+	conns   []*connection
+	stale   time.Time // when a client has closed a connection that was broken
+	refuses bool
 }
 
 type connection struct {
@@ -121,7 +122,10 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	redis := p.server.listener()
-	if redis == nil || p.process.dead() {
+	p.mu.Lock()
+	refuses := p.refuses
+	p.mu.Unlock()
+	if redis == nil || refuses || p.process.dead() {
 		return nil, refused
 	}
 	c := newConnection(p.there, p.back, p.process.name, p.server.name)
@@ -136,9 +140,9 @@ func (p *path) dial(ctx context.Context) (net.Conn, error) {
 			p.stale = time.Now()
 		}
 		p.mu.Unlock()
-		p.there.leave(c.client.out)
 		p.back.leave(c.client.in)
 	}
+	c.server.onClose = func() { p.there.leave(c.client.out) } // what was sent before arrives
 	c.server.in.setStopped(p.server.isStopped())
 	redis.Server().ServeConn(c.server)
 	return c.client, nil
@@ -172,6 +176,13 @@ func (p *path) breakAll() []*connection {
 		c.broken = true
 	}
 	return slices.Clone(p.conns)
+}
+
+// refuse has the server refuse connections, or accept them again.
+func (p *path) refuse(refuses bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuses = refuses
 }
 
 // isStale reports whether the client had a broken connection at an instant or later. Each may cost

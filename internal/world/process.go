@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -29,6 +30,9 @@ type Program struct {
 
 	// Announces says that the process tells others of denials.
 	Announces bool
+
+	// HoldTime is that of redisbackend.Options. 0: [HoldTime].
+	HoldTime time.Duration
 
 	// Sheds is how many requests over HTTP may be in flight before others are shed. 0: any number.
 	Sheds int
@@ -107,7 +111,7 @@ func (w *World) Start(name string, program Program) *Process {
 	}
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)
-	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: HoldTime, Logger: quiet})
+	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: cmp.Or(program.HoldTime, HoldTime), Logger: quiet})
 	options := breaker.Options{Budget: Budget, Logger: quiet, Lease: program.Lease}
 	if program.Announces {
 		p.announcer = redisbackend.NewAnnouncer(p.client, redisbackend.AnnouncerOptions{Logger: quiet})

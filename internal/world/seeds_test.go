@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 )
 
@@ -75,5 +76,19 @@ func TestASeedMakesUpOneScenario(t *testing.T) {
 	}
 	if len(seen) < 25 {
 		t.Errorf("50 seeds have %d schedules", len(seen))
+	}
+}
+
+// On a Cluster, whose client repeats what breaks, no taking is made twice: the laws count.
+func TestWhatIsTakenIsNotAskedForAgain(t *testing.T) {
+	s := scenario{
+		seed: testrun.Seed(t), topology: Cluster, lasts: 6 * time.Second, keys: 2, known: true,
+		programs: []Program{{Rules: []core.Rule[Request]{Spending()}}},
+	}
+	for i := range 8 {
+		s.faults = append(s.faults, Fault{At: time.Duration(100+600*i) * time.Millisecond, For: 300 * time.Millisecond, Kind: Lost, Server: i % 3})
+	}
+	if broken, _ := s.run(t); len(broken) > 0 {
+		t.Errorf("%v\n%s", s, strings.Join(broken, "\n"))
 	}
 }

@@ -2,7 +2,9 @@ package world
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +76,55 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 		for w.age() < 2*Recovery { // the laws say who has to decide in the second half
 			p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond)
 			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// One call carries ends to all servers, and the next waits until the last has answered. So clients
+// of healthy masters are denied by what they have ended while another master is silent.
+func TestASilentServerIsNoticedByNobodyElse(t *testing.T) {
+	if endsWaitForOtherServers {
+		t.Skip("not mended yet: ends in one call wait for a silent server")
+	}
+	seed := testrun.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, Cluster)
+		defer w.Close()
+		rule := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
+		w.processes = append(w.processes, w.Start("p", Program{Rules: []core.Rule[Request]{rule}}))
+		w.strike(Fault{Kind: Stopped, Server: 1, For: 5 * time.Second})
+		var all sync.WaitGroup
+		for i := range 12 { // the laws say which of them may notice
+			all.Go(func() {
+				for w.age() < 5*time.Second {
+					w.processes[0].Ask(t.Context(), Request{Key: fmt.Sprint(i), Alone: true}, time.Millisecond)
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(Recovery)
+	})
+}
+
+// The units of a process that was killed are free after HoldTime, whatever the server's clock does.
+func TestAStepBackKeepsNoUnitsOfTheDead(t *testing.T) {
+	if stepsBackKeepHolds {
+		t.Skip("not mended yet: holds are kept for as long as a clock steps back")
+	}
+	seed := testrun.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, One)
+		defer w.Close()
+		rule := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
+		w.processes = append(w.processes, w.Start("p", Program{Rules: []core.Rule[Request]{rule}}))
+		go w.processes[0].Ask(t.Context(), Request{Key: "ann"}, time.Second)
+		time.Sleep(100 * time.Millisecond)
+		w.strike(Fault{Kind: ProcessKilled, For: time.Millisecond})
+		w.servers[0].Step(-time.Minute)
+		time.Sleep(HoldTime + time.Second)
+		if o, _ := w.process(0).Ask(t.Context(), Request{Key: "ann"}, 0); !o.Allowed() {
+			t.Errorf("a unit of a dead process is held: denied for %v", o.RetryAfter())
 		}
 	})
 }

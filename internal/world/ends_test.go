@@ -1,0 +1,182 @@
+package world
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+// longHold is a HoldTime after which units end by themselves in none of these tests.
+const longHold = time.Hour
+
+var four = core.Rule[Request]{Name: "four", Limit: core.Concurrent(4), Key: self, OnFailure: core.FailClosed}
+
+// begin starts up to n requests for a key. They last until end is called.
+func (p *Process) begin(t *testing.T, key string, n int) (started int, end func()) {
+	var ends []func()
+	for range n {
+		r, begun := Request{Key: key}, time.Now()
+		o := p.limiter.Decide(t.Context(), r)
+		if u := p.world.laws.decided(p, r, begun, o); o.Allowed() {
+			ends = append(ends, func() {
+				p.world.laws.ended(p, r, u)
+				o.End(core.Result{Status: 200})
+			})
+		}
+	}
+	return len(ends), func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// inWorld lives through a world with two processes that run one program.
+func inWorld(t *testing.T, topology Topology, program Program, live func(t *testing.T, w *World, mine, other *Process)) {
+	seed := testrun.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, topology)
+		w.processes = []*Process{w.Start("mine", program), w.Start("other", program)}
+		live(t, w, w.processes[0], w.processes[1])
+		time.Sleep(2 * Recovery) // the laws want all to be over
+		w.Close()
+	})
+}
+
+// A release that is lost, or whose reply is, is repeated; one that comes late takes nothing from
+// those who have the units by then.
+func TestReleasesThatAreLostOrLateAreMadeOnce(t *testing.T) {
+	for name, fault := range map[string]Fault{
+		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond}, "late": {Kind: Mute, For: 2 * time.Second},
+		"stopped": {Kind: Stopped, For: 3 * time.Second}, "silent": {Kind: CutOff, For: 3 * time.Second}, "refused": {Kind: Refused, For: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, One, Program{Rules: []core.Rule[Request]{four}, HoldTime: longHold}, func(t *testing.T, w *World, mine, other *Process) {
+				n, end := mine.begin(t, "ann", 5)
+				if n != 4 {
+					t.Fatalf("%d run, want 4", n)
+				}
+				w.strike(fault)
+				begun := time.Now()
+				if end(); time.Since(begun) != 0 {
+					t.Errorf("the ends took %v", time.Since(begun))
+				}
+				for w.age() < 10*time.Second { // others take what is free, and no more
+					n, end := other.begin(t, "ann", 1)
+					if n == 1 {
+						defer end()
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				if held, running := w.servers[0].held(), w.laws.running[account{"four", "ann"}]; held != 4 || running != 4 {
+					t.Errorf("others run %d, and %d are held, want 4", running, held)
+				}
+			})
+		})
+	}
+}
+
+// Units of a living process are never free: a renewal that is lost, or late, is made up for. Nothing
+// is held once all has ended.
+func TestRenewalsThatAreLostOrLateAreMadeUpFor(t *testing.T) {
+	for name, fault := range map[string]Fault{
+		"lost": {Kind: HalfOpen, For: time.Millisecond}, "reply lost": {Kind: Lost, For: time.Millisecond}, "late": {Kind: Mute, For: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, One, Program{Rules: []core.Rule[Request]{four}}, func(t *testing.T, w *World, mine, other *Process) {
+				_, end := mine.begin(t, "ann", 4)
+				for i := range 100 { // ten faults, wherever they hit
+					if i%10 == 0 {
+						w.strike(fault)
+					}
+					time.Sleep(time.Duration(90+i%17) * time.Millisecond)
+					if held := w.servers[0].held(); held != 4 {
+						t.Fatalf("after %v %d are held, want 4", w.age(), held)
+					}
+					if n, _ := other.begin(t, "ann", 1); n > 0 {
+						t.Fatalf("after %v others run, of units that are in use", w.age())
+					}
+				}
+				end()
+			})
+		})
+	}
+}
+
+// Releases to a silent server delay no renewal on another.
+func TestReleasesToASilentServerDelayNoRenewal(t *testing.T) {
+	inWorld(t, Cluster, Program{Rules: []core.Rule[Request]{four}}, func(t *testing.T, w *World, mine, _ *Process) {
+		silent, ends := w.servers[1], []func(){}
+		for i := range 60 {
+			key := fmt.Sprint("client ", i)
+			_, end := mine.begin(t, key, 1)
+			if w.serverOf(account{"four", key}, true) != silent {
+				defer end()
+				continue
+			}
+			ends = append(ends, end)
+		}
+		held := [2]int{w.servers[0].held(), w.servers[2].held()}
+		if len(ends) == 0 || held[0]*held[1] == 0 {
+			t.Fatalf("%d are held on the silent server, %v on the others", len(ends), held)
+		}
+		w.strike(Fault{Kind: Stopped, Server: 1, For: 4 * HoldTime})
+		for _, end := range ends {
+			end()
+		}
+		for range 4 * HoldTime / (10 * time.Millisecond) {
+			time.Sleep(10 * time.Millisecond)
+			if now := [2]int{w.servers[0].held(), w.servers[2].held()}; now != held {
+				t.Fatalf("after %v %v are held, want %v", w.age(), now, held)
+			}
+		}
+	})
+}
+
+// Refunds are made once or never, and each that is not known to be made is reported.
+func TestRefundsThatAreLostOrLateAreMadeOnceOrNever(t *testing.T) {
+	rule := core.Rule[Request]{
+		Name: "failures", Limit: core.SlidingLog(core.PerDay(10)), Key: self, OnFailure: core.FailClosed,
+		FinalCost: func(core.Result) int64 { return 0 },
+	}
+	for name, of := range map[string]struct {
+		Fault
+		arrives bool
+	}{
+		"lost":       {Fault{Kind: HalfOpen, For: time.Millisecond}, false},
+		"reply lost": {Fault{Kind: Lost, For: time.Millisecond}, true},
+		"late":       {Fault{Kind: Mute, For: 2 * time.Second}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, One, Program{Rules: []core.Rule[Request]{rule}}, func(t *testing.T, w *World, mine, other *Process) {
+				_, learns := mine.begin(t, "somebody else", 1) // the server learns the script
+				learns()
+				time.Sleep(100 * time.Millisecond)
+				n, end := mine.begin(t, "ann", 4)
+				w.strike(of.Fault)
+				end()
+				time.Sleep(5 * time.Second)
+				reported := 0
+				for _, s := range w.laws.settled[1:] {
+					reported += int(s.Returned)
+				}
+				admitted := 0
+				for range 20 {
+					n, _ := other.begin(t, "ann", 1)
+					admitted += n
+				}
+				want := 10 - 4 + reported
+				if of.arrives {
+					want = 10
+				}
+				if n != 4 || reported > 3 || admitted != want {
+					t.Errorf("%d ended, %d refunds are reported as made; then %d are admitted, want %d", n, reported, admitted, want)
+				}
+			})
+		})
+	}
+}
