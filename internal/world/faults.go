@@ -209,6 +209,7 @@ func (w *World) strike(f Fault) {
 		process.Kill()
 		heal = restart
 	case Restarted:
+		w.laws.restarts()
 		go process.Stop()
 		heal = restart
 	}

@@ -27,6 +27,8 @@ type laws struct {
 	losses   map[*Server][]loss
 	left     bool // a client has left before there was a decision
 	settled  []core.Settlement
+
+	restarted bool // a process
 }
 
 type account struct{ scope, key string }
@@ -292,7 +294,9 @@ func (l *laws) checkSpending(p *Process) {
 			continue
 		}
 		spent := spendingLimit.Burst() - out[0].Remaining
-		if leased := p.program.Lease > 0 && len(l.faults) > 0; spent < want.least || spent > want.most && !leased { // blocks may be lost
+		// A process that ends, and a fault, may lose blocks of leases.
+		leased := p.program.Lease > 0 && (len(l.faults) > 0 || l.restarted)
+		if spent < want.least || spent > want.most && !leased {
 			l.breaks("%v has spent %d, want %d to %d", of, spent, want.least, want.most)
 		}
 	}
@@ -303,6 +307,13 @@ func (l *laws) fault(f period) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.faults = append(l.faults, f)
+}
+
+// restarts says that a process is stopped properly.
+func (l *laws) restarts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.restarted = true
 }
 
 // loses says that a server loses what it has, or, as a replica takes over, what is younger than
