@@ -153,7 +153,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			continue
 		}
 		a := &admission{
-			of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: max(r.Cost, 1),
+			of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: d.Cost,
 			begun: begun, ended: time.Now(),
 		}
 		if d.Source != core.SourceFallback {
@@ -248,8 +248,10 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 		if err != nil {
 			l.world.t.Fatal(err)
 		}
-		if same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter; d.Source == core.SourcePrimary && l.world.topology == One && !same ||
-			!d.Allowed && !d.Transient && want[0].Allowed {
+		primary := d.Source == core.SourcePrimary
+		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter
+		early := !d.Allowed && want[0].Allowed && !(primary && d.Transient) // what is transient is not remembered
+		if early || primary && !same && l.world.topology == One {
 			l.breaks("%s: %s is decided\n\t%+v, the model says\n\t%+v", p.name, r.Key, d, want[0])
 		}
 	}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -98,6 +99,16 @@ func (w *way) cut(err error) {
 		w.closed, w.queue = err, nil
 		w.wakeLocked()
 	}
+}
+
+// state returns what a look at the socket would find: nil if nothing has arrived.
+func (w *way) state() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 && !w.queue[0].at.IsZero() && !w.queue[0].at.After(time.Now()) {
+		return errors.New("unread data")
+	}
+	return w.closed
 }
 
 // lose makes the way half-open: what is on it and what follows never arrives.
@@ -247,6 +258,15 @@ func (e *end) SetReadDeadline(at time.Time) error  { e.readDeadline.set(at); ret
 func (e *end) SetWriteDeadline(at time.Time) error { e.writeDeadline.set(at); return nil }
 func (e *end) LocalAddr() net.Addr                 { return addr(e.name) }
 func (e *end) RemoteAddr() net.Addr                { return addr(e.peer) }
+
+// SyscallConn is for go-redis, which looks at a connection before it uses it again.
+func (e *end) SyscallConn() (syscall.RawConn, error) { return look{e}, nil }
+
+type look struct{ *end }
+
+func (l look) Read(func(uintptr) bool) error { return l.in.state() }
+func (look) Write(func(uintptr) bool) error  { return errors.ErrUnsupported }
+func (look) Control(func(uintptr)) error     { return errors.ErrUnsupported }
 
 type addr string
 

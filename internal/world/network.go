@@ -186,11 +186,11 @@ func (p *path) refuse(refuses bool) {
 }
 
 // isStale reports whether the client had a broken connection at an instant or later. Each may cost
-// a decision: go-redis looks at sockets before it uses them, and these are none.
+// a decision, since one that is half-open does not show it; and a breaker may open for a second.
 func (p *path) isStale(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.stale.Before(since) || slices.ContainsFunc(p.conns, func(c *connection) bool { return c.broken })
+	return !p.stale.Add(2*time.Second).Before(since) || slices.ContainsFunc(p.conns, func(c *connection) bool { return c.broken })
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

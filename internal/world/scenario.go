@@ -33,15 +33,22 @@ func scenarioOf(seed uint64) scenario {
 		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
-	rates := []core.Limit{
-		core.TokenBucket(core.PerSecond(20), 10), core.LeakyBucket(core.PerSecond(50), 20), core.FixedWindow(core.PerSecond(15)),
-		core.SlidingWindow(core.PerSecond(25)), core.SlidingLog(core.PerSecond(10)), core.AnchoredWindow(core.PerSecond(12)),
-		core.TokenBucket(core.PerMinute(60), 30), core.TokenBucket(core.PerSecond(300), 100),
+	limitOf := func(kind int, more int64) core.Limit {
+		return []core.Limit{
+			core.TokenBucket(core.PerSecond(20+more), 10+more), core.LeakyBucket(core.PerSecond(50+more), 20+more),
+			core.FixedWindow(core.PerSecond(15 + more)), core.SlidingWindow(core.PerSecond(25 + more)), core.SlidingLog(core.PerSecond(10 + more)),
+			core.AnchoredWindow(core.PerSecond(12 + more)), core.TokenBucket(core.PerMinute(60+more), 30+more), core.TokenBucket(core.PerSecond(300+more), 100+more),
+		}[kind]
 	}
+	const kinds = 8
 	var rules []core.Rule[Request]
-	for i := range 1 + random.IntN(3) {
+	kind := random.IntN(kinds)
+	for i := range 1 + random.Int64N(3) {
+		if random.IntN(2) == 0 { // or nearly the same again: both are spent at once
+			kind = random.IntN(kinds)
+		}
 		rules = append(rules, core.Rule[Request]{
-			Name: fmt.Sprint("rate ", i), Limit: rates[random.IntN(len(rates))], Key: key, Cost: func(r Request) int64 { return r.Cost },
+			Name: fmt.Sprint("rate ", i), Limit: limitOf(kind, i), Key: key, Cost: func(r Request) int64 { return r.Cost },
 		})
 	}
 	if random.IntN(2) == 0 {
@@ -51,7 +58,7 @@ func scenarioOf(seed uint64) scenario {
 		rules = append(rules, Spending())
 	}
 	all := Program{Rules: rules, Announces: s.topology == One && random.IntN(4) == 0}
-	if random.IntN(3) == 0 {
+	if random.IntN(2) == 0 {
 		all.Lease = Lease
 	}
 	for range 1 + random.IntN(3) {
@@ -98,6 +105,9 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 		for i := range s.programs {
 			for kind := range clients {
 				random := w.source()
+				if kind != oneByOne && random.IntN(2) == 0 {
+					continue
+				}
 				all.Go(func() {
 					for over.Err() == nil {
 						s.client(over, w, i, kind, random)
@@ -153,7 +163,7 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 		case oneByOne:
 			r.Key, r.Alone = "alone "+p.name, true
 			o, ok := p.Ask(context.Background(), r, time.Duration(random.IntN(3))*time.Millisecond)
-			if wait := o.RetryAfter(); ok && deniedByServer(o) && wait < 2*time.Second && sleep(over, wait) == nil {
+			if wait := o.RetryAfter(); ok && deniedByServer(o) && wait < 2*time.Second && random.IntN(2) == 0 && sleep(over, wait) == nil {
 				r.Waited = true
 				p.Ask(context.Background(), r, 0)
 			}

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 func init() {
 	redis.SetLogger(silence{}) // it says that servers are gone, which they are on purpose
 	debug.SetGCPercent(400)    // a script has a Lua of its own each time
+	runtime.GOMAXPROCS(1)      // so that a seed decides on nearly all: see TestSeeds
 }
 
 type silence struct{}
@@ -127,4 +129,31 @@ func TestAStepBackKeepsNoUnitsOfTheDead(t *testing.T) {
 			t.Errorf("a unit of a dead process is held: denied for %v", o.RetryAfter())
 		}
 	})
+}
+
+// Time in which nothing happens is free: ten minutes of three processes, three servers and 10,000
+// decisions cost what their scripts cost. It says how much.
+func TestTenMinutes(t *testing.T) {
+	seed := testrun.Seed(t)
+	begun := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t, seed, Cluster)
+		defer w.Close()
+		rules := []core.Rule[Request]{{Name: "rate", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: self}}
+		var all sync.WaitGroup
+		for i := range 3 {
+			p, random := w.Start(fmt.Sprint("p", i), Program{Rules: rules}), w.source()
+			all.Go(func() {
+				for range 10_000 / 3 {
+					p.Ask(t.Context(), Request{Key: fmt.Sprint(random.IntN(100))}, time.Millisecond)
+					time.Sleep(time.Duration(random.Int64N(int64(360 * time.Millisecond))))
+				}
+			})
+		}
+		all.Wait()
+		if w.age() < 9*time.Minute {
+			t.Errorf("it took %v", w.age())
+		}
+	})
+	t.Logf("ten minutes took %v", time.Since(begun).Round(time.Millisecond))
 }
