@@ -98,11 +98,14 @@ func TestWhatIsTakenIsNotAskedForAgain(t *testing.T) {
 // knows what a client that is alone may have.
 func TestWhatIsAboutToReturnIsNotRemembered(t *testing.T) {
 	cost := func(r Request) int64 { return r.Cost }
-	s := scenario{seed: testrun.Seed(t), topology: Cluster, lasts: 20 * time.Second, keys: 1, programs: []Program{{Rules: []core.Rule[Request]{
-		{Name: "a", Limit: core.FixedWindow(core.PerSecond(15)), Key: self, Cost: cost},
-		{Name: "b", Limit: core.FixedWindow(core.PerSecond(16)), Key: self, Cost: cost},
-	}}}}
-	if broken, _ := s.run(t); len(broken) > 0 {
-		t.Errorf("%v\n%s", s, strings.Join(broken, "\n"))
+	seed := testrun.Seed(t)
+	for i := range uint64(6) {
+		s := scenario{seed: seed + i, topology: Cluster, lasts: 10 * time.Second, keys: 2, programs: []Program{{Rules: []core.Rule[Request]{
+			{Name: "a", Limit: core.FixedWindow(core.PerSecond(15)), Key: self, Cost: cost},
+			{Name: "b", Limit: core.FixedWindow(core.PerSecond(16)), Key: self, Cost: cost},
+		}}}}
+		if broken, _ := s.run(t); len(broken) > 0 {
+			t.Fatalf("%v\n%s", s, strings.Join(broken, "\n"))
+		}
 	}
 }
