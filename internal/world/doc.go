@@ -11,10 +11,15 @@
 //
 //	go test ./internal/world -run TestSeeds -weir.seed 123
 //
-// What the laws leave out: limits on a server whose clock has stepped back or that a replica has
-// replaced, and on a Ring with faults, which moves keys to servers that it can reach. Anchored
-// windows are held to twice their units in a period where nobody outside knows when they opened.
+// It then lives through that world twenty times. The tests run on one processor, so that the order of
+// goroutines is nearly always that of the first time.
 //
-// The seed does not decide in which order goroutines run that are ready at one instant, so a
-// failure may need a few tries.
+// What the laws leave out: anchored windows are held to twice their units in a period where nobody
+// outside knows when they opened; what blocks of leases have spent after a fault, since a block may be
+// lost; admissions that were under way while a server lost its data. A clock that steps back begins
+// a new limit. Processes have one clock.
+//
+// A bubble wants its timers for itself. So a client has more connections than it needs, since go-redis
+// keeps timers of those who wait for one, and a Cluster's client is warmed up, since it asks for
+// something under a lock, and time stands still while a lock is waited for.
 package world
