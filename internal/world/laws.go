@@ -125,7 +125,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	u := new(underWay)
 	for i := range o.Len() {
 		d := o.At(i)
-		of := account{d.Rule, r.Key}
+		of := account{d.Rule, d.Key}
 		concurrent := d.Limit.Algorithm() == core.AlgorithmConcurrent
 		if healthy && d.Source >= core.SourceFallback && d.Source != core.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule, d.Source, o.Err())
@@ -221,7 +221,7 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 	for i := range o.Len() {
 		d := o.At(i)
-		of := account{d.Rule, r.Key}
+		of := account{d.Rule, d.Key}
 		if p.settles[d.Rule] || d.Limit.Algorithm() == core.AlgorithmConcurrent || d.Source > core.SourceDenialCache {
 			continue
 		}
@@ -343,7 +343,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule, r.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == s {
+			if l.world.serverOf(account{d.Rule, d.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == s {
 				return true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
 )
@@ -30,6 +32,10 @@ type Program struct {
 
 	// Announces says that the process tells others of denials.
 	Announces bool
+
+	// Policy is the path of a policy file, whose rules the limiter of core has besides Rules. The
+	// process watches it.
+	Policy string
 
 	// HoldTime is that of redisbackend.Options. 0: [HoldTime].
 	HoldTime time.Duration
@@ -85,6 +91,7 @@ type Process struct {
 	limiter   *core.Limiter[Request]
 	site      *site // nil: all clients ask the limiter
 	announcer *redisbackend.Announcer
+	unwatch   func() // stops watching the policy; nil: there is none
 	backend   *redisbackend.Backend
 	stack     *breaker.Stack
 	client    redis.UniversalClient
@@ -121,11 +128,29 @@ func (w *World) Start(name string, program Program) *Process {
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}
+	rules, file := program.Rules, (*policy.Policy[Request])(nil)
+	if program.Policy != "" {
+		var err error
+		if file, err = policy.Load(program.Policy, policy.Names[Request]{}); err != nil {
+			w.t.Fatal(err)
+		}
+		rules = append(slices.Clip(rules), file.Rules()...)
+	}
 	p.limiter = core.MustNew(core.Config[Request]{
-		Rules: program.Rules, Backend: p.stack,
+		Rules: rules, Backend: p.stack,
 		Observe:    stats.Observe[Request](p.stats.Limiter("all")),
 		ObserveEnd: w.laws.settles,
 	})
+	if file != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			policy.Watch(ctx, file, func(rules []core.Rule[Request]) error {
+				return p.limiter.Replace(append(slices.Clip(program.Rules), rules...))
+			}, policy.Options{Logger: quiet})
+		})
+		p.unwatch = func() { stop(); watching.Wait() }
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, p)
@@ -229,6 +254,9 @@ func (p *Process) Stop() {
 	}
 	for p.busy() {
 		time.Sleep(time.Millisecond)
+	}
+	if p.unwatch != nil {
+		p.unwatch()
 	}
 	if p.site != nil {
 		p.site.close()

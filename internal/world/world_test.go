@@ -3,6 +3,8 @@ package world
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -127,6 +129,32 @@ func TestAStepBackKeepsNoUnitsOfTheDead(t *testing.T) {
 		time.Sleep(HoldTime + time.Second)
 		if o, _ := w.process(0).Ask(t.Context(), Request{Key: "ann"}, 0); !o.Allowed() {
 			t.Errorf("a unit of a dead process is held: denied for %v", o.RetryAfter())
+		}
+	})
+}
+
+// A policy file that changes while a server is away is in force everywhere, after three looks at it.
+func TestAPolicyChangesWhileAServerIsAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(units int) {
+		text := fmt.Sprintf("version: 1\nrules:\n  - {name: all, key: everybody, limit: %d/second}\n", units)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1000)
+	inWorld(t, Cluster, Program{Policy: path}, func(t *testing.T, w *World, mine, other *Process) {
+		w.strike(Fault{Kind: Stopped, Server: 2, For: 5 * time.Second})
+		write(2000)
+		changed := w.age()
+		for w.age() < 8*time.Second {
+			for _, p := range []*Process{mine, other} {
+				o, _ := p.Ask(t.Context(), Request{Key: "ann"}, 0)
+				if got := o.At(0).Limit.Burst(); w.age() > changed+3*2*time.Second && got != 2000 {
+					t.Fatalf("after %v the limit is %d, want 2000", w.age(), got)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
 	})
 }
