@@ -11,13 +11,17 @@
 //
 //	go test ./internal/world -run TestSeeds -weir.seed 123
 //
-// It then lives through that world twenty times. The tests run on one processor, so that the order of
+// at the same commit: a new kind of fault or of client changes all worlds. It then lives through that
+// world twenty times, with all its faults. The tests run on one processor, so that the order of
 // goroutines is nearly always that of the first time.
 //
 // What the laws leave out: anchored windows are held to twice their units in a period where nobody
 // outside knows when they opened; what blocks of leases have spent after a fault, since a block may be
 // lost; admissions that were under way while a server lost its data. A clock that steps back begins
-// a new limit. Processes have one clock.
+// a new limit. Processes have one clock. Two constants, endsWaitForOtherServers and
+// stepsBackKeepHolds, hold back laws that weir does not keep yet.
+//
+// Tests of one kind of fault are in this package, too: begin with inWorld in ends_test.go.
 //
 // A bubble wants its timers for itself. So a client has more connections than it needs, since go-redis
 // keeps timers of those who wait for one, and a Cluster's client is warmed up, since it asks for

@@ -42,7 +42,6 @@ func inWorld(t *testing.T, topology Topology, program Program, live func(t *test
 		w := New(t, seed, topology)
 		w.processes = []*Process{w.Start("mine", program), w.Start("other", program)}
 		live(t, w, w.processes[0], w.processes[1])
-		time.Sleep(2 * Recovery) // the laws want all to be over
 		w.Close()
 	})
 }
@@ -72,7 +71,7 @@ func TestReleasesThatAreLostOrLateAreMadeOnce(t *testing.T) {
 					}
 					time.Sleep(50 * time.Millisecond)
 				}
-				if held, running := w.servers[0].held(), w.laws.running[account{"four", "ann"}]; held != 4 || running != 4 {
+				if held, running := w.servers[0].held(), w.laws.runs(account{"four", "ann"}); held != 4 || running != 4 {
 					t.Errorf("others run %d, and %d are held, want 4", running, held)
 				}
 			})
@@ -161,7 +160,7 @@ func TestRefundsThatAreLostOrLateAreMadeOnceOrNever(t *testing.T) {
 				end()
 				time.Sleep(5 * time.Second)
 				reported := 0
-				for _, s := range w.laws.settled[1:] {
+				for _, s := range w.laws.settlements()[1:] {
 					reported += int(s.Returned)
 				}
 				admitted := 0

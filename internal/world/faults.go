@@ -11,14 +11,17 @@ import (
 
 // Fault is something that goes wrong at an instant and heals later.
 type Fault struct {
-	At, For time.Duration // since the world began
+	At      time.Duration // since the world began; strike does it now
+	For     time.Duration // until it heals; of Promoted, how far the replica is behind
 	Kind    Kind
 	Server  int
 	Process int
 	By      time.Duration // of steps
 }
 
-// Kind says what goes wrong.
+// Kind says what goes wrong. Those before Stopped touch a process and a server, those before
+// ProcessKilled a server and all who ask it, the others a process. A new one needs a name, a case in
+// strike, where a server loses data laws.loses, and a test of its own.
 type Kind int
 
 const (

@@ -104,7 +104,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	}
 	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
 	if hasEnd(o) && l.world.topology == Cluster && endsWaitForOtherServers {
-		healthy = quiet
+		healthy = healthy && quiet
 	}
 	// A request that is denied while ends of its key are under way waits for them, and asks again.
 	// One without a fault may have to connect to every server, which takes some round trips each.
@@ -263,6 +263,19 @@ func longestWait(limit core.Limit) time.Duration {
 	period := limit.Rate().Period
 	refill := time.Duration(float64(limit.Burst()) / float64(limit.Rate().Units) * float64(period))
 	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
+}
+
+// settlements returns those until now, and runs how many units of a key run.
+func (l *laws) settlements() []core.Settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.settled)
+}
+
+func (l *laws) runs(of account) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running[of]
 }
 
 // settles checks a settlement.

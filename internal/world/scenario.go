@@ -90,6 +90,9 @@ func (s scenario) String() string {
 	for _, p := range s.programs {
 		text += fmt.Sprintf("\n\tprocess: adapter %q, lease %v, announces %v, sheds above %d", p.Adapter, p.Lease, p.Announces, p.Sheds)
 	}
+	if len(s.faults) == 0 {
+		return text + "\n\tno faults"
+	}
 	return text + "\n" + s.faults.String()
 }
 
@@ -188,6 +191,7 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 			}
 			many := random.IntN(2) == 0
 			for i := range 40 {
+				r := r
 				if many {
 					r.Key = fmt.Sprint("flood ", i)
 				}

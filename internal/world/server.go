@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -144,7 +145,7 @@ func (s *Server) Replicate() {
 		case "string":
 			c.text, _ = s.redis.Get(key)
 		case "zset":
-			c.members, _ = s.redis.SortedSet(key)
+			c.members = s.membersOf(key)
 		default:
 			s.world.t.Fatalf("no replica of a %s", kind)
 		}
@@ -181,15 +182,26 @@ func (s *Server) held() (n int) {
 		if s.redis.Type(key) != "zset" {
 			continue
 		}
-		members, err := s.redis.SortedSet(key)
-		if err != nil {
-			s.world.t.Fatal(err)
-		}
-		for _, until := range members {
+		for _, until := range s.membersOf(key) {
 			if time.UnixMicro(int64(until)).After(now) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// membersOf returns a copy of a sorted set: miniredis hands out its own, which changes meanwhile.
+func (s *Server) membersOf(key string) map[string]float64 {
+	members := make(map[string]float64)
+	names, err := s.redis.ZMembers(key)
+	for _, name := range names {
+		if members[name], err = s.redis.ZScore(key, name); err != nil {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) { // it has expired just now
+		s.world.t.Fatal(err)
+	}
+	return members
 }

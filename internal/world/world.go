@@ -157,8 +157,11 @@ func (w *World) process(number int) *Process {
 	return w.processes[number]
 }
 
-// end ends all processes and servers, and looks back.
+// end ends all processes and servers, and looks back, once what follows from faults is over.
 func (w *World) end() {
+	for !w.laws.quiet() {
+		time.Sleep(time.Second)
+	}
 	time.Sleep(time.Second) // what a denied request holds on several servers returns after the answer
 	quiet, stepped := w.laws.quiet(), w.laws.steppedBack()
 	var killed []*Process

@@ -144,7 +144,7 @@ func TestAPolicyChangesWhileAServerIsAway(t *testing.T) {
 	}
 	write(1000)
 	inWorld(t, Cluster, Program{Policy: path}, func(t *testing.T, w *World, mine, other *Process) {
-		w.strike(Fault{Kind: Stopped, Server: 2, For: 5 * time.Second})
+		w.strike(Fault{Kind: Stopped, Server: 2, For: 10 * time.Second})
 		write(2000)
 		changed := w.age()
 		for w.age() < 8*time.Second {
