@@ -225,6 +225,13 @@ func (p *Process) enter() bool {
 	return true
 }
 
+// arrive counts a request whose client may leave before it ends.
+func (p *Process) arrive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under++
+}
+
 func (p *Process) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -64,6 +64,8 @@ func (p *Process) serve() *site {
 		handler = shed.Handler(s.shedder, handler)
 	}
 	s.server = &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.arrive()
+		defer p.leave()
 		s.of(r).begun = time.Now()
 		handler.ServeHTTP(w, r)
 	})}
