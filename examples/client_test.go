@@ -21,7 +21,8 @@ func TestClient(t *testing.T) {
 		t.Fatalf("%v, said %q", err, out)
 	}
 	out, err := crawl("1000")
-	if err == nil || !strings.Contains(out, " 0 denied") || !strings.Contains(out, "held back") || !strings.Contains(out, "RateLimit") {
+	if err == nil || !strings.Contains(out, " 0 denied") || !strings.Contains(out, "held back") ||
+		!strings.Contains(out, "RateLimit") {
 		t.Errorf("%v, said %q, want it to stop before it is denied", err, out)
 	}
 	// A client that does not look is denied.

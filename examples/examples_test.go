@@ -258,7 +258,8 @@ func TestAProgramDoesNotLogThePasswordOfRedis(t *testing.T) {
 	cmd := exec.CommandContext(ctx, build(t, "redis"))
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL=redis://:hunter2@host:port")
 	out, err := cmd.CombinedOutput()
-	if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "REDIS_URL") || strings.Contains(string(out), "hunter2") {
+	if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "REDIS_URL") ||
+		strings.Contains(string(out), "hunter2") {
 		t.Errorf("%v, said %q, want it to fail and name REDIS_URL", err, out)
 	}
 }

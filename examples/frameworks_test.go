@@ -64,7 +64,9 @@ func visit(t *testing.T, name, at string) string {
 	ask(200, "GET", "/users/2").field(t, "RateLimit", `"per-client";r=5`)
 	ask(404, "GET", "/no/such/page").field(t, "RateLimit", `"per-client";r=5`)
 	ask(200, "HEAD", "/healthz").field(t, "RateLimit", "")
-	for _, path := range []string{"/", "//search", "/SEARCH", "/healthz/", "/search/", "/users/", "/users/1/", "/users/1/2", "/users//"} {
+	for _, path := range []string{
+		"/", "//search", "/SEARCH", "/healthz/", "/search/", "/users/", "/users/1/", "/users/1/2", "/users//",
+	} {
 		ask(404, "GET", path).field(t, "RateLimit", `"per-client";r=`)
 	}
 	ask(404, "POST", "/login/")
@@ -133,6 +135,7 @@ func describe(a answer) string {
 		fields = append(fields, fmt.Sprintf("%s: %s", name, strings.Join(values, " | ")))
 	}
 	slices.Sort(fields)
-	text := fmt.Sprintf("%s %s %d\n%s\n%s\n", a.Request.Method, a.Request.URL.RequestURI(), a.StatusCode, strings.Join(fields, "\n"), a.body)
+	text := fmt.Sprintf("%s %s %d\n%s\n%s\n", a.Request.Method, a.Request.URL.RequestURI(), a.StatusCode,
+		strings.Join(fields, "\n"), a.body)
 	return numbers.ReplaceAllString(text, "${1}N")
 }

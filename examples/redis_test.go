@@ -108,7 +108,8 @@ func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, more...)...)
+	args := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}
+	cmd := exec.Command(path, append(args, more...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,8 @@ func TestRedisThatIsNotThereIsSaidOnce(t *testing.T) {
 		p.get(t)
 	}
 	if n := p.logged("degraded") + p.logged("without Redis"); n != 2 {
-		t.Errorf("%d lines say that Redis is not there, want one at the start and one when it was given up:\n%s", n, strings.Join(p.log, "\n"))
+		t.Errorf("%d lines say that Redis is not there, want one at the start and one when it was given up:\n%s", n,
+			strings.Join(p.log, "\n"))
 	}
 	startRedisServer(t, addr)
 	p.until(t, "recovered")

@@ -33,9 +33,11 @@ func policyOf(t *testing.T, name string, changes ...string) string {
 func TestTheGatewayOfAWSHasTheLimitsOfItsFile(t *testing.T) {
 	onBoth(t, "apigateway", func(t *testing.T, url string) {
 		a := send(t, "POST", url+"/prod/orders", "{}", "X-API-Key", "k-basic").want(t, http.StatusOK)
-		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-prod";q=1000;w=1, "method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=86400`)
+		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-prod";q=1000;w=1, `+
+			`"method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=86400`)
 		a = send(t, "GET", url+"/test/pets", "", "X-API-Key", "k-gold").want(t, http.StatusOK)
-		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-test";q=50;w=1, "plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=86400`)
+		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-test";q=50;w=1, `+
+			`"plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=86400`)
 		a = send(t, "GET", url+"/prod/pets", "", "X-API-Key", "k-made-up").want(t, http.StatusForbidden)
 		a.field(t, "X-Amzn-ErrorType", "ForbiddenException")
 		a.field(t, "RateLimit", "")
@@ -93,5 +95,8 @@ func TestADenialOfTheGatewayOfAWSTakesNothing(t *testing.T) {
 		}
 		a := send(t, "GET", url+"/prod/pets", "", "X-API-Key", "k-gold").want(t, http.StatusOK)
 		a.field(t, "RateLimit", `"account";r=8;`)
-	}, "POLICY="+policyOf(t, "apigateway", "token-bucket 10/second burst 20", "token-bucket 1/day burst 1", "token-bucket 10000/second burst 5000", "token-bucket 10/day burst 10"))
+	}, "POLICY="+policyOf(t, "apigateway",
+		"token-bucket 10/second burst 20", "token-bucket 1/day burst 1",
+		"token-bucket 10000/second burst 5000", "token-bucket 10/day burst 10",
+	))
 }

@@ -32,7 +32,8 @@ func TestASystemReadsNoRequestForEver(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(time.Minute))
-		fmt.Fprint(conn, "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nuser=")
+		fmt.Fprint(conn, "POST /login HTTP/1.1\r\nHost: localhost\r\n",
+			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nuser=")
 		all.Go(func() {
 			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s still waits for the rest of the body", system)
@@ -69,7 +70,8 @@ func TestStripeShedsGETsBeforeOtherChanges(t *testing.T) {
 func TestChargesOfStripeHaveOneBucket(t *testing.T) {
 	url := start(t, "systems/stripe", "PERIOD=1m", "WORKERS=1000")
 	for i := range 100 {
-		asKey(t, "live_1", "POST", url+[]string{"/v1/charges", "/v1/charges/", "//v1/charges", "/v1%2fcharges"}[i%4]).want(t, http.StatusOK)
+		path := []string{"/v1/charges", "/v1/charges/", "//v1/charges", "/v1%2fcharges"}[i%4]
+		asKey(t, "live_1", "POST", url+path).want(t, http.StatusOK)
 	}
 	denied(t, func() answer { return asKey(t, "live_1", "POST", url+"/v1/charges/") }).limited(t, "endpoint-rate")
 }
@@ -132,7 +134,10 @@ func TestClientsOfEnvoyDoNotSeeItsCounters(t *testing.T) {
 // A stage that is not in the file has no limit, so it must not be served.
 func TestTheGatewayOfAWSServesNoOtherStage(t *testing.T) {
 	url := start(t, "systems/apigateway", "POLICY=systems/apigateway/weir.yaml")
-	for _, c := range [][2]string{{"GET", "/dev/pets"}, {"GET", "/PROD/pets"}, {"PUT", "/prod/orders"}, {"POST", "/prod/orders/"}, {"POST", "/prod/orders%2f"}} {
+	for _, c := range [][2]string{
+		{"GET", "/dev/pets"}, {"GET", "/PROD/pets"}, {"PUT", "/prod/orders"},
+		{"POST", "/prod/orders/"}, {"POST", "/prod/orders%2f"},
+	} {
 		a := send(t, c[0], url+c[1], "", "X-API-Key", "k-gold")
 		if a.StatusCode != http.StatusForbidden || a.Header.Get("X-Amzn-ErrorType") != "MissingAuthenticationTokenException" {
 			t.Errorf("%s %s: %s %s", c[0], c[1], a.Status, a.body)
@@ -185,7 +190,8 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 	if !ok {
 		t.Fatalf("logged %q (%v)", line, err)
 	}
-	r, err := http.NewRequest("POST", "http://"+at+"/v1/completions", strings.NewReader(`{"prompt":"a b","max_tokens":50000,"pause_ms":1000}`))
+	r, err := http.NewRequest("POST", "http://"+at+"/v1/completions",
+		strings.NewReader(`{"prompt":"a b","max_tokens":50000,"pause_ms":1000}`))
 	if err != nil {
 		t.Fatal(err)
 	}

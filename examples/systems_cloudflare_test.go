@@ -35,7 +35,8 @@ func (a answer) isBlock(t *testing.T) {
 	t.Helper()
 	a.want(t, http.StatusTooManyRequests)
 	a.field(t, "RateLimit", "")
-	if seconds, _ := strconv.Atoi(a.Header.Get("Retry-After")); seconds < 500 || seconds > 600 || !strings.HasPrefix(a.body, "error code: 1015") {
+	if seconds, _ := strconv.Atoi(a.Header.Get("Retry-After")); seconds < 500 || seconds > 600 ||
+		!strings.HasPrefix(a.body, "error code: 1015") {
 		t.Errorf("Retry-After %q, body %q, want a block of ten minutes", a.Header.Get("Retry-After"), a.body)
 	}
 }

@@ -37,7 +37,8 @@ func (a answer) deniedBy(t *testing.T, bucket, scope string, most time.Duration)
 		Global bool
 	}
 	after, _ := strconv.ParseFloat(a.Header.Get("X-RateLimit-Reset-After"), 64)
-	if err := json.Unmarshal([]byte(a.body), &said); err != nil || said.Global || said.Wait <= 0 || said.Wait > after+0.001 || after > most.Seconds() {
+	if err := json.Unmarshal([]byte(a.body), &said); err != nil || said.Global || said.Wait <= 0 ||
+		said.Wait > after+0.001 || after > most.Seconds() {
 		t.Errorf("X-RateLimit-Reset-After %v, and the body says %s (%v)", after, a.body, err)
 	}
 }
@@ -49,7 +50,8 @@ func TestRelatedRoutesOfDiscordShareABucket(t *testing.T) {
 		a.field(t, "X-RateLimit-Remaining", "4")
 		a.field(t, "X-RateLimit-Bucket", "messages")
 		a.field(t, "X-RateLimit-Scope", "")
-		asBot(t, "ann", "PATCH", url+"/channels/1/messages/7").want(t, http.StatusOK).field(t, "X-RateLimit-Bucket", "messages")
+		asBot(t, "ann", "PATCH", url+"/channels/1/messages/7").want(t, http.StatusOK).
+			field(t, "X-RateLimit-Bucket", "messages")
 		a = denied(t, func() answer { return asBot(t, "ann", "PATCH", url+"/channels/1/messages/8") })
 		a.deniedBy(t, "messages", "user", 5*time.Second)
 		asBot(t, "ann", "POST", url+"/channels/2/messages").want(t, http.StatusOK)
@@ -107,7 +109,8 @@ func TestInvalidRequestsBanAnAddressFromDiscord(t *testing.T) {
 	for range 3 {
 		asBot(t, "ann", "POST", url+"/guilds/1/emojis").want(t, http.StatusOK)
 	}
-	use(t, redis, core.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: core.Ban(core.Per(10_000, 10*time.Minute), time.Hour), Cost: 9_998})
+	ban := core.Ban(core.Per(10_000, 10*time.Minute), time.Hour)
+	use(t, redis, core.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: ban, Cost: 9_998})
 	for range 10 { // others have used up what is shared
 		asBot(t, "bob", "POST", url+"/guilds/1/emojis").want(t, http.StatusTooManyRequests)
 	}

@@ -38,7 +38,8 @@ func TestEnvoyLimitsByItsDescriptors(t *testing.T) {
 			a := fromService(t, "cart", "GET", url+"/products").want(t, http.StatusOK)
 			a.field(t, "X-Envoy-RateLimited", "")
 		}
-		if said := send(t, "GET", "http://"+admin+"/stats", "").body; !strings.Contains(said, "ratelimit.next.over_limit: 10\n") ||
+		said := send(t, "GET", "http://"+admin+"/stats", "").body
+		if !strings.Contains(said, "ratelimit.next.over_limit: 10\n") ||
 			!strings.Contains(said, "ratelimit.source.ok: 20\nratelimit.source.over_limit: 0\n") {
 			t.Errorf("the shadow has counted\n%s", said)
 		}
@@ -72,7 +73,10 @@ func TestEnvoyLimitsServicesAndOneOfThemOtherwise(t *testing.T) {
 			fromService(t, "checkout", "GET", url+"/")
 		}
 		fromService(t, "checkout", "GET", url+"/").rateLimited(t, "")
-	}, ofEnvoy(t, "    limit: fixed-window 6000/minute", "    limit: fixed-window 3/365d", "fixed-window 30000/minute", "fixed-window 5/365d"))
+	}, ofEnvoy(t,
+		"    limit: fixed-window 6000/minute", "    limit: fixed-window 3/365d",
+		"fixed-window 30000/minute", "fixed-window 5/365d",
+	))
 }
 
 // The local bucket of each process stands in front: what it denies asks Redis nothing, and it denies
@@ -81,7 +85,8 @@ func TestTheLocalBucketOfEnvoyStandsInFront(t *testing.T) {
 	addr := freeAddr(t)
 	kill := startRedisServer(t, addr)
 	program := build(t, "systems/envoy")
-	env := []string{"REDIS_URL=redis://" + addr, ofEnvoy(t, "token-bucket 1000/second burst 1000", "token-bucket 6/day burst 6")}
+	buckets := ofEnvoy(t, "token-bucket 1000/second burst 1000", "token-bucket 6/day burst 6")
+	env := []string{"REDIS_URL=redis://" + addr, buckets}
 	one, other := launch(t, program, env...), launch(t, program, env...)
 	for range 4 {
 		send(t, "POST", one+"/login", "").want(t, http.StatusOK)

@@ -60,12 +60,15 @@ func TestTheGatewayChargesWhatWasUsed(t *testing.T) {
 	onBoth(t, "llm", func(t *testing.T, url string) {
 		a := complete(t, url, "pro", "hello world", 1000).want(t, http.StatusOK)
 		a.field(t, "RateLimit", `"requests";r=599;t=60, "tokens";r=98989;t=60, "budget";r=49979780;t=`)
-		a.field(t, "RateLimit-Policy", `"requests";q=600;w=60, "tokens";q=100000;w=60, "budget";q=50000000;w=86400, "streams";q=8;qu="concurrent-requests"`)
+		a.field(t, "RateLimit-Policy", `"requests";q=600;w=60, "tokens";q=100000;w=60, `+
+			`"budget";q=50000000;w=86400, "streams";q=8;qu="concurrent-requests"`)
 		if used("hello world", a) != 4 {
 			t.Errorf("the answer is %q", a.body)
 		}
-		if a := complete(t, url, "trial", strings.Repeat("x", 90), 20); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-			t.Errorf("a request of more tokens than the limit ever allows: %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
+		a = complete(t, url, "trial", strings.Repeat("x", 90), 20)
+		if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
+			t.Errorf("a request of more tokens than the limit ever allows: %s, Retry-After %q", a.Status,
+				a.Header.Get("Retry-After"))
 		}
 		denied(t, func() answer { return complete(t, url, "trial", "x", 1) }).field(t, "RateLimit", `"requests";r=0;t=`)
 		if a := complete(t, url, "nobody", "x", 1); a.StatusCode != http.StatusUnauthorized {
@@ -83,7 +86,8 @@ func TestTheGatewayReturnsWhatAnEstimateHasLeft(t *testing.T) {
 		ask(t, url)
 		fields := complete(t, url, "pro", "x", 1).want(t, http.StatusOK).Header.Get("RateLimit")
 		var requests, seconds, left int64
-		if n, _ := fmt.Sscanf(fields, `"requests";r=%d;t=%d, "tokens";r=%d;`, &requests, &seconds, &left); n != 3 || 100_000-left > most {
+		if n, _ := fmt.Sscanf(fields, `"requests";r=%d;t=%d, "tokens";r=%d;`, &requests, &seconds, &left); n != 3 ||
+			100_000-left > most {
 			t.Errorf("an estimate of %d tokens keeps more than %d: %s", estimate, most, fields)
 		}
 	})
@@ -123,7 +127,8 @@ func TestTheGatewayHoldsEightStreams(t *testing.T) {
 		started := make(chan struct{})
 		for range 8 {
 			streams.Go(func() {
-				r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/completions", strings.NewReader(`{"prompt": "a b", "max_tokens": 2, "pause_ms": 60000}`))
+				r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/completions",
+					strings.NewReader(`{"prompt": "a b", "max_tokens": 2, "pause_ms": 60000}`))
 				if err != nil {
 					t.Error(err)
 				}
@@ -158,11 +163,14 @@ func TestTheGatewayEndsWithTheBudgetOfTheDay(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/llm", "REDIS_URL=redis://"+addr), redisOf(t, addr, "llm")
-	use(t, redis, core.Charge{Scope: "budget", Key: "pro", Limit: core.FixedWindow(core.PerDay(50_000_000)), Cost: 49_999_950})
+	budget := core.FixedWindow(core.PerDay(50_000_000))
+	use(t, redis, core.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 49_999_950})
 	// A busy machine may answer without Redis, from memory that knows nothing of the charge.
 	a := complete(t, url, "pro", "xx", 1)
 	// It may send 600 a minute.
-	for deadline := time.Now().Add(time.Minute); a.StatusCode == http.StatusOK && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	deadline := time.Now().Add(time.Minute)
+	for a.StatusCode == http.StatusOK && time.Now().Before(deadline) {
+		time.Sleep(200 * time.Millisecond)
 		a = complete(t, url, "pro", "xx", 1)
 	}
 	a.want(t, http.StatusTooManyRequests)

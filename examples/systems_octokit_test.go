@@ -60,7 +60,8 @@ func TestTheClientOfGitHubObeysTheHour(t *testing.T) {
 	run := octokit(t)
 	lines, err := io.ReadAll(run(start(t, "systems/github"), "", 61))
 	var wait, status int
-	if _, scanErr := fmt.Sscanf(string(lines), "primary %d\nlast %d\n", &wait, &status); err != nil || scanErr != nil || wait < 3500 || wait > 3602 || status != 403 {
+	if _, scanErr := fmt.Sscanf(string(lines), "primary %d\nlast %d\n", &wait, &status); err != nil ||
+		scanErr != nil || wait < 3500 || wait > 3602 || status != 403 {
 		t.Errorf("after 61 requests the client says %q (%v, %v), want that the hour is used up", lines, err, scanErr)
 	}
 }

@@ -29,7 +29,8 @@ func (a answer) limited(t *testing.T, reason string) {
 // full fails unless a says that the service is full.
 func (a answer) full(t *testing.T) {
 	t.Helper()
-	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Header.Get("Stripe-Rate-Limited-Reason") != "" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" ||
+		a.Header.Get("Stripe-Rate-Limited-Reason") != "" {
 		t.Errorf("%s %s: %s, %v, want 503", a.Request.Method, a.Request.URL.Path, a.Status, a.Header)
 	}
 }
@@ -131,12 +132,16 @@ func TestTheFleetOfStripeKeepsRoomForCharges(t *testing.T) {
 
 	turn := func(name, mode string) {
 		t.Helper()
-		if a := send(t, "POST", "http://"+admin+"/modes?name="+name+"&mode="+mode, ""); a.StatusCode != http.StatusOK || a.body != "" {
+		a := send(t, "POST", "http://"+admin+"/modes?name="+name+"&mode="+mode, "")
+		if a.StatusCode != http.StatusOK || a.body != "" {
 			t.Fatalf("%s to %s: %s, %s", name, mode, a.Status, a.body)
 		}
 	}
-	for _, mistake := range []string{"name=fleets&mode=shadow", "name=fleet&mode=shade", "name=workers&mode=shadow+50%25"} {
-		if a := send(t, "POST", "http://"+admin+"/modes?"+mistake, ""); a.StatusCode != http.StatusBadRequest || a.body == "" {
+	for _, mistake := range []string{
+		"name=fleets&mode=shadow", "name=fleet&mode=shade", "name=workers&mode=shadow+50%25",
+	} {
+		a := send(t, "POST", "http://"+admin+"/modes?"+mistake, "")
+		if a.StatusCode != http.StatusBadRequest || a.body == "" {
 			t.Errorf("%s: %s, %s", mistake, a.Status, a.body)
 		}
 	}

@@ -99,5 +99,6 @@ func testUploads(t *testing.T, url string) {
 
 func logIn(t *testing.T, url, user, password string) answer {
 	t.Helper()
-	return send(t, "POST", url+"/login", "user="+user+"&password="+password, "Content-Type", "application/x-www-form-urlencoded")
+	return send(t, "POST", url+"/login", "user="+user+"&password="+password,
+		"Content-Type", "application/x-www-form-urlencoded")
 }

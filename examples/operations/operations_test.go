@@ -136,7 +136,8 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 	if status, page := get(t, operators+"/"); status != http.StatusOK || !strings.Contains(page, "<title>") {
 		t.Errorf("the page: %d\n%s", status, page)
 	}
-	if status, snapshot := get(t, operators+"/api/snapshot"); status != http.StatusOK || !strings.Contains(snapshot, "per-client") || !strings.Contains(snapshot, `"Shedders":[{"Name":"api"`) {
+	if status, snapshot := get(t, operators+"/api/snapshot"); status != http.StatusOK ||
+		!strings.Contains(snapshot, "per-client") || !strings.Contains(snapshot, `"Shedders":[{"Name":"api"`) {
 		t.Errorf("api/snapshot: %d\n%s", status, snapshot)
 	}
 }
@@ -148,12 +149,14 @@ func TestPrometheusCountsTheRequestsThatWereSent(t *testing.T) {
 	allowed, denied := ask(t, api)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	text := "global: {scrape_interval: 1s}\nscrape_configs: [{job_name: weir, static_configs: [{targets: [\"" + strings.TrimPrefix(operators, "http://") + "\"]}]}]\n"
+	text := "global: {scrape_interval: 1s}\nscrape_configs: [{job_name: weir, static_configs: [{targets: [\"" +
+		strings.TrimPrefix(operators, "http://") + "\"]}]}]\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	cmd := exec.Command(prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd := exec.Command(prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address)
 	go io.Copy(io.Discard, run(t, cmd))
 	for _, row := range []struct {
 		query string
@@ -215,7 +218,9 @@ func TestLoadGivesSomethingToSee(t *testing.T) {
 		`weir_settlements_total{limiter="api",result="done",rule="at-once"}`:                                         true,
 		`weir_shed_requests_total{class="searches",shedder="api",verdict="shed"}`:                                    true,
 	}
-	for deadline := time.Now().Add(time.Minute); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	deadline := time.Now().Add(time.Minute)
+	for len(missing) > 0 && time.Now().Before(deadline) {
+		time.Sleep(100 * time.Millisecond)
 		_, metrics := get(t, operators+"/metrics")
 		for line := range strings.Lines(metrics) {
 			series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")

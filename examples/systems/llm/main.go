@@ -1,9 +1,13 @@
 // LLM is a gateway in front of a language model: requests and tokens per minute, streams at
 // once, and a budget per day, for each tenant. docs/systems.md says why.
 //
-//	curl -iN -H 'Authorization: Bearer k-pro' -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":500}' localhost:8080/v1/completions
+//	curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/completions \
+//	  -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":500}'
 //	# 4 words, one each half a second
-//	for i in 1 2 3 4 5; do curl -s -H 'Authorization: Bearer k-trial' -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' localhost:8080/v1/completions & done; wait
+//	for i in 1 2 3 4 5; do
+//	  curl -s -H 'Authorization: Bearer k-trial' localhost:8080/v1/completions \
+//	    -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' &
+//	done; wait
 //	# two of five: each may use 35 tokens
 package main
 
@@ -39,7 +43,8 @@ var tenants = map[string]tenant{ // by their keys
 	},
 	"Bearer k-pro": {
 		"pro",
-		core.SlidingWindow(core.PerMinute(600)), core.SlidingWindow(core.PerMinute(100_000)), core.FixedWindow(core.PerDay(50_000_000)),
+		core.SlidingWindow(core.PerMinute(600)), core.SlidingWindow(core.PerMinute(100_000)),
+		core.FixedWindow(core.PerDay(50_000_000)),
 	},
 }
 

@@ -2,7 +2,9 @@
 // shedder of the fleet, and one of this process, each with a switch. docs/systems.md says why.
 //
 //	curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers   # 200
-//	for i in $(seq 21); do curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' & done; wait
+//	for i in $(seq 21); do
+//	  curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' &
+//	done; wait
 //	# one 429
 //	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'
 //	# or disabled, or enforce; or name=workers; ADMIN is another address
