@@ -136,6 +136,32 @@ func TestReleasesToASilentServerDelayNoRenewal(t *testing.T) {
 	})
 }
 
+// A process that reaches no server lets as many requests run at once as the limit says, those
+// that run already among them, and as many again once they have ended.
+func TestAFallbackHasAsManyUnitsAsTheLimit(t *testing.T) {
+	rule := four
+	rule.OnFailure = core.FallBack
+	inWorld(t, One, Program{Rules: []core.Rule[Request]{rule}}, func(t *testing.T, w *World, mine, _ *Process) {
+		_, end := mine.begin(t, "ann", 3)
+		w.strike(Fault{Kind: CutOff, For: 3 * time.Second})
+		for range 5 {
+			n, endMore := mine.begin(t, "ann", 10)
+			if n != 1 {
+				t.Errorf("after %v %d begin beside 3, want 1", w.age(), n)
+			}
+			endMore()
+		}
+		end()
+		for range 5 {
+			n, end := mine.begin(t, "ann", 10)
+			if n != 4 {
+				t.Errorf("after %v %d run, want 4", w.age(), n)
+			}
+			end()
+		}
+	})
+}
+
 // Refunds are made once or never, and each that is not known to be made is reported.
 func TestRefundsThatAreLostOrLateAreMadeOnceOrNever(t *testing.T) {
 	rule := core.Rule[Request]{

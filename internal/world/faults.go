@@ -89,9 +89,12 @@ func drawSchedule(random *rand.Rand, within time.Duration, servers, processes in
 	return s
 }
 
-// Recovery is how long after a fault the world may differ from one without: the breaker probes
-// each second, and holds that nobody renewed are made again or expire.
-const Recovery = 2*time.Second + 2*HoldTime
+// How long after a fault the world may differ from one without: the breaker probes each second,
+// and holds that nobody renewed are made again or expire.
+const (
+	ratesRecovery = 2 * time.Second // of requests that have nothing to end
+	Recovery      = ratesRecovery + 2*HoldTime
+)
 
 // play lets the faults happen, and returns when the last has healed.
 func (w *World) play(s Schedule) {
@@ -124,7 +127,7 @@ func (w *World) strike(f Fault) {
 	}
 	path := w.path(process, server)
 	now := time.Now()
-	touched := period{from: now, to: now.Add(f.For + Recovery), back: f.Kind == StepBack}
+	touched := period{from: now, to: now.Add(f.For), back: f.Kind == StepBack}
 	if f.Kind < Stopped {
 		touched.process = process
 	}
@@ -132,7 +135,7 @@ func (w *World) strike(f Fault) {
 		touched.server = server
 	}
 	if f.Kind == ProcessKilled { // the units that it held stay for a while
-		touched.process, touched.to = nil, now.Add(HoldTime+Recovery)
+		touched.dead, touched.to = process, now.Add(HoldTime)
 	}
 	if f.Kind != Restarted { // which nobody may notice
 		w.laws.fault(touched)

@@ -1,14 +1,12 @@
 package world
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 )
@@ -18,20 +16,41 @@ type laws struct {
 	world *World
 
 	mu       sync.Mutex
-	asked    map[*Process]int
+	counts   map[*Process]*counts
 	admitted []*admission
-	running  map[account]int64 // units under way, by the keys of concurrency limits
-	spent    map[account]*span // of the rule Spending
+	running  map[holder]int64 // units under way, by the keys of concurrency limits
+	spending spending
 	alone    map[account]*ownModel
 	faults   []period
 	losses   map[*Server][]loss
-	left     bool // a client has left before there was a decision
+	heard    map[*Process]map[*Server]bool // who has had an answer from whom
+	left     bool                          // a client has left before there was a decision
 	settled  []core.Settlement
 
 	restarted bool // a process
 }
 
 type account struct{ scope, key string }
+
+// holder is whose units run: those of all processes, or of one, whose fallback has to know them.
+type holder struct {
+	of      account
+	process *Process // nil: all
+}
+
+// counts is what the stats of a process have to say.
+type counts struct {
+	verdicts  map[core.Verdict]int64
+	decisions map[decisions]int64
+	due       int64 // ends that have not been reported
+}
+
+// decisions are those of a rule that are equal.
+type decisions struct {
+	rule    string
+	allowed bool
+	source  core.Source
+}
 
 // admission is a charge that was allowed.
 type admission struct {
@@ -45,9 +64,6 @@ type admission struct {
 	begun, ended time.Time // the decision
 }
 
-// span is how many units a key has spent.
-type span struct{ least, most int64 }
-
 // ownModel is the exact model of a key for which one client asks, one request after the other.
 type ownModel struct {
 	now   time.Time
@@ -56,16 +72,28 @@ type ownModel struct {
 
 // underWay is a request that was allowed and has not ended.
 type underWay struct {
-	holds    []account
-	spending bool // a server has charged the estimate
+	holds   []account
+	ends    int64       // how many of its rules have an end
+	charged bool        // by the rule Spending
+	by      core.Source // of that
 }
 
-// period is a stretch of time in which a fault, or what follows from it, is in force.
+// period is a stretch of time in which a fault is in force.
 type period struct {
 	from, to time.Time
 	process  *Process // whom it touches; nil: all
 	server   *Server
-	back     bool // a clock steps back
+	dead     *Process // is killed: others notice the units that it holds
+	back     bool     // a clock steps back
+}
+
+// touchesUntil returns how long what follows from the fault may touch requests. What has an end may
+// wait for ends, and find units held, for longer.
+func (f period) touchesUntil(hasEnd bool) time.Time {
+	if hasEnd {
+		return f.to.Add(Recovery)
+	}
+	return f.to.Add(ratesRecovery)
 }
 
 // loss is when a server lost what it had: what it had at from is there again at to, or nothing.
@@ -76,8 +104,9 @@ type loss struct {
 
 func newLaws(w *World) *laws {
 	return &laws{
-		world: w, asked: make(map[*Process]int), running: make(map[account]int64), spent: make(map[account]*span),
+		world: w, counts: make(map[*Process]*counts), running: make(map[holder]int64), spending: newSpending(),
 		alone: make(map[account]*ownModel), losses: make(map[*Server][]loss),
+		heard: make(map[*Process]map[*Server]bool),
 	}
 }
 
@@ -91,9 +120,9 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	took := time.Since(begun)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked[p]++
+	l.countLocked(p, o)
 	if _, settles := p.settles["spending"]; settles && l.mayHaveCharged(p, o) {
-		l.spentLocked(r).most += Estimate
+		l.spending.add(r.Key, 0, Estimate)
 	}
 	if o.Verdict() == core.Abandoned {
 		l.left = true
@@ -103,7 +132,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		return nil
 	}
 	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
-	if hasEnd(o) && l.world.topology == Cluster && endsWaitForOtherServers {
+	if hasEnd(p, o) && l.world.topology == Cluster && endsWaitForOtherServers {
 		healthy = healthy && quiet
 	}
 	// A request that is denied while ends of its key are under way waits for them, and asks again.
@@ -125,13 +154,16 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	u := new(underWay)
 	for i := range o.Len() {
 		d := o.At(i)
+		if d.Source == core.SourcePrimary {
+			l.heard[p][l.world.serverAt(d.At)] = true
+		}
 		of := account{d.Rule, d.Key}
 		concurrent := d.Limit.Algorithm() == core.AlgorithmConcurrent
 		if healthy && d.Source >= core.SourceFallback && d.Source != core.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule, d.Source, o.Err())
 		}
 		// On several servers a denied request may hold units until they are given back, and says so.
-		if healthy && r.Alone && concurrent && !d.Allowed && !d.Transient && d.Source == core.SourcePrimary {
+		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == core.SourcePrimary || d.Source == core.SourceFallback) {
 			l.breaks("%s: %v denies a client whose requests have all ended", p.name, of)
 		}
 		if most := longestWait(d.Limit); healthy && !concurrent && d.RetryAfter > most && d.Source < core.SourceFallback {
@@ -141,15 +173,27 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			continue
 		}
 		if concurrent {
+			u.ends++
 			u.holds = append(u.holds, of)
-			l.running[of]++
-			if n := l.running[of]; n > d.Limit.Burst() && quiet { // elsewhere a fallback may have admitted
+			all, own := holder{of: of}, holder{of, p}
+			l.running[all]++
+			l.running[own]++
+			if n := l.running[all]; n > d.Limit.Burst() && quiet { // elsewhere a fallback may have admitted
 				l.breaks("%d units of %v run at once, of %v", n, of, d.Limit)
+			}
+			if n := l.running[own]; n > d.Limit.Burst() && d.Source == core.SourceFallback {
+				l.breaks("%s: its fallback lets %d units of %v run at once, of %v", p.name, n, of, d.Limit)
 			}
 			continue
 		}
 		if p.settles[d.Rule] { // what it takes is not what it keeps
-			u.spending = d.Source == core.SourcePrimary || d.Source == core.SourceLease
+			u.ends++
+			if d.Rule == "spending" {
+				u.charged, u.by = true, d.Source
+				if u.by != core.SourceFallback {
+					l.spending.add(r.Key, Estimate, Estimate)
+				}
+			}
 			continue
 		}
 		a := &admission{
@@ -174,46 +218,14 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if u.spending {
-		spent := l.spentLocked(r)
-		if p.dead() || len(l.faults) > 0 { // a refund may be lost, and so may a charge
-			spent.least += min(Estimate, r.Final)
-			spent.most += max(Estimate, r.Final)
-		} else {
-			spent.least += r.Final
-			spent.most += r.Final
-		}
+	l.counts[p].due += u.ends
+	if u.charged {
+		l.spending.ends(p, r, u.by, !p.dead() && len(l.faults) == 0)
 	}
 	for _, of := range u.holds {
-		l.running[of]--
+		l.running[holder{of: of}]--
+		l.running[holder{of, p}]--
 	}
-}
-
-func (l *laws) spentLocked(r Request) *span {
-	of := account{"spending", r.Key}
-	if l.spent[of] == nil {
-		l.spent[of] = new(span)
-	}
-	return l.spent[of]
-}
-
-// mayHaveCharged reports whether servers may have charged, and kept, the estimate of a request
-// whose end says nothing of it.
-func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
-	if p.dead() || o.Verdict() == core.Abandoned {
-		return true
-	}
-	for i := range o.Len() {
-		switch d := o.At(i); d.Source {
-		case core.SourcePrimary: // on several servers a taking is given back, or the giving is lost
-			if !o.Allowed() && l.world.topology != One && len(l.faults) > 0 {
-				return true
-			}
-		case core.SourceFallback, core.SourceOpen, core.SourceClosed:
-			return !errors.Is(o.Err(), breaker.ErrOpen)
-		}
-	}
-	return false
 }
 
 // isExactLocked compares the decisions on a key for which one client asks, in a world without
@@ -249,7 +261,8 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			l.world.t.Fatal(err)
 		}
 		primary := d.Source == core.SourcePrimary
-		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter
+		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter && want[0].Remaining == d.Remaining &&
+			want[0].ResetAfter == d.ResetAfter
 		early := !d.Allowed && want[0].Allowed && !(primary && d.Transient) // what is transient is not remembered
 		if early || primary && !same && l.world.topology == One {
 			l.breaks("%s: %s is decided\n\t%+v, the model says\n\t%+v", p.name, r.Key, d, want[0])
@@ -265,59 +278,14 @@ func longestWait(limit core.Limit) time.Duration {
 	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
 }
 
-// settlements returns those until now, and runs how many units of a key run.
-func (l *laws) settlements() []core.Settlement {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.settled)
-}
-
+// runs returns how many units of a key run.
 func (l *laws) runs(of account) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.running[of]
+	return l.running[holder{of: of}]
 }
 
-// settles checks a settlement.
-func (l *laws) settles(s core.Settlement) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settled = append(l.settled, s)
-	if s.Returned > max(0, s.Taken-s.Final) || s.Charged+s.Forgiven > max(0, s.Final-s.Taken) || s.Err != nil && s.Returned+s.Charged != 0 {
-		l.breaks("settled %+v", s)
-	}
-}
-
-// checkSpending asks the servers what keys have spent: what is returned was taken, and returned
-// once; no taking and no charge is made twice. Without a fault it is what all requests have cost.
-func (l *laws) checkSpending(p *Process) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for of, want := range l.spent {
-		server := l.world.serverOf(of, false)
-		if len(l.losses[server]) > 0 || l.world.topology == Ring && len(l.faults) > 0 {
-			continue
-		}
-		out := make([]core.Decision, 1)
-		charge := []core.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
-		err := errors.New("not asked")
-		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
-			err = p.backend.Peek(l.world.t.Context(), charge, out)
-		}
-		if err != nil {
-			l.breaks("peek at %v: %v", of, err)
-			continue
-		}
-		spent := spendingLimit.Burst() - out[0].Remaining
-		// A process that ends, and a fault, may lose blocks of leases.
-		leased := p.program.Lease > 0 && (len(l.faults) > 0 || l.restarted)
-		if spent < want.least || spent > want.most && !leased {
-			l.breaks("%v has spent %d, want %d to %d", of, spent, want.least, want.most)
-		}
-	}
-}
-
-// fault says that a fault is in force, and that its consequences last until to.
+// fault says that a fault is in force.
 func (l *laws) fault(f period) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,6 +322,9 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		if s == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
 			return true
 		}
+		if len(l.heard[p]) < len(l.world.servers) { // a breaker opens if no other server is known to be well
+			return true
+		}
 		for i := range o.Len() {
 			d := o.At(i)
 			if l.world.serverOf(account{d.Rule, d.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == s {
@@ -362,14 +333,19 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		}
 		return false
 	}
+	ends := hasEnd(p, o)
 	return slices.ContainsFunc(l.faults, func(f period) bool {
-		return !now.Before(f.from) && begun.Before(f.to) && (f.process == nil || f.process == p) && touches(f.server)
+		whom := f.process == nil || f.process == p
+		if f.dead != nil {
+			whom = f.dead == p || ends
+		}
+		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom && touches(f.server)
 	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool { return path.isStale(begun) && touches(path.server) })
 }
 
 // faultyLocked reports whether a fault, or what follows from one, is in force anywhere since begun.
 func (l *laws) faultyLocked(begun time.Time) bool {
-	return slices.ContainsFunc(l.faults, func(f period) bool { return !time.Now().Before(f.from) && begun.Before(f.to) })
+	return slices.ContainsFunc(l.faults, func(f period) bool { return !time.Now().Before(f.from) && begun.Before(f.touchesUntil(true)) })
 }
 
 func (l *laws) quiet() bool {
@@ -384,13 +360,28 @@ func (l *laws) quiet() bool {
 const endsWaitForOtherServers = true
 
 // hasEnd reports whether a request has something to end.
-func hasEnd(o core.Outcome) bool {
+func hasEnd(p *Process, o core.Outcome) bool {
 	for i := range o.Len() {
-		if o.At(i).Limit.Algorithm() == core.AlgorithmConcurrent {
+		if d := o.At(i); p.settles[d.Rule] || d.Limit.Algorithm() == core.AlgorithmConcurrent {
 			return true
 		}
 	}
 	return false
+}
+
+// countLocked counts a decision as stats has to.
+func (l *laws) countLocked(p *Process, o core.Outcome) {
+	c := l.counts[p]
+	if c == nil {
+		c = &counts{verdicts: make(map[core.Verdict]int64), decisions: make(map[decisions]int64)}
+		l.counts[p], l.heard[p] = c, make(map[*Server]bool)
+	}
+	c.verdicts[o.Verdict()]++
+	for i := range o.Len() {
+		if d := o.At(i); d.Source != core.SourceNotAsked {
+			c.decisions[decisions{d.Rule, d.Allowed, d.Source}]++
+		}
+	}
 }
 
 // check looks back at the whole life of the world.
@@ -403,112 +394,36 @@ func (l *laws) check() {
 			l.breaks("%d units of %v still run", n, of)
 		}
 	}
-	for p, n := range l.asked {
-		var counted int64
-		for _, limiter := range p.stats.Snapshot().Limiters {
-			counted += limiter.Requests.Total()
-		}
-		if counted != int64(n) {
-			l.breaks("%s was asked %d times, and its stats count %d", p.name, n, counted)
+	for p, c := range l.counts {
+		l.checkStats(p, c)
+		if c.due != 0 && !p.dead() {
+			l.breaks("%s: %d ends more than were reported", p.name, c.due)
 		}
 	}
 }
 
-// decider is whose count an admission belongs to: a server's or a process's.
-type decider struct {
-	of      account
-	process *Process
-	server  *Server
-}
-
-// checkLimits replays what was admitted of each key, by whoever decides, in the order of its
-// clock: the exact model must admit it all.
-func (l *laws) checkLimits() {
-	all := make(map[decider][]*admission)
-	for _, a := range l.admitted {
-		d := decider{of: a.of, server: a.server}
-		if a.server == nil {
-			d.process = a.process
-		}
-		all[d] = append(all[d], a)
-	}
-	for d, admitted := range all {
-		for _, known := range histories(admitted, l.losses[d.server]) {
-			l.checkLimit(d, known)
+// checkStats compares the stats of a process with what it has decided.
+func (l *laws) checkStats(p *Process, want *counts) {
+	got := counts{verdicts: make(map[core.Verdict]int64), decisions: make(map[decisions]int64)}
+	count := func(v core.Verdict, n int64) {
+		if n > 0 {
+			got.verdicts[v] += n
 		}
 	}
-}
-
-// histories divides what a server has admitted into what it knew of at one time. What was decided
-// while it lost something is left out, and so is what processes spend from leases of before.
-func histories(admitted []*admission, losses []loss) [][]*admission {
-	var all [][]*admission
-	known, next := []*admission(nil), 0
-	admitted = slices.Clone(admitted)
-	slices.SortStableFunc(admitted, func(a, b *admission) int { return a.ended.Compare(b.ended) })
-	for _, lost := range losses {
-		for ; next < len(admitted) && !admitted[next].ended.After(lost.to); next++ {
-			known = append(known, admitted[next])
-		}
-		all = append(all, known)
-		known = slices.DeleteFunc(slices.Clone(known), func(a *admission) bool { return lost.all || !a.ended.Before(lost.from) })
-		admitted = slices.DeleteFunc(admitted, func(a *admission) bool {
-			before := lost.to
-			if a.leased {
-				before = before.Add(Lease + Budget)
-			}
-			return a.ended.After(lost.to) && !a.begun.After(before)
-		})
-	}
-	return append(all, append(known, admitted[next:]...))
-}
-
-func (l *laws) checkLimit(d decider, admitted []*admission) {
-	if len(admitted) == 0 {
-		return
-	}
-	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
-	if limit := admitted[0].limit; limit.Algorithm() == core.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
-		l.checkTwice(d, limit, admitted)
-		return
-	}
-	now := time.Time{}
-	exact := backendtest.NewExact(func() time.Time { return now })
-	for _, a := range admitted {
-		now = time.UnixMicro(a.at)
-		out := make([]core.Decision, 1)
-		charge := []core.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
-		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
-			l.world.t.Fatal(err)
-		}
-		if !out[0].Allowed {
-			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit, d.name())
-			return
-		}
-	}
-}
-
-// checkTwice checks that no period has more than two windows may admit. A taking whose answer
-// was lost opens an anchored window, and so does one that is given back since another server has
-// denied: so nobody outside knows when it opened.
-func (l *laws) checkTwice(d decider, limit core.Limit, admitted []*admission) {
-	for i, first := range admitted {
-		sum := int64(0)
-		for _, a := range admitted[i:] {
-			if a.at < first.at+limit.Rate().Period.Microseconds() {
-				sum += a.cost
+	for _, limiter := range p.stats.Snapshot().Limiters {
+		count(core.Allowed, limiter.Requests.Allowed)
+		count(core.Denied, limiter.Requests.Denied)
+		count(core.Unavailable, limiter.Requests.Unavailable)
+		count(core.Abandoned, limiter.Requests.Abandoned)
+		for _, rule := range limiter.Rules {
+			for _, d := range rule.Decisions {
+				if d.Count > 0 {
+					got.decisions[decisions{rule.Name, d.Allowed, d.Source}] += d.Count
+				}
 			}
 		}
-		if sum > 2*limit.Burst() {
-			l.breaks("%d units of %v are admitted within a period from %d, beyond twice %v, by %v", sum, d.of, first.at, limit, d.name())
-			return
-		}
 	}
-}
-
-func (d decider) name() string {
-	if d.server != nil {
-		return "server " + d.server.name
+	if !maps.Equal(got.verdicts, want.verdicts) || !maps.Equal(got.decisions, want.decisions) {
+		l.breaks("%s: its stats count\n\t%v %v, want\n\t%v %v", p.name, got.verdicts, got.decisions, want.verdicts, want.decisions)
 	}
-	return d.process.name
 }

@@ -139,7 +139,7 @@ func (w *World) Start(name string, program Program) *Process {
 	p.limiter = core.MustNew(core.Config[Request]{
 		Rules: rules, Backend: p.stack,
 		Observe:    stats.Observe[Request](p.stats.Limiter("all")),
-		ObserveEnd: w.laws.settles,
+		ObserveEnd: p.settled,
 	})
 	if file != nil {
 		ctx, stop := context.WithCancel(context.Background())
@@ -156,6 +156,8 @@ func (w *World) Start(name string, program Program) *Process {
 	w.all = append(w.all, p)
 	return p
 }
+
+func (p *Process) settled(s core.Settlement) { p.world.laws.settles(p, s) }
 
 // connect returns a client of all servers.
 func (p *Process) connect() redis.UniversalClient {

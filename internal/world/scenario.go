@@ -30,7 +30,7 @@ const Lease = time.Second
 func scenarioOf(seed uint64) scenario {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := scenario{
-		seed: seed, topology: Topology(random.IntN(3)), lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
+		seed: seed, topology: []Topology{One, One, Ring, Cluster}[random.IntN(4)], lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
 	limitOf := func(kind int, more int64) core.Limit {
@@ -122,15 +122,17 @@ func (s scenario) run(t *testing.T) (broken []string, decisions int) {
 			w.calm.Store(true)
 			time.Sleep(Recovery)
 			w.calm.Store(false)
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 		}
 		time.Sleep(s.lasts - w.age())
 		stop()
 		all.Wait()
 		w.end()
 		broken = w.Broken()
-		for _, n := range w.laws.asked {
-			decisions += n
+		for _, c := range w.laws.counts {
+			for _, n := range c.verdicts {
+				decisions += int(n)
+			}
 		}
 	})
 	return broken, decisions

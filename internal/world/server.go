@@ -128,11 +128,11 @@ func (s *Server) Start() {
 	}
 }
 
-// copied is a value with the instant at which it expires.
+// copied is a value with the instant at which it expires, by the clock of the server.
 type copied struct {
 	text    string
 	members map[string]float64 // of a sorted set
-	ttl     time.Duration
+	until   time.Time          // zero: it does not
 }
 
 // Replicate keeps what the server has now, for Promote.
@@ -140,7 +140,10 @@ func (s *Server) Replicate() {
 	s.tick()
 	replica := make(map[string]copied)
 	for _, key := range s.redis.Keys() {
-		c := copied{ttl: s.redis.TTL(key)}
+		c := copied{}
+		if ttl := s.redis.TTL(key); ttl > 0 {
+			c.until = s.now().Add(ttl)
+		}
 		switch kind := s.redis.Type(key); kind {
 		case "string":
 			c.text, _ = s.redis.Get(key)
@@ -160,18 +163,25 @@ func (s *Server) Replicate() {
 // was replicated last.
 func (s *Server) Promote() {
 	s.Kill()
-	s.Start()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	replica, now := s.boot(), s.now()
 	for key, c := range s.replica {
+		left := c.until.Sub(now)
+		if !c.until.IsZero() && left <= 0 {
+			continue
+		}
 		if c.members == nil {
-			s.redis.Set(key, c.text)
+			replica.Set(key, c.text)
 		}
 		for member, score := range c.members {
-			s.redis.ZAdd(key, score, member)
+			replica.ZAdd(key, score, member)
 		}
-		if c.ttl > 0 {
-			s.redis.SetTTL(key, c.ttl)
+		if !c.until.IsZero() {
+			replica.SetTTL(key, left)
 		}
 	}
+	s.redis, s.down = replica, false
 }
 
 // held returns how many units all keys of concurrency limits hold that have not expired.

@@ -76,7 +76,7 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 		for _, r := range []*route{path.there, path.back} {
 			r.set(func(r *route) { r.latency = Latency{Least: 11 * time.Millisecond, Spread: time.Millisecond} })
 		}
-		w.laws.fault(period{from: w.begun, to: w.begun.Add(Recovery), process: p})
+		w.laws.fault(period{from: w.begun, to: w.begun, process: p})
 		for w.age() < 2*Recovery { // the laws say who has to decide in the second half
 			p.Ask(t.Context(), Request{Key: "ann"}, time.Millisecond)
 			time.Sleep(10 * time.Millisecond)
@@ -90,18 +90,14 @@ func TestASilentServerIsNoticedByNobodyElse(t *testing.T) {
 	if endsWaitForOtherServers {
 		t.Skip("not mended yet: ends in one call wait for a silent server")
 	}
-	seed := testrun.Seed(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := New(t, seed, Cluster)
-		defer w.Close()
-		rule := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
-		w.processes = append(w.processes, w.Start("p", Program{Rules: []core.Rule[Request]{rule}}))
+	one := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
+	inWorld(t, Cluster, Program{Rules: []core.Rule[Request]{one}}, func(t *testing.T, w *World, mine, _ *Process) {
 		w.strike(Fault{Kind: Stopped, Server: 1, For: 5 * time.Second})
 		var all sync.WaitGroup
 		for i := range 12 { // the laws say which of them may notice
 			all.Go(func() {
 				for w.age() < 5*time.Second {
-					w.processes[0].Ask(t.Context(), Request{Key: fmt.Sprint(i), Alone: true}, time.Millisecond)
+					mine.Ask(t.Context(), Request{Key: fmt.Sprint(i), Alone: true}, time.Millisecond)
 					time.Sleep(10 * time.Millisecond)
 				}
 			})
@@ -116,18 +112,14 @@ func TestAStepBackKeepsNoUnitsOfTheDead(t *testing.T) {
 	if stepsBackKeepHolds {
 		t.Skip("not mended yet: holds are kept for as long as a clock steps back")
 	}
-	seed := testrun.Seed(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := New(t, seed, One)
-		defer w.Close()
-		rule := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
-		w.processes = append(w.processes, w.Start("p", Program{Rules: []core.Rule[Request]{rule}}))
-		go w.processes[0].Ask(t.Context(), Request{Key: "ann"}, time.Second)
+	one := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
+	inWorld(t, One, Program{Rules: []core.Rule[Request]{one}}, func(t *testing.T, w *World, mine, other *Process) {
+		go mine.Ask(t.Context(), Request{Key: "ann"}, time.Second)
 		time.Sleep(100 * time.Millisecond)
 		w.strike(Fault{Kind: ProcessKilled, For: time.Millisecond})
 		w.servers[0].Step(-time.Minute)
 		time.Sleep(HoldTime + time.Second)
-		if o, _ := w.process(0).Ask(t.Context(), Request{Key: "ann"}, 0); !o.Allowed() {
+		if o, _ := other.Ask(t.Context(), Request{Key: "ann"}, 0); !o.Allowed() {
 			t.Errorf("a unit of a dead process is held: denied for %v", o.RetryAfter())
 		}
 	})

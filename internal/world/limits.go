@@ -1,0 +1,109 @@
+package world
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/core/backendtest"
+)
+
+// decider is whose count an admission belongs to: a server's or a process's.
+type decider struct {
+	of      account
+	process *Process
+	server  *Server
+}
+
+// checkLimits replays what was admitted of each key, by whoever decides, in the order of its
+// clock: the exact model must admit it all.
+func (l *laws) checkLimits() {
+	all := make(map[decider][]*admission)
+	for _, a := range l.admitted {
+		d := decider{of: a.of, server: a.server}
+		if a.server == nil {
+			d.process = a.process
+		}
+		all[d] = append(all[d], a)
+	}
+	for d, admitted := range all {
+		for _, known := range histories(admitted, l.losses[d.server]) {
+			l.checkLimit(d, known)
+		}
+	}
+}
+
+// histories divides what a server has admitted into what it knew of at one time. What was decided
+// while it lost something is left out, and so is what processes spend from leases of before.
+func histories(admitted []*admission, losses []loss) [][]*admission {
+	var all [][]*admission
+	known, next := []*admission(nil), 0
+	admitted = slices.Clone(admitted)
+	slices.SortStableFunc(admitted, func(a, b *admission) int { return a.ended.Compare(b.ended) })
+	for _, lost := range losses {
+		for ; next < len(admitted) && !admitted[next].ended.After(lost.to); next++ {
+			known = append(known, admitted[next])
+		}
+		all = append(all, known)
+		known = slices.DeleteFunc(slices.Clone(known), func(a *admission) bool { return lost.all || !a.ended.Before(lost.from) })
+		admitted = slices.DeleteFunc(admitted, func(a *admission) bool {
+			before := lost.to
+			if a.leased {
+				before = before.Add(Lease + Budget)
+			}
+			return a.ended.After(lost.to) && !a.begun.After(before)
+		})
+	}
+	return append(all, append(known, admitted[next:]...))
+}
+
+func (l *laws) checkLimit(d decider, admitted []*admission) {
+	if len(admitted) == 0 {
+		return
+	}
+	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
+	if limit := admitted[0].limit; limit.Algorithm() == core.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
+		l.checkTwice(d, limit, admitted)
+		return
+	}
+	now := time.Time{}
+	exact := backendtest.NewExact(func() time.Time { return now })
+	for _, a := range admitted {
+		now = time.UnixMicro(a.at)
+		out := make([]core.Decision, 1)
+		charge := []core.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
+		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
+			l.world.t.Fatal(err)
+		}
+		if !out[0].Allowed {
+			l.breaks("%d units of %v are admitted at %d beyond %v, by %v", a.cost, d.of, a.at, a.limit, d.name())
+			return
+		}
+	}
+}
+
+// checkTwice checks that no period has more than two windows may admit. A taking whose answer
+// was lost opens an anchored window, and so does one that is given back since another server has
+// denied: so nobody outside knows when it opened.
+func (l *laws) checkTwice(d decider, limit core.Limit, admitted []*admission) {
+	for i, first := range admitted {
+		sum := int64(0)
+		for _, a := range admitted[i:] {
+			if a.at < first.at+limit.Rate().Period.Microseconds() {
+				sum += a.cost
+			}
+		}
+		if sum > 2*limit.Burst() {
+			l.breaks("%d units of %v are admitted within a period from %d, beyond twice %v, by %v", sum, d.of, first.at, limit, d.name())
+			return
+		}
+	}
+}
+
+func (d decider) name() string {
+	if d.server != nil {
+		return "server " + d.server.name
+	}
+	return d.process.name
+}

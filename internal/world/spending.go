@@ -1,0 +1,160 @@
+package world
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/core"
+)
+
+// spending is how many units of the rule Spending have been taken and kept: of each key, by what
+// its requests have cost, and of all together, by what settlements say.
+type spending struct {
+	keys    map[string]*span
+	all     span
+	pending map[*Process]*span // what ends will change that have not been reported
+}
+
+// span is a number of units.
+type span struct{ least, most int64 }
+
+func newSpending() spending {
+	return spending{keys: make(map[string]*span), pending: make(map[*Process]*span)}
+}
+
+// add says that servers have taken units of a key, least at least and most at most.
+func (s *spending) add(key string, least, most int64) {
+	s.all.add(least, most)
+	of(s.keys, key).add(least, most)
+}
+
+func (s *span) add(least, most int64) {
+	s.least += least
+	s.most += most
+}
+
+func of[K comparable](spans map[K]*span, key K) *span {
+	if spans[key] == nil {
+		spans[key] = new(span)
+	}
+	return spans[key]
+}
+
+// mayHaveCharged reports whether servers may have charged, and kept, the estimate of a request
+// whose end says nothing of it.
+func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
+	if p.dead() || o.Verdict() == core.Abandoned {
+		return true
+	}
+	for i := range o.Len() {
+		switch d := o.At(i); d.Source {
+		case core.SourcePrimary: // on several servers a taking is given back, or the giving is lost
+			if !o.Allowed() && l.world.topology != One && len(l.faults) > 0 {
+				return true
+			}
+		case core.SourceFallback, core.SourceOpen, core.SourceClosed:
+			return !errors.Is(o.Err(), breaker.ErrOpen)
+		}
+	}
+	return false
+}
+
+// ends says that a request is over, which the given source has charged.
+func (s *spending) ends(p *Process, r Request, by core.Source, exactly bool) {
+	more := r.Final - Estimate
+	least, most := min(0, more), max(0, more)
+	if by != core.SourceFallback || !p.dead() {
+		of(s.pending, p).add(least, most)
+	}
+	switch {
+	case by == core.SourceFallback && p.dead():
+	case by == core.SourceFallback: // the settlement will say as much, and no server knows of it
+		s.all.add(-more, -more)
+	case exactly:
+		of(s.keys, r.Key).add(more, more)
+	default: // a refund may be lost, and so may a charge
+		of(s.keys, r.Key).add(least, most)
+	}
+}
+
+// settles records a settlement.
+func (s *spending) settles(p *Process, what core.Settlement) {
+	more := what.Final - what.Taken
+	least, most := min(0, more), max(0, more)
+	of(s.pending, p).add(-least, -most)
+	if what.Err == nil {
+		least, most = what.Charged-what.Returned, what.Charged-what.Returned
+	}
+	s.all.add(least, most)
+}
+
+// settlements returns those until now.
+func (l *laws) settlements() []core.Settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.settled)
+}
+
+// settles checks a settlement. Each end is reported once.
+func (l *laws) settles(p *Process, s core.Settlement) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = append(l.settled, s)
+	if s.Returned > max(0, s.Taken-s.Final) || s.Charged+s.Forgiven > max(0, s.Final-s.Taken) || s.Err != nil && s.Returned+s.Charged != 0 {
+		l.breaks("settled %+v", s)
+	}
+	if p.dead() {
+		return
+	}
+	if l.counts[p].due--; l.counts[p].due < 0 {
+		l.breaks("%s: settled what has not ended, or twice: %+v", p.name, s)
+	}
+	if s.Rule == "spending" {
+		l.spending.settles(p, s)
+	}
+}
+
+// checkSpending asks the servers what keys have spent: what is returned was taken, and returned
+// once; no taking and no charge is made twice. Without a fault it is what all requests have cost.
+func (l *laws) checkSpending(p *Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, known := int64(0), true
+	for key, want := range l.spending.keys {
+		of := account{"spending", key}
+		server := l.world.serverOf(of, false)
+		if len(l.losses[server]) > 0 || l.world.topology == Ring && len(l.faults) > 0 {
+			known = false
+			continue
+		}
+		out := make([]core.Decision, 1)
+		charge := []core.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
+		err := errors.New("not asked")
+		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
+			err = p.backend.Peek(l.world.t.Context(), charge, out)
+		}
+		if err != nil {
+			l.breaks("peek at %v: %v", of, err)
+			known = false
+			continue
+		}
+		spent := spendingLimit.Burst() - out[0].Remaining
+		all += spent
+		l.isWithin(p, of.key, spent, *want)
+	}
+	if want := l.spending.all; known {
+		for _, p := range l.spending.pending { // processes that were killed say no more
+			want.add(p.least, p.most)
+		}
+		l.isWithin(p, "all keys", all, want)
+	}
+}
+
+func (l *laws) isWithin(p *Process, what string, spent int64, want span) {
+	// A process that ends, and a fault, may lose blocks of leases.
+	leased := p.program.Lease > 0 && (len(l.faults) > 0 || l.restarted)
+	if spent < want.least || spent > want.most && !leased {
+		l.breaks("%s: %d are spent, want %d to %d", what, spent, want.least, want.most)
+	}
+}
