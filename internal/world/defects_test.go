@@ -12,10 +12,10 @@ import (
 	"github.com/weir-go/weir/internal/testrun"
 )
 
-// defects are mistakes that weir has had: what a file says now, what it said
-// then, and the test whose worlds show it. The rest of
-// those known, ends to all servers in one call and holds kept through a step back, are not
-// mended yet: see TestASilentServerIsNoticedByNobodyElse and TestAStepBackKeepsNoUnitsOfTheDead.
+// defects are mistakes that weir has had, and three that it could have: what a file says, what it
+// says then, and the test whose worlds show it. Two are not mended yet, ends to all servers in one
+// call and holds kept through a step back: see TestASilentServerIsNoticedByNobodyElse and
+// TestAStepBackKeepsNoUnitsOfTheDead.
 var defects = []struct{ name, by, file, now, then string }{
 	{
 		"ends are looked for after the denial", "TestSeeds$", "core/decide.go",
@@ -54,6 +54,20 @@ var defects = []struct{ name, by, file, now, then string }{
 	{
 		"a block of a lease is spent after its time", "TestSeeds$", "core/lease_block.go",
 		"int64 { return b.until - now.since(b.sent) }", "int64 { return b.until - now.since(b.sent) + 1_000_000 }",
+	},
+	{
+		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger_settle.go",
+		"	case t.heldByFallback && t.held:\n		return t.fallbackTicket, dueAlso\n",
+		"	case t.heldByFallback && t.held:\n		return 0, nothingDue\n",
+	},
+	{
+		"a fallback does not know what runs", "TestSeeds$", "core/ledger.go",
+		"if rule.onFailure == FallBack && l.primary.memory == nil {", "if rule.onFailure == FallBack && l.primary.memory != nil {",
+	},
+	{
+		"an end is reported twice", "TestSeeds$", "core/ledger_settle.go",
+		"	case t.heldByFallback && t.held:\n		return t.fallbackTicket, dueAlso\n",
+		"	case t.heldByFallback && t.held:\n		return t.fallbackTicket, dueAndReported\n",
 	},
 }
 
