@@ -1,8 +1,12 @@
 package core_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +147,62 @@ func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
 		synctest.Wait()
 		if calls := backend.settles.Load(); calls > 5 {
 			t.Errorf("%d calls for 200 endings that waited", calls)
+		}
+	})
+}
+
+// divided keeps keys on servers of their own, of which some are silent.
+type divided struct {
+	*remote
+	silent string
+}
+
+func (d divided) ServerOf(_, key string, _ core.Limit) any {
+	if key == "nowhere" {
+		panic("no server has it")
+	}
+	return key
+}
+
+func (d divided) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+	for _, e := range endings {
+		if e.Key == d.silent {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	}
+	return d.remote.Settle(ctx, endings, out)
+}
+
+// The ends of one request go to the servers of its keys by themselves, and each is reported once.
+func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, began := divided{newRemote(time.Millisecond), "silent"}, time.Now()
+		reported := make(map[string][]time.Duration)
+		var mu sync.Mutex
+		rule := func(name, key string) core.Rule[string] {
+			return core.Rule[string]{Name: name, Limit: core.Concurrent(1), Key: func(string) (string, error) { return key, nil }}
+		}
+		l := core.MustNew(core.Config[string]{
+			Backend: backend,
+			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well")},
+			ObserveEnd: func(s core.Settlement) {
+				mu.Lock()
+				defer mu.Unlock()
+				if wrong := s.Err != nil; wrong != (s.Rule == "a") {
+					t.Errorf("%+v", s)
+				}
+				reported[s.Rule] = append(reported[s.Rule], time.Since(began))
+			},
+		})
+		o := l.Decide(t.Context(), "")
+		o.End(core.Result{})
+		core.AwaitEndings(t.Context(), backend)
+		want := map[string][]time.Duration{
+			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond},
+		}
+		if !maps.EqualFunc(reported, want, slices.Equal) {
+			t.Errorf("reported after %v, want %v", reported, want)
 		}
 	})
 }

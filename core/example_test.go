@@ -811,6 +811,19 @@ func ExampleLeaseCache_Counts() {
 	// Output: 0 units of 0 keys, 0 of 0 taken were void
 }
 
+// twoServers keeps the keys up to m on one server, and the others on another.
+type twoServers struct{ core.Backend }
+
+func (twoServers) ServerOf(_, key string, _ core.Limit) any { return key < "n" }
+
+// The end of a request of Ann does not wait for the server of Zoe.
+func ExampleDivided() {
+	var backend core.Divided = twoServers{core.NewMemory(core.MemoryOptions{})}
+	limit := core.Concurrent(5)
+	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
+	// Output: false
+}
+
 // What a backend is asked for, so that units may be spent up to a lease later.
 func ExampleLimit_Leased() {
 	for _, limit := range []core.Limit{

@@ -78,13 +78,5 @@ func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, l
 		return
 	}
 	endings := []Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
-	if c.returns.sender == nil {
-		out := make([]Settlement, 1)
-		err := settle(context.Background(), c.inner, endings, out)
-		c.counters.settled(n, out, err)
-		return
-	}
-	c.returns.sender.send(&sending{to: c.inner, via: c.returns.via, endings: endings, done: func(out []Settlement, err error) {
-		c.counters.settled(n, out, err)
-	}})
+	c.returns.send(endings, func(_ int, s Settlement) { c.counters.settled(n, s) })
 }

@@ -54,10 +54,10 @@ func (c *LeaseCache) Counts() LeaseCounts {
 }
 
 // settled counts n units that were to be returned, by what became of them.
-func (n *leaseCounters) settled(units int64, out []Settlement, err error) {
+func (n *leaseCounters) settled(units int64, s Settlement) {
 	returned := int64(0)
-	if err == nil && len(out) == 1 && out[0].Err == nil {
-		returned = min(units, out[0].Returned)
+	if s.Err == nil {
+		returned = min(units, s.Returned)
 	}
 	n.returned.Add(returned)
 	n.void(units - returned)

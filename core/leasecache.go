@@ -54,7 +54,7 @@ type LeaseCache struct {
 	inner   Backend
 	term    time.Duration
 	base    time.Time
-	returns settling
+	returns *settling
 	settles bool // inner can end what it has taken
 	terms   leaseTermsCache
 	sets    []atomic.Pointer[leaseSet]

@@ -10,8 +10,8 @@ import (
 // ledger knows the requests of a limiter that have an end and have not ended, and ends
 // them with the backends that decided. A limiter whose rules have no end has none.
 type ledger struct {
-	primary  settling
-	fallback func() settling        // of the rules that fall back
+	primary  *settling
+	fallback func() *settling       // of the rules that fall back
 	local    atomic.Pointer[Memory] // of the rules that are Local; nil: there were none
 	observe  func(Settlement)
 
@@ -40,16 +40,18 @@ type settling struct {
 	via     any     // equal for equal backends, whatever they are
 	sender  *sender // nil: endings do not wait for anybody
 	holder  Holder  // nil: the backend cannot be told of held units
+	divided Divided // nil: endings of several keys are sent together
 }
 
-func settlingBy(b Backend) settling {
-	s := settling{backend: b, via: new(byte)}
+func settlingBy(b Backend) *settling {
+	s := &settling{backend: b, via: new(byte)}
 	if reflect.ValueOf(b).Comparable() {
 		s.via = b
 	}
 	s.memory, _ = b.(*Memory)
 	inner := innermost(b)
 	s.holder, _ = inner.(Holder)
+	s.divided, _ = inner.(Divided)
 	if _, inProcess := inner.(*Memory); !inProcess {
 		s.sender = commonOf(inner).sender
 	}
@@ -59,7 +61,7 @@ func settlingBy(b Backend) settling {
 func newLedger(primary Backend, fallback func() Backend, observe func(Settlement)) *ledger {
 	l := &ledger{
 		primary:  settlingBy(primary),
-		fallback: sync.OnceValue(func() settling { return settlingBy(fallback()) }),
+		fallback: sync.OnceValue(func() *settling { return settlingBy(fallback()) }),
 		observe:  observe,
 	}
 	l.records.New = func() any {

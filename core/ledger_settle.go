@@ -1,8 +1,6 @@
 package core
 
-import (
-	"context"
-)
+import ()
 
 // settle ends the charges of q with the backends that made them.
 //
@@ -25,13 +23,12 @@ func (l *ledger) settle(q *request, result Result) {
 	}
 }
 
-func (l *ledger) settlePrimary(q *request) { l.send(&l.primary, q, (*taken).endWithPrimary) }
+func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, (*taken).endWithPrimary) }
 
 func (l *ledger) settleFallback(q *request) {
 	for i := range q.taken {
 		if t := &q.taken[i]; t.heldByFallback || t.source == SourceFallback {
-			f := l.fallback()
-			l.send(&f, q, (*taken).endWithFallback)
+			l.send(l.fallback(), q, (*taken).endWithFallback)
 			return
 		}
 	}
@@ -39,7 +36,7 @@ func (l *ledger) settleFallback(q *request) {
 
 func (l *ledger) settleLocal(q *request) {
 	if local := l.local.Load(); local != nil {
-		l.send(&settling{backend: local, memory: local}, q, (*taken).endWithLocal)
+		l.settleIn(local, q, 0, (*taken).endWithLocal)
 	}
 }
 
@@ -156,30 +153,14 @@ func (t *taken) ending(ticket int64) Ending {
 	}
 }
 
-// sendAway is send for a backend that is not a Memory itself.
+// sendAway is send for a backend that is not a Memory itself. It does not report the ending of
+// reports[i] if that is nil.
 func (l *ledger) sendAway(to *settling, endings []Ending, reports []*taken) {
-	if to.sender == nil {
-		results := make([]Settlement, len(endings))
-		err := settle(context.Background(), to.backend, endings, results)
-		l.reportAll(reports, results, err)
-		return
-	}
-	to.sender.send(&sending{
-		to: to.backend, via: to.via, endings: endings,
-		done: func(results []Settlement, err error) { l.reportAll(reports, results, err) },
+	to.send(endings, func(i int, s Settlement) {
+		if reports[i] != nil {
+			l.report(reports[i], s)
+		}
 	})
-}
-
-func (l *ledger) reportAll(reports []*taken, results []Settlement, err error) {
-	for i, t := range reports {
-		if t == nil {
-			continue
-		}
-		if err != nil {
-			results[i] = Settlement{Err: err}
-		}
-		l.report(t, results[i])
-	}
 }
 
 // report tells the observer what became of t. A panic of the observer is dropped: the

@@ -8,24 +8,28 @@ import (
 	"time"
 )
 
-// sender sends the endings of requests to a backend outside this process, one call at a
-// time for all that wait, so that the end of a request waits for nobody. All limiters on
-// one innermost backend share it. Its goroutine lives while there is something to send.
+// sender sends the endings of requests to a backend outside this process, so that the end of a
+// request waits for nobody: to each of its servers one call at a time, with all that wait. All
+// limiters on one innermost backend share it.
 type sender struct {
 	mu         sync.Mutex
-	waiting    []*sending
-	endings    int // of waiting, those that may be dropped
-	running    bool
-	idle       chan struct{} // closed when it runs no more; nil: nobody waits for that
+	queues     map[any]*queue // by server; each has a goroutine that lives as long as it
+	idle       chan struct{}  // closed when no queue is left; nil: nobody waits for that
 	unanswered map[accountKey]*unanswered
 }
 
-// sending is what one request ends with one backend.
+// queue is what waits for a server.
+type queue struct {
+	waiting []*sending
+	endings int // of waiting, those that may be dropped
+}
+
+// sending is what one request ends on one server.
 type sending struct {
-	to      Backend
-	via     any // equal for sendings to the same backend
+	to      *settling
 	endings []Ending
-	done    func([]Settlement, error)
+	of      []int // their numbers, for report; nil: 0, 1, 2
+	report  func(int, Settlement)
 }
 
 type accountKey struct{ scope, key string }
@@ -57,7 +61,7 @@ const (
 var ErrEndingDropped = errors.New("core: the ending was dropped: too many wait for the backend")
 
 func newSender() *sender {
-	return &sender{unanswered: make(map[accountKey]*unanswered)}
+	return &sender{queues: make(map[any]*queue), unanswered: make(map[accountKey]*unanswered)}
 }
 
 // AwaitEndings waits until b, or the backend that it wraps, has answered all endings of
@@ -75,7 +79,7 @@ func AwaitEndings(ctx context.Context, b Backend) error {
 // awaitIdle waits until nothing is left to be sent, or ctx ends.
 func (s *sender) awaitIdle(ctx context.Context) error {
 	s.mu.Lock()
-	if !s.running {
+	if len(s.queues) == 0 {
 		s.mu.Unlock()
 		return nil
 	}
@@ -92,19 +96,68 @@ func (s *sender) awaitIdle(ctx context.Context) error {
 	}
 }
 
-// send has what sent. It does not wait. Where too much waits, it reports that what is
-// dropped, unless that releases units of a concurrency limit.
-func (s *sender) send(what *sending) {
-	s.mu.Lock()
-	may := what.mayBeDropped()
-	if may > 0 && s.endings+may > maxWaitingEndings {
-		s.mu.Unlock()
-		what.done(make([]Settlement, len(what.endings)), ErrEndingDropped)
+// send settles endings of a request, and calls report for each. If another process keeps what they
+// are about, it queues them for each server by itself and does not wait. Where too much waits for a
+// server, endings are dropped, unless one releases units of a concurrency limit.
+func (s *settling) send(endings []Ending, report func(int, Settlement)) {
+	what := &sending{to: s, endings: endings, report: report}
+	if s.sender == nil {
+		results := make([]Settlement, len(endings))
+		err := settle(context.Background(), s.backend, endings, results)
+		what.done(results, err)
 		return
 	}
+	for server, part := range what.divide() {
+		if !s.sender.queue(server, part) {
+			part.done(make([]Settlement, len(part.endings)), ErrEndingDropped)
+		}
+	}
+}
+
+// divide returns what by its servers.
+func (what *sending) divide() map[any]*sending {
+	if what.to.divided == nil {
+		return map[any]*sending{nil: what}
+	}
+	parts := make(map[any]*sending)
+	for i, e := range what.endings {
+		server := what.to.serverOf(e)
+		part := parts[server]
+		if part == nil {
+			part = &sending{to: what.to, report: what.report}
+			parts[server] = part
+		}
+		part.endings, part.of = append(part.endings, e), append(part.of, i)
+	}
+	return parts
+}
+
+// serverOf asks which server an ending is for. A panic means that it is not known.
+func (s *settling) serverOf(e Ending) (server any) {
+	defer func() {
+		if recover() != nil {
+			server = nil
+		}
+	}()
+	return s.divided.ServerOf(e.Scope, e.Key, e.Limit)
+}
+
+// queue reports whether there was room.
+func (s *sender) queue(server any, what *sending) bool {
+	may := what.mayBeDropped()
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = append(s.waiting, what)
-	s.endings += may
+	q := s.queues[server]
+	if q == nil {
+		q = new(queue)
+		s.queues[server] = q
+		go s.run(server, q)
+	}
+	if may > 0 && q.endings+may > maxWaitingEndings {
+		return false
+	}
+	q.waiting = append(q.waiting, what)
+	q.endings += may
 	for i := range what.endings {
 		e := &what.endings[i]
 		key := accountKey{e.Scope, e.Key}
@@ -115,10 +168,7 @@ func (s *sender) send(what *sending) {
 		}
 		u.queued++
 	}
-	if !s.running {
-		s.running = true
-		go s.run()
-	}
+	return true
 }
 
 // mayBeDropped returns how many endings of what may be dropped: all, or none if one of
@@ -130,51 +180,51 @@ func (what *sending) mayBeDropped() int {
 	return len(what.endings)
 }
 
-// run sends until nothing waits.
-func (s *sender) run() {
-	for batch := s.next(); batch != nil; batch = s.next() {
-		s.settle(batch)
+// run sends until nothing waits for a server.
+func (s *sender) run(server any, q *queue) {
+	for batch := s.next(server, q); batch != nil; batch = s.next(server, q) {
+		s.settle(server, q, batch)
 	}
 }
 
 // settle settles a batch. If an observer ends the goroutine another one goes on.
-func (s *sender) settle(batch []*sending) {
+func (s *sender) settle(server any, q *queue, batch []*sending) {
 	returned := false
 	defer func() {
 		s.answered(batch)
 		if !returned {
-			go s.run()
+			go s.run(server, q)
 		}
 	}()
 	settleBatch(batch)
 	returned = true
 }
 
-// next takes the requests of the next call, all to the backend of the first that waits,
-// nil if none waits.
-func (s *sender) next() []*sending {
+// next takes the requests of the next call, all to the backend of the first that waits. It returns
+// nil, and removes the queue, if none waits.
+func (s *sender) next(server any, q *queue) []*sending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var batch []*sending
-	kept, endings := s.waiting[:0], 0
-	for _, what := range s.waiting {
-		if endings >= maxSentEndings || len(batch) > 0 && what.via != batch[0].via {
+	kept, endings := q.waiting[:0], 0
+	for _, what := range q.waiting {
+		if endings >= maxSentEndings || len(batch) > 0 && what.to.via != batch[0].to.via {
 			kept = append(kept, what)
 			continue
 		}
 		batch = append(batch, what)
 		endings += len(what.endings)
-		s.endings -= what.mayBeDropped()
+		q.endings -= what.mayBeDropped()
 	}
-	clear(s.waiting[len(kept):])
-	if s.waiting = kept; len(batch) == 0 {
-		s.running, s.waiting = false, nil
-		if s.idle != nil {
-			close(s.idle)
-			s.idle = nil
-		}
+	clear(q.waiting[len(kept):])
+	if q.waiting = kept; len(batch) > 0 {
+		return batch
 	}
-	return batch
+	if delete(s.queues, server); len(s.queues) == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+	return nil
 }
 
 // settleBatch makes one call for all endings of a batch and reports what became of them.
@@ -186,11 +236,24 @@ func settleBatch(batch []*sending) {
 	results := make([]Settlement, len(all))
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	err := settle(ctx, batch[0].to, all, results)
+	err := settle(ctx, batch[0].to.backend, all, results)
 	for _, what := range batch {
 		n := len(what.endings)
 		what.done(results[:n:n], err)
 		results = results[n:]
+	}
+}
+
+// done reports what became of the endings.
+func (what *sending) done(results []Settlement, err error) {
+	for i, settlement := range results {
+		if err != nil {
+			settlement = Settlement{Err: err}
+		}
+		if what.of != nil {
+			i = what.of[i]
+		}
+		what.report(i, settlement)
 	}
 }
 

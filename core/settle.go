@@ -70,6 +70,15 @@ type Holder interface {
 	Hold(scope, key string, limit Limit, cost int64) (ticket int64)
 }
 
+// Divided is implemented by backends that keep their keys on several servers. Limiters send endings
+// for different servers in different calls of Settle, so that none waits for a server that does not
+// answer.
+type Divided interface {
+	// ServerOf returns which server has what is counted for a key: a comparable value, nil if
+	// it is not known. It does not wait, and does not call a limiter.
+	ServerOf(scope, key string, limit Limit) any
+}
+
 // CanSettle reports whether b can end what it has taken. It asks the backend that
 // decides: the innermost one, following the methods Unwrap() Backend.
 func CanSettle(b Backend) bool {

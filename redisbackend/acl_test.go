@@ -18,7 +18,7 @@ import (
 const (
 	aclDecide  = "+evalsha +eval +time +get +set +getrange +del"
 	aclLogs    = "+strlen +setrange +append +pexpire"
-	aclHolds   = "+zadd +zrem +zcard +zcount +zremrangebyscore +pexpire"
+	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
 	aclMasters = "+cluster|info"

@@ -1,8 +1,13 @@
 -- Concurrency limits. A key is a sorted set of the units that are held, under a name of
 -- its own. P is the time for which a unit is held unless it is renewed.
 --
---   member  12 bytes that identify the unit: 6 of the process, 6 of a counter
+--   member  12 bytes that identify the unit: the time for which its process holds units,
+--           5 of the process, 6 of a counter
 --   score   the instant at which it ends unless it is renewed
+--
+-- The first byte is four times the binary logarithm of that time in seconds, rounded up. A
+-- unit that ends later than so long from now has seen a step back of the clock. It then ends so
+-- long from now: its process, if it lives, renews it before.
 --
 -- The limit is not stored, so a changed one is in force at once. A unit whose time is
 -- over does not count. It is removed with the next taking, since a request that is
@@ -24,16 +29,44 @@ local function following(id, n)
   return sub(id, 1, 6) .. char(unpack(bytes))
 end
 
+-- latest returns when a unit ends that is renewed now.
+local function latest(id)
+  return now + floor(1000000 * 2 ^ (byte(id) / 4))
+end
+
+-- stepBack corrects those of the last n units of a key that end too late. The last unit is one of
+-- them, unless processes hold units for different times.
+local function stepBack(key, n)
+  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if tonumber(last[2]) <= latest(last[1]) then
+    return
+  end
+  local ahead = redis.call('ZRANGE', key, -n, -1, 'WITHSCORES')
+  for i = 1, #ahead, 2 do
+    local most = latest(ahead[i])
+    if tonumber(ahead[i + 1]) > most then
+      redis.pcall('ZADD', key, digits(most), ahead[i]) -- fails where a request only looks
+    end
+  end
+end
+
 local function concurrent()
   return {
     refillsAtOnce = true,
     layout = '',
 
     -- count returns the state of a key. Both commands are quick however many units are
-    -- held, and read only.
-    count = function(key)
-      local over = redis.call('ZCOUNT', key, '-inf', digits(now))
-      return { asOf = now, at = now, held = redis.call('ZCARD', key) - over, over = over, ids = {} }
+    -- held.
+    count = function(key, limit)
+      local all, over = redis.call('ZCARD', key), 0
+      local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + limit.P))
+      if others > 0 then
+        over = redis.call('ZCOUNT', key, '-inf', digits(now))
+        if others > over then
+          stepBack(key, others - over)
+        end
+      end
+      return { asOf = now, at = now, held = all - over, over = over, ids = {} }
     end,
 
     -- write adds the units that were taken before it removes those whose time is over: a

@@ -26,7 +26,7 @@ func WithClock(b *Backend, now func() time.Time) *Backend {
 // HoldForEver has b hold units until they are released: a clock set by hand moves on
 // without renewals.
 func HoldForEver(b *Backend) *Backend {
-	b.holds.time = 250 * 366 * 24 * time.Hour
+	b.holds.setTime(250 * 366 * 24 * time.Hour)
 	return b
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,12 +75,19 @@ type unreleased struct {
 }
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
-	h := &holds{time: lasting, logger: logger, instant: b.instant, of: make(map[int64]*hold)}
+	h := &holds{logger: logger, instant: b.instant, of: make(map[int64]*hold)}
 	h.sender = spanSender{b.direct, b.lanes, h}
 	h.renewals = task{run: h.runRenewals, maxWait: min(maxRetryWait, lasting/30)}
 	h.releases = task{run: h.runReleases, maxWait: maxRetryWait}
 	_, _ = rand.Read(h.nonce[:]) // never fails
+	h.setTime(lasting)
 	return h
+}
+
+// setTime sets for how long units are held. Their ids say so, see concurrent.lua.
+func (h *holds) setTime(lasting time.Duration) {
+	h.time = lasting
+	h.nonce[0] = byte(math.Ceil(4 * math.Log2(lasting.Seconds())))
 }
 
 // issue returns the first of n new ids.

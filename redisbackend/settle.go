@@ -44,6 +44,21 @@ func (b *Backend) Settle(ctx context.Context, endings []core.Ending, out []core.
 	return nil
 }
 
+// ServerOf implements [core.Divided].
+func (b *Backend) ServerOf(scope, key string, limit core.Limit) any {
+	if b.lanes.only != nil || b.lanes.learn != nil && !b.lanes.known.Load() {
+		return nil
+	}
+	name := b.name
+	if limit.Algorithm() == core.AlgorithmConcurrent {
+		name = b.heldName
+	}
+	if server, err := b.lanes.serverOf(name(scope, key)); err == nil {
+		return server
+	}
+	return nil
+}
+
 // settlingsOf returns the endings that have something to return or to charge, but for
 // those of concurrency limits.
 func (b *Backend) settlingsOf(endings []core.Ending, out []core.Settlement) (all []*settling) {

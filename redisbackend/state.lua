@@ -228,7 +228,7 @@ end
 -- is taken.
 local function load(key, limit)
   if limit.family.count then
-    return { key = key, limit = limit, s = limit.family.count(key), took = 0 }
+    return { key = key, limit = limit, s = limit.family.count(key, limit), took = 0 }
   end
   local from, s = read(key, limit)
   if from == nil then

@@ -13,9 +13,7 @@ import (
 )
 
 // defects are mistakes that weir has had, and three that it could have: what a file says, what it
-// says then, and the test whose worlds show it. Two are not mended yet, ends to all servers in one
-// call and holds kept through a step back: see TestASilentServerIsNoticedByNobodyElse and
-// TestAStepBackKeepsNoUnitsOfTheDead.
+// says then, and the test whose worlds show it.
 var defects = []struct{ name, by, file, now, then string }{
 	{
 		"ends are looked for after the denial", "TestSeeds$", "core/decide.go",
@@ -54,6 +52,12 @@ var defects = []struct{ name, by, file, now, then string }{
 	{
 		"a block of a lease is spent after its time", "TestSeeds$", "core/lease_block.go",
 		"int64 { return b.until - now.since(b.sent) }", "int64 { return b.until - now.since(b.sent) + 1_000_000 }",
+	},
+	{
+		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n", "		_ = server\n",
+	},
+	{
+		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua", "if over < all then", "if false then",
 	},
 	{
 		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger_settle.go",

@@ -127,7 +127,7 @@ func (w *World) strike(f Fault) {
 	}
 	path := w.path(process, server)
 	now := time.Now()
-	touched := period{from: now, to: now.Add(f.For), back: f.Kind == StepBack}
+	touched := period{from: now, to: now.Add(f.For)}
 	if f.Kind < Stopped {
 		touched.process = process
 	}

@@ -84,7 +84,6 @@ type period struct {
 	process  *Process // whom it touches; nil: all
 	server   *Server
 	dead     *Process // is killed: others notice the units that it holds
-	back     bool     // a clock steps back
 }
 
 // touchesUntil returns how long what follows from the fault may touch requests. What has an end may
@@ -132,9 +131,6 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		return nil
 	}
 	healthy, quiet := !l.touchedLocked(begun, p, r, o), !l.faultyLocked(begun)
-	if hasEnd(p, o) && l.world.topology == Cluster && endsWaitForOtherServers {
-		healthy = healthy && quiet
-	}
 	// A request that is denied while ends of its key are under way waits for them, and asks again.
 	// One without a fault may have to connect to every server, which takes some round trips each.
 	most := Budget
@@ -307,11 +303,19 @@ func (l *laws) loses(s *Server, from time.Time, all bool) {
 	l.losses[s] = append(l.losses[s], loss{from, time.Now(), all})
 }
 
-// steppedBack reports whether the clock of a server has.
-func (l *laws) steppedBack() bool {
+// look has a process look at all units that are held: so those of dead processes end in time, though
+// a clock has stepped back.
+func (l *laws) look(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.faults, func(f period) bool { return f.back })
+	for h := range l.running {
+		for _, rule := range p.program.Rules {
+			if rule.Name == h.of.scope && h.process == nil {
+				charge := []core.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
+				p.backend.Peek(l.world.t.Context(), charge, make([]core.Decision, 1))
+			}
+		}
+	}
 }
 
 // touchedLocked reports whether a fault, or what follows from one, may have touched a request that
@@ -322,7 +326,8 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		if s == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
 			return true
 		}
-		if len(l.heard[p]) < len(l.world.servers) { // a breaker opens if no other server is known to be well
+		others := maps.Clone(l.heard[p])
+		if delete(others, s); len(others) == 0 { // a breaker opens if no other server is known to be well
 			return true
 		}
 		for i := range o.Len() {
@@ -353,11 +358,6 @@ func (l *laws) quiet() bool {
 	defer l.mu.Unlock()
 	return !l.faultyLocked(time.Now())
 }
-
-// endsWaitForOtherServers is a defect: one call carries ends to all servers of a Cluster, and the
-// next waits until the last has answered. So bystanders of a silent server are denied by their own
-// last requests, and wait for them. Set it to false once ends go to each server by themselves.
-const endsWaitForOtherServers = true
 
 // hasEnd reports whether a request has something to end.
 func hasEnd(p *Process, o core.Outcome) bool {

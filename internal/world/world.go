@@ -163,7 +163,7 @@ func (w *World) end() {
 		time.Sleep(time.Second)
 	}
 	time.Sleep(time.Second) // what a denied request holds on several servers returns after the answer
-	quiet, stepped := w.laws.quiet(), w.laws.steppedBack()
+	quiet := w.laws.quiet()
 	var killed []*Process
 	for _, p := range w.all {
 		if p.dead() {
@@ -174,15 +174,16 @@ func (w *World) end() {
 	}
 	if i := slices.IndexFunc(w.all, func(p *Process) bool { return !p.closed }); quiet && i >= 0 {
 		w.laws.checkSpending(w.all[i])
+		w.laws.look(w.all[i])
 	}
 	for _, p := range w.all {
 		p.Stop()
 	}
 	if len(killed) > 0 {
-		time.Sleep(HoldTime + time.Second)
+		time.Sleep(HoldTime*5/4 + time.Second) // after a step back as long as somebody has looked
 	}
 	for _, s := range w.servers {
-		if n := s.held(); n > 0 && quiet && !(stepped && len(killed) > 0 && stepsBackKeepHolds) {
+		if n := s.held(); n > 0 && quiet {
 			w.breaks(fmt.Sprintf("%s holds %d units, and all requests have ended", s.name, n))
 		}
 	}
@@ -194,10 +195,6 @@ func (w *World) end() {
 	time.Sleep(2 * time.Second) // a client that cannot connect tries again each second until it is closed
 	w.laws.check()
 }
-
-// stepsBackKeepHolds is a defect: when a server's clock steps back, the units of a process that
-// was killed are held for as long as the step is.
-const stepsBackKeepHolds = true
 
 // Broken returns the laws that were broken until now.
 func (w *World) Broken() []string {
