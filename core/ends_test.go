@@ -177,7 +177,7 @@ func (d divided) Settle(ctx context.Context, endings []core.Ending, out []core.S
 // The ends of one request go to the servers of its keys by themselves, and each is reported once.
 func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend, began := divided{newRemote(time.Millisecond), "silent"}, time.Now()
+		backend, began := &divided{newRemote(time.Millisecond), "silent"}, time.Now()
 		reported := make(map[string][]time.Duration)
 		var mu sync.Mutex
 		rule := func(name, key string) core.Rule[string] {
