@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -211,6 +212,9 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) ([]
 	back, err := l.decide(ctx, a, accounts)
 	if !back {
 		r.ask = nil
+		if client, ok := b.direct.(processor); ok && mode == modeTake {
+			b.giveBackLate(ctx, client, a, slices.Clone(accounts), instant)
+		}
 		return nil, b.lanes.blame(err, l)
 	}
 	defer a.reset()

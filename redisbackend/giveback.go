@@ -78,13 +78,13 @@ func (q *giveBacks) startLocked(f func()) {
 	}()
 }
 
-// add queues give-backs of what a group took. They are sent after the answer.
-func (q *giveBacks) add(ctx context.Context, g *group, decisions []result, instant int64) {
+// add queues give-backs of what accounts took. They are sent after the answer.
+func (q *giveBacks) add(ctx context.Context, client processor, taken []account, decisions []result, instant int64) {
 	ctx = context.WithoutCancel(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range g.taken {
-		p, ok := giveBackFor(g.client, &g.taken[i], &decisions[i], instant)
+	for i := range taken {
+		p, ok := giveBackFor(client, &taken[i], &decisions[i], instant)
 		if !ok || len(q.pending) >= maxPendingGiveBacks {
 			continue
 		}
@@ -152,7 +152,7 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []result,
 		g := &groups[i]
 		switch {
 		case g.awaited:
-			b.giveBackLate(ctx, g, instant)
+			b.giveBackLate(ctx, g.client, &g.ask, g.taken, instant)
 		case g.allowed(all):
 			if g.ask.holds != nil {
 				b.holds.releaseLater(g.ask.spans, false)
@@ -161,13 +161,13 @@ func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []result,
 			for j, at := range g.accounts {
 				decisions[j] = all[at]
 			}
-			b.giveBacks.add(ctx, g, decisions, instant)
+			b.giveBacks.add(ctx, g.client, g.taken, decisions, instant)
 		}
 	}
 }
 
-// giveBackLate gives a group back when its reply comes, which its request did not await.
-func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
+// giveBackLate gives back what a question takes, when the reply comes that nobody waits for.
+func (b *Backend) giveBackLate(ctx context.Context, client processor, a *ask, taken []account, instant int64) {
 	q := &b.giveBacks
 	if q.awaited.Add(1) > maxAwaited {
 		q.awaited.Add(-1)
@@ -180,20 +180,20 @@ func (b *Backend) giveBackLate(ctx context.Context, g *group, instant int64) {
 		timer := time.NewTimer(2 * callTimeout) // a call behind another
 		defer timer.Stop()
 		select {
-		case <-g.ask.done:
+		case <-a.done:
 		case <-timer.C:
 			return
 		}
-		if g.ask.err != nil {
+		if a.err != nil || a.deniedBy > 0 {
 			return
 		}
-		decisions := read(g.ask.now, g.ask.numbers, g.taken, modeTentative, nil)
+		decisions := read(a.now, a.numbers, taken, a.mode, nil)
 		for i := range decisions {
-			if g.taken[i].isDenied(&decisions[i]) {
+			if taken[i].isDenied(&decisions[i]) {
 				return
 			}
 		}
-		q.add(ctx, g, decisions, instant)
+		q.add(ctx, client, taken, decisions, instant)
 	})
 }
 

@@ -10,16 +10,17 @@ import (
 type result struct {
 	enforced, shadow core.Decision
 
+	takenAt int64 // with [modeTentative] even if the clock stands still
+
 	// With [modeTentative] only:
-	before  core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
-	alone   time.Duration // RetryAfter of the shadow charges without the enforced ones
-	takenAt int64
+	before core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
+	alone  time.Duration // RetryAfter of the shadow charges without the enforced ones
 }
 
 // read appends the result of each account, from a reply of take.lua.
 func read(now int64, rest []any, accounts []account, mode mode, all []result) []result {
 	for i := range accounts {
-		a, s := &accounts[i], result{}
+		a, s := &accounts[i], result{takenAt: now}
 		s.enforced, rest = a.decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		if a.HasShadow {
 			s.shadow, rest = a.decision(now, rest[:a.numbers()]), rest[a.numbers():]

@@ -162,6 +162,35 @@ func TestAFallbackHasAsManyUnitsAsTheLimit(t *testing.T) {
 	})
 }
 
+// What a server takes for a request that waits for it no more is given back.
+func TestALateTakingIsGivenBack(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.TokenBucket(core.PerDay(10), 10), core.LeakyBucket(core.PerDay(10), 10), core.LeakyQueue(core.PerDay(10), 10),
+		core.FixedWindow(core.PerDay(10)), core.SlidingWindow(core.PerDay(10)), core.SlidingLog(core.PerDay(10)),
+		core.AnchoredWindow(core.PerDay(10)), core.Ban(core.PerDay(10), time.Hour),
+	} {
+		t.Run(limit.Algorithm().String(), func(t *testing.T) {
+			rules := []core.Rule[Request]{four, {Name: "rate", Limit: limit, Key: self, Cost: func(r Request) int64 { return r.Cost }}}
+			inWorld(t, One, Program{Rules: rules}, func(t *testing.T, w *World, mine, _ *Process) {
+				ask := func(cost int64) core.Outcome {
+					o, _ := mine.Ask(t.Context(), Request{Key: "ann", Cost: cost}, 0)
+					return o
+				}
+				ask(2)
+				w.strike(Fault{Kind: Slow, For: 30 * time.Millisecond})
+				if late := ask(3); late.Allowed() || late.At(0).Source != core.SourceClosed {
+					t.Fatalf("the answer came in time: %v", late.At(0))
+				}
+				time.Sleep(3 * time.Second)
+				o := ask(0)
+				if d := o.At(1); d.Source != core.SourcePrimary || d.Remaining != 8 {
+					t.Errorf("%d remain, by %v, want 8", d.Remaining, d.Source)
+				}
+			})
+		})
+	}
+}
+
 // Refunds are made once or never, and each that is not known to be made is reported.
 func TestRefundsThatAreLostOrLateAreMadeOnceOrNever(t *testing.T) {
 	rule := core.Rule[Request]{
