@@ -5,6 +5,10 @@ import "math"
 // A ban counts units in periods that each start with a key's first unit. The charge that
 // reaches the number bans the key. Its state is the start of the period, in state.a the
 // instant at which the ban ends, or 0, and in state.b the units.
+//
+// A key that is not found may have used as much as keys that were displaced. It inherits so many
+// units: −state.a of those in state.b. With its own they deny it until the period ends. They never
+// ban it: only as many units of its own do.
 
 // banCompile allows a state no lead over the clock, as anchoredCompile does.
 func (l *compiledLimit) banCompile() {
@@ -23,14 +27,15 @@ func (l *compiledLimit) banAdvance(s *state, asOf int64) {
 // banRebased returns old in a period that starts now, and with a ban that does.
 func (l *compiledLimit) banRebased(old state, now int64) state {
 	old.at = now
-	if old.a != 0 {
+	if old.a > 0 {
 		old.a = now + l.banned
 	}
 	return old
 }
 
-// banFits reports whether a key is not banned, so that any number of units fits.
-func (l *compiledLimit) banFits(s *state) bool { return s.a == 0 }
+// banFits reports whether any number of units fits, since a key is neither banned nor denied for
+// what it has inherited.
+func (l *compiledLimit) banFits(s *state) bool { return s.a == 0 || s.a < 0 && int64(s.b) < l.max }
 
 // banTake adds n units at the instant asOf, and bans the key if they reach the number.
 func (l *compiledLimit) banTake(s *state, asOf, n int64) {
@@ -38,10 +43,10 @@ func (l *compiledLimit) banTake(s *state, asOf, n int64) {
 		s.at = asOf
 	}
 	units := sumUnits(int64(s.b), n)
-	s.b = uint32(min(units, math.MaxUint32))
-	if units >= l.max {
-		s.a = asOf + l.banned
+	if own := units + min(0, s.a); own >= l.max {
+		units, s.a = own, asOf+l.banned
 	}
+	s.b = uint32(min(units, math.MaxUint32))
 }
 
 // banRefund returns n units of a charge at the instant at to its period, and lifts the ban
@@ -51,17 +56,17 @@ func (l *compiledLimit) banRefund(s *state, n, at int64) int64 {
 	if at < s.at || at >= s.at+l.period || s.b == math.MaxUint32 {
 		return 0
 	}
-	n = min(n, int64(s.b))
+	n = min(n, int64(s.b)+min(0, s.a))
 	s.b -= uint32(n)
 	if int64(s.b) < l.max {
-		s.a = 0
+		s.a = min(0, s.a)
 	}
 	return n
 }
 
 // banRemaining returns how many units there are until the ban.
 func (l *compiledLimit) banRemaining(s *state) int64 {
-	if s.a != 0 {
+	if s.a > 0 {
 		return 0
 	}
 	return max(0, l.max-int64(s.b))
@@ -69,7 +74,7 @@ func (l *compiledLimit) banRemaining(s *state) int64 {
 
 func (l *compiledLimit) banFreshAt(s *state) int64 {
 	switch {
-	case s.a != 0:
+	case s.a > 0:
 		return s.a
 	case s.b > 0:
 		return s.at + l.period
@@ -94,6 +99,9 @@ func (l *compiledLimit) banDescribe(d *Decision, s *view, allowed bool, now int6
 		d.EffectiveWindow = wait(l.period)
 	}
 }
+
+// banInherit makes s, a floor, the state of a key that has used nothing yet.
+func (l *compiledLimit) banInherit(s *state) { s.a = -int64(s.b) }
 
 // banFlatten returns s without a ban and one unit short of it: nobody inherits a ban.
 func (l *compiledLimit) banFlatten(s state) state {

@@ -81,6 +81,9 @@ func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
 		return
 	}
 	limit.advanceFloor(&limit.compiledLimit, s, largest, now)
+	if limit.family == familyBan {
+		limit.banInherit(&s.state)
+	}
 	if found > 1 || !asStored {
 		if s.limitID, s.summary = limit.id, sh; limit.algorithm == AlgorithmSlidingWindow {
 			s.log.sum = most

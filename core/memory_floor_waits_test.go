@@ -136,6 +136,52 @@ func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
 	}
 }
 
+// What others have used denies a key for the rest of their period at most. Only its own units ban
+// it: a flood of keys would otherwise ban every newcomer at its first mistake.
+func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
+	const number, period, lasts = 10, 10 * time.Minute, time.Hour
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	begun := now
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 13, Clock: func() time.Time { return now }})
+	ban := core.Ban(core.Per(number, period), lasts)
+	flood := func() {
+		for i := range 3 << 13 {
+			take(t, m, "log-in", fmt.Sprint(now, i), ban, number)
+		}
+	}
+	flood()
+	denied := 0
+	for i := range 1000 {
+		key := fmt.Sprint("newcomer ", i)
+		now = begun.Add(time.Duration(i) * time.Millisecond)
+		if d := take(t, m, "log-in", key, ban, 1); !d.Allowed {
+			t.Fatalf("%s is denied at its first request: %+v", key, d)
+		}
+		d := take(t, m, "log-in", key, ban, 1)
+		if !d.Allowed {
+			denied++
+		}
+		if d.RetryAfter > period || d.ResetAfter > period {
+			t.Fatalf("%s is banned: %+v", key, d)
+		}
+	}
+	if denied == 0 {
+		t.Error("nobody inherits anything: the test shows nothing")
+	}
+	now = begun.Add(period + time.Second)
+	for i := range number {
+		d := take(t, m, "log-in", "newcomer 7", ban, 1)
+		if !d.Allowed || i == number-1 && d.ResetAfter != lasts {
+			t.Errorf("unit %d of its own: %+v", i, d)
+		}
+	}
+	flood()
+	take(t, m, "log-in", "another", ban, 1)
+	if d := take(t, m, "log-in", "another", ban, number); d.Allowed || d.RetryAfter > period {
+		t.Errorf("another is denied by what others have used: %+v", d)
+	}
+}
+
 // A key that was displaced under one ban, and is not found under another with a longer
 // period, is fresh when it would be if it had not been displaced.
 func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {

@@ -139,7 +139,7 @@ func (l *compiledLimit) mayOwe(s *view) int64 {
 	case familyWindow, familyAnchoredWindow, familyLog:
 		return max(0, 2*l.max-l.inUse(s))
 	case familyBan: // what is charged during a ban is ignored
-		if s.a != 0 {
+		if s.a > 0 {
 			return 0
 		}
 		return max(0, 2*l.max-int64(s.b))
