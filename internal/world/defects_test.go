@@ -22,8 +22,8 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"a refund is sent twice", "TestSeeds$", "core/sender.go",
-		"	err := settle(ctx, batch[0].to, all, results)\n",
-		"	settle(ctx, batch[0].to, all, make([]Settlement, len(all)))\n	err := settle(ctx, batch[0].to, all, results)\n",
+		"	err := settle(ctx, batch[0].to.backend, all, results)\n",
+		"	settle(ctx, batch[0].to.backend, all, make([]Settlement, len(all)))\n	err := settle(ctx, batch[0].to.backend, all, results)\n",
 	},
 	{
 		"one breaker for all masters", "TestSeeds$", "breaker/breaker.go",
@@ -57,7 +57,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"ends to all servers go in one call", "ASilentServer", "redisbackend/settle.go", "		return server\n", "		_ = server\n",
 	},
 	{
-		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua", "if over < all then", "if false then",
+		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua", "if others > over then", "if false then",
 	},
 	{
 		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger_settle.go",
@@ -108,7 +108,7 @@ func TestFormerDefectsAreFound(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			for spent := time.Duration(0); spent < time.Minute; {
-				run := exec.Command(binary, "-test.run", d.by, "-test.timeout", "2m")
+				run := exec.Command(binary, "-test.run", d.by, "-test.timeout", "5m")
 				run.Env = append(os.Environ(), "WEIR_FULL=") // 20 seconds
 				out, err := run.CombinedOutput()
 				spent += run.ProcessState.UserTime() + run.ProcessState.SystemTime()

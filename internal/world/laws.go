@@ -144,6 +144,9 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	if healthy && r.Alone && r.Waited && !o.Allowed() && (l.world.topology == One || o.Len() == 1) {
 		l.breaks("%s: %s is denied though it has waited as it was told: %v", p.name, r.Key, o.RetryAfter())
 	}
+	if wait := o.RetryAfter(); o.Verdict() == core.Denied && wait <= 0 {
+		l.breaks("%s: %s is denied, and told to wait for %v", p.name, r.Key, wait)
+	}
 	if r.Alone && len(l.faults) == 0 && p.program.Lease == 0 {
 		l.isExactLocked(p, r, o)
 	}

@@ -184,7 +184,7 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 			p.Ask(context.Background(), r, pause*10)
 		case obedient:
 			if o, ok := p.Ask(context.Background(), r, time.Millisecond); ok && !o.Allowed() {
-				pause = min(o.RetryAfter(), time.Second)
+				pause = min(max(o.RetryAfter(), time.Millisecond), time.Second)
 			}
 		case flood:
 			pause = pause*40 + time.Second
