@@ -69,12 +69,19 @@ func TestADeviceIsRefused(t *testing.T) {
 
 // A shell passes the output of a command as /dev/fd/63.
 func TestAPipeThatTheShellHasOpenedIsRead(t *testing.T) {
-	for _, form := range []string{"/dev/fd/%d", "/proc/self/fd/%d", "/dev/../dev/fd/%d"} {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	for _, form := range []string{"/dev/fd/%d", "/proc/self/fd/%d", "/dev/../dev/fd/%d", link} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := fmt.Sprintf(form, r.Fd())
+		name := form
+		if form != link {
+			name = fmt.Sprintf(form, r.Fd())
+		} else if err := os.Symlink(fmt.Sprintf("/dev/fd/%d", r.Fd()), link); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := os.Stat(name); err != nil {
 			t.Log(err)
 			continue

@@ -39,16 +39,28 @@ func kindOf(mode fs.FileMode) string {
 	return "no regular file"
 }
 
+// maxLinks is how many symbolic links are followed.
+const maxLinks = 16
+
 // isDescriptor reports whether a name stands for an open file of a process: /dev/stdin,
-// /dev/fd/63, /proc/self/fd/63.
+// /dev/fd/63, /proc/self/fd/63, or a symbolic link to one. Those are links themselves, to what
+// has no name.
 func isDescriptor(name string) bool {
 	path, err := filepath.Abs(name)
-	if err != nil {
-		return false
+	for range maxLinks {
+		if err != nil {
+			return false
+		}
+		directory, number := filepath.Split(path)
+		switch {
+		case path == "/dev/stdin", directory == "/dev/fd/":
+			return true
+		case strings.HasPrefix(directory, "/proc/") && strings.HasSuffix(directory, "/fd/"):
+			return strings.Trim(number, "0123456789") == ""
+		}
+		if path, err = os.Readlink(path); !filepath.IsAbs(path) {
+			path = filepath.Join(directory, path)
+		}
 	}
-	directory, number := filepath.Split(path)
-	if path == "/dev/stdin" || directory == "/dev/fd/" {
-		return true
-	}
-	return strings.HasPrefix(directory, "/proc/") && strings.HasSuffix(directory, "/fd/") && strings.Trim(number, "0123456789") == ""
+	return false
 }
