@@ -115,8 +115,8 @@ func (l *compiledLimit) longestWait() int64 {
 		return min(2*l.full.ceil(), maxBucketFill) + l.maxStepBack
 	case familyLog:
 		return l.period + l.maxStepBack
-	case familyBan:
-		return max(l.period, l.banned) + l.maxStepBack
+	case familyBan: // the step back counts from the start of the period, the ban from up to its end
+		return l.period + l.banned + l.maxStepBack
 	default: // windows, of which one counts in the next
 		return 2*l.period + l.maxStepBack
 	}

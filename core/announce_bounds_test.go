@@ -36,9 +36,9 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 		{core.SlidingWindow(rate), 5, 3 * time.Minute},
 		{core.AnchoredWindow(rate), 1, 3 * time.Minute},
 		{core.SlidingLog(rate), 1, 2 * time.Minute},
-		{core.Ban(rate, time.Hour), 1, time.Hour + time.Minute},
-		{core.Ban(rate, time.Hour), 1_000, time.Hour + time.Minute},
-		{core.Ban(rate, time.Hour), 0, time.Hour + time.Minute},
+		{core.Ban(rate, time.Hour), 1, time.Hour + 2*time.Minute},
+		{core.Ban(rate, time.Hour), 1_000, time.Hour + 2*time.Minute},
+		{core.Ban(rate, time.Hour), 0, time.Hour + 2*time.Minute},
 		{core.TokenBucket(rate, 10), 11, 0},
 		{core.SlidingLog(rate), 6, 0},
 	} {
