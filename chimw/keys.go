@@ -24,8 +24,12 @@ import (
 // that rewrites paths or methods, such as chi's StripSlashes, must be outside every
 // limiter. Second, a mounted router must not be wrapped. In Mount("/sub",
 // middleware.NoCache(sub)), every key that is looked up ahead is "/sub/*": write
-// With(middleware.NoCache).Mount("/sub", sub). The path at which a router is mounted is
-// a pattern of its own: 404s and 405s at that path have the key "/sub".
+// With(middleware.NoCache).Mount("/sub", sub).
+//
+// The path at which a router is mounted is a pattern of its own, the same with a slash at
+// its end: "/sub" is the key of what sub routes by "/" or by a catch-all "/*", and of
+// 404s and 405s there. So such a catch-all has two keys, since all other paths that it
+// matches have "/sub/*". To count them together, cut "/*" off the key.
 //
 // Another key costs a client nothing, but it can only choose among the patterns you
 // registered.

@@ -195,6 +195,39 @@ func TestThePathOfAMountIsAPatternWhetherAnsweredOrNot(t *testing.T) {
 	}
 }
 
+// With a slash at its end or without, and whatever serves it: a client must not choose
+// between two budgets.
+func TestTheRootOfAMountedRouterHasOneKey(t *testing.T) {
+	type middlewares = func(http.Handler) http.Handler
+	for name, mount := range map[string]func(r chi.Router, limit middlewares, sub http.Handler){
+		"Mount":           func(r chi.Router, _ middlewares, sub http.Handler) { r.Mount("/api", sub) },
+		"With, Mount":     func(r chi.Router, limit middlewares, sub http.Handler) { r.With(limit).Mount("/api", sub) },
+		"Mount a wrapped": func(r chi.Router, limit middlewares, sub http.Handler) { r.Mount("/api", limit(sub)) },
+		"Group, Mount": func(r chi.Router, limit middlewares, sub http.Handler) {
+			r.Group(func(r chi.Router) { r.Use(limit); r.Mount("/api", sub) })
+		},
+		"Mount, Mount": func(r chi.Router, limit middlewares, sub http.Handler) {
+			r.Route("/api", func(r chi.Router) { r.Use(limit); r.Mount("/", sub) })
+		},
+	} {
+		for _, pattern := range []string{"/", "/*", "/other"} {
+			build := func(limit middlewares) *chi.Mux {
+				r, sub := chi.NewRouter(), chi.NewRouter()
+				r.Use(limit)
+				sub.Use(limit)
+				sub.With(limit).Get(pattern, ok)
+				mount(r, limit, sub)
+				return r
+			}
+			t.Run(name+" "+pattern, func(t *testing.T) {
+				for _, request := range []string{"GET /api", "GET /api/", "POST /api", "POST /api/"} {
+					found(t, build, chimw.RoutePattern, request, "/api")
+				}
+			})
+		}
+	}
+}
+
 func TestAMountedRouterMustNotBeWrapped(t *testing.T) {
 	limited := map[string]func(limit func(http.Handler) http.Handler) *chi.Mux{}
 	for name, mount := range map[string]func(r, sub *chi.Mux){

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -18,7 +19,7 @@ type told struct {
 }
 
 // read reads an answer.
-func (t *Transport) read(response *http.Response) (a told) {
+func (t *Transport) read(ctx context.Context, response *http.Response) (a told) {
 	h := response.Header
 	if a.quota, a.counted = quotaOf(h); a.counted {
 		_, age := h["Age"]
@@ -33,7 +34,7 @@ func (t *Transport) read(response *http.Response) (a told) {
 	}
 	switch t.dialect {
 	case GitHub:
-		readGitHub(response, &a)
+		readGitHub(ctx, response, &a)
 	case Discord:
 		readDiscord(response, &a)
 	}

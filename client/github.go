@@ -2,7 +2,7 @@ package client
 
 import (
 	"bytes"
-	"io"
+	"context"
 	"mime"
 	"net/http"
 	"strings"
@@ -12,12 +12,14 @@ import (
 // The rules are those of "Rate limits for the REST API" and "Best practices for using the
 // REST API" in GitHub's documentation.
 const (
-	writeSpacing     = time.Second
-	silentWait       = time.Minute // of a denial that does not say for how long
-	sourceSilent     = "GitHub's minute"
-	sourceWrites     = "GitHub's second between writes"
-	fieldXResource   = "X-Ratelimit-Resource"
-	maxGitHubMessage = 16 << 10
+	writeSpacing   = time.Second
+	silentWait     = time.Minute // of a denial that does not say for how long
+	sourceSilent   = "GitHub's minute"
+	sourceWrites   = "GitHub's second between writes"
+	fieldXResource = "X-Ratelimit-Resource"
+
+	maxGitHubMessage  = 16 << 10
+	gitHubMessageTime = 3 * time.Second // a message comes with its header, or a lost packet later
 )
 
 // identifyGitHub finds the resource that counts r: by its path, until an answer
@@ -53,7 +55,7 @@ func identifyGitHub(r *http.Request, id *identity) {
 	}
 }
 
-func readGitHub(response *http.Response, a *told) {
+func readGitHub(ctx context.Context, response *http.Response, a *told) {
 	h, status := response.Header, response.StatusCode
 	a.name = nameIn(h, fieldXResource)
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
@@ -62,7 +64,7 @@ func readGitHub(response *http.Response, a *told) {
 	_, said := retryAfter(h)
 	primary := !said && a.counted && a.quota.left == 0
 	if status == http.StatusForbidden {
-		a.limited = said || primary || saysRateLimit(response)
+		a.limited = said || primary || saysRateLimit(ctx, response)
 	}
 	a.everybody = a.limited && !primary
 	if a.everybody && !said {
@@ -71,25 +73,13 @@ func readGitHub(response *http.Response, a *told) {
 }
 
 // saysRateLimit reports whether the message of a 403 is about a rate limit: other ones are
-// about permissions. It leaves the body as it was.
-func saysRateLimit(response *http.Response) bool {
+// about permissions. It leaves the body as it was. A message that does not come soon says
+// nothing.
+func saysRateLimit(ctx context.Context, response *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(first(response.Header, "Content-Type"))
-	if response.Body == nil || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
+	if response.Body == nil || response.Body == http.NoBody || !strings.HasSuffix(media, "json") || response.ContentLength > maxGitHubMessage {
 		return false
 	}
-	read, err := io.ReadAll(io.LimitReader(response.Body, maxGitHubMessage))
-	rest := io.Reader(response.Body)
-	if err != nil {
-		rest = failing{err}
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
-	text := bytes.ToLower(read)
+	text := bytes.ToLower(readAhead(ctx, response, maxGitHubMessage, gitHubMessageTime))
 	return bytes.Contains(text, []byte("rate limit")) || bytes.Contains(text, []byte("abuse detection"))
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -11,8 +11,8 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] makes one;
-// the zero value is of no use. It is safe for concurrent use. It has no goroutine and
-// nothing to close. It keeps what it knows of 1,024 buckets, and of those that are in use,
+// the zero value is of no use. It is safe for concurrent use. It has nothing to
+// close, and no goroutine but to read a 403 of GitHub. It keeps what it knows of 1,024 buckets, and of those that are in use,
 // and forgets first those that are free first.
 type Transport struct {
 	base        http.RoundTripper
@@ -194,7 +194,7 @@ func (t *Transport) settle(c *call, response *http.Response, err error) (again b
 		t.abandon(c)
 		return false
 	}
-	told := t.read(response)
+	told := t.read(c.request.Context(), response)
 	t.mu.Lock()
 	now := t.now()
 	wait, source := t.note(c, now, &told)

@@ -58,12 +58,15 @@ func (c *DenialCache) announce(ch *Charge, d *Decision, sent int64) {
 // instant returns the time of an instant of the cache.
 func (c *DenialCache) instant(us int64) time.Time { return c.base.Add(wait(us)) }
 
-// hear remembers a denial that another process has announced.
+// hear remembers a denial that another process has announced, if its limit can cause it.
 func (c *DenialCache) hear(a Announcement) {
 	ch := Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
-	d, now := a.Decision, time.Now()
-	if d.Allowed || d.Transient || d.RetryAfter == Never || !a.until().After(now) ||
-		ch.Limit.Validate() != nil || !cacheable([]Charge{ch}, 0) || c.mayBeLifted(&ch) {
+	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]Charge{ch}, 0) {
+		return
+	}
+	d, possible := a.bounded()
+	now := time.Now()
+	if !possible || !a.until().After(now) || c.mayBeLifted(&ch) {
 		return
 	}
 	if c.leases != nil && c.leases.mayHold(&ch) {
@@ -72,5 +75,49 @@ func (c *DenialCache) hear(a Announcement) {
 	if a.Asked.After(now) { // nothing that was asked later than now replaces an answer
 		a.Asked = now
 	}
-	c.remember(&ch, &d, a.Asked.Sub(c.base).Microseconds())
+	c.rememberHeard(&ch, &d, a.Asked.Sub(c.base).Microseconds())
+}
+
+// leastStrangeClock is how far the clock of a backend is off when its instants are not
+// believed. The clocks of servers differ by less.
+const leastStrangeClock = 24 * time.Hour
+
+// bounded returns the denial of a within the bounds of its limit, whoever has announced
+// it. It is not possible if the limit never asks for such a wait, or never allows such a
+// cost. A charge has the same limit if the denial answers it, so these are the bounds of
+// this program's own.
+func (a *Announcement) bounded() (d Decision, possible bool) {
+	l := compileLimit(a.Limit)
+	longest := wait(l.longestWait())
+	if a.Decision.RetryAfter > longest || a.Cost > l.max && l.family != familyBan {
+		return d, false
+	}
+	at := a.Decision.At
+	if off := time.UnixMicro(at).Sub(a.Asked); off.Abs() > leastStrangeClock {
+		at = a.Asked.UnixMicro()
+	}
+	return Decision{
+		Remaining:       max(0, min(a.Decision.Remaining, a.Cost-1)), // more, and it were allowed
+		RetryAfter:      a.Decision.RetryAfter,
+		ResetAfter:      max(0, min(a.Decision.ResetAfter, longest)),
+		EffectiveWindow: a.Decision.RetryAfter,
+		At:              at,
+	}, true
+}
+
+// longestWait returns the longest wait of a denial, in microseconds, and of its reset. A
+// debt is as large as what is allowed at once, and a clock that has stepped back by less
+// than maxStepBack makes waits longer by as much. Only a limit that was lowered far below
+// a debt asks for more.
+func (l *compiledLimit) longestWait() int64 {
+	switch l.family {
+	case familyBucket:
+		return min(2*l.full.ceil(), maxBucketFill) + l.maxStepBack
+	case familyLog:
+		return l.period + l.maxStepBack
+	case familyBan: // the step back counts from the start of the period, the ban from up to its end
+		return l.period + l.banned + l.maxStepBack
+	default: // windows, of which one counts in the next
+		return 2*l.period + l.maxStepBack
+	}
 }

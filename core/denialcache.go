@@ -26,9 +26,13 @@ type DenialCacheOptions struct {
 
 	// Announcer tells the denial caches of other processes of denials that last a second
 	// or more, and this one of theirs. Such a denial answers as if this process had asked,
-	// for MaxAge at most. A denial that is lost on its way costs a question to the inner
-	// backend, or counting anew if that is in this process. nil: denials stay in this
-	// process.
+	// for MaxAge at most while the inner backend answers. A denial that is lost on its way
+	// costs a question to the inner backend, or counting anew if that is in this process.
+	//
+	// Whoever can announce may have requests denied, for no longer than their limit ever
+	// denies one: a longer wait, or a cost that never fits, is ignored. What is announced
+	// makes no denial shorter, and takes no place of one that this process has asked for
+	// and believes. nil: denials stay in this process.
 	Announcer Announcer
 }
 

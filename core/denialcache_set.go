@@ -22,9 +22,12 @@ type denial struct {
 	limit Limit
 	cost  int64
 	sent  int64
-	until int64
+	heard bool // of another process: this one has not asked itself
 	Decision
 }
+
+// until returns when d ends. Never is later than any instant.
+func (d *denial) until() int64 { return d.sent + d.RetryAfter.Microseconds() }
 
 // recollection is the result of recall.
 type recollection uint8
@@ -46,7 +49,7 @@ func (c *DenialCache) recall(ch *Charge, out *Decision, now int64, failing bool)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	d := set.findLocked(hash, ch)
-	if d == nil || now >= d.until {
+	if d == nil || now >= d.until() {
 		return nothing
 	}
 	age := max(0, now-d.sent) // another caller may have asked after this one looked at the clock
@@ -83,32 +86,79 @@ func (d *denial) after(us int64) Decision {
 
 // remember keeps the denial of ch, asked for at the instant sent.
 func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
-	hash := c.hasher.hash(ch.Scope, ch.Key)
-	until := sent + d.RetryAfter.Microseconds() // Never is later than any instant
-	set := c.set(hash)
+	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
+}
+
+// rememberHeard is remember for a denial that another process has announced. Anybody may
+// have announced it who reaches the announcer. So it makes no denial shorter, and takes no
+// place of one that this process has asked for and believes.
+func (c *DenialCache) rememberHeard(ch *Charge, d *Decision, sent int64) {
+	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
+}
+
+func (c *DenialCache) keep(ch *Charge, d denial) {
+	d.hash = c.hasher.hash(ch.Scope, ch.Key)
+	set := c.set(d.hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if sent <= set.resetAt {
+	if d.sent <= set.resetAt {
 		return
 	}
-	slot := set.findLocked(hash, ch)
-	if slot != nil && slot.sent > sent { // an earlier question, answered later
+	slot := set.findLocked(d.hash, ch)
+	if slot != nil && slot.sent > d.sent { // an earlier question, answered later
+		return
+	}
+	if slot != nil && d.heard && !c.supersedes(&d, slot) {
 		return
 	}
 	if slot == nil {
-		slot = &set.denials[0]
-		for i := range set.denials {
-			if old := &set.denials[i]; c.believedUntil(old) < c.believedUntil(slot) {
-				slot = old
-			}
+		slot = c.victimLocked(set, d.heard)
+	}
+	if slot != nil {
+		*slot = d
+	}
+}
+
+// supersedes reports whether d, which was heard, takes the place of old, a denial of the
+// same charge. If d ends a little sooner, it says the same by another clock: supersedes
+// then has it end when old does. If d ends much sooner, old is kept, and not believed any
+// longer for it: there may have been a reset elsewhere.
+func (c *DenialCache) supersedes(d, old *denial) bool {
+	d.heard = old.heard
+	sooner := old.until() - d.until()
+	if sooner <= 0 || old.until() <= c.now() {
+		return true
+	}
+	if sooner > c.maxAge {
+		return false
+	}
+	d.Decision = old.after(d.sent - old.sent)
+	return true
+}
+
+// victimLocked returns the slot of set whose denial is believed least long. Those that this
+// process has asked for, and believes, yield last, and never to one that was heard: for that
+// it may return nil.
+func (c *DenialCache) victimLocked(set *denialSet, heard bool) *denial {
+	now := c.now()
+	var slot *denial
+	var slotOwn bool
+	for i := range set.denials {
+		old := &set.denials[i]
+		own := !old.heard && c.believedUntil(old) > now
+		if slot == nil || own == slotOwn && c.believedUntil(old) < c.believedUntil(slot) || slotOwn && !own {
+			slot, slotOwn = old, own
 		}
 	}
-	*slot = denial{hash, ch.Limit, ch.Cost, sent, until, *d}
+	if heard && slotOwn {
+		return nil
+	}
+	return slot
 }
 
 // believedUntil returns how long d answers while the inner backend does.
 func (c *DenialCache) believedUntil(d *denial) int64 {
-	return min(d.until, d.sent+c.maxAgeOf(&d.limit))
+	return min(d.until(), d.sent+c.maxAgeOf(&d.limit))
 }
 
 // maxAgeOf returns how long denials by a limit are believed while the inner backend

@@ -66,10 +66,13 @@ type Config struct {
 	// Denied. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(*gin.Context, core.Outcome)
 
-	// SkipPreflight exempts CORS preflight requests (OPTIONS with Origin and
-	// Access-Control-Request-Method). A browser reports a denied one as a broken page.
-	// Other OPTIONS requests still count. It is better to put the CORS middleware
-	// before the limiter.
+	// SkipPreflight lets anybody past every rule, even during a ban, with a request that
+	// looks like a CORS preflight: OPTIONS with the fields Origin and
+	// Access-Control-Request-Method, whoever sends them. It is for CORS middleware
+	// after the limiter, which answers these requests itself. If they reach a handler that
+	// does work for OPTIONS, that is not limited. Other OPTIONS requests count. A browser
+	// reports a denied preflight as a broken page, so it is better to put the CORS
+	// middleware before the limiter, and to leave SkipPreflight unset.
 	SkipPreflight bool
 
 	// MaxWaiting is how many requests may wait for their turn at once, if a limit is a
@@ -143,8 +146,8 @@ func (l *Limiter) Decide(c *gin.Context) core.Outcome { return l.gate.Decide(c.R
 // rises shows that somebody calls Decide or [Detach] and does not end the request.
 func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
 
-// Preflights returns how many CORS preflight requests have passed without a decision,
-// because of SkipPreflight.
+// Preflights returns how many requests that look like CORS preflights have passed without
+// a decision, because of SkipPreflight.
 func (l *Limiter) Preflights() int64 { return l.gate.Preflights() }
 
 // Queue returns how many requests wait for their turn in a leaky queue, how many were

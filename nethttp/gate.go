@@ -27,7 +27,8 @@ type GateConfig[R any] struct {
 	// as in [Config].
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
-	// SkipPreflight exempts CORS preflight requests, as in [Config].
+	// SkipPreflight lets anybody past every rule with a request that looks like a CORS
+	// preflight, as in [Config].
 	SkipPreflight bool
 
 	// MaxWaiting is how many requests may wait for their turn at once, as in [Config].

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -282,6 +283,56 @@ func TestOnlyATruePreflightIsExempt(t *testing.T) {
 	handler = nethttp.MustNew(config).Handler(&hello{})
 	wantStatus(t, get(handler, preflight), 200)
 	wantStatus(t, get(handler, preflight), 429)
+}
+
+// Any client can send what a preflight has. CORS middleware inside the limiter keeps that
+// from the handlers; without it they are not limited.
+func TestSkipPreflightLetsAnybodyPastABan(t *testing.T) {
+	config := perClient(core.Ban(core.PerHour(1), time.Hour))
+	config.SkipPreflight = true
+	preflight := func(r *http.Request) {
+		r.Method = "OPTIONS"
+		r.Header.Set("Origin", "https://example.com")
+		r.Header.Set("Access-Control-Request-Method", "POST")
+	}
+	reached := 0
+	work := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })
+	cors := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "OPTIONS" && r.Header.Get("Access-Control-Request-Method") != "" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		work(w, r)
+	})
+	for name, test := range map[string]struct {
+		inside       http.Handler
+		status, want int
+	}{
+		"a handler that takes OPTIONS": {work, 200, 1 + 1000},
+		"CORS middleware":              {cors, 204, 1},
+	} {
+		reached = 0
+		limit := nethttp.MustNew(config)
+		handler := limit.Handler(test.inside)
+		wantStatus(t, get(handler), 200)
+		wantStatus(t, get(handler), 429)
+		for range 1000 {
+			wantStatus(t, get(handler, preflight), test.status)
+		}
+		wantStatus(t, get(handler), 429)
+		if reached != test.want || limit.Preflights() != 1000 {
+			t.Errorf("%s: %d requests reached the handler, want %d; %d preflights", name, reached, test.want, limit.Preflights())
+		}
+	}
+}
+
+func TestTheCommentOfSkipPreflightBeginsWithAWarning(t *testing.T) {
+	const want = "	// SkipPreflight lets anybody past every rule"
+	for _, file := range []string{"limiter.go", "gate.go", "../ginmw/limiter.go", "../echomw/limiter.go", "../echo5mw/limiter.go"} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say %q, %v", file, want, err)
+		}
+	}
 }
 
 func TestTheOutcomeTravelsOnlyIfAskedTo(t *testing.T) {

@@ -1,7 +1,7 @@
 package nethttp
 
-// Preflights returns how many CORS preflight requests have passed without a decision,
-// because of SkipPreflight.
+// Preflights returns how many requests that look like CORS preflights have passed without
+// a decision, because of SkipPreflight.
 func (g *Gate[R]) Preflights() int64 { return g.preflights.Load() }
 
 // Queue returns how many requests wait for their turn in a leaky queue, how many were

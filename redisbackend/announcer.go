@@ -41,7 +41,8 @@ type AnnouncerOptions struct {
 // within a round trip. So a denial ends elsewhere when it ends here, or up to two round
 // trips earlier, however late its announcement comes.
 //
-// Whoever may publish on the channel may have requests denied. A user of an ACL needs
+// Whoever may publish on the channel may have requests denied, for as long as their limits
+// ever deny one: see [core.DenialCacheOptions]. A user of an ACL needs
 // +publish +spublish +subscribe +ssubscribe +eval, the channel PREFIX:denials, and that
 // name as a key.
 type Announcer struct {

@@ -17,6 +17,9 @@ import (
 const (
 	announcementVersion = 1
 	instanceSize        = 8
+	maxAnnouncedLimit   = 256 // bytes of the text of a limit
+	maxAnnouncement     = maxAnnouncedKey + maxAnnouncedLimit + 10*binary.MaxVarintLen64
+	maxMessage          = 1 + instanceSize + maxTogether*maxAnnouncement // 600 KiB
 )
 
 func encodeAnnouncements(instance [instanceSize]byte, all []core.Announcement, offset clockOffset, now time.Time) []byte {
@@ -39,8 +42,12 @@ func encodeAnnouncements(instance [instanceSize]byte, all []core.Announcement, o
 }
 
 // decodeAnnouncements reads a message that has arrived at an instant. No announcement is
-// believed longer than its wait from then, whatever the clocks say.
+// believed longer than its wait from then, whatever the clocks say. A message that is
+// longer than those of encodeAnnouncements is not looked at.
 func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) (instance [instanceSize]byte, all []core.Announcement, err error) {
+	if len(message) > maxMessage {
+		return instance, nil, errMessage
+	}
 	r := reader{rest: []byte(message)}
 	if r.byte() != announcementVersion || len(r.rest) < instanceSize {
 		return instance, nil, errMessage
@@ -51,7 +58,7 @@ func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) 
 		cost, asked, left := r.number(), r.number(), r.number()
 		d := core.Decision{RetryAfter: r.wait(), ResetAfter: r.wait(), Remaining: min(max(0, r.number()), maxRemaining), At: r.number()}
 		d.EffectiveWindow = d.RetryAfter
-		if r.failed || asked < 0 || asked > maxInstant || d.At < 0 || d.At > maxInstant || len(all) >= maxTogether || len(scope)+len(key) > maxAnnouncedKey {
+		if r.failed || asked < 0 || asked > maxInstant || d.At < 0 || d.At > maxInstant || len(all) >= maxTogether || len(scope)+len(key) > maxAnnouncedKey || len(text) > maxAnnouncedLimit {
 			return instance, nil, errMessage
 		}
 		limit, err := core.ParseLimit(text)

@@ -2,6 +2,8 @@ package redisbackend_test
 
 import (
 	"math"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,49 @@ func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
 		if all, err := decode(); err == nil {
 			t.Errorf("at %d: %+v", a.Decision.At, all)
 		}
+	}
+}
+
+// A message may be as long as Redis takes one, 512 MB.
+func TestAHugeMessageIsRefusedUnread(t *testing.T) {
+	now := time.Now()
+	offset := server{}.asked(now, 0, 0)
+	huge := strings.Repeat("k", 25<<20)
+	good := core.Announcement{
+		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1, Asked: now, Decision: core.Decision{RetryAfter: time.Minute},
+	}
+	encoded := func(all ...core.Announcement) string {
+		return string(redisbackend.EncodeAnnouncements(all, offset, now))
+	}
+	long := good
+	long.Key = huge
+	for name, message := range map[string]string{
+		"a key":          encoded(long),
+		"bytes behind":   encoded(good) + huge,
+		"a limit":        "\x0100000000" + "\x01s" + "\x01k" + "\x80\x80\xc0\x0c" + huge + strings.Repeat("\x02", 7),
+		"many denials":   encoded(slices.Repeat([]core.Announcement{good}, 500_000)...),
+		"a little limit": "\x0100000000" + "\x01s" + "\x01k" + "\x81\x02" + huge[:257] + strings.Repeat("\x02", 7),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		all, err := redisbackend.DecodeAnnouncements(message, offset, now)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; err == nil || all != nil || n > 1<<20 {
+			t.Errorf("%s: %d announcements, %v, and %d bytes were allocated to read %d", name, len(all), err, n, len(message))
+		}
+	}
+}
+
+func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
+	now := time.UnixMicro(1_800_000_000_000_000)
+	offset := server{}.asked(now, 0, 0)
+	limit := core.TokenBucket(core.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
+	all := slices.Repeat([]core.Announcement{{
+		Scope: strings.Repeat("s", 2<<10), Key: strings.Repeat("k", 2<<10), Limit: limit, Cost: 1e9, Asked: now,
+		Decision: core.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9, At: 9e15},
+	}}, 128)
+	if heard, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements(all, offset, now)), offset, now); len(heard) != 128 {
+		t.Errorf("%d announcements, %v", len(heard), err)
 	}
 }
 

@@ -26,8 +26,8 @@ type LimiterSnapshot struct {
 	Name     string
 	Requests Requests
 
-	// Preflights is how many CORS preflight requests passed without a decision, because
-	// of SkipPreflight. Waiting is how many requests wait for their turn in a leaky queue
+	// Preflights is how many requests that look like CORS preflights passed without a
+	// decision, because of SkipPreflight. Waiting is how many requests wait for their turn in a leaky queue
 	// now. QueueFull is how many requests were unavailable because no more could wait;
 	// QueueLeft is how many ended while they waited. Requests counts both as allowed.
 	// All are 0 if the limiter is not watched or is no HTTP limiter.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-go/weir/cmd/weir/internal/files"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/policy"
 )
@@ -25,7 +25,7 @@ func readInput(c *cobra.Command, name string) (shown string, text []byte, err er
 		text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), maxInput))
 		return "standard input", text, err
 	}
-	file, err := os.Open(name)
+	file, err := files.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return name, nil, fmt.Errorf("there is no file %s: check the name", visible.Name(name))
 	} else if err != nil {

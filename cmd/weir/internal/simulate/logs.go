@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
+	"github.com/weir-go/weir/cmd/weir/internal/files"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
 
@@ -32,7 +33,7 @@ func (s *simulation) open() (*openLogs, error) {
 	for _, name := range s.Logs {
 		var r io.Reader = s.Stdin
 		if name != "-" {
-			f, err := os.Open(name)
+			f, err := files.Open(name)
 			if err != nil {
 				return o, visible.Error(err)
 			}

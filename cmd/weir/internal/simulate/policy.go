@@ -3,13 +3,14 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/cmd/weir/internal/files"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/policy"
@@ -27,11 +28,16 @@ const maxPolicy = 1<<20 + 1
 
 // ReadPolicy reads a policy file. Its error reports every mistake of it.
 func ReadPolicy(path string) (*Policy, error) {
-	text, err := os.ReadFile(path)
+	file, err := files.Open(path)
 	if err != nil {
 		return nil, visible.Error(err)
 	}
-	return newPolicy(path, text[:min(len(text), maxPolicy)])
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPolicy))
+	if err != nil {
+		return nil, visible.Error(err)
+	}
+	return newPolicy(path, text)
 }
 
 // OneLimitName is the name of the policies of [OneLimit].

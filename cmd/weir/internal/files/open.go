@@ -1,0 +1,66 @@
+// Package files opens the files that a command line names.
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+)
+
+// Open opens a file for reading. It refuses what is no regular file: a named pipe blocks until
+// somebody writes to it, a terminal until somebody types. What the shell has opened already is
+// read whatever it is: standard input, and a process substitution such as /dev/fd/63. So is a
+// directory, which fails when it is read.
+func Open(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil { // otherwise Open says what is wrong
+		if kind := kindOf(info.Mode()); kind != "" && !isDescriptor(name) {
+			return nil, fmt.Errorf("%s is %s: save what comes from it as a file, and name that", visible.Name(name), kind)
+		}
+	}
+	return os.Open(name)
+}
+
+// kindOf returns what is neither a regular file nor a directory, "" if it is.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular(), mode.IsDir():
+		return ""
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "no regular file"
+}
+
+// maxLinks is how many symbolic links are followed.
+const maxLinks = 16
+
+// isDescriptor reports whether a name stands for an open file of a process: /dev/stdin,
+// /dev/fd/63, /proc/self/fd/63, or a symbolic link to one. Those are links themselves, to what
+// has no name.
+func isDescriptor(name string) bool {
+	path, err := filepath.Abs(name)
+	for range maxLinks {
+		if err != nil {
+			return false
+		}
+		directory, number := filepath.Split(path)
+		switch {
+		case path == "/dev/stdin", directory == "/dev/fd/":
+			return true
+		case strings.HasPrefix(directory, "/proc/") && strings.HasSuffix(directory, "/fd/"):
+			return strings.Trim(number, "0123456789") == ""
+		}
+		if path, err = os.Readlink(path); !filepath.IsAbs(path) {
+			path = filepath.Join(directory, path)
+		}
+	}
+	return false
+}

@@ -1,0 +1,225 @@
+package core_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+// Whoever reaches the announcer can say anything. These tests are what it is worth.
+
+// forged returns a denial of "k" that nobody has decided.
+func forged(limit core.Limit, cost int64, wait time.Duration) core.Announcement {
+	return core.Announcement{
+		Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(),
+		Decision: core.Decision{RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait, At: time.Now().UnixMicro()},
+	}
+}
+
+func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
+	rate := core.PerMinute(5)
+	for _, test := range []struct {
+		limit   core.Limit
+		cost    int64
+		longest time.Duration // with a debt, and a clock that has stepped back
+	}{
+		{core.TokenBucket(rate, 10), 1, 4*time.Minute + time.Second},
+		{core.LeakyBucket(rate, 10), 1, 4*time.Minute + time.Second},
+		{core.LeakyQueue(rate, 10), 1, 4*time.Minute + time.Second},
+		{core.FixedWindow(rate), 1, 3 * time.Minute},
+		{core.SlidingWindow(rate), 5, 3 * time.Minute},
+		{core.AnchoredWindow(rate), 1, 3 * time.Minute},
+		{core.SlidingLog(rate), 1, 2 * time.Minute},
+		{core.Ban(rate, time.Hour), 1, time.Hour + 2*time.Minute},
+		{core.Ban(rate, time.Hour), 1_000, time.Hour + 2*time.Minute},
+		{core.Ban(rate, time.Hour), 0, time.Hour + 2*time.Minute},
+		{core.TokenBucket(rate, 10), 11, 0},
+		{core.SlidingLog(rate), 6, 0},
+	} {
+		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, core.Never} {
+			synctest.Test(t, func(t *testing.T) {
+				c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+				core.Hear(c, forged(test.limit, test.cost, wait))
+				d := take(t, c, "s", "k", test.limit, test.cost)
+				if heard := d.Source == core.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
+					t.Errorf("%v, cost %d, a wait of %v: %+v", test.limit, test.cost, wait, d)
+				}
+			})
+		}
+	}
+}
+
+// The clock of the backend steps back, and requests end that cost more than they took.
+func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
+	seed, denials := testrun.Seed(t), 0
+	for round := range uint64(testrun.Sized(200, 5_000)) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, round))
+			limit := anyLimit(random)
+			if random.IntN(8) == 0 {
+				limit = core.Ban(limit.Rate(), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+			}
+			skew := time.Duration(0)
+			inner := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Now().Add(skew) }})
+			cost := 1 + random.Int64N(limit.Burst())
+			for range 50 {
+				time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+				if random.IntN(5) == 0 {
+					skew = -time.Duration(random.Int64N(int64(3 * limit.Rate().Period)))
+				}
+				d := take(t, inner, "s", "k", limit, cost)
+				if d.Allowed {
+					if random.IntN(2) == 0 {
+						settle(t, inner, core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
+					}
+					continue
+				}
+				denials++
+				other := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+				core.Hear(other, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
+				d.Source = core.SourceDenialCache
+				if heard := take(t, other, "s", "k", limit, cost); heard != d {
+					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
+				}
+			}
+		})
+	}
+	if denials < 1_000 {
+		t.Errorf("%d denials, want more", denials)
+	}
+}
+
+func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+		limit := core.FixedWindow(core.PerMinute(5))
+		now := time.Now()
+		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
+			for _, other := range []int64{math.MinInt64, -1, math.MaxInt64} {
+				what := forged(limit, 3, time.Minute)
+				what.Decision.At, what.Decision.Remaining = at, other
+				what.Decision.ResetAfter, what.Decision.EffectiveWindow, what.Decision.Delay = time.Duration(other), time.Duration(other), time.Duration(other)
+				what.Decision.Ticket = other
+				core.Hear(c, what)
+				d := take(t, c, "s", "k", limit, 3)
+				if d.Source != core.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
+					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
+					t.Errorf("at %d, else %d: %+v", at, other, d)
+				}
+			}
+		}
+	})
+}
+
+func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
+	limit := core.Ban(core.PerMinute(1), time.Hour)
+	for name, begin := range map[string]func(t *testing.T, c *core.DenialCache){
+		"of its own": func(t *testing.T, c *core.DenialCache) {
+			allowed(t, c, "k", limit, 1)
+			denied(t, c, "k", limit, 1)
+		},
+		"of another": func(_ *testing.T, c *core.DenialCache) { core.Hear(c, forged(limit, 1, time.Hour)) },
+	} {
+		for _, age := range []time.Duration{time.Second, time.Minute} {
+			for _, short := range []time.Duration{time.Microsecond, time.Second, 30 * time.Minute} {
+				t.Run(fmt.Sprint(name, age, short), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
+						c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+						begin(t, c)
+						began := time.Now()
+						time.Sleep(age)
+						inner.err = errBroken
+						for time.Since(began) < time.Hour {
+							core.Hear(c, forged(limit, 1, min(short, (time.Hour-time.Since(began))/2)))
+							if d := take(t, c, "s", "k", limit, 1); d.RetryAfter != time.Hour-time.Since(began) {
+								t.Fatalf("after %v: %+v", time.Since(began), d)
+							}
+							time.Sleep(time.Minute)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A denial is announced again by an offset of clocks that is known a little worse. It says
+// the same as before, so the denial is believed on, until the end that it had.
+func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		limit := core.Ban(core.PerMinute(2), time.Minute)
+		began := time.Now()
+		core.Hear(c, forged(limit, 1, time.Minute))
+		for time.Since(began) < time.Minute {
+			if d := take(t, c, "s", "k", limit, 1); d.Source != core.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
+				t.Fatalf("after %v: %+v", time.Since(began), d)
+			}
+			time.Sleep(5 * time.Second)
+			core.Hear(c, forged(limit, 1, time.Minute-time.Since(began)-300*time.Millisecond))
+		}
+		inner.askedTimes(t, 0)
+		allowed(t, c, "k", limit, 1)
+	})
+}
+
+// A reset elsewhere is seen by MaxAge, although denials go on there.
+func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		limit := core.SlidingLog(core.PerHour(2))
+		core.Hear(c, forged(limit, 1, time.Hour))
+		for range 9 {
+			time.Sleep(time.Second)
+			core.Hear(c, forged(limit, 1, time.Minute))
+			denied(t, c, "k", limit, 1)
+		}
+		time.Sleep(time.Second)
+		allowed(t, c, "k", limit, 1)
+		core.Hear(c, forged(limit, 1, time.Minute))
+		denied(t, c, "k", limit, 1)
+		inner.askedTimes(t, 1)
+	})
+}
+
+func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		c := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		limit := core.Ban(core.PerMinute(1), time.Hour)
+		flood := func() {
+			for i := range 1_000 {
+				what := forged(limit, 1, time.Hour)
+				what.Key = fmt.Sprint("forged", i)
+				core.Hear(c, what)
+			}
+		}
+		flood()
+		for _, key := range []string{"a", "b", "c", "d"} {
+			allowed(t, c, key, limit, 1)
+			denied(t, c, key, limit, 1)
+		}
+		inner.asked = 0
+		flood()
+		for range 9 {
+			for _, key := range []string{"a", "b", "c", "d"} {
+				denied(t, c, key, limit, 1)
+			}
+			inner.askedTimes(t, 0)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Second)
+		flood() // those of its own are too old, and have room
+		denied(t, c, "forged999", limit, 1)
+		inner.askedTimes(t, 0)
+	})
+}
