@@ -104,6 +104,9 @@ var refundCases = []testCase{
 				w.clock.advance(3 * hour)
 			}
 		}),
+	endCase("a bucket is at most 2 µs fuller than without what was returned",
+		"levels are remembered in whole microseconds, and a unit may drain in a part of one: what is lost by that is bounded, and no bucket is emptier than if the units had never been taken (DESIGN 12)",
+		roundedRefunds),
 	endCase("a busy bucket returns nearly all that requests did not need",
 		"requests are estimated at 4,000, need 1,000, last 5 to 15 s and come four times a second: at least 55,000 of 60,000 a minute can be used, and never more than have drained; a backend that forgets levels lets 16,500 through (DESIGN 12)",
 		func(w endWorld) {
@@ -175,6 +178,36 @@ var refundCases = []testCase{
 				}
 			}
 		}),
+}
+
+// roundedRefunds takes three times from buckets whose units drain in a part of a
+// microsecond, and returns the second taking whole.
+func roundedRefunds(w endWorld) {
+	ctx := context.Background()
+	random := rand.New(rand.NewPCG(w.seed, 6))
+	for i := range 100 {
+		l := core.TokenBucket(core.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
+		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]core.Decision, 1)
+		var returned begun
+		for j := range 3 {
+			c := core.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
+			taken := w.beginAs(c)
+			if j == 1 {
+				returned = taken
+			} else if err := exact.Take(ctx, []core.Charge{c}, want); err != nil {
+				w.Fatal(err)
+			}
+			w.clock.advance(time.Duration(random.Int64N(1+c.Cost*micros(l)/l.Rate().Units)) * us)
+		}
+		w.end(returned, 0)
+		if err := exact.Peek(ctx, []core.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
+			w.Fatal(err)
+		}
+		got := w.look(returned.charge).ResetAfter
+		if more := got - want[0].ResetAfter; more < 0 || more > 2*us {
+			w.Error(about(l, "%d returned: the bucket is empty in %s, want %s and at most 2 µs more", returned.charge.Cost, got, want[0].ResetAfter))
+		}
+	}
 }
 
 type ending struct {
