@@ -186,6 +186,7 @@ func roundedRefunds(w endWorld) {
 	ctx := context.Background()
 	random := rand.New(rand.NewPCG(w.seed, 6))
 	for i := range 100 {
+		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro()) // all within one slice of time
 		l := core.TokenBucket(core.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
 		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]core.Decision, 1)
 		var returned begun
