@@ -198,7 +198,7 @@ func roundedRefunds(w endWorld) {
 			} else if err := exact.Take(ctx, []core.Charge{c}, want); err != nil {
 				w.Fatal(err)
 			}
-			w.clock.advance(time.Duration(random.Int64N(1+c.Cost*micros(l)/l.Rate().Units)) * us)
+			w.clock.advance(1*us + time.Duration(random.Int64N(c.Cost*micros(l)/l.Rate().Units)) * us)
 		}
 		w.end(returned, 0)
 		if err := exact.Peek(ctx, []core.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
