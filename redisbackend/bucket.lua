@@ -81,6 +81,12 @@ local function bucket()
       return us < 0 and 0 or units(limit, us, frac)
     end,
 
+    used = function(limit, s)
+      local whole = units(limit, s.a, s.b)
+      local us, frac = timeOf(limit, whole)
+      return us == s.a and frac == s.b and whole or whole + 1
+    end,
+
     fits = function(limit, s, n)
       if n == 0 then
         return true
@@ -148,9 +154,7 @@ local function bucket()
       if s.ring and ticket ~= s.at then
         lower(s.ring, ticket, whole, ceil(us, frac), s.at)
       end
-      local returned = units(limit, us, frac)
-      keep(key, limit, s, returned > 0 and s.a == 0 and s.b == 0)
-      return returned
+      keep(key, limit, s, units(limit, us, frac) > 0 and s.a == 0 and s.b == 0)
     end,
   }
 end
