@@ -154,7 +154,9 @@ local function bucket()
       if s.ring and ticket ~= s.at then
         lower(s.ring, ticket, whole, ceil(us, frac), s.at)
       end
-      keep(key, limit, s, units(limit, us, frac) > 0 and s.a == 0 and s.b == 0)
+      local returned = units(limit, us, frac)
+      keep(key, limit, s, returned > 0 and s.a == 0 and s.b == 0)
+      return returned
     end,
   }
 end

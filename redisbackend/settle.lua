@@ -12,7 +12,8 @@
 --          "c ", the units to charge and for how long the taking was to last
 --        then the instant in microseconds since the Unix epoch, if not the server's
 -- reply  for each key how many units fewer it has in use now, or how many were charged, or
---        an error if its state cannot be read or written; of a give-back any number
+--        an error if its state cannot be read or written; of a give-back how
+--        many were returned
 
 if ARGV[2 * #KEYS + 1] then
   now, grace = tonumber(ARGV[2 * #KEYS + 1]), 86400000

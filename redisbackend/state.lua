@@ -29,15 +29,15 @@
 --   untilFits      returns the wait from s.asOf until n units fit that do not fit now
 --   untilFresh     returns the wait from now until a state is fresh
 --   refund         returns n of the units of a taking to a stored state, and writes it;
---                  as many as cannot credit a unit too many. s is the state then, if the
---                  family has used. Otherwise it returns how many units
+--                  returns how many, as many as cannot credit a unit too many
 --   mayOwe         returns how many units may be charged beyond what fits
 --   refillsAtOnce  all units come at the end of a window
 --   drains         its numbers are times, in Q-ths
 --   count          returns the state of a key that is a sorted set; there is nothing to
 --                  decode, advance, rebase, convert or give back
 -- and these, where it has them:
---   used           returns the units in use at s.asOf, rounded up
+--   used           returns the units in use at s.asOf, rounded up; a stored state is then
+--                  also in s after refund
 --   more           reads what a state of version 2 has besides; false if nobody wrote it
 --   note           notes what a taking finds, before it takes, for how long it lasts
 --   owe            notes how many of n units just charged the next window starts with
