@@ -327,6 +327,28 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 	})
 }
 
+// One unit of a key that was known already did not come back: its ticket said nothing.
+func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
+	limits := []core.Limit{
+		core.TokenBucket(core.PerDay(9), 9), core.LeakyQueue(core.PerDay(9), 9), core.FixedWindow(core.PerDay(9)), core.SlidingWindow(core.PerDay(9)),
+		core.AnchoredWindow(core.PerDay(9)), core.SlidingLog(core.PerDay(9)), core.Ban(core.PerDay(9), time.Hour),
+	}
+	for _, limit := range limits {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.MustNew(core.Config[string]{Backend: newRemote(0), Rules: []core.Rule[string]{
+				{Name: "local", Local: true, Limit: limit, Key: self},
+				{Name: "remote", Limit: core.FixedWindow(core.PerDay(2)), Key: self},
+			}})
+			for i, remain := range []int64{8, 7, 6, 6, 6} { // a denial shows the unit as taken
+				if o := decideOn(l, "k"); o.Allowed() != (i < 2) || o.At(0).Remaining != remain {
+					t.Errorf("%v: request %d: allowed %v, %d remain here, want %d", limit.Algorithm(), i+1, o.Allowed(), o.At(0).Remaining, remain)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+}
+
 func TestACapacityRuleSays503(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
 		{Name: "full", Capacity: true, Limit: core.Concurrent(1), Key: func(string) (string, error) { return "", nil }},

@@ -13,7 +13,8 @@ import (
 func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) {
 	local := s.local
 	charges, decisions := local.charges[:local.used], local.decisions[:local.used]
-	if err := take(ctx, l.local, charges, decisions); err != nil {
+	clear(decisions)
+	if err := l.local.takeAll(charges, decisions, true); err != nil { // Take may leave out tickets, which returnLocal needs
 		l.unavailable(err, s, o)
 		return
 	}

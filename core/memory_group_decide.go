@@ -39,7 +39,7 @@ func (m *Memory) decideLocked(g *group) bool {
 			if g.taking && p.limit.algorithm == AlgorithmLeakyQueue {
 				p.state.serial = 0
 			}
-			if g.taking && p.lasts > 0 {
+			if g.taking && (p.lasts > 0 || p.limit.family != familyConcurrent && p.limit.takenBy(p)) {
 				sh.numberLocked(&p.state.state) // tickets have it
 			}
 			g.decideAccountLocked(p, &sh.nodes)

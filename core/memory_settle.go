@@ -49,7 +49,8 @@ func (m *Memory) settleOne(e *Ending) Settlement {
 
 // refundLocked returns the units of a taking that it has not cost in the end, as far as
 // the key then has at least as much in use as if they had never been taken. It returns
-// how many. A state that is gone or fresh has nothing to return, and neither has one that
+// how many fewer are in use for it now: what has drained, faded or expired since has come
+// back by itself. A state that is gone or fresh has nothing to return, and neither has one that
 // was converted or rebased since: its units count as taken later.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
@@ -60,15 +61,29 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *Ending, now in
 	if !under.carries(&limit.compiledLimit) {
 		return 0
 	}
-	returned := sh.refundEntryLocked(under, entry, e)
-	if returned > 0 && under.isEmpty(&entry.state) {
+	before := sh.unitsInUseLocked(under, &entry.state, now)
+	n := sh.refundEntryLocked(under, entry, e, now)
+	returned := min(e.Taken-e.Final, before-sh.unitsInUseLocked(under, &entry.state, now))
+	if n > 0 && under.isEmpty(&entry.state) {
 		sh.noteClearLocked(max(now, entry.at)) // whoever is late must not start in a window before
 		sh.clearLocked(entry)
 	}
 	return returned
 }
 
-func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *Ending) int64 {
+// unitsInUseLocked returns how many units of a state that is stored under a limit are in use now,
+// those that a bucket has drained in part included.
+func (sh *shard) unitsInUseLocked(under *scopedLimit, stored *state, now int64) int64 {
+	var s view
+	under.advance(&s, stored, now, &sh.nodes)
+	if under.family == familyBucket {
+		return under.bucketUnits(span{s.a, int64(s.b)})
+	}
+	return under.inUse(&s)
+}
+
+// refundEntryLocked takes units of a taking off the state of an entry, and returns how many.
+func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *Ending, now int64) int64 {
 	n, at := e.Taken-e.Final, e.Ticket&ticketMask
 	switch under.family {
 	case familyBucket:
@@ -78,6 +93,9 @@ func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *Ending) 
 	case familyAnchoredWindow:
 		return under.anchoredRefund(&entry.state, n, e.Final, at)
 	case familyLog:
+		if max(now, entry.at)-at >= under.period {
+			return 0 // it has expired
+		}
 		return sh.logRefundLocked(under.share, &entry.state, n, at)
 	case familyBan:
 		return under.banRefund(&entry.state, n, at)

@@ -32,10 +32,10 @@ type Settlement struct {
 
 	Taken, Final int64 // units, as in the Ending
 
-	// Returned is how many units the key has back. It is less than Taken − Final where
-	// returning all would admit more than the limit: the units of a window that is over
-	// are not returned to the next, and what a bucket has drained meanwhile has come back
-	// by itself. Of a concurrency limit it is Taken.
+	// Returned is how many units fewer the key has in use now. It is less than Taken − Final
+	// where returning all would admit more than the limit: the units of a window that is
+	// over are not returned to the next, and what has drained, faded or expired meanwhile
+	// has come back by itself. Of a concurrency limit it is Taken.
 	Returned int64
 
 	// Charged is how many units were charged beyond Taken. A key may owe as much as its

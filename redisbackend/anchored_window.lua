@@ -69,6 +69,10 @@ local function anchoredWindow()
       return max(0, limit.most - s.a)
     end,
 
+    used = function(limit, s)
+      return s.a
+    end,
+
     fits = function(limit, s, n)
       return n == 0 or s.a + n <= limit.most
     end,

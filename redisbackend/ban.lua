@@ -45,6 +45,10 @@ local function ban()
       back.a, back.b = s.a > 0 and now + limit.Q or 0, s.b
     end,
 
+    used = function(limit, s)
+      return s.b
+    end,
+
     fits = function(limit, s, n)
       return s.a == 0
     end,

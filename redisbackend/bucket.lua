@@ -81,6 +81,12 @@ local function bucket()
       return us < 0 and 0 or units(limit, us, frac)
     end,
 
+    used = function(limit, s)
+      local whole = units(limit, s.a, s.b)
+      local us, frac = timeOf(limit, whole)
+      return us == s.a and frac == s.b and whole or whole + 1
+    end,
+
     fits = function(limit, s, n)
       if n == 0 then
         return true

@@ -11,14 +11,25 @@
 --          taking, of queues that at which its units have drained; or
 --          "c ", the units to charge and for how long the taking was to last
 --        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  for each key the number of units returned or charged, or an error if its state
---        cannot be read or written
+-- reply  for each key how many units fewer it has in use now, or how many were charged, or
+--        an error if its state cannot be read or written; of a give-back how
+--        many were returned
 
 if ARGV[2 * #KEYS + 1] then
   now, grace = tonumber(ARGV[2 * #KEYS + 1]), 86400000
 else
   local time = redis.call('TIME')
   now, grace = time[1] * 1000000 + time[2], 1000
+end
+
+-- inUse returns how many units are in use now, those that a bucket has drained in part
+-- included.
+local function inUse(limit, stored)
+  local s = {}
+  for name, value in pairs(stored) do
+    s[name] = value
+  end
+  return limit.family.used(limit, advance(limit, s))
 end
 
 -- refund returns units; final and serial are nil for a give-back. A state that is gone or
@@ -35,7 +46,12 @@ local function refund(key, limit, n, final, ticket, serial)
   elseif serial then -- the instant that is nearest to the state
     ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
   end
-  return from.family.refund(from, s, key, n, final, ticket)
+  if not final or not from.family.used then
+    return from.family.refund(from, s, key, n, final, ticket)
+  end
+  local before = inUse(from, s)
+  from.family.refund(from, s, key, n, final, ticket)
+  return min(n, before - inUse(from, s)) -- what has drained or faded has come back by itself
 end
 
 -- charge charges units whether they fit or not, as many as may be owed. A live state under

@@ -180,6 +180,9 @@ local function slidingLog()
     -- Takings at one instant count as one. The later takings then have fewer units before
     -- them, or the earlier ones more: what is less to write. Nothing else is read.
     refund = function(limit, s, key, n, final, ticket)
+      if final and max(now, s.at) - ticket >= limit.P then
+        return 0 -- it has expired
+      end
       local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
       local at, start = takingAt(s, i)
       if at ~= ticket then

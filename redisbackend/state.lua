@@ -36,6 +36,8 @@
 --   count          returns the state of a key that is a sorted set; there is nothing to
 --                  decode, advance, rebase, convert or give back
 -- and these, where it has them:
+--   used           returns the units in use at s.asOf, rounded up; a stored state is then
+--                  also in s after refund
 --   more           reads what a state of version 2 has besides; false if nobody wrote it
 --   note           notes what a taking finds, before it takes, for how long it lasts
 --   owe            notes how many of n units just charged the next window starts with

@@ -62,6 +62,7 @@ local function window(slides)
     end,
 
     take = take,
+    used = used,
     untilFresh = untilFresh,
 
     possible = function(limit, s)

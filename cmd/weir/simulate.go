@@ -82,8 +82,9 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}, `  0  the report was written
   1  a condition of --fail-if holds, in one of the readings at least
-  2  a log, a policy or a flag cannot be used, or no rule was simulated; a log that is
-     cut or damaged, after the report of what could be read`)
+  2  a log, a policy or a flag cannot be used, or no rule was simulated; more than one in
+     a hundred lines of a log are out of order; a log that is cut, also within its last
+     line, or whose compression is damaged, after the report of what could be read`)
 	flags := c.Flags()
 	flags.StringVar(&f.policy, "policy", "", "the policy `file`")
 	flags.StringVar(&f.against, "against", "", "a policy `file` to compare with, such as the one in force")
@@ -148,6 +149,9 @@ func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 	if r.Requests == 0 {
 		return errors.Join(errors.New("the logs have no requests"+whyNone(r)), incomplete(r))
 	}
+	if n := r.Disordered(); n > 0 {
+		return errors.Join(fmt.Errorf("%d of %d lines are out of order by time, so nothing can be said of them: sort each log by time, or name its parts as files of their own, which are merged", n, r.Lines.Lines), incomplete(r))
+	}
 	if err := f.write(c.OutOrStdout(), r); err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func incomplete(r *simulate.Report) error {
 	var errs []error
 	for _, l := range r.Logs {
 		if l.Incomplete {
-			errs = append(errs, fmt.Errorf("%s ends early, or its compression is damaged: the figures are of what could be read", visible.Name(l.Name)))
+			errs = append(errs, fmt.Errorf("%s ends early, such as within a line, or its compression is damaged: the figures are of what could be read", visible.Name(l.Name)))
 		}
 	}
 	return errors.Join(errs...)

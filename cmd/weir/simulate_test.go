@@ -5,11 +5,14 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -64,6 +67,133 @@ func TestALogThatIsCutIsReportedAndFails(t *testing.T) {
 		if named := strings.Contains(errOut.String(), "cut.gz ends early"); named != (c.want == exitUnusable) {
 			t.Errorf("%q: printed %q", c.args, &errOut)
 		}
+	}
+}
+
+// spreadOver returns a log in the common format: n requests of some clients, a second apart.
+func spreadOver(n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		at := time.Date(2026, time.November, 20, 12, 0, i, 0, time.UTC).Format("02/Jan/2006:15:04:05 -0700")
+		lines[i] = fmt.Sprintf("203.0.113.%d - - [%s] \"GET / HTTP/1.1\" 200 5\n", i%3, at)
+	}
+	return lines
+}
+
+// simulated runs simulate with a limit of 5 an hour.
+func simulated(args ...string) (code int, out, errOut string) {
+	var printed, failed bytes.Buffer
+	code = run(append([]string{"simulate", "--limit", "5/hour"}, args...), nil, &printed, &failed)
+	return code, printed.String(), failed.String()
+}
+
+// A copy that broke off, or a filter that was ended, leaves a part of a line.
+func TestALogThatIsCutWithinItsLastLineFails(t *testing.T) {
+	dir := t.TempDir()
+	whole := strings.Join(spreadOver(100), "")
+	for name, c := range map[string]struct {
+		log  []byte
+		want int
+	}{
+		"whole":               {[]byte(whole), exitDone},
+		"no end of line":      {[]byte(whole[:len(whole)-1]), exitDone}, // nothing is missing
+		"cut":                 {[]byte(whole[:len(whole)-20]), exitUnusable},
+		"cut, compressed":     {gzipped(whole[:len(whole)-20]), exitUnusable},
+		"a damaged line":      {[]byte(whole + "damaged\n"), exitDone},
+		"cut and very long":   {[]byte(whole + strings.Repeat("x", 1<<19)), exitUnusable},
+		"very long, complete": {[]byte(whole + strings.Repeat("x", 1<<19) + "\n"), exitDone},
+	} {
+		code, out, errOut := simulated(put(t, dir, name, c.log))
+		if code != c.want || !strings.Contains(out, "requests") || (c.want == exitDone) != (errOut == "") {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.want, errOut)
+		}
+	}
+}
+
+// A shuffled log denied nobody, and the exit code said that all was well.
+func TestALogThatIsOutOfOrderIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fine := spreadOver(3600)
+	random := rand.New(rand.NewPCG(1, 2))
+	shuffled := slices.Clone(fine)
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	reversed := slices.Clone(fine)
+	slices.Reverse(reversed)
+	mixed := []string{} // each other line is half an hour later
+	for i := range 1800 {
+		mixed = append(mixed, fine[i], fine[i+1800])
+	}
+	late := slices.Clone(fine)
+	late[1000], late[1119] = late[1119], late[1000] // within two minutes
+	for name, c := range map[string]struct {
+		lines []string
+		want  int
+	}{
+		"sorted":   {fine, exitDone},
+		"late":     {late, exitDone},
+		"shuffled": {shuffled, exitUnusable},
+		"reversed": {reversed, exitUnusable},
+		"mixed":    {mixed, exitUnusable},
+		"few":      {shuffled[:20], exitUnusable},
+	} {
+		code, out, errOut := simulated(put(t, dir, name, []byte(strings.Join(c.lines, ""))))
+		if code != c.want || (c.want == exitUnusable) != strings.Contains(errOut, "out of order") || (c.want == exitUnusable) != (out == "") {
+			t.Errorf("%s: exit code %d, want %d: %s%s", name, code, c.want, out, errOut)
+		}
+	}
+}
+
+func TestOneLogDoesNotCountTwice(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Join(spreadOver(100), "")
+	log := put(t, dir, "access.log", []byte(text))
+	link := filepath.Join(dir, "link.log")
+	if err := os.Symlink(log, link); err != nil {
+		t.Skip(err)
+	}
+	for _, twice := range [][]string{{log, log}, {log, dir + "/./access.log"}, {log, link}} {
+		if code, out, errOut := simulated(twice...); code != exitUnusable || out != "" || !strings.Contains(errOut, "name it once") {
+			t.Errorf("%q: exit code %d: %s%s", twice, code, out, errOut)
+		}
+	}
+	code, out, errOut := simulated(log, put(t, dir, "copy.gz", gzipped(text)))
+	if code != exitDone || !strings.Contains(out, "have the same text") {
+		t.Errorf("a compressed copy: exit code %d: %s%s", code, out, errOut)
+	}
+	if _, out, _ := simulated(log, put(t, dir, "other.log", []byte(text+spreadOver(1)[0]))); strings.Contains(out, "same text") {
+		t.Errorf("two logs: %s", out)
+	}
+	empty := put(t, dir, "empty", nil)
+	if code, out, _ := simulated(log, empty, put(t, dir, "empty too", nil)); code != exitDone || strings.Contains(out, "same text") {
+		t.Errorf("two empty logs: exit code %d: %s", code, out)
+	}
+}
+
+func TestClientsWithTheNameOfAHostAreSaidToBeLeftOut(t *testing.T) {
+	lines := spreadOver(100)
+	for i := range lines {
+		if i%5 == 0 {
+			lines[i] = strings.Replace(lines[i], "203.0.113.", "host.example.", 1)
+		}
+	}
+	_, out, _ := simulated(put(t, t.TempDir(), "access.log", []byte(strings.Join(lines, ""))))
+	if !strings.Contains(out, "Note: 20 of 100 lines name no address of a client") {
+		t.Errorf("got %s", out)
+	}
+}
+
+// Of 100 requests 20 are logins, of which 15 are denied: 75%, not 15%.
+func TestTheShareOfARuleIsOfWhatItAppliesTo(t *testing.T) {
+	lines := spreadOver(100)
+	for i := range lines {
+		lines[i] = strings.Replace(lines[i], "203.0.113."+fmt.Sprint(i%3), "203.0.113.7", 1)
+		if i%5 == 0 {
+			lines[i] = strings.Replace(lines[i], "GET /", "POST /login", 1)
+		}
+	}
+	_, out, _ := simulated("--match", "POST /login", "--ladder", put(t, t.TempDir(), "access.log", []byte(strings.Join(lines, ""))))
+	if !strings.Contains(out, "20           15       75.0%") || strings.Contains(out, "15.0%") {
+		t.Errorf("got %s", out)
 	}
 }
 

@@ -179,7 +179,22 @@ var endMutants = []mutant{
 				*out = l.settle(now, e, ticketOf(e.Ticket))
 			})
 		},
-		caughtBy: []string{"a busy bucket returns nearly all that requests did not need", "a bucket returns what has not drained, and no more"},
+		caughtBy: []string{
+			"a busy bucket returns nearly all that requests did not need", "a bucket returns what has not drained, and no more",
+			"a bucket is at most 2 µs fuller than without what was returned",
+		},
+	},
+	{
+		name: "what has come back by itself is said to be returned",
+		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+			b.locked(func(l ledger, now int64) {
+				_, most := l.refundable(now, account{e.Scope, e.Key, isHeld(e.Limit)}, e, ticketOf(e.Ticket))
+				if *out = l.settle(now, e, ticketOf(e.Ticket)); most > 0 && !isHeld(e.Limit) {
+					out.Returned = most
+				}
+			})
+		},
+		caughtBy: []string{"what has come back by itself is not said to be returned", endsExactly},
 	},
 	{
 		name: "a debt is forgotten at the turn of the window",

@@ -144,11 +144,22 @@ func (l ledger) settle(now int64, e core.Ending, t ticket) core.Settlement {
 		n := l.charge(now, a, e)
 		return core.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
 	}
+	before := l[a]
 	_, most := l.refundable(now, a, e, t)
-	if most > 0 || e.Limit.Algorithm() == core.AlgorithmTokenBucket || e.Limit.Algorithm() == core.AlgorithmLeakyBucket { // of which a part of a unit may return
-		l.refund(a, t, new(big.Rat).SetInt64(e.Taken-e.Final))
+	if most > 0 {
+		l.refund(a, t, new(big.Rat).SetInt64(most))
 	}
-	return core.Settlement{Returned: most}
+	return core.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
+}
+
+// returned is how many of n units a refund has returned, which made a usage of another: how
+// many fewer are in use now.
+func returned(before, after usage, now, n int64) int64 {
+	if before.limit == (core.Limit{}) {
+		return 0
+	}
+	x := max(now, before.at)
+	return min(n, before.inUse(x)-after.inUse(x))
 }
 
 // release ends what is held.
@@ -208,8 +219,8 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 	l[a] = u
 }
 
-// refundable is how many units of a charge a backend has to return at its end, and how
-// many it may.
+// refundable is how many units a backend has to take out of the history of a key at the end
+// of a charge, and how many it may. Whether the key then has as many back is for [returned].
 func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least, most int64) {
 	u := l[a]
 	i, n := u.find(t), e.Taken-e.Final
@@ -217,13 +228,12 @@ func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least
 		return 0, 0
 	}
 	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]
-	corrected := u.without(i, new(big.Rat).SetInt64(n))
 	switch u.limit.Algorithm() {
 	case core.AlgorithmFixedWindow:
-		if windowStart(x, u.limit) == windowStart(taken.at, u.limit) {
+		if windowStart(taken.at, u.limit) == u.at { // that of the last taking, which may have left a debt
 			return n, n
 		}
-		return 0, n // may have made a debt that is there no more
+		return 0, 0
 	case core.AlgorithmAnchoredWindow:
 		switch opener := taken.at == u.at; {
 		case taken.at < u.at: // the window before
@@ -235,24 +245,19 @@ func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least
 				return 0, n
 			}
 			return 0, 0
-		case x < u.at+p:
-			return n, n
 		}
-		return 0, n
+		return n, n
 	case core.AlgorithmSlidingWindow:
-		if windowStart(x, u.limit)-windowStart(taken.at, u.limit) <= p {
+		if u.at-windowStart(taken.at, u.limit) <= p {
 			return n, n
 		}
-		return 0, n
+		return 0, 0
 	case core.AlgorithmSlidingLog:
 		if x < taken.at+p {
 			return n, n
 		}
-		return 0, n
+		return 0, 0
 	case core.AlgorithmBan:
-		if u.isOver(x) {
-			return 0, n
-		}
 		if u.curr >= math.MaxUint32 { // as far as a backend has to count
 			return 0, n
 		}
@@ -263,11 +268,10 @@ func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least
 			return 0, 0 // they have been told when their turn is
 		}
 	}
-	most = floor(new(big.Rat).Sub(u.level, corrected.level))
 	if taken.at == u.at && len(u.events) == i+1 && !taken.edited {
-		return most, most
+		return n, n
 	}
-	return 0, most
+	return 0, n
 }
 
 // withoutUnits is events with nothing left of one.

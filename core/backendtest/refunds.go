@@ -58,6 +58,64 @@ var refundCases = []testCase{
 				w.clock.advance(3 * hour)
 			}
 		}),
+	endCase("what has come back by itself is not said to be returned",
+		"Returned is how many units fewer the key has in use: of 8 units at the end of a request what has drained, faded or expired by then is free anyhow, and nobody has it twice (core.Settlement)",
+		func(w endWorld) {
+			ban := core.Ban(core.PerMinute(10), hour)
+			for i, test := range []struct {
+				limit      core.Limit
+				late       time.Duration
+				last       int64 // units of another taking, just before; 0: none
+				returned   int64
+				left, then int64 // remain before and after
+			}{
+				{core.TokenBucket(core.PerMinute(10), 10), 42 * sec, 0, 1, 9, 10},
+				{core.LeakyBucket(core.PerMinute(10), 10), 45 * sec, 0, 1, 9, 10},
+				{core.LeakyQueue(core.PerMinute(10), 10), 30 * sec, 0, 3, 7, 10},
+				{core.SlidingWindow(core.PerMinute(10)), 90 * sec, 0, 4, 6, 10},
+				{core.SlidingWindow(core.PerMinute(10)), 105 * sec, 2, 2, 6, 8},
+				{core.SlidingWindow(core.PerMinute(10)), 2*mins - 1*us, 1, 0, 9, 9},
+				{core.SlidingLog(core.PerMinute(10)), 59 * sec, 2, 8, 0, 8},
+				{core.SlidingLog(core.PerMinute(10)), mins, 2, 0, 8, 8},
+				{ban, 50 * sec, 2, 8, 0, 8},
+				{ban, 10 * mins, 2, 8, 0, 10}, // lifts a ban whose period is over
+			} {
+				if !w.limits.has(test.limit) {
+					continue
+				}
+				w.clock.set(newYear.Add(time.Duration(i) * day).UnixMicro())
+				key := fmt.Sprint(i)
+				a := w.begin(key, test.limit, 8)
+				between := test.late - 1*us
+				if test.limit == ban {
+					between = 0
+				}
+				w.clock.advance(between)
+				if test.last > 0 {
+					w.begin(key, test.limit, test.last)
+				}
+				w.clock.advance(test.late - between)
+				left := w.look(a.charge).Remaining
+				w.settles(a, 0, core.Settlement{Returned: test.returned})
+				if then := w.look(a.charge).Remaining; left != test.left || then != test.then {
+					w.Error(about(test.limit, "ended after %s: %d remain, then %d, want %d and %d", test.late, left, then, test.left, test.then))
+				}
+			}
+			for _, l := range []core.Limit{core.FixedWindow(core.PerMinute(10)), core.AnchoredWindow(core.PerMinute(10))} {
+				if !w.limits.has(l) {
+					continue
+				}
+				w.clock.set(newYear.Add(30 * day).UnixMicro())
+				key := l.Algorithm().String()
+				a, debtor := w.begin(key, l, 6), w.begin(key, l, 4)
+				w.settles(debtor, 7, core.Settlement{Charged: 3})
+				w.clock.advance(mins)
+				w.settles(a, 1, core.Settlement{Returned: 3}) // of 5: what is owed of a window that is over
+				if left := w.look(a.charge).Remaining; left != 10 {
+					w.Error(about(l, "owing 3, 5 of which are returned: %d remain, want 10", left))
+				}
+			}
+		}),
 	endCase("a window stays where its first request has opened it",
 		"an opener that cost less gives the difference back; one that cost nothing takes its window with it if it was alone, and gives nothing back if others are in it (DESIGN 12)",
 		func(w endWorld) {
@@ -104,6 +162,9 @@ var refundCases = []testCase{
 				w.clock.advance(3 * hour)
 			}
 		}),
+	endCase("a bucket is at most 2 µs fuller than without what was returned",
+		"levels are remembered in whole microseconds, and a unit may drain in a part of one: what is lost by that is bounded, and no bucket is emptier than if the units had never been taken (DESIGN 12)",
+		roundedRefunds),
 	endCase("a busy bucket returns nearly all that requests did not need",
 		"requests are estimated at 4,000, need 1,000, last 5 to 15 s and come four times a second: at least 55,000 of 60,000 a minute can be used, and never more than have drained; a backend that forgets levels lets 16,500 through (DESIGN 12)",
 		func(w endWorld) {
@@ -175,6 +236,37 @@ var refundCases = []testCase{
 				}
 			}
 		}),
+}
+
+// roundedRefunds takes three times from buckets whose units drain in a part of a
+// microsecond, and returns the second taking whole.
+func roundedRefunds(w endWorld) {
+	ctx := context.Background()
+	random := rand.New(rand.NewPCG(w.seed, 6))
+	for i := range 100 {
+		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro()) // all within one slice of time
+		l := core.TokenBucket(core.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
+		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]core.Decision, 1)
+		var returned begun
+		for j := range 3 {
+			c := core.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
+			taken := w.beginAs(c)
+			if j == 1 {
+				returned = taken
+			} else if err := exact.Take(ctx, []core.Charge{c}, want); err != nil {
+				w.Fatal(err)
+			}
+			w.clock.advance(1*us + time.Duration(random.Int64N(c.Cost*micros(l)/l.Rate().Units))*us)
+		}
+		w.end(returned, 0)
+		if err := exact.Peek(ctx, []core.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
+			w.Fatal(err)
+		}
+		got := w.look(returned.charge).ResetAfter
+		if more := got - want[0].ResetAfter; more < 0 || more > 2*us {
+			w.Error(about(l, "%d returned: the bucket is empty in %s, want %s and at most 2 µs more", returned.charge.Cost, got, want[0].ResetAfter))
+		}
+	}
 }
 
 type ending struct {

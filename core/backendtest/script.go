@@ -128,46 +128,62 @@ func (s *stage) settle(c scriptCall) (difference string) {
 		}
 		return ""
 	}
-	least, most := s.exact.ledger.refundable(c.at, a, e, t)
-	if got != (core.Settlement{Returned: got.Returned}) || got.Returned < least || got.Returned > most {
-		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want %d to %d returned", show(charge), e.Final, got, least, most)
+	if got != (core.Settlement{Returned: got.Returned}) {
+		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want only units returned", show(charge), e.Final, got)
 	}
-	return s.follow(charge, t, got.Returned, e.Taken-e.Final, c.at)
+	return s.follow(c.at, e, t, got.Returned)
 }
 
-// follow has Exact return as much of a charge as the backend did. A bucket may also have
-// returned a part of a unit: the wait until it is empty says how much.
-func (s *stage) follow(charge core.Charge, t ticket, returned, wanted, now int64) (difference string) {
+// follow has Exact return as much of a charge as the backend did, and checks what the backend
+// says of it.
+func (s *stage) follow(now int64, e core.Ending, t ticket, said int64) (difference string) {
 	s.Helper()
-	a := accountOf(charge)
+	charge := core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
+	a, n := accountOf(charge), e.Taken-e.Final
 	before := s.exact.ledger[a]
-	if before.find(t) < 0 || before.isFresh(now) {
-		return ""
+	least, most := s.exact.ledger.refundable(now, a, e, t)
+	if isBucket(e.Limit) && least < most {
+		return s.followBucket(now, charge, t, before, said, n)
 	}
-	s.exact.ledger.refund(a, t, new(big.Rat).SetInt64(returned))
+	if least < most && said == 0 {
+		most = 0
+	}
+	s.exact.ledger.refund(a, t, new(big.Rat).SetInt64(most))
 	if before.debt > 0 && slices.ContainsFunc(before.events, func(e event) bool { return e.limit != before.limit }) {
 		s.unsure[a] = true // whether a debt under a limit that has changed is still one
 		return ""
 	}
-	if !isBucket(charge.Limit) || returned == wanted {
-		return ""
+	if want := returned(before, s.exact.ledger[a], now, n); said != want {
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said, n, want)
 	}
-	look := s.look(charge)
-	strict := s.exact.ledger[a]
-	x := max(now, strict.at)
-	more := new(big.Rat).SetInt64((strict.freshAt() - now - look.ResetAfter.Microseconds()))
-	if micros(charge.Limit)%charge.Limit.Rate().Units != 0 || look.ResetAfter == 0 || strict.at-now > maxStepBack(strict.limit) || strict.limit != charge.Limit {
+	return ""
+}
+
+// followBucket is follow for a bucket, which may return a part of a unit: the wait until it
+// is empty says how much.
+func (s *stage) followBucket(now int64, charge core.Charge, t ticket, before usage, said, n int64) (difference string) {
+	s.Helper()
+	a, l := accountOf(charge), charge.Limit
+	x, look := max(now, before.at), s.look(charge)
+	all := before.without(before.find(t), new(big.Rat).SetInt64(n))
+	if most := returned(before, all, now, n); said < 0 || said > most {
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want at most %d", show(charge), said, n, most)
+	}
+	if micros(l)%l.Rate().Units != 0 || look.ResetAfter == 0 || before.at-now > maxStepBack(before.limit) || before.limit != l {
 		s.unsure[a] = true // a wait is in whole microseconds, the level is not
 		return ""
 	}
-	more.Mul(more, ratio(charge.Limit.Rate().Units, micros(charge.Limit), 1))
-	if more.Sign() < 0 || more.Cmp(new(big.Rat).SetInt64(1)) >= 0 {
-		return fmt.Sprintf("%s: %d units are said to be returned, and the key is fresh in %s, want %s", show(charge), returned, look.ResetAfter, duration(strict.freshAt()-now))
+	level := ratio(l.Rate().Units, micros(l), look.ResetAfter.Microseconds()-(x-now))
+	less := new(big.Rat).Sub(before.levelAt(x), level)
+	if less.Sign() < 0 || less.Cmp(new(big.Rat).SetInt64(n)) > 0 {
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, and the key is fresh in %s, before in %s", show(charge), said, n, look.ResetAfter, duration(before.freshAt()-now))
 	}
-	level := strict.levelAt(x)
-	s.exact.ledger.refund(a, t, more)
-	if after := s.exact.ledger[a].levelAt(x); after.Cmp(level.Sub(level, more)) != 0 {
+	s.exact.ledger.refund(a, t, less)
+	if after := s.exact.ledger[a].levelAt(x); after.Cmp(level) != 0 {
 		return fmt.Sprintf("%s: more is returned than the key would have if it had never been taken: the key is fresh in %s", show(charge), look.ResetAfter)
+	}
+	if want := returned(before, s.exact.ledger[a], now, n); said != want {
+		return fmt.Sprintf("%s: %d of %d units are said to be returned, want %d", show(charge), said, n, want)
 	}
 	return ""
 }

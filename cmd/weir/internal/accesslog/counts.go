@@ -12,7 +12,7 @@ type Counts struct {
 	NoRequest   int64 `json:"noRequest"`  // what the client has sent is no request
 	Other       int64 `json:"other"`      // messages of the server that are no requests
 	FirstUnread int64 `json:"-"`          // the number of the first line that is malformed, binary or too long; 0: none
-	Incomplete  bool  `json:"incomplete"` // the file ends early, or its compression is damaged
+	Incomplete  bool  `json:"incomplete"` // the file ends early, such as within a line, or its compression is damaged
 }
 
 // Unread returns how many lines are damaged.
@@ -58,6 +58,9 @@ func (l *Log) count(why problem, line []byte) {
 		c.FirstUnread = l.line
 	}
 }
+
+// isDamaged reports whether a problem is that of a line that is not as it was written.
+func isDamaged(why problem) bool { return why == malformed || why == binary || why == tooLong }
 
 // isBinary reports whether line has bytes that no text has.
 func isBinary(line []byte) bool {

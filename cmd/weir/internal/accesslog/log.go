@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
@@ -29,7 +30,11 @@ type Log struct {
 	status  bool
 	host    bool
 	closers []io.Closer
+	text    maphash.Hash // of what was read, decompressed
 }
+
+// seed is that of all texts, so that equal texts are found.
+var seed = maphash.MakeSeed()
 
 // ErrFormat is the error of [New] for a log whose format is not found.
 var ErrFormat = errors.New("the format is not known")
@@ -42,7 +47,8 @@ func New(name string, r io.Reader, o *Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
 	}
-	l.lines = bufio.NewReaderSize(plain, maxLine)
+	l.text.SetSeed(seed)
+	l.lines = bufio.NewReaderSize(io.TeeReader(plain, &l.text), maxLine)
 	parsers, why, err := newParsers(o)
 	if err != nil {
 		return nil, err
@@ -122,6 +128,10 @@ func (l *Log) Has(i int) bool { return l.parser != nil && l.extras[i] }
 // Redacted reports whether the first lines hide a value of Options.Extras.
 func (l *Log) Redacted() bool { return l.hidden }
 
+// Text returns a number for the text of the log once it was read to its end: that of another
+// log with the same text is equal.
+func (l *Log) Text() uint64 { return l.text.Sum64() }
+
 // Counts returns what has become of the lines so far.
 func (l *Log) Counts() *Counts { return &l.counts }
 
@@ -133,7 +143,7 @@ func (l *Log) Next(e *Entry) bool {
 			l.line++
 		}
 		if err == bufio.ErrBufferFull {
-			l.skip()
+			l.counts.Incomplete = !l.skip() || l.counts.Incomplete
 			l.counts.Lines++
 			l.count(tooLong, nil)
 			continue
@@ -152,6 +162,7 @@ func (l *Log) Next(e *Entry) bool {
 				return true
 			}
 			l.count(why, line)
+			l.counts.Incomplete = l.counts.Incomplete || err == io.EOF && isDamaged(why) // no end of a line: it was cut
 		}
 		if err != nil {
 			return false
@@ -159,11 +170,11 @@ func (l *Log) Next(e *Entry) bool {
 	}
 }
 
-// skip reads up to the end of a line that is too long.
-func (l *Log) skip() {
+// skip reads up to the end of a line that is too long. It returns false if there is none.
+func (l *Log) skip() bool {
 	for {
 		if _, err := l.lines.ReadSlice('\n'); err != bufio.ErrBufferFull {
-			return
+			return err == nil
 		}
 	}
 }

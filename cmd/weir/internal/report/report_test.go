@@ -33,7 +33,7 @@ func sample(t testing.TB, change func(*simulate.Options)) *simulate.Report {
 			line(i/3, "2001:db8:1:2:3::4", "POST /login", 429)
 		}
 	}
-	log.WriteString("cut")
+	log.WriteString("damaged\n")
 	dir := t.TempDir()
 	name, file := filepath.Join(dir, "access.log"), filepath.Join(dir, "weir.yaml")
 	os.WriteFile(name, []byte(log.String()), 0o600)

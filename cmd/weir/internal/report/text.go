@@ -111,7 +111,7 @@ func (t *text) rules(side *simulate.Side) {
 		t.line("No rule of %s was simulated.", visible.Name(side.Name))
 		return
 	}
-	rows := [][]string{{"rule", "limit", "applies to", "denied", "", "keys hit", "longest wait", "first denial"}}
+	rows := [][]string{{"rule", "limit", "applies to", "denied", "share", "keys hit", "longest wait", "first denial"}}
 	for i := range side.Rules {
 		rule := &side.Rules[i]
 		denied, what := rule.Denied, ""
@@ -134,7 +134,7 @@ func (t *text) rules(side *simulate.Side) {
 		if what != "" {
 			name += " (" + what + ")"
 		}
-		rows = append(rows, []string{name, limit, group(rule.Asked), Range(denied), Share(denied, t.r.Requests), Range(rule.KeysDenied), Wait(rule), first})
+		rows = append(rows, []string{name, limit, group(rule.Asked), Range(denied), Share(denied, rule.Asked), Range(rule.KeysDenied), Wait(rule), first})
 	}
 	if len(side.Rules) > 1 {
 		rows = append(rows, []string{"together", "", group(t.r.Requests), Range(side.Denied), Share(side.Denied, t.r.Requests), "", "", ""})
@@ -165,7 +165,7 @@ func (t *text) table(rows [][]string) {
 func (t *text) compared() {
 	r := t.r
 	t.line("")
-	t.line("Compared with %s, which denies %s (%s):", visible.Name(r.Against.Name), Range(r.Against.Denied), Share(r.Against.Denied, r.Requests))
+	t.line("Compared with %s, which denies %s (%s of all):", visible.Name(r.Against.Name), Range(r.Against.Denied), Share(r.Against.Denied, r.Requests))
 	t.line("  allow → deny   %s", Range(r.Moved.Denied))
 	t.line("  deny → allow   %s", Range(r.Moved.Allowed))
 	if len(r.Moved.Clients) > 0 {
@@ -222,13 +222,13 @@ func (t *text) ladders(side *simulate.Side) {
 			continue
 		}
 		t.line("")
-		rows := [][]string{{rule.Name + " alone, at", "limit", "denied", "", "keys hit"}}
+		rows := [][]string{{rule.Name + " alone, at", "limit", "denied", "share", "keys hit"}}
 		for _, rung := range rule.Ladder {
 			limit := rung.Limit
 			if limit == "" {
 				limit = "by key"
 			}
-			rows = append(rows, []string{"×" + factor(rung.Factor), limit, Range(rung.Denied), Share(rung.Denied, t.r.Requests), Range(rung.Keys)})
+			rows = append(rows, []string{"×" + factor(rung.Factor), limit, Range(rung.Denied), Share(rung.Denied, rule.Asked), Range(rung.Keys)})
 		}
 		t.table(rows)
 	}
@@ -247,7 +247,7 @@ func (t *text) suggestion() {
 		return
 	}
 	t.line("Lowest limit of rule %q with %s: %s", s.Rule, s.Condition, s.Limit)
-	t.line("  alone it denies %s (%s), to %s", Range(s.Denied), Share(s.Denied, t.r.Requests), people(s.Clients))
+	t.line("  alone it denies %s (%s of all requests), to %s", Range(s.Denied), Share(s.Denied, t.r.Requests), people(s.Clients))
 	if s.Less != "" {
 		t.line("  %s does not meet it", s.Less)
 	}

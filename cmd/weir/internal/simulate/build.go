@@ -265,11 +265,21 @@ func (r *run) notes(result *Report) {
 		note("%d lines came more than %d seconds late. They were decided later than they arrived.", r.order.late, window)
 	}
 	if r.order.jumps > 0 {
-		note("The clock of the log jumped %d times. If parts of a log were joined in the wrong order, give them as several files: these are merged by time.", r.order.jumps)
+		note("The clock of the log jumped %d times. If parts of a log were joined in the wrong order, name them as several files: these are merged by time.", r.order.jumps)
+	}
+	for i, l := range r.logs {
+		for _, before := range r.logs[:i] {
+			if l.Counts().Lines > 0 && l.Text() == before.Text() {
+				note("%s and %s have the same text. If they are one log, each of its requests counts twice: name it once.", visible.Name(before.Name()), visible.Name(l.Name()))
+			}
+		}
+	}
+	if n := result.Lines.NoAddress; n > 0 {
+		note("%d of %d lines name no address of a client, such as those with the name of a host instead. They are left out, so every rule was asked less than in service. Have the server log addresses, or name the field that has them.", n, result.Lines.Lines)
 	}
 	for _, l := range result.Logs {
 		if l.Incomplete {
-			note("%s ends early, or its compression is damaged. What could be read was counted.", visible.Name(l.Name))
+			note("%s ends early, such as within a line, or its compression is damaged. What could be read was counted.", visible.Name(l.Name))
 		}
 	}
 	if r.total.pairs > int64(r.maxKeys) {

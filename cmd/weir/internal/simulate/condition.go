@@ -19,7 +19,7 @@ type Condition struct {
 }
 
 // Metrics describes what a [Condition] may compare.
-const Metrics = `denied, denied(RULE)     requests denied, or their share of all, such as 1%
+const Metrics = `denied, denied(RULE)     requests denied, or their share of all requests, such as 1%
 clients, clients(RULE)   clients denied at least once, or their share; of a rule: keys
 wait, wait(RULE)         the longest wait, such as 30s
 newly-denied             requests that --against allows, or their share

@@ -15,6 +15,7 @@ type openLogs struct {
 	logs   []*accesslog.Log
 	meters []*accesslog.Meter
 	files  []*os.File
+	infos  []os.FileInfo // of the logs; nil: standard input, or nobody knows
 	total  int64
 }
 
@@ -32,13 +33,19 @@ func (s *simulation) open() (*openLogs, error) {
 	o := &openLogs{}
 	for _, name := range s.Logs {
 		var r io.Reader = s.Stdin
+		var info os.FileInfo
 		if name != "-" {
 			f, err := files.Open(name)
 			if err != nil {
 				return o, visible.Error(err)
 			}
 			o.files = append(o.files, f)
-			if info, err := f.Stat(); err == nil {
+			if info, err = f.Stat(); err == nil {
+				for j, before := range o.infos {
+					if info.Mode().IsRegular() && os.SameFile(info, before) {
+						return o, fmt.Errorf("%s and %s are one file, whose requests would count twice: name it once", visible.Name(o.logs[j].Name()), visible.Name(name))
+					}
+				}
 				if info.IsDir() {
 					return o, fmt.Errorf("%s is a directory: name the logs in it, such as %s", visible.Name(name), visible.Name(name+"/*.log"))
 				}
@@ -49,6 +56,7 @@ func (s *simulation) open() (*openLogs, error) {
 			name = "standard input"
 			o.total = -1 << 60
 		}
+		o.infos = append(o.infos, info)
 		m := accesslog.NewMeter(r)
 		o.meters = append(o.meters, m)
 		l, err := accesslog.New(name, m, &s.log)

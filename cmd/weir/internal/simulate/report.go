@@ -50,7 +50,16 @@ type Log struct {
 	Name        string `json:"name"`
 	Format      string `json:"format"`
 	FirstUnread int64  `json:"firstUnread,omitempty"` // the number of its first damaged line; 0: none
-	Incomplete  bool   `json:"incomplete,omitempty"`  // it ends early, or its compression is damaged
+	Incomplete  bool   `json:"incomplete,omitempty"`  // it ends early, such as within a line, or its compression is damaged
+}
+
+// Disordered returns how many lines were decided at another time than their own, if they are
+// so many that the figures say nothing: more than one in a hundred. Otherwise it returns 0.
+func (r *Report) Disordered() int64 {
+	if n := r.Late + r.ClockJumps; n > 1 && n*100 > r.Requests {
+		return n
+	}
+	return 0
 }
 
 // Side is what one policy does.
