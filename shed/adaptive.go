@@ -78,7 +78,7 @@ func (a *adaptive) Update(s Sample) int {
 	case s.Limit > 0: // of the algorithm before this one
 		a.limit = float64(s.Limit)
 	}
-	a.limit = min(max(a.limit, 1), float64(s.MaxLimit))
+	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
 	return int(math.Round(a.limit))
 }
 

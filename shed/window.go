@@ -145,7 +145,7 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	w.flow(l.inFlight, now)
 	s := Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MaxLimit: l.maxLimit, SLO: l.slo,
+		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo,
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,
