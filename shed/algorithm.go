@@ -37,6 +37,12 @@ type Sample struct {
 	PeakInFlight int     // the most at any instant of the window
 	MeanInFlight float64 // over the time of the window
 
+	// AtClients and MeanAtClients are those of them that wait for their clients: for content that the handler reads,
+	// or until what it writes has left. What clients take says nothing of the service, so no
+	// latency and no age has it in it. A [Gate] sees that; with Acquire alone, nobody does.
+	AtClients     int     // now
+	MeanAtClients float64 // over the time of the window
+
 	Admitted  int // that began
 	Shed      int // that were shed, or would have been in shadow
 	Completed int // that ended with success
@@ -47,8 +53,8 @@ type Sample struct {
 	// first one.
 	Routes []RouteSample
 
-	// Ages says for how long the requests in flight have been running, longest first. If
-	// more than 1,024 are in flight, it has every second one, every third, and so on, the
+	// Ages says for how long the requests in flight have been running that do not wait for their clients, longest
+	// first. If more than 1,024 are in flight, it has every second one, every third, and so on, the
 	// oldest included.
 	Ages []time.Duration
 }

@@ -104,6 +104,7 @@ func (l *limiter) beginLocked(c *class, now instant) *Permit {
 // leaveLocked takes p out of flight. Others may begin in its place.
 func (l *limiter) leaveLocked(p *Permit, now instant) {
 	l.window.flow(l.inFlight, now)
+	l.window.wait(p, now)
 	l.running.remove(p)
 	l.inFlight--
 	p.class.inFlight--
