@@ -25,7 +25,7 @@ type view struct {
 	typical time.Duration // mean latency
 
 	// With an SLO: see punctuality.
-	excess float64 // would have to wait less, to be on time
+	excess float64 // fewer would have to wait
 	needed float64 // limit that is never cut
 	nearly bool    // some are late, or nearly
 }

@@ -13,8 +13,9 @@ import (
 // Options configures a [Shedder]. R is the framework's request, such as *http.Request.
 // The zero value of every field is a usable default.
 type Options[R any] struct {
-	// SLO is the latency that answers must keep: if they do not, less is admitted. 0: the
-	// algorithm judges by what is usual for each route.
+	// SLO is the latency that answers must keep: if those of a route do not since they wait in a queue, less is
+	// admitted. Nobody is shed for a route that is slower than that without one. 0: the algorithm judges by what is
+	// usual for each route.
 	SLO time.Duration
 
 	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000; 2 or more if the classes differ in their shares. 0: 10,000.
