@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,25 +15,31 @@ import (
 
 // kept is an algorithm with a limit of 100 that keeps a copy of what it last saw, and all latencies.
 type kept struct {
-	shed.Sample
+	mu        sync.Mutex
+	last      shed.Sample
 	latencies []time.Duration
 }
 
 func (k *kept) Update(s shed.Sample) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, r := range s.Routes {
 		k.latencies = append(k.latencies, r.Latencies...)
 	}
-	k.Sample = s
-	k.Ages = slices.Clone(s.Ages)
+	k.last = s
+	k.last.Ages = slices.Clone(s.Ages)
 	return 100
 }
 
-// see makes the algorithm see what there is until now.
-func see(t *testing.T, s *shed.Shedder[request]) {
+// see makes the algorithm see what there is a second from now, and returns that.
+func (k *kept) see(t *testing.T, s *shed.Shedder[request]) shed.Sample {
 	t.Helper()
 	time.Sleep(time.Second)
 	p, _ := s.Acquire(t.Context(), nil)
 	p.End(shed.Result{Failed: true}) // and no latency
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last
 }
 
 // slowly is content, and a writer, that take a second each time.
@@ -99,7 +106,7 @@ func TestTheTimeOfAClientIsInNoLatency(t *testing.T) {
 			if r.Body != io.ReadCloser(content) {
 				t.Errorf("%s: the request is left with other content", name)
 			}
-			see(t, s)
+			a.see(t, s)
 			if got := a.latencies; len(got) != 1 || got[0] != c.want {
 				t.Errorf("%s: latencies %v, want %v", name, got, c.want)
 			}
@@ -118,20 +125,20 @@ func TestRequestsAtTheirClientsAreCountedAndHaveNoAge(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", content))
 		time.Sleep(time.Second)
-		see(t, s) // at 2 s, in which it works
-		if a.AtClients != 0 || a.MeanAtClients != 0 || len(a.Ages) != 1 || a.Ages[0] != 2*time.Second {
-			t.Errorf("while it works: %+v", a.Sample)
+		got := a.see(t, s) // at 2 s, in which it works
+		if got.AtClients != 0 || got.MeanAtClients != 0 || len(got.Ages) != 1 || got.Ages[0] != 2*time.Second {
+			t.Errorf("while it works: %+v", got)
 		}
-		see(t, s) // at 3 s
-		if a.InFlight != 1 || a.AtClients != 1 || a.MeanAtClients != 0.5 || len(a.Ages) != 0 {
-			t.Errorf("while it reads: %+v", a.Sample)
+		got = a.see(t, s) // at 3 s
+		if got.InFlight != 1 || got.AtClients != 1 || got.MeanAtClients != 0.5 || len(got.Ages) != 0 {
+			t.Errorf("while it reads: %+v", got)
 		}
 		time.Sleep(time.Second)
 		send.Close() // at 4 s
 		time.Sleep(time.Second)
-		see(t, s) // at 6 s
-		if a.InFlight != 1 || a.AtClients != 0 || a.MeanAtClients < 0.3 || a.MeanAtClients > 0.4 || len(a.Ages) != 1 || a.Ages[0] != 4500*time.Millisecond {
-			t.Errorf("after that: %+v", a.Sample)
+		got = a.see(t, s) // at 6 s
+		if got.InFlight != 1 || got.AtClients != 0 || got.MeanAtClients < 0.3 || got.MeanAtClients > 0.4 || len(got.Ages) != 1 || got.Ages[0] != 4500*time.Millisecond {
+			t.Errorf("after that: %+v", got)
 		}
 		time.Sleep(time.Minute)
 	})
