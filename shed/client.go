@@ -2,19 +2,22 @@ package shed
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // clientTime is for how long a request has waited for its client: for content that it reads, or until what it writes
 // has left. The client decides that, so it says nothing of the service. It is safe for concurrent use.
 type clientTime struct {
-	waits int32 // under way
+	any   atomic.Bool // it ever waited; without that, nobody takes the lock
 	mu    sync.Mutex
+	waits int32         // under way
 	since instant       // when the first of them began
 	total time.Duration // before
 }
 
 func (c *clientTime) begin(now instant) {
+	c.any.Store(true)
 	c.mu.Lock()
 	if c.waits++; c.waits == 1 {
 		c.since = now
@@ -32,6 +35,9 @@ func (c *clientTime) end(now instant) {
 
 // until returns the time until now, and whether the request waits now.
 func (c *clientTime) until(now instant) (total time.Duration, waits bool) {
+	if !c.any.Load() {
+		return 0, false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waits > 0 {
