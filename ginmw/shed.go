@@ -2,6 +2,7 @@ package ginmw
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 
@@ -42,8 +43,7 @@ func proceedWatched(w http.ResponseWriter, c *gin.Context) error {
 	return errProceeded
 }
 
-// watchedWriter is a writer of gin whose Flush and Hijack are those of another, which is
-// around it.
+// watchedWriter is a writer of gin that writes, flushes and hijacks as another one does, which is around it.
 type watchedWriter struct {
 	gin.ResponseWriter
 	around http.ResponseWriter
@@ -51,6 +51,12 @@ type watchedWriter struct {
 
 // Unwrap is what http.ResponseController and [shed.Stream] ask for.
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.around }
+
+// Write writes by the writer around it, which tells the shedder of the time that takes.
+func (w *watchedWriter) Write(p []byte) (int, error) { return w.around.Write(p) }
+
+// WriteString implements io.StringWriter, likewise.
+func (w *watchedWriter) WriteString(s string) (int, error) { return io.WriteString(w.around, s) }
 
 // Flush implements http.Flusher.
 func (w *watchedWriter) Flush() { _ = http.NewResponseController(w.around).Flush() }

@@ -1,8 +1,11 @@
 package ginmw_test
 
 import (
+	"io"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -31,4 +34,41 @@ func TestAWriterThatCannotBeComparedIsPassedOn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slow is a writer of a client that reads slowly.
+type slow struct{ *httptest.ResponseRecorder }
+
+func (slow) Write(p []byte) (int, error)       { time.Sleep(time.Second); return len(p), nil }
+func (slow) WriteString(s string) (int, error) { time.Sleep(time.Second); return len(s), nil }
+
+// latencies is an algorithm that adds up all latencies.
+type latencies struct{ sum time.Duration }
+
+func (l *latencies) Update(s shed.Sample) int {
+	for _, r := range s.Routes {
+		l.sum += r.Total
+	}
+	return 10
+}
+
+func TestTheTimeThatAClientReadsIsInNoLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := new(latencies)
+		s := shed.MustNew(shed.Options[*gin.Context]{Algorithm: a})
+		r := gin.New()
+		r.Use(ginmw.Shed(s))
+		r.GET("/", func(c *gin.Context) {
+			time.Sleep(3 * time.Millisecond)
+			c.String(200, "hello")
+			io.WriteString(c.Writer, "hello")
+			c.Writer.Write([]byte("hello"))
+		})
+		for range 2 { // the second lets the first be seen
+			r.ServeHTTP(slow{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
+		}
+		if a.sum != 6*time.Millisecond {
+			t.Errorf("latencies of %v, want 6ms", a.sum)
+		}
+	})
 }

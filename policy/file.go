@@ -81,6 +81,9 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 	{"shed", false, func(d *decoder, n *node, f *fileText) {
 		f.shed = &shedding{at: n}
 		readObject(d, &shedObject, n, f.shed)
+		if classes := f.shed.classes; f.shed.maxInFlight == 1 && shareOfLast(classes) < shareOfLast(classes[:min(1, len(classes))]) {
+			d.mistake(n, "max-in-flight must be at least 2 with these classes, as the last place is for the first of them (got 1)")
+		}
 	}},
 }}
 

@@ -118,3 +118,21 @@ func TestAWatchedFileChangesHowLoadIsShed(t *testing.T) {
 		<-ended
 	})
 }
+
+func TestALimitOfOneLeavesTheFirstClassNoPlace(t *testing.T) {
+	file := func(classes string) []byte {
+		return []byte("version: 1\nrules: [{name: all, key: everybody, limit: 100/s}]\nshed:\n  max-in-flight: 1\n" + classes)
+	}
+	for classes, wrong := range map[string]bool{
+		"":                           false,
+		"  classes: [{name: all}]\n": false,
+		"  classes: [{name: pay, match: POST /pay}, {name: rest, share: 100}]\n":           false,
+		"  classes: [{name: pay, match: POST /pay}, {name: rest}]\n":                       true,
+		"  classes: [{name: pay, match: POST /pay, share: 60}, {name: rest, share: 60}]\n": false,
+	} {
+		_, err := policy.Parse("p.yaml", file(classes), policy.Names[*http.Request]{})
+		if got := err != nil && strings.Contains(err.Error(), "max-in-flight must be at least 2 with these classes"); got != wrong || err != nil && !wrong {
+			t.Errorf("%s%v", classes, err)
+		}
+	}
+}

@@ -25,8 +25,12 @@ type adaptive struct {
 	known float64       // limit at which too many waited; below it, growth is fast
 	most  time.Duration // that a window lasts
 
+	clients float64 // requests that wait for their clients, or did of late
+	crowd   bool    // they have become more, and others were shed
+
 	routes map[string]*baseline
 	sure   time.Time     // when the baselines were last confirmed; zero: never
+	late   bool          // the window before was late, too
 	calm   int           // windows in a row that were not limited
 	stood  time.Duration // for how long too many have been waiting
 	rate   float64       // completions a second, over the last second in which requests were limited
@@ -66,20 +70,33 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 	if wait := a.drain.cleanAt.Sub(a.now); wait > 0 && wait < shortWindow {
 		return wait, wait, 1 // says nothing
 	}
+	if a.crowd {
+		return shortWindow, shortWindow, 1
+	}
 	return shortWindow, a.most, 20
 }
 
 // Update returns the limit from now on.
+//
+// Requests that wait for their clients need nothing of the service. The algorithm does not look at them, and they get
+// places of their own, as many as wait or did of late. While more and more wait and others are shed for it, windows are
+// short.
 func (a *adaptive) Update(s Sample) int {
 	switch {
 	case s.Elapsed > 0:
 		a.now = s.Now
+		s.InFlight -= s.AtClients
+		s.PeakInFlight -= int(s.MeanAtClients)
+		s.MeanInFlight -= s.MeanAtClients
+		wait := max(float64(s.AtClients), s.MeanAtClients)
+		a.crowd = s.Shed > 0 && wait > a.clients
+		a.clients = max(wait, a.clients*half(s.Elapsed, idleLife))
 		a.update(&s)
 	case s.Limit > 0: // of the algorithm before this one
 		a.limit = float64(s.Limit)
 	}
-	a.limit = min(max(a.limit, 1), float64(s.MaxLimit))
-	return int(math.Round(a.limit))
+	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
+	return min(int(math.Round(a.limit)+math.Round(a.clients)), s.MaxLimit)
 }
 
 func (a *adaptive) update(s *Sample) {
@@ -107,8 +124,6 @@ func (a *adaptive) update(s *Sample) {
 		return
 	}
 	switch goal := a.goal(s, w); {
-	case w.late > s.SLO:
-		a.cut(w, goal) // no trial: late is late, whatever is usual
 	case goal < w.inFlight:
 		a.try(w, goal)
 	case a.queue(s, w) > w.room:
@@ -166,15 +181,18 @@ func half(passed, life time.Duration) float64 {
 
 // goal returns how many should be in flight, or infinity if no fewer than are.
 //
-// A queue that the limit did not bound is a burst until a second window has seen it.
+// A queue that the limit did not bound is a burst until a second window has seen it. So is lateness.
 func (a *adaptive) goal(s *Sample, w *view) float64 {
 	goal := math.Inf(1)
 	if a.queue(s, w) > w.room && a.stood >= standing && (w.limited || a.stood > s.Elapsed) {
 		goal = w.busy + w.room
 	}
-	if w.late > s.SLO {
-		goal = min(goal, w.inFlight*float64(s.SLO)/float64(w.late))
+	if w.excess > 0 && (w.limited || a.late) {
+		// So many fewer that a trial can tell whether that helps.
+		goal = min(goal, max(w.inFlight-w.excess, w.needed))
+		goal = min(goal, max(0.9*deepCut*w.inFlight, w.needed))
 	}
+	a.late = w.excess > 0
 	return goal
 }
 

@@ -23,7 +23,7 @@ type drain struct {
 // grow raises the limit if nothing speaks against it.
 func (a *adaptive) grow(s *Sample, w *view) {
 	a.from, a.full = 0, 0
-	if s.SLO > 0 && w.p90 > s.SLO*9/10 {
+	if w.nearly {
 		return
 	}
 	free := max(0, 1-(w.waiting+w.more())/w.room) // 1: nobody waits

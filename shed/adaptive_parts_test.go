@@ -2,6 +2,8 @@ package shed
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,5 +233,68 @@ func TestTheFirstDecreaseDoesNotWaitForTheQueueToComplete(t *testing.T) {
 	a.known = 30
 	if window(10, 300*time.Millisecond, 18, 5); a.limit < 18 {
 		t.Errorf("limit %.1f after an earlier decrease, want to wait whether a queue stands", a.limit)
+	}
+}
+
+// An SLO of 300 ms. A baseline says what a route takes without a queue, a latency what it takes now.
+func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
+	const ms = time.Millisecond
+	type route struct {
+		baseline, latency time.Duration
+		completed         int // in a second
+	}
+	fast := route{5 * ms, 5 * ms, 100}
+	for _, c := range []struct {
+		name           string
+		routes         []route
+		excess, needed float64
+		nearly         bool
+	}{
+		{"all are on time", []route{fast}, 0, 0.5 + 3*math.Sqrt(0.5) + 1, false},
+		{"one waits for too long", []route{{50 * ms, 400 * ms, 100}}, 10, 5, true},
+		{"and the other is on time", []route{{50 * ms, 400 * ms, 100}, fast}, 10, 5 + 0.5 + 3*math.Sqrt(0.5) + 1, true},
+		{"one nearly waits for too long", []route{{50 * ms, 280 * ms, 100}}, 0, 28 + 3*math.Sqrt(28) + 1, true},
+		{"one is as slow as that", []route{{400 * ms, 400 * ms, 100}, fast}, 0, 40.5 + 3*math.Sqrt(40.5) + 1, false},
+		{"one would be late without waiting, too", []route{{350 * ms, 400 * ms, 100}}, 0, 40 + 3*math.Sqrt(40) + 1, false},
+		{"few together wait for too long", []route{{50 * ms, 400 * ms, 4}, {50 * ms, 400 * ms, 4}}, 0.8, 0.4, true},
+		{"one of few does", []route{{5 * ms, 400 * ms, 1}, {5 * ms, 5 * ms, 4}}, 0, 0.42 + 3*math.Sqrt(0.42) + 1, false},
+	} {
+		a := newAdaptive().(*adaptive)
+		s := Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
+		for i, r := range c.routes {
+			name := string(rune('a' + i))
+			a.routes[name] = &baseline{figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
+			sample := RouteSample{Route: name, Completed: r.completed}
+			for range r.completed {
+				sample.Latencies = append(sample.Latencies, r.latency)
+			}
+			s.Routes = append(s.Routes, sample)
+		}
+		w := a.look(&s)
+		if math.Abs(w.excess-c.excess) > 1e-9 || math.Abs(w.needed-c.needed) > 1e-9 || w.nearly != c.nearly {
+			t.Errorf("%s: excess %.2f, needed %.2f, nearly %v, want %.2f, %.2f and %v", c.name, w.excess, w.needed, w.nearly, c.excess, c.needed, c.nearly)
+		}
+	}
+}
+
+func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var both, a, b []time.Duration
+		for range 1 + random.IntN(30) {
+			d := time.Duration(random.IntN(20))
+			both = append(both, d)
+			if random.IntN(2) == 0 {
+				a = append(a, d)
+			} else {
+				b = append(b, d)
+			}
+		}
+		slices.Sort(both)
+		slices.Sort(a)
+		slices.Sort(b)
+		if got, want := ninth(a, b), both[len(both)*9/10]; got != want {
+			t.Fatalf("%v and %v: %d, want %d", a, b, got, want)
+		}
 	}
 }

@@ -166,6 +166,20 @@ func TestAnSLOIsHonoured(t *testing.T) {
 	}
 }
 
+// Three times slower for good, 150 ms is what requests take. No limit makes these 100 ms.
+func TestAnSLOThatNoLimitCanKeepShedsNobody(t *testing.T) {
+	offered, shed := 0, 0
+	last := func(s overload.Second) {
+		if s.At > 40 {
+			offered, shed = offered+s.Offered, shed+s.Shed
+		}
+	}
+	simulate(t, "slow-for-good", 0.25, adaptively(Options[overload.Request]{SLO: 100 * time.Millisecond}), last)
+	if got := part(shed, offered); offered == 0 || got > 0.001 {
+		t.Errorf("20 s after the dependency became slower than the SLO %.4f of %d requests are shed, want at most 0.001", got, offered)
+	}
+}
+
 // Each is the algorithm without one of its properties, and a scenario that shows what that is good for.
 func TestEachPropertyIsNeeded(t *testing.T) {
 	t.Run("a low quantile, not an average", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -22,8 +23,11 @@ type view struct {
 	overdue int     // in flight for far too long
 
 	typical time.Duration // mean latency
-	p90     time.Duration // of latencies and ages; 0 without an SLO
-	late    time.Duration // p90 if that is above the SLO
+
+	// With an SLO: see punctuality.
+	excess float64 // fewer would have to wait
+	needed float64 // limit that is never cut
+	nearly bool    // some are late, or nearly
 }
 
 // seen is what a window says of a route.
@@ -78,10 +82,7 @@ func (a *adaptive) look(s *Sample) *view {
 	w.room = max(leastQueue, w.mayWait())
 	w.overdue = a.overdue(s, w)
 	if s.SLO > 0 {
-		w.p90 = lateness(s)
-		if w.p90 > s.SLO {
-			w.late = w.p90
-		}
+		w.punctuality(s)
 	}
 	return w
 }
@@ -154,23 +155,77 @@ func (w *view) stuck(s *Sample) bool {
 	return float64(w.overdue) > max(leastQueue, float64(s.InFlight)/2)
 }
 
-// lateness returns the 90th percentile of latencies. Those in flight count if they are late already.
-func lateness(s *Sample) time.Duration {
-	var all []time.Duration
-	for i := range s.Routes {
-		all = append(all, s.Routes[i].Latencies...)
-		all = append(all, s.Routes[i].Ends...)
-	}
-	for _, age := range s.Ages {
-		if age > s.SLO {
-			all = append(all, age)
+// punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
+//
+// A limit takes away what waits, and nothing else. So a route whose fast requests do not wait, or that would be late
+// without that, is as slow as it is, and nobody is shed for it: a client could ask for it on purpose.
+func (w *view) punctuality(s *Sample) {
+	onTime := 0.0
+	var rest seen // routes with few, together
+	var few []time.Duration
+	judge := func(r *seen, p90 time.Duration) {
+		over := func(slo time.Duration) float64 {
+			late := (p90 - slo).Seconds()
+			if late > r.wait { // no less of a queue would do
+				return 0
+			}
+			return max(0, late)
+		}
+		excess := over(s.SLO)
+		w.excess += r.rate * excess
+		w.nearly = w.nearly || over(s.SLO*9/10) > 0
+		if excess == 0 {
+			onTime += r.rate * r.mean
+		} else {
+			w.needed += r.rate * (r.mean - r.wait)
 		}
 	}
-	if len(all) == 0 {
-		return 0
+	i := 0
+	for at := range s.Routes {
+		sample := &s.Routes[at]
+		if len(sample.Latencies) == 0 {
+			continue
+		}
+		r := &w.routes[i]
+		i++
+		if r.completed < fewest {
+			few = append(few, sample.Latencies...)
+			rest.rate += r.rate
+			rest.mean += r.rate * r.mean
+			rest.wait += r.rate * r.wait
+			continue
+		}
+		judge(r, ninth(sample.Latencies, sample.Ends))
 	}
-	slices.Sort(all)
-	return all[len(all)*9/10]
+	if len(few) >= fewest {
+		slices.Sort(few)
+		rest.mean /= rest.rate
+		rest.wait /= rest.rate
+		judge(&rest, ninth(few, nil))
+	} else {
+		onTime += rest.mean
+	}
+	if onTime > 0 {
+		w.needed += onTime + 3*math.Sqrt(onTime) + 1 // as many come at once, at times
+	}
+}
+
+// ninth returns the ninth decile of both, each of which is sorted.
+func ninth(a, b []time.Duration) time.Duration {
+	for above := (len(a) + len(b)) - (len(a)+len(b))*9/10 - 1; above > 0; above-- {
+		if len(a) == 0 || len(b) > 0 && b[len(b)-1] > a[len(a)-1] {
+			b = b[:len(b)-1]
+		} else {
+			a = a[:len(a)-1]
+		}
+	}
+	switch {
+	case len(a) == 0:
+		return b[len(b)-1]
+	case len(b) == 0:
+		return a[len(a)-1]
+	}
+	return max(a[len(a)-1], b[len(b)-1])
 }
 
 // join adds the window after those of w. What is of the end of a window is as in that one.

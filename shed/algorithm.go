@@ -6,7 +6,7 @@ import "time"
 type Algorithm interface {
 	// Update returns the limit from now on, given what was seen since the last call. The
 	// first call, before any request, has Elapsed 0 and returns the limit to start with. A
-	// limit below 1 counts as 1, one above Sample.MaxLimit as that.
+	// limit below Sample.MinLimit counts as that, and so does one above Sample.MaxLimit.
 	//
 	// Update is called under a lock, never concurrently, and must be quick. It must not call the Shedder. The
 	// slices of the Sample are valid during the call only. A panic or runtime.Goexit in Update
@@ -29,12 +29,19 @@ type Sample struct {
 	Now      time.Time
 	Elapsed  time.Duration // since the last Update; long, if there were no requests
 	Limit    int           // in force
+	MinLimit int           // 2 if classes differ in their shares, otherwise 1
 	MaxLimit int           // Options.MaxInFlight
 	SLO      time.Duration // Options.SLO; 0: none
 
 	InFlight     int     // now
 	PeakInFlight int     // the most at any instant of the window
 	MeanInFlight float64 // over the time of the window
+
+	// AtClients and MeanAtClients are those of them that wait for their clients: for content that the handler reads,
+	// or until what it writes has left. What clients take says nothing of the service, so no
+	// latency and no age has it in it. A [Gate] sees that; with Acquire alone, nobody does.
+	AtClients     int     // now
+	MeanAtClients float64 // over the time of the window
 
 	Admitted  int // that began
 	Shed      int // that were shed, or would have been in shadow
@@ -46,8 +53,8 @@ type Sample struct {
 	// first one.
 	Routes []RouteSample
 
-	// Ages says for how long the requests in flight have been running, longest first. If
-	// more than 1,024 are in flight, it has every second one, every third, and so on, the
+	// Ages says for how long the requests in flight have been running that do not wait for their clients, longest
+	// first. If more than 1,024 are in flight, it has every second one, every third, and so on, the
 	// oldest included.
 	Ages []time.Duration
 }
@@ -70,7 +77,8 @@ type RouteSample struct {
 	Ends []time.Duration
 }
 
-// Fixed returns an Algorithm that never changes its limit.
+// Fixed returns an Algorithm that never changes its limit. With classes that differ in their shares, Fixed(1) means 2:
+// see [Class].
 func Fixed(limit int) Algorithm { return fixed(limit) }
 
 type fixed int

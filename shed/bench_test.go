@@ -3,6 +3,7 @@ package shed_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -85,4 +86,21 @@ func BenchmarkAcquireParallel(b *testing.B) {
 			p.End(shed.Result{})
 		}
 	})
+}
+
+// BenchmarkAdmittedPost is an admitted request with content, which the handler reads to its end before it writes an answer.
+func BenchmarkAdmittedPost(b *testing.B) {
+	s := shed.MustNew(shed.Options[request]{Algorithm: shed.Fixed(1)})
+	content := []byte("content")
+	handler := shed.Handler(s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body.Read(content)
+		r.Body.Read(content)
+		w.Write(content)
+	}))
+	r := httptest.NewRequest("POST", "/", strings.NewReader("content"))
+	w := &sink{make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(w, r)
+	}
 }

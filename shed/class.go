@@ -9,7 +9,9 @@ type Class struct {
 	// Share is how much of the limit this class and all that are more important may fill,
 	// in percent: 1 to 100, at most that of the class before. A request enters if fewer
 	// than Share percent of the limit are in flight, of whichever class they are. What is
-	// left of the limit is for the more important classes.
+	// left of the limit is for the more important classes. Shares are rounded up, but the last place is always left to
+	// the first class, if its share is larger. So the limit is at least 2 if shares differ: one place for
+	// everybody, and one for the first class.
 	//
 	// With the adaptive algorithm a small share costs no throughput, since the limit rises
 	// until the service is busy, whatever class keeps it so. With [Fixed] it does: a class

@@ -74,7 +74,11 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 		result.Route = g.route(request)
 	}()
 	if !event.Exempt && !event.Shadow {
-		w, writer = watch.Around(w, p)
+		w, writer = watch.Around(w, (*listener)(p))
+		if content := r.Body; content != nil && content != http.NoBody {
+			r.Body = watch.Body(content, (*listener)(p))
+			defer func() { r.Body = content }()
+		}
 	}
 	err = next(w, request)
 	returned = true

@@ -104,6 +104,7 @@ func (l *limiter) beginLocked(c *class, now instant) *Permit {
 // leaveLocked takes p out of flight. Others may begin in its place.
 func (l *limiter) leaveLocked(p *Permit, now instant) {
 	l.window.flow(l.inFlight, now)
+	l.window.wait(p, now)
 	l.running.remove(p)
 	l.inFlight--
 	p.class.inFlight--
@@ -240,9 +241,26 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
+// setLimitLocked puts a limit into force. Whatever it is, and whatever rounding makes of the shares, a class with less
+// than the share of the first leaves that one a place, and has one itself.
 func (l *limiter) setLimitLocked(limit int) {
-	l.limit = min(max(limit, 1), l.maxLimit)
+	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
+	first := l.classes[0]
 	for _, c := range l.classes {
 		c.full = (c.share*l.limit + 99) / 100
+		switch {
+		case c.share == first.share:
+			c.full = max(c.full, l.leastLocked())
+		default:
+			c.full = min(c.full, first.full-1)
+		}
 	}
+}
+
+// leastLocked returns the least limit: 2 if the first class has a place of its own, which others leave it.
+func (l *limiter) leastLocked() int {
+	if last := l.classes[len(l.classes)-1]; last.share < l.classes[0].share {
+		return 2
+	}
+	return 1
 }

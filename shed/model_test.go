@@ -28,9 +28,18 @@ type model struct {
 
 type mine struct{ id, class int }
 
+// bound returns the limit that counts: everybody has a place, and the most important class another one.
+func (m *model) bound() int {
+	if m.limit == 1 && m.shares[len(m.shares)-1] < m.shares[0] {
+		return 2
+	}
+	return m.limit
+}
+
 func (m *model) entry(class int) int {
 	for n := 0; ; n++ {
-		if n*100 >= m.shares[class]*m.limit {
+		last := m.shares[class] < m.shares[0] && n == m.bound()-1 // the first class has 100
+		if n*100 >= m.shares[class]*m.bound() || last {
 			return n
 		}
 	}
@@ -112,7 +121,7 @@ func (m *model) arrive(r mine, now time.Duration) byte {
 	}
 	room := m.room
 	if room == 0 {
-		room = m.limit
+		room = m.bound()
 	}
 	for len(m.waiting) >= room {
 		victim := -1

@@ -13,11 +13,12 @@ import (
 // Options configures a [Shedder]. R is the framework's request, such as *http.Request.
 // The zero value of every field is a usable default.
 type Options[R any] struct {
-	// SLO is the latency that answers must keep: if they do not, less is admitted. 0: the
-	// algorithm judges by what is usual for each route.
+	// SLO is the latency that answers must keep: if those of a route do not since they wait in a queue, less is
+	// admitted. Nobody is shed for a route that is slower than that without one. 0: the algorithm judges by what is
+	// usual for each route.
 	SLO time.Duration
 
-	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000. 0: 10,000.
+	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000; 2 or more if the classes differ in their shares. 0: 10,000.
 	MaxInFlight int
 
 	// Classes are the classes of requests, the most important first; at most 16. nil: one
@@ -108,7 +109,7 @@ func (o *Options[R]) check() error {
 	if len(o.Classes) > maxClasses {
 		mistake("classes: at most %d (got %d)", maxClasses, len(o.Classes))
 	}
-	before := 100
+	before, first := 100, 0
 	names := make(map[string]bool, len(o.Classes))
 	for i, c := range o.Classes {
 		share := c.share(i, before)
@@ -126,6 +127,12 @@ func (o *Options[R]) check() error {
 			before = share
 		}
 		names[c.Name] = true
+		if i == 0 {
+			first = share
+		}
+	}
+	if o.MaxInFlight == 1 && before < first {
+		mistake("max in flight: must be at least 2 with these classes, as the last place is for the first of them (got 1)")
 	}
 	return errors.Join(errs...)
 }

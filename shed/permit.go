@@ -1,5 +1,7 @@
 package shed
 
+import "time"
+
 // Permit is a request that a [Shedder] has let in. Whoever has one must call End when the
 // request is over. All methods are safe for concurrent use, on a nil Permit too, which
 // does nothing.
@@ -8,6 +10,8 @@ type Permit struct {
 	class      *class // nil if it is exempt
 	prev, next *Permit
 	start      instant
+	noted      time.Duration // of client, in windows until now
+	client     clientTime
 	state      permitState // belongs to the limiter's lock
 }
 
@@ -61,7 +65,7 @@ func (l *limiter) end(p *Permit, result *Result) {
 	case inFlight:
 		l.leaveLocked(p, now)
 		if result != nil {
-			l.window.note(result, now-p.start)
+			l.window.note(result, now-p.start-p.noted)
 		}
 		l.advanceLocked(now)
 	}

@@ -66,7 +66,7 @@ func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
 		room = l.limit
 	}
 	for l.waiting >= room {
-		victim := l.leastLocked(c)
+		victim := l.victimLocked(c)
 		if victim == nil {
 			return nil
 		}
@@ -81,9 +81,9 @@ func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
 	return w
 }
 
-// leastLocked returns the waiter that yields to a request of c: the oldest one of the least
+// victimLocked returns the waiter that yields to a request of c: the oldest one of the least
 // important class that is not more important than c. nil: none.
-func (l *limiter) leastLocked(c *class) *waiter {
+func (l *limiter) victimLocked(c *class) *waiter {
 	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
 		if w := l.classes[i].waiting.oldest; w != nil {
 			return w

@@ -17,7 +17,7 @@ func TestSharesAreNested(t *testing.T) {
 		limit   int
 		entries [4]int
 	}{
-		{1, [4]int{1, 1, 1, 1}}, // an idle service serves everybody
+		{1, [4]int{2, 1, 1, 1}}, // an idle service serves everybody, and keeps a place
 		{2, [4]int{2, 1, 1, 1}},
 		{3, [4]int{3, 2, 1, 1}},
 		{10, [4]int{10, 5, 3, 2}},
@@ -37,6 +37,35 @@ func TestSharesAreNested(t *testing.T) {
 			s.inFlight(filled)
 			for below := class; below < 4; below++ {
 				s.shed(below)
+			}
+		}
+	}
+}
+
+// Rounded up, a share was once the whole limit: of 1 any share, of 10 one of 95 percent.
+func TestTheLastPlaceIsForTheMostImportantClassAtEveryLimit(t *testing.T) {
+	for _, first := range []int{100, 60} {
+		for second := 1; second < first; second++ {
+			for limit := 1; limit <= 30; limit++ {
+				s := byIndex(t, shed.Options[int]{
+					Classes:   []shed.Class{{Name: "critical", Share: first}, {Name: "a", Share: second}, {Name: "b", Share: second}},
+					Algorithm: shed.Fixed(limit),
+				})
+				taken := 0
+				for class := 2; class > 0; class-- {
+					for {
+						if p, _ := s.Acquire(t.Context(), class); p == nil {
+							break
+						}
+						taken++
+					}
+				}
+				if taken == 0 {
+					t.Fatalf("limit %d, shares %d and %d: an idle service sheds", limit, first, second)
+				}
+				if p, e := s.Acquire(t.Context(), 0); p == nil || e.InFlight > max(2, limit) {
+					t.Fatalf("limit %d, shares %d and %d: behind %d others a critical request is %+v", limit, first, second, taken, e)
+				}
 			}
 		}
 	}
@@ -220,6 +249,12 @@ func TestNewReportsEveryMistake(t *testing.T) {
 		}
 	}
 	if _, err := shed.New(shed.Options[int]{Classes: make([]shed.Class, 17)}); err == nil || !strings.Contains(err.Error(), "shed: classes: at most 16 (got 17)") {
+		t.Error(err)
+	}
+	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: four}); err == nil || !strings.Contains(err.Error(), "max in flight: must be at least 2 with these classes") {
+		t.Error(err)
+	}
+	if _, err := shed.New(shed.Options[int]{MaxInFlight: 1, Classes: []shed.Class{{Name: "a"}, {Name: "b", Share: 100}}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := shed.New(shed.Options[int]{MaxWaiting: 3}); err == nil || !strings.Contains(err.Error(), "nobody waits without a max wait") {

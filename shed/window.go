@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -26,6 +27,7 @@ type window struct {
 	peak     int
 	area     float64 // of the requests in flight over time
 	areaAt   instant
+	clients  time.Duration // that requests have waited for their clients, of area
 	admitted int
 	shed     int
 
@@ -48,7 +50,7 @@ type route struct {
 // begin begins a window at now.
 func (w *window) begin(now instant, inFlight int) {
 	w.least, w.most, w.enough = leastWindow, mostWindow, windowSample
-	w.start, w.areaAt, w.area, w.peak = now, now, 0, inFlight
+	w.start, w.areaAt, w.area, w.clients, w.peak = now, now, 0, 0, inFlight
 	w.admitted, w.shed, w.completed, w.failed, w.left = 0, 0, 0, 0, 0
 	for _, r := range w.active {
 		r.completed.clear()
@@ -69,6 +71,15 @@ func (w *window) flow(inFlight int, now instant) {
 		w.area += float64(inFlight) * float64(now-w.areaAt)
 		w.areaAt = now
 	}
+}
+
+// wait adds the time until now in which p waited for its client, and reports for how long it has in all, and
+// whether it does now.
+func (w *window) wait(p *Permit, now instant) (total time.Duration, waits bool) {
+	total, waits = p.client.until(now)
+	w.clients += total - p.noted
+	p.noted = total
+	return total, waits
 }
 
 // note adds the end of a request that took d.
@@ -145,7 +156,7 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	w.flow(l.inFlight, now)
 	s := Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MaxLimit: l.maxLimit, SLO: l.slo,
+		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo,
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,
@@ -167,11 +178,20 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	every := (l.inFlight + maxAges - 1) / maxAges
 	i := 0
 	for p := l.running.first; p != nil; p = p.next {
+		client, waits := w.wait(p, now)
+		if waits {
+			s.AtClients++
+			continue
+		}
 		if i%every == 0 {
-			w.ages = append(w.ages, max(0, now-p.start))
+			w.ages = append(w.ages, max(0, now-p.start-client))
 		}
 		i++
 	}
+	slices.SortFunc(w.ages, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	s.Ages = w.ages
+	if s.Elapsed > 0 {
+		s.MeanAtClients = min(float64(w.clients)/float64(s.Elapsed), s.MeanInFlight)
+	}
 	return s
 }

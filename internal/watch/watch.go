@@ -1,6 +1,6 @@
 // Package watch puts writers around those of net/http that note what is written. The
 // limiters of nethttp learn the status and the length of an answer from them, and package
-// shed the instant at which it becomes a stream.
+// shed the instant at which it becomes a stream, and for how long a handler waits for its client.
 package watch
 
 import (
@@ -22,14 +22,15 @@ import (
 // lose only makes copying slower (ReaderFrom, StringWriter), may be refused at any time
 // (Pusher), or has long been replaced by the context (CloseNotifier).
 //
-// stream, if it is not nil, is told of the first Flush and of a Hijack that succeeds.
-func Around(w http.ResponseWriter, stream Streamer) (http.ResponseWriter, *Writer) {
+// listener, if it is not nil, is told of the first Flush and of a Hijack that succeeds, and of the time that
+// writing takes.
+func Around(w http.ResponseWriter, listener Listener) (http.ResponseWriter, *Writer) {
 	has := abilitiesOf(w)
 	for i := range shapes {
 		if s := &shapes[i]; s.needs&^has == 0 {
 			around := s.make()
 			watched := around.self()
-			watched.ResponseWriter, watched.stream = w, stream
+			watched.ResponseWriter, watched.listener = w, listener
 			return around, watched
 		}
 	}

@@ -7,18 +7,15 @@ import (
 	"net/http"
 )
 
-// Streamer is told that an answer has become a stream or a connection of its own, which
-// may last for any time: before the first Flush, and after a Hijack.
-type Streamer interface{ Stream() }
-
 // Writer is a ResponseWriter that notes the status and counts the bytes of the answer.
 // It has no optional method itself; see [Around]. It is not safe for concurrent use, as
 // those of net/http are not.
 type Writer struct {
 	http.ResponseWriter
-	stream Streamer // nil: nobody, or it has been told
-	status int      // 0: nothing is written
-	bytes  int64
+	listener Listener // nil: nobody
+	bytes    int64
+	status   int32 // 0: nothing is written
+	streamed bool  // the listener has been told
 }
 
 // Bytes returns the length of the content so far.
@@ -29,7 +26,7 @@ func (w *Writer) Bytes() int64 { return w.bytes }
 func (w *Writer) Answer(err error) (status int, written bool) {
 	switch {
 	case w.status != 0:
-		return w.status, true
+		return int(w.status), true
 	case err != nil:
 		return 0, false // whoever gets the error may answer
 	}
@@ -38,7 +35,7 @@ func (w *Writer) Answer(err error) (status int, written bool) {
 
 func (w *Writer) self() *Writer { return w }
 
-// Stream tells the Streamers of all writers around w that its answer has become a stream, and
+// Stream tells the Listeners of all writers around w that its answer has become a stream, and
 // reports whether there was one to tell.
 func Stream(w http.ResponseWriter) (told bool) {
 	for {
@@ -53,26 +50,31 @@ func Stream(w http.ResponseWriter) (told bool) {
 	}
 }
 
-// streams tells the Streamer, once.
+// streams tells the Listener, once.
 func (w *Writer) streams() bool {
-	stream := w.stream
-	if stream == nil {
+	if w.listener == nil || w.streamed {
 		return false
 	}
-	w.stream = nil
-	stream.Stream()
+	w.streamed = true
+	w.listener.Stream()
 	return true
 }
 
 func (w *Writer) WriteHeader(status int) {
+	if IsInformational(status) { // net/http sends it at once
+		w.wait()
+		defer w.resume()
+	}
 	w.ResponseWriter.WriteHeader(status)
 	if w.status == 0 && !IsInformational(status) {
-		w.status = status
+		w.status = int32(status)
 	}
 }
 
 func (w *Writer) Write(p []byte) (int, error) {
 	w.begin()
+	w.wait()
+	defer w.resume()
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
@@ -87,12 +89,17 @@ func (w *Writer) begin() {
 
 func (w *Writer) writeString(s string) (int, error) {
 	w.begin()
+	w.wait()
+	defer w.resume()
 	n, err := w.ResponseWriter.(io.StringWriter).WriteString(s)
 	w.bytes += int64(n)
 	return n, err
 }
 
 func (w *Writer) readFrom(src io.Reader) (int64, error) {
+	src = w.source(src)
+	w.wait()
+	defer w.resume()
 	n, err := w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 	if w.bytes += n; n > 0 { // a source that fails at once leaves the status open
 		w.begin()

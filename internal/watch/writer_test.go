@@ -13,16 +13,18 @@ type able struct{ *httptest.ResponseRecorder }
 
 func (able) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
-// counter is a Streamer that counts.
+// counter is a Listener that counts streams.
 type counter struct{ calls int }
 
 func (c *counter) Stream() { c.calls++ }
+func (c *counter) Wait()   {}
+func (c *counter) Resume() {}
 
 func TestEveryShapeTellsOfTheFirstFlushOrHijack(t *testing.T) {
 	for _, s := range shapes {
 		c := new(counter)
 		w := s.make()
-		*w.self() = Writer{ResponseWriter: able{httptest.NewRecorder()}, stream: c}
+		*w.self() = Writer{ResponseWriter: able{httptest.NewRecorder()}, listener: c}
 		if s.needs&flushes != 0 {
 			w.(http.Flusher).Flush()
 			if c.calls != 1 {
