@@ -6,7 +6,7 @@
 //     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw]: the same
 //     for chi, gin, echo 4 and echo 5.
 //   - [github.com/weir-go/weir/core]: limits, rules, the limiter, outcomes, the
-//     [github.com/weir-go/weir/core.Backend] contract, and the backend that keeps
+//     [github.com/weir-go/weir/limits.Backend] contract, and the backend that keeps
 //     state in memory. It knows nothing of HTTP.
 //   - [github.com/weir-go/weir/keyfuncs]: whom to count. Client addresses by what
 //     stands in front of your server, API keys, users, routes, and combinations.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -39,7 +40,7 @@ type Sources struct {
 type Limiter interface {
 	Rules() []core.RuleState
 	Override(rule string, o core.Override) error
-	ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error)
+	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
 	ResetKey(ctx context.Context, rule, key string) error
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Change is the record of a change that somebody tried.
@@ -130,7 +131,7 @@ func (p *page) setMode(r *http.Request, who Person, o order) (*done, error) {
 func (p *page) setLimit(r *http.Request, who Person, o order) (*done, error) {
 	return p.override(r, who, "limit", o, func(state *core.RuleState, in *core.Override, c *Change) error {
 		c.From, c.To = limitText(state.Limit), shortened(o.Limit)
-		limit, err := core.ParseLimit(o.Limit)
+		limit, err := limits.Parse(o.Limit)
 		in.Limit = limit
 		return err
 	})
@@ -150,7 +151,7 @@ func overrideText(o *core.Override) string {
 	if o.Mode != nil {
 		parts = append(parts, o.Mode.String())
 	}
-	if o.Limit != (core.Limit{}) {
+	if o.Limit != (limits.Limit{}) {
 		parts = append(parts, o.Limit.String())
 	}
 	if parts == nil {

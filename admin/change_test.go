@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -44,7 +45,7 @@ func TestAKeyIsForgivenByItsRowOrByItself(t *testing.T) {
 }
 
 func TestWhatIsHeldIsNotForgiven(t *testing.T) {
-	s := newSite(t, admin.Options{Changes: true}, nethttp.Rule{Name: "at-once", Limit: core.Concurrent(1), Key: keyfuncs.Address(keyfuncs.Peer)})
+	s := newSite(t, admin.Options{Changes: true}, nethttp.Rule{Name: "at-once", Limit: limits.Concurrent(1), Key: keyfuncs.Address(keyfuncs.Peer)})
 	s.fails(http.StatusUnprocessableEntity, "/api/forgive", `{"Rule":"at-once","Key":"192.0.2.7"}`, "released when the requests end")
 	if id := s.explain(`{"Key":"192.0.2.7"}`).Rules[0].ID; id != "" {
 		t.Error("an explanation offers to forgive it")

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/stats"
 )
@@ -22,7 +23,7 @@ import (
 func limited(counts *stats.Stats) *nethttp.Limiter {
 	api := counts.Limiter("api")
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:   []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
 	})
 	api.Watch(limit)
@@ -242,9 +243,9 @@ func ExampleRequestExplainer() {
 // The limiters of core, and of every framework, are a Limiter.
 func ExampleLimiter() {
 	var limit admin.Limiter = core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "per-user", Limit: core.FixedWindow(core.PerDay(2)), Key: func(user string) (string, error) { return user, nil },
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(2)), Key: func(user string) (string, error) { return user, nil },
 	}}})
-	d, err := limit.ExplainKey(context.Background(), "per-user", "ann", core.Limit{})
+	d, err := limit.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
 	fmt.Println(d.Remaining, err)
 	// Output: 2 <nil>
 }

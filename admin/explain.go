@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // question asks what would become of a key, of a row of the page, or of a request.
@@ -62,7 +63,7 @@ func (p *page) explain(r *http.Request, q question) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit == (core.Limit{}) {
+	if limit == (limits.Limit{}) {
 		limit = at.limit
 	}
 	name, limiter, err := p.limiter(at.limiter)
@@ -85,15 +86,15 @@ func (p *page) explain(r *http.Request, q question) (*reply, error) {
 }
 
 // explainKey asks one rule about a key. limit is for rules with a LimitFor.
-func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit core.Limit) verdict {
+func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit) verdict {
 	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Key: p.mask.mask(at.key), Cost: 1}
 	switch {
 	case rule.Mode == core.Disabled:
 		v.Matches, v.Why = false, "the rule is disabled"
 		return v
-	case rule.Limit != (core.Limit{}):
+	case rule.Limit != (limits.Limit{}):
 		limit = rule.Limit
-	case limit == (core.Limit{}):
+	case limit == (limits.Limit{}):
 		v.Why = "the limit of this rule depends on the request: type a limit, or explain a request"
 		return v
 	}
@@ -109,15 +110,15 @@ func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *co
 }
 
 // decided adds the numbers of a decision.
-func (v *verdict) decided(d *core.Decision) {
+func (v *verdict) decided(d *limits.Decision) {
 	v.Counted, v.Allowed, v.Source = d.Source.Counted(), d.Allowed, d.Source.String()
 	v.Remaining, v.RetryAfter, v.ResetAfter = d.Remaining, micros(d.RetryAfter), micros(d.ResetAfter)
 }
 
 // forgivable returns the id of a row for a key, "" if its limit is not to be reset, or the
 // key is too long for a row.
-func (p *page) forgivable(limiter, rule, key string, limit core.Limit) string {
-	if limit.Algorithm() == core.AlgorithmConcurrent {
+func (p *page) forgivable(limiter, rule, key string, limit limits.Limit) string {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
 		return ""
 	}
 	return p.rows.id(row{limiter, rule, key, limit}, time.Now())
@@ -160,9 +161,9 @@ func (p *page) rowOf(id, limiter, rule string, key *string) (row, error) {
 }
 
 // parseLimit reads a limit; "" is the zero Limit.
-func parseLimit(text string) (core.Limit, error) {
+func parseLimit(text string) (limits.Limit, error) {
 	if text == "" {
-		return core.Limit{}, nil
+		return limits.Limit{}, nil
 	}
-	return core.ParseLimit(text)
+	return limits.Parse(text)
 }

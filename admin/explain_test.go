@@ -11,9 +11,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/weir-go/weir/admin"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/stats"
@@ -114,8 +114,8 @@ rules:
 }
 
 func TestARuleThatCannotSayIsNotGuessed(t *testing.T) {
-	plan := nethttp.Rule{Name: "plan", Key: keyfuncs.Address(keyfuncs.Peer), LimitFor: func(*http.Request) (core.Limit, error) { return core.FixedWindow(core.PerDay(7)), nil }}
-	broken := nethttp.Rule{Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("no database") }, Limit: core.FixedWindow(core.PerDay(7))}
+	plan := nethttp.Rule{Name: "plan", Key: keyfuncs.Address(keyfuncs.Peer), LimitFor: func(*http.Request) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(7)), nil }}
+	broken := nethttp.Rule{Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("no database") }, Limit: limits.FixedWindow(limits.PerDay(7))}
 	after := perClient(1)
 	s := newSite(t, admin.Options{}, plan, broken, after)
 	v := s.explain(`{"Key":"192.0.2.7","Rule":"plan"}`)
@@ -147,7 +147,7 @@ func TestARequestThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestAFrameworkWithoutRequestsOfNetHTTPExplainsKeys(t *testing.T) {
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(3)), Key: keyfuncs.Constant[*gin.Context]("everybody")}}})
+	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: keyfuncs.Constant[*gin.Context]("everybody")}}})
 	page, err := admin.New(ann, admin.Sources{Stats: stats.New(stats.Options{}), Limiters: map[string]admin.Limiter{"api": limit}}, admin.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/stats"
 )
@@ -20,7 +21,7 @@ func (frail) ResetKey(context.Context, string, string) error { panic("a mistake 
 
 func (frail) Override(string, core.Override) error { panic("a mistake of the program") }
 
-func (frail) ExplainKey(context.Context, string, string, core.Limit) (core.Decision, error) {
+func (frail) ExplainKey(context.Context, string, string, limits.Limit) (limits.Decision, error) {
 	panic("a mistake of the program")
 }
 

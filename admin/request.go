@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // requestText is a request that somebody makes up.
@@ -109,13 +110,13 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 }
 
 // whyUncounted says why a decision has no numbers; "" if it has.
-func whyUncounted(source core.Source) string {
+func whyUncounted(source limits.Source) string {
 	switch source {
-	case core.SourceOpen:
+	case limits.SourceOpen:
 		return "the rule could not be applied, and fails open"
-	case core.SourceClosed:
+	case limits.SourceClosed:
 		return "the rule could not be applied"
-	case core.SourceNotAsked:
+	case limits.SourceNotAsked:
 		return "was not asked: another rule decided"
 	}
 	return ""

@@ -4,14 +4,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // row is a key that a page shows. Buttons name it by an opaque id, so that a page that
 // must not see keys can forgive them.
 type row struct {
 	limiter, rule, key string
-	limit              core.Limit // in force for the key when the row was made; zero: not known
+	limit              limits.Limit // in force for the key when the row was made; zero: not known
 }
 
 // rows remembers which rows were shown of late. Its memory is bounded: it keeps two
@@ -47,7 +47,7 @@ func (rs *rows) id(r row, now time.Time) string {
 	if !isYoung {
 		known = rs.old[id]
 	}
-	if r.limit == (core.Limit{}) {
+	if r.limit == (limits.Limit{}) {
 		r.limit = known.limit
 	}
 	if !isYoung && len(rs.young) >= maxRows || now.Sub(rs.turned) >= rowsLiving {

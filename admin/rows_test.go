@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/admin"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/stats"
 )
@@ -48,7 +48,7 @@ func TestEveryRowOfManyLimitersIsKnown(t *testing.T) {
 
 func TestADeniedKeyIsExplainedUnderTheLimitThatDeniedIt(t *testing.T) {
 	s := newSite(t, admin.Options{}, nethttp.Rule{
-		Name: "by-plan", LimitFor: func(*http.Request) (core.Limit, error) { return core.FixedWindow(core.PerDay(1)), nil }, Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "by-plan", LimitFor: func(*http.Request) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }, Key: keyfuncs.Address(keyfuncs.Peer),
 	})
 	s.visit("192.0.2.7")
 	s.visit("192.0.2.7")
@@ -75,7 +75,7 @@ func TestAKeyThatIsTooLongForARowIsExplained(t *testing.T) {
 
 func TestAKeyThatIsNotKnownIsNotForgiven(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true}, nethttp.Rule{
-		Name: "strange", Limit: core.FixedWindow(core.PerDay(1)), Key: func(*http.Request) (string, error) { panic("no key") },
+		Name: "strange", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*http.Request) (string, error) { panic("no key") },
 	})
 	if v := s.explain(`{"Request":{}}`).Rules[0]; v.ID != "" || v.Counted {
 		t.Errorf("%+v", v)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -66,7 +67,7 @@ func viewRule(limiter string, r *core.RuleState) ruleView {
 	v := ruleView{
 		Limiter: limiter, Name: r.Name, Scope: r.Scope, InForce: true, Ours: true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
-		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.Capacity, Concurrent: r.Limit.Algorithm() == core.AlgorithmConcurrent,
+		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.Capacity, Concurrent: r.Limit.Algorithm() == limits.AlgorithmConcurrent,
 	}
 	if !r.Override.Until.IsZero() {
 		v.Until, v.Why = r.Override.Until.UnixMilli(), r.Override.Why
@@ -76,8 +77,8 @@ func viewRule(limiter string, r *core.RuleState) ruleView {
 }
 
 // limitText returns the text of a limit, "" for the zero Limit.
-func limitText(l core.Limit) string {
-	if l == (core.Limit{}) {
+func limitText(l limits.Limit) string {
+	if l == (limits.Limit{}) {
 		return ""
 	}
 	return l.String()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -23,7 +24,7 @@ func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		api := counts.Limiter("api")
-		full := nethttp.Rule{Name: "full", Limit: core.FixedWindow(core.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
+		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
 		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observe: stats.Observe[*http.Request](api)})
 		api.Watch(limit)
 		shedder := shed.MustNew(shed.Options[*http.Request]{
@@ -125,7 +126,7 @@ func TestAPageNeedsNoLimiter(t *testing.T) {
 }
 
 func TestThePageMarksRulesWithCapacity(t *testing.T) {
-	full := nethttp.Rule{Name: "full", Limit: core.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
+	full := nethttp.Rule{Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
 	s := newSite(t, admin.Options{}, perClient(1), full)
 	var v struct {
 		Rules []struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/stats"
 )
@@ -51,7 +52,7 @@ func (s *site) audited() []admin.Change {
 func ann(*http.Request) (admin.Person, error) { return admin.Person{Name: "ann", MayChange: true}, nil }
 
 func perClient(n int64) nethttp.Rule {
-	return nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	return nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}
 }
 
 // newSite returns a site with rules, one request a day for each client if there are none.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -114,7 +114,7 @@ func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time)
 	}
 	v.Spread = v.Spread || l.Top.Spread
 	for _, k := range l.Top.Keys[:min(maxTop, len(l.Top.Keys))] {
-		id := p.rowID(row{l.Name, k.Rule, k.Key, core.Limit{}}, k.Cut, now)
+		id := p.rowID(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
 		v.Top = append(v.Top, topView{l.Name, k.Rule, k.Mode.String(), p.mask.mask(k.Key), id, k.Count, k.Error})
 	}
 }
@@ -162,9 +162,9 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// micros returns d in microseconds, -1 for core.Never.
+// micros returns d in microseconds, -1 for limits.Never.
 func micros(d time.Duration) int64 {
-	if d == core.Never {
+	if d == limits.Never {
 		return -1
 	}
 	return d.Microseconds()

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/benchmarks/table"
 )
 
-// decisionTargets are the most that core.Backend may take of what the fastest
+// decisionTargets are the most that limits.Backend may take of what the fastest
 // keyed peer takes, column by column. core.Limiter must take less than it in
 // every column. Neither may allocate.
 var decisionTargets = []float64{0.6, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5}
@@ -64,7 +64,7 @@ func printDecisionRatios(all map[string]readings) {
 		t.Add(append(row, "")...)
 	}
 
-	targets := []string{"*target, core.Backend*"}
+	targets := []string{"*target, limits.Backend*"}
 	for _, most := range decisionTargets {
 		targets = append(targets, fmt.Sprintf("*≤ %.2f*", most))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // told passes announcements on.
@@ -29,14 +30,14 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 				discard := slog.New(slog.DiscardHandler)
 				a := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: here, Logger: discard})
 				b := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: there, Logger: discard})
-				charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1}}
-				var out [1]core.Decision
+				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}}
+				var out [1]limits.Decision
 				for range 2 {
 					if err := a.Take(t.Context(), charges, out[:]); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := b.Take(t.Context(), charges, out[:]); err != nil || out[0].Allowed || out[0].Source != core.SourceDenialCache {
+				if err := b.Take(t.Context(), charges, out[:]); err != nil || out[0].Allowed || out[0].Source != limits.SourceDenialCache {
 					t.Fatalf("%+v, %v", out[0], err)
 				}
 			})

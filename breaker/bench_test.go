@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // instant is a backend that allows at once, so that the time of a decision is the time
@@ -18,7 +18,7 @@ type instant struct {
 
 func (b *instant) HonoursDeadline() bool { return b.honours }
 
-func (b *instant) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+func (b *instant) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	for i := range out {
 		out[i].Allowed = true
 	}
@@ -29,7 +29,7 @@ func (b *instant) Take(_ context.Context, _ []core.Charge, out []core.Decision) 
 func opened(t testing.TB) *breaker.Breaker {
 	b := breaker.New(&instant{true, errDown}, breaker.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
 	for b.State() == breaker.Closed {
-		if b.Take(context.Background(), charge("k"), make([]core.Decision, 1)) == nil {
+		if b.Take(context.Background(), charge("k"), make([]limits.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")
 		}
 	}
@@ -43,15 +43,15 @@ func request(t testing.TB) context.Context {
 	return ctx
 }
 
-var kinds = map[string]func(t testing.TB) core.Backend{
-	"no breaker": func(testing.TB) core.Backend { return &instant{} },
-	"closed, on the caller's goroutine": func(testing.TB) core.Backend {
+var kinds = map[string]func(t testing.TB) limits.Backend{
+	"no breaker": func(testing.TB) limits.Backend { return &instant{} },
+	"closed, on the caller's goroutine": func(testing.TB) limits.Backend {
 		return breaker.New(&instant{honours: true}, breaker.Options{Budget: time.Hour, Logger: silence})
 	},
-	"closed, on its own goroutine": func(testing.TB) core.Backend {
+	"closed, on its own goroutine": func(testing.TB) limits.Backend {
 		return breaker.New(&instant{}, breaker.Options{Budget: time.Hour, Logger: silence})
 	},
-	"open": func(t testing.TB) core.Backend { return opened(t) },
+	"open": func(t testing.TB) limits.Backend { return opened(t) },
 }
 
 func TestADecisionAllocatesLittle(t *testing.T) {
@@ -60,7 +60,7 @@ func TestADecisionAllocatesLittle(t *testing.T) {
 	}
 	most := map[string]float64{"closed, on the caller's goroutine": 5}
 	for name, open := range kinds {
-		b, ctx, charges, out := open(t), request(t), charge("k"), make([]core.Decision, 1)
+		b, ctx, charges, out := open(t), request(t), charge("k"), make([]limits.Decision, 1)
 		if n := testing.AllocsPerRun(1000, func() { b.Take(ctx, charges, out) }); n > most[name] {
 			t.Errorf("%s: %v allocations, want %v", name, n, most[name])
 		}
@@ -70,7 +70,7 @@ func TestADecisionAllocatesLittle(t *testing.T) {
 func BenchmarkTake(b *testing.B) {
 	for name, open := range kinds {
 		b.Run(name, func(b *testing.B) {
-			backend, ctx, charges, out := open(b), request(b), charge("k"), make([]core.Decision, 1)
+			backend, ctx, charges, out := open(b), request(b), charge("k"), make([]limits.Decision, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				backend.Take(ctx, charges, out)
@@ -86,7 +86,7 @@ func BenchmarkTakeParallel(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(64)
 			b.RunParallel(func(pb *testing.PB) {
-				charges, out := charge("k"), make([]core.Decision, 1)
+				charges, out := charge("k"), make([]limits.Decision, 1)
 				for pb.Next() {
 					backend.Take(ctx, charges, out)
 				}

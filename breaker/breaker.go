@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
@@ -31,11 +30,11 @@ type Sparer interface {
 	SparesBackend() bool
 }
 
-// Breaker is a [core.Backend] that wraps another. It answers or fails within a time
+// Breaker is a [limits.Backend] that wraps another. It answers or fails within a time
 // budget, and fails at once while the other keeps failing. It is safe for concurrent
 // use and needs no closing.
 type Breaker struct {
-	inner           core.Backend
+	inner           limits.Backend
 	budget          time.Duration
 	honoursDeadline bool // what inner reports
 
@@ -53,7 +52,7 @@ type Breaker struct {
 // New returns a closed breaker that wraps inner. It panics if inner is nil or a nil
 // pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
 // whether it honours deadlines; it calls nothing else of inner.
-func New(inner core.Backend, options Options) *Breaker {
+func New(inner limits.Backend, options Options) *Breaker {
 	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("breaker: New: the inner backend is nil")
 	}
@@ -96,31 +95,31 @@ const (
 	peek
 )
 
-// Take implements [core.Backend]. It refuses a context that has ended.
-func (b *Breaker) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+// Take implements [limits.Backend]. It refuses a context that has ended.
+func (b *Breaker) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, take, charges, out)
 }
 
-// Peek implements [core.Peeker] if the inner backend does. The budget applies to it,
+// Peek implements [limits.Peeker] if the inner backend does. The budget applies to it,
 // and it counts, as for Take.
-func (b *Breaker) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *Breaker) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, peek, charges, out)
 }
 
-// Reset implements [core.Resetter] if the inner backend does. It always calls the inner
+// Reset implements [limits.Resetter] if the inner backend does. It always calls the inner
 // backend, even while the breaker is open, and has no time budget: only ctx bounds it.
 func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
-	return core.Reset(ctx, b.inner, scope, key)
+	return limits.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [core.Counter] if the inner backend does. It always calls the inner
+// Count implements [limits.Counter] if the inner backend does. It always calls the inner
 // backend, even while the breaker is open, and has no time budget: only ctx bounds it.
-func (b *Breaker) Count(ctx context.Context) (int, error) { return core.Count(ctx, b.inner) }
+func (b *Breaker) Count(ctx context.Context) (int, error) { return limits.Count(ctx, b.inner) }
 
 // Unwrap returns the inner backend.
-func (b *Breaker) Unwrap() core.Backend { return b.inner }
+func (b *Breaker) Unwrap() limits.Backend { return b.inner }
 
-func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) (err error) {
+func (b *Breaker) decide(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) (err error) {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -155,7 +154,7 @@ func (b *Breaker) decide(ctx context.Context, v verb, charges []core.Charge, out
 }
 
 // ask calls the inner backend and waits no longer than the budget.
-func (b *Breaker) ask(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) error {
+func (b *Breaker) ask(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) error {
 	if !b.honoursDeadline {
 		return b.askOnGoroutine(ctx, v, charges, out)
 	}
@@ -173,20 +172,20 @@ func (b *Breaker) ask(ctx context.Context, v verb, charges []core.Charge, out []
 }
 
 // askInner calls the inner backend and turns a panic in it into an error.
-func (b *Breaker) askInner(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) (err error) {
+func (b *Breaker) askInner(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("breaker: backend %T: panic: %v", b.inner, v)
 		}
 	}()
 	if v == peek {
-		return core.Peek(ctx, b.inner, charges, out)
+		return limits.Peek(ctx, b.inner, charges, out)
 	}
 	return b.inner.Take(ctx, charges, out)
 }
 
 // blames reports whether err counts against the backend.
-func (b *Breaker) blames(ctx context.Context, v verb, charges []core.Charge, err error) bool {
+func (b *Breaker) blames(ctx context.Context, v verb, charges []limits.Charge, err error) bool {
 	switch {
 	case ended(ctx):
 		return false

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 var silence = slog.New(slog.DiscardHandler)
@@ -26,11 +27,11 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 			t.Parallel()
 			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
 			backendtest.Run(t, backendtest.Harness{
-				Open: func(t testing.TB, now func() time.Time) core.Backend {
+				Open: func(t testing.TB, now func() time.Time) limits.Backend {
 					m := core.NewMemory(core.MemoryOptions{Clock: now})
 					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
-				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) core.Backend {
+				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 					m := core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
 					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
@@ -59,11 +60,11 @@ func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
 	inBothModes(t, breaker.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(49 * time.Millisecond))
-		out := []core.Decision{{Remaining: -1, Source: core.SourceOpen}}
+		out := []limits.Decision{{Remaining: -1, Source: limits.SourceOpen}}
 		if err := w.breaker.Take(w.Context(), charge("k"), out); err != nil {
 			w.Fatal(err)
 		}
-		if d := out[0]; !d.Allowed || d.Remaining != 999_999 || d.Source != core.SourcePrimary {
+		if d := out[0]; !d.Allowed || d.Remaining != 999_999 || d.Source != limits.SourcePrimary {
 			w.Errorf("%+v", d)
 		}
 	})
@@ -246,25 +247,25 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		seen := make(chan string, n)
-		b := breaker.New(backendFunc(func(_ context.Context, charges []core.Charge, out []core.Decision) error {
+		b := breaker.New(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(time.Second)
 			for i := range out {
 				seen <- charges[i].Key
 				charges[i].Key = "overwritten"
-				out[i] = core.Decision{Allowed: true, Remaining: 7}
+				out[i] = limits.Decision{Allowed: true, Remaining: 7}
 			}
 			return nil
 		}), breaker.Options{Failures: 1000, Logger: silence})
-		charges, out := charge("k"), make([]core.Decision, 1)
+		charges, out := charge("k"), make([]limits.Decision, 1)
 		for i := range n {
-			charges[0].Key, out[0] = fmt.Sprint(i), core.Decision{Remaining: 3}
+			charges[0].Key, out[0] = fmt.Sprint(i), limits.Decision{Remaining: 3}
 			if err := b.Take(t.Context(), charges, out); !errors.Is(err, breaker.ErrBudget) {
 				t.Fatal(err)
 			}
-			charges[0].Key, out[0] = "reused", core.Decision{Remaining: 4}
+			charges[0].Key, out[0] = "reused", limits.Decision{Remaining: 4}
 		}
 		time.Sleep(time.Minute)
-		if charges[0].Key != "reused" || out[0] != (core.Decision{Remaining: 4}) {
+		if charges[0].Key != "reused" || out[0] != (limits.Decision{Remaining: 4}) {
 			t.Errorf("charge %+v, decision %+v: want both untouched", charges[0], out[0])
 		}
 		for i := range n {
@@ -275,9 +276,9 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	})
 }
 
-type backendFunc func(context.Context, []core.Charge, []core.Decision) error
+type backendFunc func(context.Context, []limits.Charge, []limits.Decision) error
 
-func (f backendFunc) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (f backendFunc) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return f(ctx, charges, out)
 }
 
@@ -285,7 +286,7 @@ func (f backendFunc) Take(ctx context.Context, charges []core.Charge, out []core
 // completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := breaker.New(backendFunc(func(_ context.Context, charges []core.Charge, out []core.Decision) error {
+		b := breaker.New(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
 			for i := range out {
 				out[i].Remaining = charges[i].Cost
@@ -301,9 +302,9 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 				if i%5 == 0 {
 					defer time.AfterFunc(50*time.Millisecond-1, cancel).Stop()
 				}
-				charges, out := make([]core.Charge, i%4+1), make([]core.Decision, i%4+1)
+				charges, out := make([]limits.Charge, i%4+1), make([]limits.Decision, i%4+1)
 				for j := range charges {
-					charges[j] = core.Charge{Key: fmt.Sprint(j), Limit: day, Cost: int64(i)}
+					charges[j] = limits.Charge{Key: fmt.Sprint(j), Limit: day, Cost: int64(i)}
 				}
 				if err := b.Take(ctx, charges, out); err != nil {
 					return
@@ -328,7 +329,7 @@ func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
 		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
 		w.gets(breaker.ErrBudget)
 		time.Sleep(time.Second)
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		if err := w.breaker.Take(w.Context(), charge("secret-key"), out); err != nil || out[0].Remaining != 999_998 {
 			w.Errorf("%+v, %v: want what both calls left", out[0], err)
 		}
@@ -362,25 +363,25 @@ func TestNoErrorNamesAKey(t *testing.T) {
 func TestPeekResetAndCountGoThrough(t *testing.T) {
 	inBothModes(t, breaker.Options{}, func(w fixture) {
 		w.gets(nil)
-		ctx, out := w.Context(), make([]core.Decision, 1)
-		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
+		ctx, out := w.Context(), make([]limits.Decision, 1)
+		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
 			w.Errorf("peek: %+v, %v", out[0], err)
 		}
-		if n, err := core.Count(ctx, w.breaker); n != 1 || err != nil {
+		if n, err := limits.Count(ctx, w.breaker); n != 1 || err != nil {
 			w.Errorf("count: %d, %v", n, err)
 		}
-		if err := core.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+		if err := limits.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
 			w.Error(err)
 		}
-		if err := core.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
+		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 1_000_000 {
 			w.Errorf("peek after reset: %+v, %v", out[0], err)
 		}
 		w.inner.startsFailing(refuses)
 		w.opens()
-		if err := core.Peek(ctx, w.breaker, charge("k"), out); err != breaker.ErrOpen {
+		if err := limits.Peek(ctx, w.breaker, charge("k"), out); err != breaker.ErrOpen {
 			w.Errorf("peek while open: %v", err)
 		}
-		if err := core.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
+		if err := limits.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
 			w.Errorf("reset while open: %v", err)
 		}
 	})
@@ -388,16 +389,16 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 
 func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := breaker.New(backendFunc(func(context.Context, []core.Charge, []core.Decision) error { return nil }), breaker.Options{Logger: silence})
+		b := breaker.New(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), breaker.Options{Logger: silence})
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
-			if err := core.Peek(t.Context(), b, charge("k"), make([]core.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
+			if err := limits.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("peek: %v", err)
 			}
-			if err := core.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {
+			if err := limits.Reset(t.Context(), b, "s", "k"); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("reset: %v", err)
 			}
-			if _, err := core.Count(t.Context(), b); !errors.Is(err, errors.ErrUnsupported) {
+			if _, err := limits.Count(t.Context(), b); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("count: %v", err)
 			}
 		}

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // call is one call of the inner backend on a goroutine of its own. It has all the
@@ -17,8 +16,8 @@ type call struct {
 	b       *Breaker
 	ctx     context.Context
 	verb    verb
-	charges []core.Charge
-	out     []core.Decision
+	charges []limits.Charge
+	out     []limits.Decision
 	err     error
 
 	fate     atomic.Int32  // underWay, finished, dropped or overran
@@ -44,14 +43,14 @@ func newCall(b *Breaker) *call {
 
 // askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
 // call when the budget or ctx ends.
-func (b *Breaker) askOnGoroutine(ctx context.Context, v verb, charges []core.Charge, out []core.Decision) error {
+func (b *Breaker) askOnGoroutine(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) error {
 	if !b.slots.acquire(b.state.Load() == int32(gobreaker.StateClosed)) {
 		return ErrBusy
 	}
 	c := b.calls.Get().(*call)
 	c.ctx, c.verb = ctx, v
 	c.charges = append(c.charges, charges...)
-	c.out = append(c.out, make([]core.Decision, len(out))...)
+	c.out = append(c.out, make([]limits.Decision, len(out))...)
 	c.fate.Store(underWay)
 	c.timer.Reset(b.budget)
 	go c.run()
@@ -109,7 +108,7 @@ func (c *call) overrun() {
 }
 
 // collect copies the answer to the caller and recycles the call.
-func (c *call) collect(out []core.Decision) error {
+func (c *call) collect(out []limits.Decision) error {
 	c.timer.Stop()
 	err := c.err
 	if err == nil {

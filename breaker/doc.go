@@ -24,7 +24,7 @@
 // the calls under way, abandoned ones included; above it, a decision fails at once with
 // [ErrBusy]. An abandoned call writes to no memory of the caller's, but may read the
 // caller's context for as long as it runs. If it takes after all, the breaker ends that
-// by [core.Settle] with the inner backend: units of concurrency limits are released, and
+// by [limits.Settle] with the inner backend: units of concurrency limits are released, and
 // those of charges with Lasts are returned. Other units stay taken, which can only deny
 // early.
 //

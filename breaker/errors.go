@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Errors that [Breaker.Take] and [Breaker.Peek] return, besides those of the backend
@@ -35,8 +35,8 @@ var (
 )
 
 // areInvalid reports whether charges are wrong for any backend, by the rules of
-// [core.Backend].
-func areInvalid(charges []core.Charge) bool {
-	accounts, _, err := core.Accounts(charges, nil, nil)
-	return err != nil || slices.ContainsFunc(accounts, func(a core.Account) bool { return a.Limit.Validate() != nil })
+// [limits.Backend].
+func areInvalid(charges []limits.Charge) bool {
+	accounts, _, err := limits.Accounts(charges, nil, nil)
+	return err != nil || slices.ContainsFunc(accounts, func(a limits.Account) bool { return a.Limit.Validate() != nil })
 }

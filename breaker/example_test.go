@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -20,12 +21,12 @@ type far struct{ up bool }
 
 func (f *far) HonoursDeadline() bool { return true }
 
-func (f *far) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+func (f *far) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	if !f.up {
 		return errors.New("far: connection refused")
 	}
 	for i := range out {
-		out[i] = core.Decision{Allowed: true}
+		out[i] = limits.Decision{Allowed: true}
 	}
 	return nil
 }
@@ -50,8 +51,8 @@ func Example() {
 		Backend:   breaker.NewStack(redis, breaker.Options{}),
 		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
-			{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
-			{Name: "sms", Limit: core.SlidingLog(core.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
+			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
+			{Name: "sms", Limit: limits.SlidingLog(limits.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
 		},
 	})
 	var _ http.Handler = limit.Handler(http.NotFoundHandler())
@@ -70,9 +71,9 @@ func ExampleNew() {
 	})
 	limiter := core.MustNew(core.Config[job]{
 		Backend: b,
-		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: core.FixedWindow(core.PerDay(100)), Key: byCustomer}},
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
-	decide := func() core.Source {
+	decide := func() limits.Source {
 		o := limiter.Decide(context.Background(), job{"ann"})
 		return o.At(0).Source
 	}
@@ -102,7 +103,7 @@ func ExampleNewStack() {
 	redis := &far{}
 	options := breaker.Options{Logger: stdout()}
 
-	var backend core.Backend = breaker.NewStack(redis, options)
+	var backend limits.Backend = breaker.NewStack(redis, options)
 	backend = core.NewDenialCache(breaker.New(redis, options), core.DenialCacheOptions{}) // the same
 
 	err := backend.Take(context.Background(), nil, nil)
@@ -171,8 +172,8 @@ func ExampleBreaker_State() {
 
 func ExampleBreaker_Take() {
 	b := breaker.New(deadlineClient{core.NewMemory(core.MemoryOptions{})}, breaker.Options{})
-	charges := []core.Charge{{Scope: "exports", Key: "ann", Limit: core.FixedWindow(core.PerDay(10)), Cost: 3}}
-	decisions := make([]core.Decision, 1)
+	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
+	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
 		fmt.Println("no decision:", err)
 		return
@@ -183,20 +184,20 @@ func ExampleBreaker_Take() {
 
 func ExampleBreaker_Peek() {
 	b := breaker.New(&far{up: true}, breaker.Options{})
-	err := core.Peek(context.Background(), b, nil, nil)
+	err := limits.Peek(context.Background(), b, nil, nil)
 	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend has no Peek
 	// Output: true
 }
 
 func ExampleBreaker_Reset() {
 	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
-	fmt.Println(core.Reset(context.Background(), b, "exports", "ann"))
+	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
 	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
-	fmt.Println(core.Count(context.Background(), b))
+	fmt.Println(limits.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
 
@@ -217,7 +218,7 @@ func ExampleErrOpen() {
 // sloth never answers, whatever the deadline.
 type sloth struct{}
 
-func (sloth) Take(context.Context, []core.Charge, []core.Decision) error {
+func (sloth) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	select {}
 }
 
@@ -237,12 +238,12 @@ func ExampleErrBusy() {
 }
 
 // deadlineClient is a backend whose client sets socket deadlines from the context.
-type deadlineClient struct{ core.Backend }
+type deadlineClient struct{ limits.Backend }
 
 func (deadlineClient) HonoursDeadline() bool { return true }
 
 func ExampleDeadlineHonourer() {
-	var backend core.Backend = deadlineClient{core.NewMemory(core.MemoryOptions{})}
+	var backend limits.Backend = deadlineClient{core.NewMemory(core.MemoryOptions{})}
 	_, ok := backend.(breaker.DeadlineHonourer)
 	fmt.Println(ok, "and no goroutine per call")
 	breaker.New(backend, breaker.Options{})
@@ -267,7 +268,7 @@ type sharded struct{}
 
 func (sharded) HonoursDeadline() bool { return true }
 
-func (sharded) Take(context.Context, []core.Charge, []core.Decision) error {
+func (sharded) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return serverDown{"10.0.0.7:6379"}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // inner is a memory backend that has a fault for a while. Without a fault it answers at
@@ -27,7 +28,7 @@ type inner struct {
 
 func (b *inner) HonoursDeadline() bool { return b.honours }
 
-func (b *inner) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *inner) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.asked.Add(1)
 	n := b.within.Add(1)
 	defer b.within.Add(-1)
@@ -149,14 +150,14 @@ func withFixture(t *testing.T, honours bool, options breaker.Options, test func(
 	})
 }
 
-var day = core.FixedWindow(core.PerDay(1_000_000))
+var day = limits.FixedWindow(limits.PerDay(1_000_000))
 
-func charge(key string) []core.Charge {
-	return []core.Charge{{Scope: "s", Key: key, Limit: day, Cost: 1}}
+func charge(key string) []limits.Charge {
+	return []limits.Charge{{Scope: "s", Key: key, Limit: day, Cost: 1}}
 }
 
 func (w fixture) take(ctx context.Context) error {
-	return w.breaker.Take(ctx, charge("secret-key"), make([]core.Decision, 1))
+	return w.breaker.Take(ctx, charge("secret-key"), make([]limits.Decision, 1))
 }
 
 // gets calls Take once and compares the error.

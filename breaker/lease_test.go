@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // What is held is spent, then the rule falls back. Once the backend works again it decides,
@@ -18,14 +19,14 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Memory: core.NewMemory(core.MemoryOptions{})}
 		stack := breaker.NewStack(inner, breaker.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if !core.CanSettle(stack) || !core.Supports(stack, core.Concurrent(1)) || stack.State() != breaker.Closed {
+		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || stack.State() != breaker.Closed {
 			t.Error("the stack hides what the backend can do")
 		}
 		limiter := core.MustNew(core.Config[string]{
 			Backend: stack,
-			Rules:   []core.Rule[string]{{Name: "s", Limit: core.TokenBucket(core.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
+			Rules:   []core.Rule[string]{{Name: "s", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
 		})
-		sources := map[core.Source]int{}
+		sources := map[limits.Source]int{}
 		decide := func(n int) {
 			t.Helper()
 			for range n {
@@ -44,7 +45,7 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 		time.Sleep(2 * time.Second) // until probes are made
 		synctest.Wait()
 		decide(3)
-		if sources[core.SourcePrimary] != 11 || sources[core.SourceLease] != 16 || sources[core.SourceFallback] != 4 {
+		if sources[limits.SourcePrimary] != 11 || sources[limits.SourceLease] != 16 || sources[limits.SourceFallback] != 4 {
 			t.Errorf("decided by %v, want 11 by the backend, a block of 16 and 4 by the fallback", sources)
 		}
 	})
@@ -58,7 +59,7 @@ type failing struct {
 
 func (f *failing) HonoursDeadline() bool { return true }
 
-func (f *failing) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (f *failing) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if f.err != nil {
 		return f.err
 	}

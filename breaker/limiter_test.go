@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -24,7 +25,7 @@ type instance struct {
 	handler http.Handler
 }
 
-func newInstance(backend core.Backend, instances int, rules ...nethttp.Rule) instance {
+func newInstance(backend limits.Backend, instances int, rules ...nethttp.Rule) instance {
 	l := nethttp.MustNew(nethttp.Config{Rules: rules, Backend: backend, Instances: instances})
 	return instance{l, l.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") }))}
 }
@@ -37,7 +38,7 @@ func (s instance) get(path string) *httptest.ResponseRecorder {
 
 // admits requests path n times and returns how many requests are let in. All
 // decisions must come from source.
-func (s instance) admits(t *testing.T, path string, n int, source core.Source) (admitted int) {
+func (s instance) admits(t *testing.T, path string, n int, source limits.Source) (admitted int) {
 	t.Helper()
 	for range n {
 		o := s.limiter.Decide(httptest.NewRequest("GET", path, nil))
@@ -52,7 +53,7 @@ func (s instance) admits(t *testing.T, path string, n int, source core.Source) (
 }
 
 func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
-	hundred := core.FixedWindow(core.PerDay(100))
+	hundred := limits.FixedWindow(limits.PerDay(100))
 	rule := func(f core.Failure) nethttp.Rule {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
@@ -64,13 +65,13 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 			closed := newInstance(w.breaker, 3, rule(core.FailClosed))
 			w.inner.startsFailing(fault)
 			for i := range 100 { // from the first failure, through the opening and many probes
-				if n := back.admits(w.T, path, 1, core.SourceFallback); n == 1 != (i < 34) {
+				if n := back.admits(w.T, path, 1, limits.SourceFallback); n == 1 != (i < 34) {
 					w.Errorf("request %d: %d admitted; a third of 100 is 34", i, n)
 				}
-				if n := open.admits(w.T, path, 1, core.SourceOpen); n != 1 {
+				if n := open.admits(w.T, path, 1, limits.SourceOpen); n != 1 {
 					w.Errorf("fail open: request %d was not let in", i)
 				}
-				closed.admits(w.T, path, 1, core.SourceClosed)
+				closed.admits(w.T, path, 1, limits.SourceClosed)
 				if got := closed.get(path); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
 					w.Errorf("fail closed: status %d, Retry-After %q, want 503 and 1", got.Code, got.Header().Get("Retry-After"))
 				}
@@ -86,7 +87,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for _, s := range []instance{back, open, closed} {
-				if n := s.admits(w.T, fmt.Sprint("/", w.inner.asked.Load()), 101, core.SourcePrimary); n != 100 {
+				if n := s.admits(w.T, fmt.Sprint("/", w.inner.asked.Load()), 101, limits.SourcePrimary); n != 100 {
 					w.Errorf("afterwards %d were let in, want 100", n)
 				}
 			}
@@ -129,18 +130,18 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			var servers [3]instance
 			for i := range servers {
 				servers[i] = newInstance(breaker.NewStack(&client{shared}, breaker.Options{Logger: silence}), 3,
-					nethttp.Rule{Name: "r", Limit: core.FixedWindow(core.PerDay(300)), Key: byPath})
+					nethttp.Rule{Name: "r", Limit: limits.FixedWindow(limits.PerDay(300)), Key: byPath})
 			}
 			before := 0
 			for i := range 150 {
-				before += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
+				before += servers[i%3].admits(t, "/", 1, limits.SourcePrimary)
 			}
 			shared.startsFailing(shared.hangs(t))
 			during := 0
 			for range 200 {
 				for _, s := range servers {
 					start := time.Now()
-					during += s.admits(t, "/", 1, core.SourceFallback)
+					during += s.admits(t, "/", 1, limits.SourceFallback)
 					if took := time.Since(start); took > 50*time.Millisecond {
 						t.Errorf("a request waited %v", took)
 					}
@@ -150,11 +151,11 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			shared.recovers()
 			time.Sleep(2 * time.Second)
 			for _, s := range servers { // probes, about another key
-				s.admits(t, "/other", 3, core.SourcePrimary)
+				s.admits(t, "/other", 3, limits.SourcePrimary)
 			}
 			after := 0
 			for i := range 151 { // beyond that the denial caches answer
-				after += servers[i%3].admits(t, "/", 1, core.SourcePrimary)
+				after += servers[i%3].admits(t, "/", 1, limits.SourcePrimary)
 			}
 			if before != 150 || during != 300 || after != 150 {
 				t.Errorf("honours %t: %d, %d and %d were let in before, during and after, want 150, 3 times 100, and the other 150", honours, before, during, after)
@@ -167,18 +168,18 @@ func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}
 		stack := breaker.NewStack(memory, breaker.Options{Logger: silence})
-		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: core.TokenBucket(core.Per(1, 5*time.Second), 1), Key: byPath})
-		s.admits(t, "/", 2, core.SourcePrimary) // the second is denied until 5s from now
+		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
+		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now
 		memory.startsFailing(refuses)
 		for range 40 {
-			s.admits(t, "/other", 1, core.SourceFallback)
-			if n := s.admits(t, "/", 1, core.SourceDenialCache); n != 0 {
+			s.admits(t, "/other", 1, limits.SourceFallback)
+			if n := s.admits(t, "/", 1, limits.SourceDenialCache); n != 0 {
 				t.Fatal("a cached denial did not hold")
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if n := s.admits(t, "/", 1, core.SourceFallback); n != 1 {
+		if n := s.admits(t, "/", 1, limits.SourceFallback); n != 1 {
 			t.Error("the denial held for longer than its RetryAfter")
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // logger returns a logger without times, and its output.
@@ -77,7 +78,7 @@ func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
 		w.breaker = breaker.New(w.inner, breaker.Options{Logger: silence, OnChange: func(c breaker.Change) {
 			<-told
 			if c.State != w.breaker.State() {
-				w.breaker.Take(context.Background(), charge("k"), make([]core.Decision, 1)) // it may use the breaker
+				w.breaker.Take(context.Background(), charge("k"), make([]limits.Decision, 1)) // it may use the breaker
 			}
 			w.reports.add(c)
 		}})

@@ -9,21 +9,22 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // requestCharges are charges of every kind: held, with an end, and plain.
-func requestCharges() []core.Charge {
-	return []core.Charge{
-		{Scope: "held", Key: "k", Limit: core.Concurrent(2), Cost: 2},
-		{Scope: "ends", Key: "k", Limit: core.FixedWindow(core.PerDay(10)), Cost: 4, Lasts: time.Second},
-		{Scope: "plain", Key: "k", Limit: core.FixedWindow(core.PerDay(10)), Cost: 4},
+func requestCharges() []limits.Charge {
+	return []limits.Charge{
+		{Scope: "held", Key: "k", Limit: limits.Concurrent(2), Cost: 2},
+		{Scope: "ends", Key: "k", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 4, Lasts: time.Second},
+		{Scope: "plain", Key: "k", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 4},
 	}
 }
 
 // remaining returns what is left of requestCharges.
 func (w fixture) remaining() (left [3]int64) {
 	w.Helper()
-	out := make([]core.Decision, 3)
+	out := make([]limits.Decision, 3)
 	if err := w.inner.Memory.Peek(context.Background(), requestCharges(), out); err != nil {
 		w.Fatal(err)
 	}
@@ -36,12 +37,12 @@ func (w fixture) remaining() (left [3]int64) {
 func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 	for name, call := range map[string]func(w fixture) error{
 		"past the budget": func(w fixture) error {
-			return w.breaker.Take(context.Background(), requestCharges(), make([]core.Decision, 3))
+			return w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3))
 		},
 		"its caller has left": func(w fixture) error {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 			defer cancel()
-			return w.breaker.Take(ctx, requestCharges(), make([]core.Decision, 3))
+			return w.breaker.Take(ctx, requestCharges(), make([]limits.Decision, 3))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,12 +66,12 @@ func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 
 func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 	withFixture(t, false, breaker.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
-		out := make([]core.Decision, 3)
+		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
 		}
 		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
-		if err := w.breaker.Take(context.Background(), requestCharges(), make([]core.Decision, 3)); !errors.Is(err, breaker.ErrBudget) {
+		if err := w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3)); !errors.Is(err, breaker.ErrBudget) {
 			w.Fatalf("%v, want %v", err, breaker.ErrBudget)
 		}
 		time.Sleep(time.Second)
@@ -83,7 +84,7 @@ func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 
 func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
 	inBothModes(t, breaker.Options{}, func(w fixture) {
-		out := make([]core.Decision, 3)
+		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
 		}
@@ -96,15 +97,15 @@ func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
 
 func TestAnOpenBreakerSettles(t *testing.T) {
 	inBothModes(t, breaker.Options{}, func(w fixture) {
-		charges, out := requestCharges(), make([]core.Decision, 3)
+		charges, out := requestCharges(), make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), charges, out); err != nil {
 			w.Fatal(err)
 		}
 		w.inner.startsFailing(refuses)
 		w.opens()
-		settled := make([]core.Settlement, 1)
-		ending := core.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
-		if err := w.breaker.Settle(context.Background(), []core.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
+		settled := make([]limits.Settlement, 1)
+		ending := limits.Ending{Scope: "held", Key: "k", Limit: charges[0].Limit, Taken: 2, Ticket: out[0].Ticket}
+		if err := w.breaker.Settle(context.Background(), []limits.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
 			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
 		}
 		w.is(breaker.Open)
@@ -117,12 +118,12 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 // faulty is a backend whose Settle fails.
 type faulty struct{ *core.Memory }
 
-func (faulty) Settle(context.Context, []core.Ending, []core.Settlement) error { return errDown }
+func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 	b := breaker.New(faulty{core.NewMemory(core.MemoryOptions{})}, breaker.Options{Logger: silence, Failures: 1})
 	for range 100 {
-		if err := b.Settle(t.Context(), make([]core.Ending, 1), make([]core.Settlement, 1)); err != errDown {
+		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
 		}
 	}
@@ -132,11 +133,11 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{}); !core.CanSettle(b) || !core.Supports(b, core.Concurrent(1)) {
+	if b := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
 	b := breaker.New(new(dead), breaker.Options{})
-	if core.CanSettle(b) || core.Supports(b, core.Concurrent(1)) {
+	if limits.CanSettle(b) || limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a breaker settles, or has concurrency limits, though its backend does not")
 	}
 	if err := b.Settle(t.Context(), nil, nil); !errors.Is(err, errors.ErrUnsupported) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Stack is a backend in the recommended wrapping: a denial cache around a breaker around
@@ -23,11 +24,11 @@ type Stack struct {
 //	core.NewDenialCache(breaker.New(inner, options), core.DenialCacheOptions{})
 //
 // and has the methods of the breaker for health checks and metrics.
-func NewStack(inner core.Backend, options Options) *Stack {
+func NewStack(inner limits.Backend, options Options) *Stack {
 	lease, announcer := options.Lease, options.Announcer
 	options.Lease, options.Announcer = 0, nil
 	b := New(inner, options)
-	s, cached := &Stack{breaker: b}, core.Backend(b)
+	s, cached := &Stack{breaker: b}, limits.Backend(b)
 	if lease != 0 {
 		s.leases = core.NewLeaseCache(b, core.LeaseOptions{Term: lease})
 		cached = s.leases
@@ -53,4 +54,4 @@ func (s *Stack) Leases() core.LeaseCounts {
 }
 
 // Unwrap returns the denial cache. Limiters find there what else a backend can do.
-func (s *Stack) Unwrap() core.Backend { return s.DenialCache }
+func (s *Stack) Unwrap() limits.Backend { return s.DenialCache }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestADeadBackendIsNotAsked(t *testing.T) {
@@ -215,27 +215,27 @@ func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
 
 func TestWrongChargesNeverOpenIt(t *testing.T) {
 	inBothModes(t, breaker.Options{}, func(w fixture) {
-		other := core.SlidingWindow(core.PerMinute(3))
+		other := limits.SlidingWindow(limits.PerMinute(3))
 		for range 100 {
-			for what, charges := range map[string][]core.Charge{
+			for what, charges := range map[string][]limits.Charge{
 				"negative cost": {{Scope: "s", Key: "k", Limit: day, Cost: -1}},
 				"no limit":      {{Scope: "s", Key: "k", Cost: 1}},
 				"two limits":    {{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: other, Cost: 1}},
 			} {
-				if err := w.breaker.Take(w.Context(), charges, make([]core.Decision, len(charges))); err == nil {
+				if err := w.breaker.Take(w.Context(), charges, make([]limits.Decision, len(charges))); err == nil {
 					w.Fatalf("%s: no error", what)
 				}
-				if err := w.breaker.Peek(w.Context(), charges, make([]core.Decision, len(charges))); err == nil {
+				if err := w.breaker.Peek(w.Context(), charges, make([]limits.Decision, len(charges))); err == nil {
 					w.Fatalf("%s: no error from peek", what)
 				}
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		w.is(breaker.Closed)
-		two := []core.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
+		two := []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
 		w.inner.startsFailing(refuses)
 		for range 5 { // nothing wrong with these
-			w.breaker.Take(w.Context(), two, make([]core.Decision, 2))
+			w.breaker.Take(w.Context(), two, make([]limits.Decision, 2))
 			time.Sleep(time.Second)
 		}
 		w.is(breaker.Open)

@@ -9,10 +9,11 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestNewPanicsOnANilPointer(t *testing.T) {
-	for what, b := range map[string]core.Backend{
+	for what, b := range map[string]limits.Backend{
 		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*core.Memory)(nil), "a nil *DenialCache": (*core.DenialCache)(nil),
 	} {
 		for name, make := range map[string]func(){
@@ -32,18 +33,18 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 }
 
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
-	for name, b := range map[string]core.Backend{"memory": core.NewMemory(core.MemoryOptions{}), "plain": new(dead)} {
+	for name, b := range map[string]limits.Backend{"memory": core.NewMemory(core.MemoryOptions{}), "plain": new(dead)} {
 		stack := breaker.NewStack(b, breaker.Options{Logger: silence})
 		var _ interface {
-			core.Backend
-			core.Peeker
-			core.Resetter
-			core.Counter
-			core.Settler
+			limits.Backend
+			limits.Peeker
+			limits.Resetter
+			limits.Counter
+			limits.Settler
 		} = stack
 		_, isMemory := b.(*core.Memory)
-		if core.CanSettle(stack) != isMemory || core.Supports(stack, core.Concurrent(1)) != isMemory {
-			t.Errorf("%s: settles %v, supports %v", name, core.CanSettle(stack), core.Supports(stack, core.Concurrent(1)))
+		if limits.CanSettle(stack) != isMemory || limits.Supports(stack, limits.Concurrent(1)) != isMemory {
+			t.Errorf("%s: settles %v, supports %v", name, limits.CanSettle(stack), limits.Supports(stack, limits.Concurrent(1)))
 		}
 		if _, err := stack.Count(t.Context()); errors.Is(err, errors.ErrUnsupported) == isMemory {
 			t.Errorf("%s: count: %v", name, err)
@@ -61,7 +62,7 @@ func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
 // dead is a backend that never answers.
 type dead struct{ _ int }
 
-func (*dead) Take(context.Context, []core.Charge, []core.Decision) error {
+func (*dead) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("dead")
 }
 
@@ -73,7 +74,7 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 		limiters = append(limiters, core.MustNew(core.Config[string]{
 			Backend: breaker.NewStack(b, breaker.Options{Logger: silence}),
 			Rules: []core.Rule[string]{{
-				Name: fmt.Sprint("route ", i), Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)),
+				Name: fmt.Sprint("route ", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)),
 				Key: func(user string) (string, error) { return user, nil },
 			}},
 		}))
@@ -96,18 +97,18 @@ type giving struct {
 
 func (b giving) HonoursDeadline() bool { return b.honours }
 
-func (b giving) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+func (b giving) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	for i := range out {
-		out[i] = core.Decision{Transient: true, RetryAfter: 1, EffectiveWindow: 1}
+		out[i] = limits.Decision{Transient: true, RetryAfter: 1, EffectiveWindow: 1}
 	}
 	return nil
 }
 
 func TestATransientDenialIsHandedThrough(t *testing.T) {
 	for _, honours := range []bool{true, false} {
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		err := breaker.NewStack(giving{honours: honours}, breaker.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
-		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != core.SourcePrimary {
+		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != limits.SourcePrimary {
 			t.Errorf("honours %v: %v, %+v, want a transient denial", honours, err, out[0])
 		}
 	}

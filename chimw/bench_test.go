@@ -7,14 +7,14 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
-func serveNothing(limit core.Limit) http.Handler {
+func serveNothing(limit limits.Limit) http.Handler {
 	r := chi.NewRouter()
-	if limit != (core.Limit{}) {
+	if limit != (limits.Limit{}) {
 		r.Use(chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 			Name: "per-client", Limit: limit, Key: keyfuncs.Address(keyfuncs.Peer),
 		}}}).Handler)

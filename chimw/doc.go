@@ -7,7 +7,7 @@
 //	limit := chimw.MustNew(chimw.Config{
 //		Rules: []chimw.Rule{{
 //			Name:  "per-client",
-//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   keyfuncs.Address(keyfuncs.Peer),
 //		}},
 //	})

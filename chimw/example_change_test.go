@@ -8,15 +8,15 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limit is raised while the program runs. What is used stays used.
 func Example_replace() {
 	perClient := func(n int64) []chimw.Rule {
 		return []chimw.Rule{{
-			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer),
 		}}
 	}
 	limit := chimw.MustNew(chimw.Config{Rules: perClient(1)})

@@ -10,13 +10,14 @@ import (
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
 	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "downloads", Limit: core.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "downloads", Limit: limits.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	r := chi.NewRouter()
 	r.With(limit.Handler).Get("/file", func(w http.ResponseWriter, r *http.Request) {
@@ -39,12 +40,12 @@ func ExampleSpend() {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{
 			Name:      "tokens",
-			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.Spent,
 		}},
-		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	r := chi.NewRouter()
 	r.With(limit.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {

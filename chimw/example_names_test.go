@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -30,7 +31,7 @@ func hi(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hi") }
 // oncePerDay is a limiter that allows one request a day for each key.
 func oncePerDay(key func(*http.Request) (string, error)) *chimw.Limiter {
 	return chimw.MustNew(chimw.Config{
-		Rules: []chimw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Rules: []chimw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}},
 		Denied: func(w http.ResponseWriter, _ *http.Request, o core.Outcome) {
 			w.WriteHeader(o.Status())
 			fmt.Fprint(w, o.Verdict())
@@ -40,7 +41,7 @@ func oncePerDay(key func(*http.Request) (string, error)) *chimw.Limiter {
 
 func ExampleNew() {
 	_, err := chimw.New(chimw.Config{
-		Rules: []chimw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: chimw.RoutePattern}},
+		Rules: []chimw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: chimw.RoutePattern}},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -57,7 +58,7 @@ func ExampleMustNew() {
 func ExampleLimiter() {
 	perDay := func(name string, n int64) *chimw.Limiter {
 		return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
 		}}})
 	}
 	r := chi.NewRouter()
@@ -78,7 +79,7 @@ func ExampleLimiter() {
 
 func ExampleOutcomeFrom() {
 	limit := chimw.MustNew(chimw.Config{
-		Rules:            []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:            []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		OutcomeInContext: true,
 	})
 	r := chi.NewRouter()
@@ -136,7 +137,7 @@ func ExampleClientIP() {
 func ExampleRule() {
 	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "writes",
-		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(r *http.Request) bool { return r.Method != "GET" }, keyfuncs.Address(keyfuncs.Peer)),
 		Cost: func(r *http.Request) int64 {
 			if r.URL.Path == "/import" {
@@ -162,7 +163,7 @@ func ExampleRule() {
 // Denials in the JSON format of an API.
 func ExampleConfig() {
 	limit := chimw.MustNew(chimw.Config{
-		Rules: []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(o.Status())
@@ -179,7 +180,7 @@ func ExampleConfig() {
 
 func ExamplePlainText() {
 	limit := chimw.MustNew(chimw.Config{
-		Rules:  []chimw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:  []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: chimw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

@@ -8,21 +8,21 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // Every client may send 100 requests a day, 2 of them to log in. Each client may see
 // each user's page 3 times.
 var (
 	perClient = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	logins = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "login", Limit: core.TokenBucket(core.PerDay(2), 2), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	pages = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name: "pages", Limit: core.TokenBucket(core.PerDay(3), 3), Key: keyfuncs.Join(chimw.PathParam("id"), keyfuncs.Address(keyfuncs.Peer)),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(chimw.PathParam("id"), keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 )
 

@@ -11,14 +11,14 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // perDay is a limiter that allows n requests.
 func perDay(n int64, key func(*http.Request) (string, error)) *chimw.Limiter {
-	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{Name: "test", Limit: core.TokenBucket(core.PerDay(n), n), Key: key}}})
+	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}}})
 }
 
 var everybody = keyfuncs.Constant[*http.Request]("everybody")
@@ -137,7 +137,7 @@ func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
 	limit := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{
 			Name:  "per-client",
-			Limit: core.SlidingWindow(core.PerMinute(100)),
+			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		Headers: headers.Options{Formats: []headers.Format{headers.GitHub}},

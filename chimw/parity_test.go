@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -22,7 +23,7 @@ func TestParity(t *testing.T) {
 		Serve:        serve,
 		Request:      func(r *http.Request) *http.Request { return r },
 		Lift:         func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
-		LiftLimit:    func(f func(*http.Request) (core.Limit, error)) func(*http.Request) (core.Limit, error) { return f },
+		LiftLimit:    func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) { return f },
 		RoutePattern: chimw.RoutePattern,
 		PathParam:    chimw.PathParam,
 		ContextValue: func(name string) func(*http.Request) (string, error) {

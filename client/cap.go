@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // newLimiter returns the limiter of Options.Limit. It counts buckets by their names.
-func newLimiter(limit core.Limit, backend core.Backend) (*core.Limiter[string], error) {
+func newLimiter(limit limits.Limit, backend limits.Backend) (*core.Limiter[string], error) {
 	return core.New(core.Config[string]{
 		Backend: backend,
 		Rules: []core.Rule[string]{{

@@ -11,13 +11,14 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-var illegal = core.SlidingLog(core.PerMinute(1_000_000))
+var illegal = limits.SlidingLog(limits.PerMinute(1_000_000))
 
 func TestACapOfOnesOwnIsKept(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerSecond(10), 1), core.LeakyQueue(core.PerSecond(10), 100), core.SlidingLog(core.PerSecond(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(10), 1), limits.LeakyQueue(limits.PerSecond(10), 100), limits.SlidingLog(limits.PerSecond(10)),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for range 2 { // processes
-			c := newClient(t, server, client.Options{Limit: core.Concurrent(3), Backend: backend, MaxWait: time.Hour})
+			c := newClient(t, server, client.Options{Limit: limits.Concurrent(3), Backend: backend, MaxWait: time.Hour})
 			for range 10 {
 				wg.Go(func() {
 					if _, err := get(c, "http://a/"); err != nil {
@@ -81,7 +82,7 @@ func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 
 type down struct{}
 
-func (down) Take(context.Context, []core.Charge, []core.Decision) error {
+func (down) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("no connection")
 }
 
@@ -90,7 +91,7 @@ func TestAProcessKeepsTheCapByItselfWhileTheBackendFails(t *testing.T) {
 		server := scripted(always(200))
 		alone := 0
 		c := newClient(t, server, client.Options{
-			Limit: core.TokenBucket(core.PerSecond(1), 1), Backend: down{},
+			Limit: limits.TokenBucket(limits.PerSecond(1), 1), Backend: down{},
 			Observe: func(e client.Event) {
 				if e.Kind == client.Alone {
 					alone++
@@ -111,7 +112,7 @@ func TestAProcessKeepsTheCapByItselfWhileTheBackendFails(t *testing.T) {
 func TestAWaitForTheCapThatIsTooLongIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(always(200))
-		c := newClient(t, server, client.Options{Limit: core.FixedWindow(core.PerDay(1))})
+		c := newClient(t, server, client.Options{Limit: limits.FixedWindow(limits.PerDay(1))})
 		if _, err := get(c, "http://a/"); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ type remote struct {
 	asked, asking, most int
 }
 
-func (r *remote) Take(ctx context.Context, charges []core.Charge, decisions []core.Decision) error {
+func (r *remote) Take(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) error {
 	r.mu.Lock()
 	r.asked++
 	r.asking++
@@ -146,7 +147,7 @@ func (r *remote) Take(ctx context.Context, charges []core.Charge, decisions []co
 // Many requests wait for a cap that is used up. They do not all ask the backend whether there
 // is more.
 func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.Per(2, 10*time.Second)), core.TokenBucket(core.PerSecond(1), 1)} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(2, 10*time.Second)), limits.TokenBucket(limits.PerSecond(1), 1)} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				backend := &remote{Memory: core.NewMemory(core.MemoryOptions{})}

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -24,7 +25,7 @@ var trace = flag.Bool("trace", false, "print what each closed loop reached")
 
 // A loop has workers that send requests as fast as they may to one limiter of nethttp.
 type loop struct {
-	limit   core.Limit
+	limit   limits.Limit
 	format  headers.Format
 	workers int
 	windows int
@@ -39,10 +40,10 @@ type result struct {
 func (r result) used() float64 { return float64(r.allowed) / float64(r.most) }
 
 // mostOf is how many requests limit allows at most from the start of a window on.
-func mostOf(limit core.Limit, windows int) int64 {
+func mostOf(limit limits.Limit, windows int) int64 {
 	n := int64(windows) * limit.Rate().Units
 	switch limit.Algorithm() {
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		return limit.Burst() + n
 	}
 	return n
@@ -108,14 +109,14 @@ func (l loop) run(t *testing.T, options client.Options, clients int) (r result) 
 	return r
 }
 
-var rateLimits = []core.Limit{
-	core.TokenBucket(core.PerMinute(240), 8),
-	core.LeakyBucket(core.PerMinute(240), 8),
-	core.LeakyQueue(core.PerMinute(240), 8),
-	core.FixedWindow(core.PerMinute(120)),
-	core.SlidingWindow(core.PerMinute(240)),
-	core.SlidingLog(core.PerMinute(240)),
-	core.AnchoredWindow(core.PerMinute(120)),
+var rateLimits = []limits.Limit{
+	limits.TokenBucket(limits.PerMinute(240), 8),
+	limits.LeakyBucket(limits.PerMinute(240), 8),
+	limits.LeakyQueue(limits.PerMinute(240), 8),
+	limits.FixedWindow(limits.PerMinute(120)),
+	limits.SlidingWindow(limits.PerMinute(240)),
+	limits.SlidingLog(limits.PerMinute(240)),
+	limits.AnchoredWindow(limits.PerMinute(120)),
 }
 
 var formats = []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.GitHub, headers.DeltaSeconds, headers.Discord, headers.EpochSeconds}
@@ -174,16 +175,16 @@ func TestAClosedLoopIsNotDeniedThoughAnswersOvertakeEachOther(t *testing.T) {
 // these shares. A queue of one request every two seconds answers later than most servers.
 func TestSmallLimitsAreNotDeniedAndOlderFieldsLeaveAPartUnused(t *testing.T) {
 	for _, test := range []struct {
-		limit core.Limit
+		limit limits.Limit
 		used  float64 // with older fields
 	}{
-		{core.SlidingWindow(core.PerMinute(60)), 0.95},
-		{core.SlidingWindow(core.PerMinute(30)), 0.80}, // 248 to 254 of 300: by the order in which workers ask
-		{core.SlidingLog(core.PerMinute(30)), 0.80},
-		{core.FixedWindow(core.PerMinute(30)), 0.97},
-		{core.TokenBucket(core.PerMinute(30), 2), 0.65},
-		{core.LeakyQueue(core.PerMinute(30), 2), 0.65},
-		{core.LeakyQueue(core.PerMinute(60), 2), 0.65},
+		{limits.SlidingWindow(limits.PerMinute(60)), 0.95},
+		{limits.SlidingWindow(limits.PerMinute(30)), 0.80}, // 248 to 254 of 300: by the order in which workers ask
+		{limits.SlidingLog(limits.PerMinute(30)), 0.80},
+		{limits.FixedWindow(limits.PerMinute(30)), 0.97},
+		{limits.TokenBucket(limits.PerMinute(30), 2), 0.65},
+		{limits.LeakyQueue(limits.PerMinute(30), 2), 0.65},
+		{limits.LeakyQueue(limits.PerMinute(60), 2), 0.65},
 	} {
 		for _, format := range []headers.Format{headers.IETF, headers.Draft6, headers.GitHub, headers.Discord} {
 			for _, workers := range []int{1, 16} {

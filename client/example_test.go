@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -22,7 +23,7 @@ func limited(n int64) *httptest.Server {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
-			Limit: core.AnchoredWindow(core.PerHour(n)),
+			Limit: limits.AnchoredWindow(limits.PerHour(n)),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		Headers: headers.Options{Formats: []headers.Format{headers.IETF}},
@@ -144,7 +145,7 @@ func ExampleOptions_limit() {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	})
 	shared := core.NewMemory(core.MemoryOptions{}) // or a redisbackend
-	options := client.Options{Base: ok, Limit: core.AnchoredWindow(core.PerHour(3)), Backend: shared}
+	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)), Backend: shared}
 	one, other := client.New(options), client.New(options)
 	for i, t := range []*client.Transport{one, other, one, other} {
 		r, _ := http.NewRequest("GET", "https://api.example.com/", nil)

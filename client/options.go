@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Pace says how requests are spread over what a server says is left.
@@ -53,11 +53,11 @@ type Options struct {
 
 	// Limit is a cap of your own on each bucket, kept in addition to what the server says.
 	// It is for servers that say nothing, and for processes that share a limit. Zero: none.
-	Limit core.Limit
+	Limit limits.Limit
 
 	// Backend keeps Limit. Processes with one Backend share the cap of a bucket. While it
 	// fails, each process keeps the whole cap by itself. nil: the memory of this process.
-	Backend core.Backend
+	Backend limits.Backend
 
 	// MaxInFlight is how many requests of one bucket are under way at once, until their
 	// answers are read or closed. 0: no cap.
@@ -88,7 +88,7 @@ const (
 // validate returns an error that reports every mistake in o.
 func (o *Options) validate() error {
 	var errs []error
-	if o.Limit != (core.Limit{}) {
+	if o.Limit != (limits.Limit{}) {
 		if err := o.Limit.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("client: limit: %w", err))
 		} else if _, err := newLimiter(o.Limit, o.Backend); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // panicking is a Backend that panics once.
@@ -22,7 +23,7 @@ type panicking struct {
 	once bool
 }
 
-func (p *panicking) Take(ctx context.Context, charges []core.Charge, decisions []core.Decision) error {
+func (p *panicking) Take(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) error {
 	if !p.once {
 		p.once = true
 		panic("a bug")
@@ -61,7 +62,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 		dialect client.Dialect
 		observe func(client.Event)
 		getBody func() (io.ReadCloser, error)
-		backend core.Backend
+		backend limits.Backend
 	}{
 		"Base": {first: bug},
 		"Base ends the goroutine": {first: func(int, *http.Request) *http.Response {
@@ -87,7 +88,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 					return answer(200)
 				})
 				c := newClient(t, returning{server}, client.Options{
-					MaxInFlight: 1, Limit: core.Concurrent(1), MaxWait: 10 * time.Second,
+					MaxInFlight: 1, Limit: limits.Concurrent(1), MaxWait: 10 * time.Second,
 					Dialect: test.dialect, Observe: test.observe, Backend: test.backend,
 				})
 				r := request(t, "POST", "http://a/", strings.NewReader("hello"))
@@ -126,7 +127,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 // undecided is a Backend that can decide every limit, and does not.
 type undecided struct{ *core.Memory }
 
-func (undecided) Take(context.Context, []core.Charge, []core.Decision) error {
+func (undecided) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("no connection")
 }
 

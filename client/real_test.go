@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/freeport"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -82,17 +82,17 @@ func (y *tally) run(t *testing.T, url string, workers int, d time.Duration, o cl
 func TestRealSockets(t *testing.T) {
 	testrun.FullOnly(t, "real time")
 	t.Parallel()
-	rate := core.Per(100, 5*time.Second)
+	rate := limits.Per(100, 5*time.Second)
 	for _, test := range []struct {
-		limit  core.Limit
+		limit  limits.Limit
 		format headers.Format
 	}{
-		{core.TokenBucket(rate, 40), headers.IETF},
-		{core.LeakyQueue(rate, 40), headers.IETF},
-		{core.FixedWindow(rate), headers.Draft7},
-		{core.SlidingWindow(rate), headers.IETF},
-		{core.SlidingLog(rate), headers.Draft6},
-		{core.AnchoredWindow(rate), headers.Discord},
+		{limits.TokenBucket(rate, 40), headers.IETF},
+		{limits.LeakyQueue(rate, 40), headers.IETF},
+		{limits.FixedWindow(rate), headers.Draft7},
+		{limits.SlidingWindow(rate), headers.IETF},
+		{limits.SlidingLog(rate), headers.Draft6},
+		{limits.AnchoredWindow(rate), headers.Discord},
 	} {
 		t.Run(test.limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +172,7 @@ func TestExpressRateLimit(t *testing.T) {
 		var y tally
 		// Its window begins when the first request arrives, which takes longer than for
 		// later ones: a tenth of a second is to spare.
-		y.run(t, url+"capped", 8, 14*time.Second, client.Options{MaxWait: time.Minute, Limit: core.SlidingLog(core.Per(50, 5100*time.Millisecond))})
+		y.run(t, url+"capped", 8, 14*time.Second, client.Options{MaxWait: time.Minute, Limit: limits.SlidingLog(limits.Per(50, 5100*time.Millisecond))})
 		t.Logf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
 		if y.denied.Load() > 0 || y.ok.Load() < 50 {
 			t.Errorf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
@@ -247,7 +247,7 @@ func TestNginx(t *testing.T) {
 		t.Parallel()
 		var y tally
 		// nginx counts by the millisecond, and would deny what comes a millisecond early.
-		y.run(t, url+"capped", 8, 6*time.Second, client.Options{MaxWait: time.Minute, Limit: core.TokenBucket(core.PerSecond(20), 19)})
+		y.run(t, url+"capped", 8, 6*time.Second, client.Options{MaxWait: time.Minute, Limit: limits.TokenBucket(limits.PerSecond(20), 19)})
 		t.Logf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())
 		if y.denied.Load() > 0 || y.ok.Load() < 60 {
 			t.Errorf("%d allowed, %d denied", y.ok.Load(), y.denied.Load())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Transport is an [http.RoundTripper] that keeps to the limits of servers. [New] makes one;
@@ -53,7 +54,7 @@ func New(o Options) *Transport {
 	if t.attempts == 0 {
 		t.attempts = defaultAttempts
 	}
-	if o.Limit != (core.Limit{}) {
+	if o.Limit != (limits.Limit{}) {
 		t.limiter, _ = newLimiter(o.Limit, o.Backend) // which validate has tried
 	}
 	return t

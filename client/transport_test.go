@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func request(t testing.TB, method, url string, body io.Reader, fields ...string) *http.Request {
@@ -490,7 +490,7 @@ func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
 				t.Errorf("%q does not name the backend, which cannot end requests", text)
 			}
 		}()
-		client.New(client.Options{Limit: core.Concurrent(1), Backend: down{}})
+		client.New(client.Options{Limit: limits.Concurrent(1), Backend: down{}})
 	}()
 	client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9})
 	t.Error("no panic")

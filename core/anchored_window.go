@@ -1,5 +1,7 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // An anchored window starts with a taking while none is open, and ends a period
 // later. Its state is the start, the units in it, and in state.b whether each taking
 // moves the start (see anchoredFlatten), and above that bit how many units the next
@@ -95,7 +97,7 @@ func (l *compiledLimit) anchoredLarger(a, b state) state {
 }
 
 // takeFromAnchoredWindowLocked is what takeFromBucketLocked is for buckets.
-func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now int64, d *Decision) {
+func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) {
 	w, asOf := *s, max(now, s.at)
 	l.anchoredAdvance(&w, asOf)
 	allowed := n == 0 || w.a+n <= l.max
@@ -108,7 +110,7 @@ func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now
 	sh.mu.Unlock()
 
 	d.Allowed = allowed
-	d.Source, d.Transient = SourcePrimary, false
+	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-w.a)
 	d.RetryAfter = 0
 	d.ResetAfter = wait(max(0, l.anchoredFreshAt(&w)-now))

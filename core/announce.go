@@ -1,6 +1,11 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/limits"
+)
 
 // Announcer carries denials between the denial caches of several processes, so that a key
 // that one of them has seen denied is denied by all without a question. See
@@ -18,13 +23,13 @@ type Announcer interface {
 // Announcement is a denial that one process tells others of.
 type Announcement struct {
 	Scope, Key string
-	Limit      Limit
+	Limit      limits.Limit
 	Cost       int64
 
 	// Asked is when the question was sent, on the clock of this process: the waits of
 	// Decision count from then.
 	Asked    time.Time
-	Decision Decision
+	Decision limits.Decision
 }
 
 // until returns when the denial ends.
@@ -45,8 +50,8 @@ type announcing struct {
 }
 
 // announce tells other processes of the denial of ch, asked for at the instant sent.
-func (c *DenialCache) announce(ch *Charge, d *Decision, sent int64) {
-	if c.announcing == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == Never {
+func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64) {
+	if c.announcing == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
 		return
 	}
 	c.announcing.to.Announce(Announcement{ch.Scope, ch.Key, ch.Limit, ch.Cost, c.instant(sent), *d})
@@ -60,8 +65,8 @@ func (c *DenialCache) instant(us int64) time.Time { return c.base.Add(wait(us)) 
 
 // hear remembers a denial that another process has announced, if its limit can cause it.
 func (c *DenialCache) hear(a Announcement) {
-	ch := Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
-	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]Charge{ch}, 0) {
+	ch := limits.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
+	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]limits.Charge{ch}, 0) {
 		return
 	}
 	d, possible := a.bounded()
@@ -86,7 +91,7 @@ const leastStrangeClock = 24 * time.Hour
 // it. It is not possible if the limit never asks for such a wait, or never allows such a
 // cost. A charge has the same limit if the denial answers it, so these are the bounds of
 // this program's own.
-func (a *Announcement) bounded() (d Decision, possible bool) {
+func (a *Announcement) bounded() (d limits.Decision, possible bool) {
 	l := compileLimit(a.Limit)
 	longest := wait(l.longestWait())
 	if a.Decision.RetryAfter > longest || a.Cost > l.max && l.family != familyBan {
@@ -96,7 +101,7 @@ func (a *Announcement) bounded() (d Decision, possible bool) {
 	if off := time.UnixMicro(at).Sub(a.Asked); off.Abs() > leastStrangeClock {
 		at = a.Asked.UnixMicro()
 	}
-	return Decision{
+	return limits.Decision{
 		Remaining:       max(0, min(a.Decision.Remaining, a.Cost-1)), // more, and it were allowed
 		RetryAfter:      a.Decision.RetryAfter,
 		ResetAfter:      max(0, min(a.Decision.ResetAfter, longest)),
@@ -112,7 +117,7 @@ func (a *Announcement) bounded() (d Decision, possible bool) {
 func (l *compiledLimit) longestWait() int64 {
 	switch l.family {
 	case familyBucket:
-		return min(2*l.full.ceil(), maxBucketFill) + l.maxStepBack
+		return min(2*l.full.ceil(), bounds.BucketFill) + l.maxStepBack
 	case familyLog:
 		return l.period + l.maxStepBack
 	case familyBan: // the step back counts from the start of the period, the ban from up to its end

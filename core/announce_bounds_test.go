@@ -10,44 +10,45 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // Whoever reaches the announcer can say anything. These tests are what it is worth.
 
 // forged returns a denial of "k" that nobody has decided.
-func forged(limit core.Limit, cost int64, wait time.Duration) core.Announcement {
+func forged(limit limits.Limit, cost int64, wait time.Duration) core.Announcement {
 	return core.Announcement{
 		Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(),
-		Decision: core.Decision{RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait, At: time.Now().UnixMicro()},
+		Decision: limits.Decision{RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait, At: time.Now().UnixMicro()},
 	}
 }
 
 func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
-	rate := core.PerMinute(5)
+	rate := limits.PerMinute(5)
 	for _, test := range []struct {
-		limit   core.Limit
+		limit   limits.Limit
 		cost    int64
 		longest time.Duration // with a debt, and a clock that has stepped back
 	}{
-		{core.TokenBucket(rate, 10), 1, 4*time.Minute + time.Second},
-		{core.LeakyBucket(rate, 10), 1, 4*time.Minute + time.Second},
-		{core.LeakyQueue(rate, 10), 1, 4*time.Minute + time.Second},
-		{core.FixedWindow(rate), 1, 3 * time.Minute},
-		{core.SlidingWindow(rate), 5, 3 * time.Minute},
-		{core.AnchoredWindow(rate), 1, 3 * time.Minute},
-		{core.SlidingLog(rate), 1, 2 * time.Minute},
-		{core.Ban(rate, time.Hour), 1, time.Hour + 2*time.Minute},
-		{core.Ban(rate, time.Hour), 1_000, time.Hour + 2*time.Minute},
-		{core.Ban(rate, time.Hour), 0, time.Hour + 2*time.Minute},
-		{core.TokenBucket(rate, 10), 11, 0},
-		{core.SlidingLog(rate), 6, 0},
+		{limits.TokenBucket(rate, 10), 1, 4*time.Minute + time.Second},
+		{limits.LeakyBucket(rate, 10), 1, 4*time.Minute + time.Second},
+		{limits.LeakyQueue(rate, 10), 1, 4*time.Minute + time.Second},
+		{limits.FixedWindow(rate), 1, 3 * time.Minute},
+		{limits.SlidingWindow(rate), 5, 3 * time.Minute},
+		{limits.AnchoredWindow(rate), 1, 3 * time.Minute},
+		{limits.SlidingLog(rate), 1, 2 * time.Minute},
+		{limits.Ban(rate, time.Hour), 1, time.Hour + 2*time.Minute},
+		{limits.Ban(rate, time.Hour), 1_000, time.Hour + 2*time.Minute},
+		{limits.Ban(rate, time.Hour), 0, time.Hour + 2*time.Minute},
+		{limits.TokenBucket(rate, 10), 11, 0},
+		{limits.SlidingLog(rate), 6, 0},
 	} {
-		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, core.Never} {
+		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
 			synctest.Test(t, func(t *testing.T) {
 				c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
 				core.Hear(c, forged(test.limit, test.cost, wait))
 				d := take(t, c, "s", "k", test.limit, test.cost)
-				if heard := d.Source == core.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
+				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
 					t.Errorf("%v, cost %d, a wait of %v: %+v", test.limit, test.cost, wait, d)
 				}
 			})
@@ -63,7 +64,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, round))
 			limit := anyLimit(random)
 			if random.IntN(8) == 0 {
-				limit = core.Ban(limit.Rate(), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+				limit = limits.Ban(limit.Rate(), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
 			}
 			skew := time.Duration(0)
 			inner := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Now().Add(skew) }})
@@ -76,14 +77,14 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				d := take(t, inner, "s", "k", limit, cost)
 				if d.Allowed {
 					if random.IntN(2) == 0 {
-						settle(t, inner, core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
+						settle(t, inner, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
 					}
 					continue
 				}
 				denials++
 				other := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
 				core.Hear(other, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
-				d.Source = core.SourceDenialCache
+				d.Source = limits.SourceDenialCache
 				if heard := take(t, other, "s", "k", limit, cost); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
 				}
@@ -98,7 +99,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
-		limit := core.FixedWindow(core.PerMinute(5))
+		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
 		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
 			for _, other := range []int64{math.MinInt64, -1, math.MaxInt64} {
@@ -108,7 +109,7 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 				what.Decision.Ticket = other
 				core.Hear(c, what)
 				d := take(t, c, "s", "k", limit, 3)
-				if d.Source != core.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
+				if d.Source != limits.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
 					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
 					t.Errorf("at %d, else %d: %+v", at, other, d)
 				}
@@ -118,7 +119,7 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 }
 
 func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
-	limit := core.Ban(core.PerMinute(1), time.Hour)
+	limit := limits.Ban(limits.PerMinute(1), time.Hour)
 	for name, begin := range map[string]func(t *testing.T, c *core.DenialCache){
 		"of its own": func(t *testing.T, c *core.DenialCache) {
 			allowed(t, c, "k", limit, 1)
@@ -156,11 +157,11 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
-		limit := core.Ban(core.PerMinute(2), time.Minute)
+		limit := limits.Ban(limits.PerMinute(2), time.Minute)
 		began := time.Now()
 		core.Hear(c, forged(limit, 1, time.Minute))
 		for time.Since(began) < time.Minute {
-			if d := take(t, c, "s", "k", limit, 1); d.Source != core.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
+			if d := take(t, c, "s", "k", limit, 1); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
 				t.Fatalf("after %v: %+v", time.Since(began), d)
 			}
 			time.Sleep(5 * time.Second)
@@ -176,7 +177,7 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
-		limit := core.SlidingLog(core.PerHour(2))
+		limit := limits.SlidingLog(limits.PerHour(2))
 		core.Hear(c, forged(limit, 1, time.Hour))
 		for range 9 {
 			time.Sleep(time.Second)
@@ -195,7 +196,7 @@ func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
-		limit := core.Ban(core.PerMinute(1), time.Hour)
+		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		flood := func() {
 			for i := range 1_000 {
 				what := forged(limit, 1, time.Hour)

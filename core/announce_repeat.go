@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -41,7 +43,7 @@ type repeats struct {
 // announced is a charge whose denial is announced again.
 type announced struct {
 	scope, key string
-	limit      Limit
+	limit      limits.Limit
 	cost       int64
 }
 
@@ -141,8 +143,8 @@ func (c *DenialCache) stillDenied(what *announced) (asked time.Time, still bool)
 			still = false
 		}
 	}()
-	charges := []Charge{{Scope: what.scope, Key: what.key, Limit: what.limit, Cost: what.cost}}
-	var d [1]Decision
+	charges := []limits.Charge{{Scope: what.scope, Key: what.key, Limit: what.limit, Cost: what.cost}}
+	var d [1]limits.Decision
 	asked = time.Now()
 	if err := peek(context.Background(), c.inner, charges, d[:]); err != nil || d[0].Allowed || d[0].RetryAfter < leastAnnounced {
 		return asked, false

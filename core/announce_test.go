@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // square carries announcements between the caches of a test, each of a process of its own.
@@ -71,15 +72,15 @@ func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *co
 
 func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, inner *counted, a, b *core.DenialCache) {
-		limit := core.TokenBucket(core.Per(1, 4*time.Second), 1)
+		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, a, "k", limit, 1)
 		time.Sleep(time.Second)
 		denied(t, a, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		s.announced(t, 1)
 		time.Sleep(time.Second)
-		want := core.Decision{
-			Source: core.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second, EffectiveWindow: 2 * time.Second,
+		want := limits.Decision{
+			Source: limits.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second, EffectiveWindow: 2 * time.Second,
 			At: time.Now().UnixMicro(),
 		}
 		if d := take(t, b, "s", "k", limit, 1); d != want {
@@ -94,11 +95,11 @@ func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 
 func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, _ *core.DenialCache) {
-		brief := core.TokenBucket(core.Per(1, 999*time.Millisecond), 1)
+		brief := limits.TokenBucket(limits.Per(1, 999*time.Millisecond), 1)
 		allowed(t, a, "brief", brief, 1)
 		denied(t, a, "brief", brief, 1)
 		denied(t, a, "never", brief, 2)
-		one := core.Concurrent(1)
+		one := limits.Concurrent(1)
 		allowed(t, a, "held", one, 1)
 		denied(t, a, "held", one, 1)
 		s.announced(t, 0)
@@ -107,7 +108,7 @@ func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
 
 func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, b *core.DenialCache) {
-		limit := core.FixedWindow(core.PerHour(1))
+		limit := limits.FixedWindow(limits.PerHour(1))
 		allowed(t, a, "k", limit, 1)
 		s.hearing[1].Listen(nil) // late
 		denied(t, a, "k", limit, 1)
@@ -124,13 +125,13 @@ func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
 
 func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, _ *square, inner *counted, _, b *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(1))
+		limit := limits.FixedWindow(limits.PerDay(1))
 		old := time.Now()
 		time.Sleep(9 * time.Second)
 		allowed(t, b, "k", limit, 1)
 		denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		core.Hear(b, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: core.Decision{RetryAfter: time.Hour}})
+		core.Hear(b, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
 		time.Sleep(5 * time.Second)
 		denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
@@ -140,20 +141,20 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, _ *square, _ *counted, _, b *core.DenialCache) {
 		good := core.Announcement{
-			Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(5)), Cost: 1,
-			Asked: time.Now(), Decision: core.Decision{RetryAfter: time.Minute},
+			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1,
+			Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
 		}
 		for name, spoil := range map[string]func(a *core.Announcement){
 			"allowed":     func(a *core.Announcement) { a.Decision.Allowed = true },
 			"transient":   func(a *core.Announcement) { a.Decision.Transient = true },
-			"never":       func(a *core.Announcement) { a.Decision.RetryAfter = core.Never },
+			"never":       func(a *core.Announcement) { a.Decision.RetryAfter = limits.Never },
 			"over":        func(a *core.Announcement) { a.Asked = a.Asked.Add(-time.Minute) },
 			"no wait":     func(a *core.Announcement) { a.Decision.RetryAfter = 0 },
-			"no limit":    func(a *core.Announcement) { a.Limit = core.Limit{} },
+			"no limit":    func(a *core.Announcement) { a.Limit = limits.Limit{} },
 			"no cost":     func(a *core.Announcement) { a.Cost = 0 },
 			"other cost":  func(a *core.Announcement) { a.Cost = 2 },
-			"other limit": func(a *core.Announcement) { a.Limit = core.FixedWindow(core.PerHour(6)) },
-			"concurrency": func(a *core.Announcement) { a.Limit = core.Concurrent(5) },
+			"other limit": func(a *core.Announcement) { a.Limit = limits.FixedWindow(limits.PerHour(6)) },
+			"concurrency": func(a *core.Announcement) { a.Limit = limits.Concurrent(5) },
 		} {
 			a := good
 			spoil(&a)
@@ -180,7 +181,7 @@ func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 			return core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
 		}
 		a, b := process(), process()
-		limit := core.Ban(core.PerMinute(3), 5*time.Minute)
+		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)
 		for range 3 {
 			allowed(t, a, "k", limit, 1)
 		}
@@ -212,7 +213,7 @@ func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
-		limit := core.Ban(core.PerMinute(1), time.Minute)
+		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		for i := range 5_000 {
 			key := fmt.Sprint(i)
 			allowed(t, a, key, limit, 1)
@@ -261,7 +262,7 @@ func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
-		limit := core.Ban(core.PerMinute(1), time.Hour)
+		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		for i := range 4_096 {
 			key := fmt.Sprint(i)
 			allowed(t, a, key, limit, 1)
@@ -293,7 +294,7 @@ func TestADenialOfAHugeKeyIsNotAnnouncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
-		limit := core.Ban(core.PerMinute(1), time.Hour)
+		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		key := strings.Repeat("k", 5_000)
 		allowed(t, a, key, limit, 1)
 		denied(t, a, key, limit, 1)
@@ -308,7 +309,7 @@ func TestAMaxAgeOfNoTimeAnnouncesNothingAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &square{}
 			a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
-			limit := core.Ban(core.PerMinute(1), time.Minute)
+			limit := limits.Ban(limits.PerMinute(1), time.Minute)
 			allowed(t, a, "k", limit, 1)
 			denied(t, a, "k", limit, 1)
 			time.Sleep(time.Second)
@@ -332,7 +333,7 @@ func TestAnAnnouncerThatPanicsEndsTheRepetitionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hoarse{}
 		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: h})
-		limit := core.Ban(core.PerMinute(1), time.Minute)
+		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		allowed(t, a, "k", limit, 1)
 		denied(t, a, "k", limit, 1)
 		time.Sleep(8 * time.Second)
@@ -347,7 +348,7 @@ func TestAnAnnouncerThatPanicsEndsTheRepetitionAlone(t *testing.T) {
 func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
-		limit := core.FixedWindow(core.PerMinute(6000))
+		limit := limits.FixedWindow(limits.PerMinute(6000))
 		inner := newLeaseBackend()
 		leases := core.NewLeaseCache(inner, core.LeaseOptions{})
 		s := &square{}
@@ -363,7 +364,7 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 		}
 		s.announced(t, 1)
 		for held := leases.Counts().Held; held > 0; held-- {
-			if d := takeOf(t, one, ch); d.Source != core.SourceLease {
+			if d := takeOf(t, one, ch); d.Source != limits.SourceLease {
 				t.Fatalf("with %d units held: %+v", held, d)
 			}
 		}

@@ -1,6 +1,11 @@
 package core
 
-import "math"
+import (
+	"math"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 // A ban counts units in periods that each start with a key's first unit. The charge that
 // reaches the number bans the key. Its state is the start of the period, in state.a the
@@ -12,8 +17,8 @@ import "math"
 
 // banCompile allows a state no lead over the clock, as anchoredCompile does.
 func (l *compiledLimit) banCompile() {
-	l.max = l.given.rate.Units
-	l.banned = l.given.burst
+	l.max = l.given.Rate().Units
+	l.banned = l.given.Lasting().Microseconds()
 	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
 }
 
@@ -42,7 +47,7 @@ func (l *compiledLimit) banTake(s *state, asOf, n int64) {
 	if s.b == 0 {
 		s.at = asOf
 	}
-	units := sumUnits(int64(s.b), n)
+	units := arith.Sum(int64(s.b), n)
 	if own := units + min(0, s.a); own >= l.max {
 		units, s.a = own, asOf+l.banned
 	}
@@ -83,10 +88,10 @@ func (l *compiledLimit) banFreshAt(s *state) int64 {
 }
 
 // banDescribe sets d, except its Delay, to the decision on a charge that left s behind.
-func (l *compiledLimit) banDescribe(d *Decision, s *view, allowed bool, now int64) {
+func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, now int64) {
 	until := wait(l.untilFresh(s, now, nil))
-	*d = Decision{
-		Allowed: allowed, Source: SourcePrimary, Remaining: l.banRemaining(&s.state),
+	*d = limits.Decision{
+		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.banRemaining(&s.state),
 		ResetAfter: until, EffectiveWindow: until, At: now,
 	}
 	if allowed && s.b > 0 {

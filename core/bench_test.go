@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-var benchLimits = []core.Limit{
-	core.TokenBucket(core.PerSecond(1_000_000), 1_000_000_000),
-	core.LeakyBucket(core.PerMinute(1_000_000_000), 1_000_000_000),
-	core.LeakyQueue(core.PerSecond(1_000_000), 1_000_000_000),
-	core.FixedWindow(core.PerMinute(1_000_000_000)),
-	core.SlidingWindow(core.PerMinute(1_000_000_000)),
-	core.AnchoredWindow(core.PerMinute(1_000_000_000)),
+var benchLimits = []limits.Limit{
+	limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000),
+	limits.LeakyBucket(limits.PerMinute(1_000_000_000), 1_000_000_000),
+	limits.LeakyQueue(limits.PerSecond(1_000_000), 1_000_000_000),
+	limits.FixedWindow(limits.PerMinute(1_000_000_000)),
+	limits.SlidingWindow(limits.PerMinute(1_000_000_000)),
+	limits.AnchoredWindow(limits.PerMinute(1_000_000_000)),
 }
 
 func BenchmarkHotKeyAllowed(b *testing.B) {
@@ -29,11 +30,11 @@ func BenchmarkHotKeyAllowed(b *testing.B) {
 }
 
 func BenchmarkHotKeyDenied(b *testing.B) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerHour(1), 1),
-		core.FixedWindow(core.PerDay(1)),
-		core.SlidingWindow(core.PerDay(1)),
-		core.SlidingLog(core.PerDay(1)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(1), 1),
+		limits.FixedWindow(limits.PerDay(1)),
+		limits.SlidingWindow(limits.PerDay(1)),
+		limits.SlidingLog(limits.PerDay(1)),
 	} {
 		b.Run(limit.Algorithm().String(), func(b *testing.B) {
 			benchmarkHotKey(b, limit, false)
@@ -41,11 +42,11 @@ func BenchmarkHotKeyDenied(b *testing.B) {
 	}
 }
 
-func benchmarkHotKey(b *testing.B, limit core.Limit, allowed bool) {
+func benchmarkHotKey(b *testing.B, limit limits.Limit, allowed bool) {
 	m := core.NewMemory(core.MemoryOptions{})
 	ctx := context.Background()
-	charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
-	out := make([]core.Decision, 1)
+	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	out := make([]limits.Decision, 1)
 	m.Take(ctx, charges, out)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -59,8 +60,8 @@ func BenchmarkHotKeyParallel(b *testing.B) {
 	m := core.NewMemory(core.MemoryOptions{})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
-		out := make([]core.Decision, 1)
+		charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: benchLimits[0], Cost: 1}}
+		out := make([]limits.Decision, 1)
 		for pb.Next() {
 			m.Take(context.Background(), charges, out)
 		}
@@ -69,11 +70,11 @@ func BenchmarkHotKeyParallel(b *testing.B) {
 
 func BenchmarkThreeCharges(b *testing.B) {
 	m := core.NewMemory(core.MemoryOptions{})
-	charges := make([]core.Charge, 3)
+	charges := make([]limits.Charge, 3)
 	for i := range charges {
-		charges[i] = core.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
+		charges[i] = limits.Charge{Scope: fmt.Sprint("scope", i), Key: "198.51.100.7", Limit: benchLimits[4], Cost: 1}
 	}
-	out := make([]core.Decision, 3)
+	out := make([]limits.Decision, 3)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Take(context.Background(), charges, out)
@@ -87,9 +88,9 @@ func BenchmarkMillionKeys(b *testing.B) {
 		keys[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)
 	}
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: n})
-	limit := core.TokenBucket(core.PerHour(10_000), 10_000)
-	charges := []core.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
-	out := make([]core.Decision, 1)
+	limit := limits.TokenBucket(limits.PerHour(10_000), 10_000)
+	charges := []limits.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+	out := make([]limits.Decision, 1)
 	for _, key := range keys {
 		charges[0].Key = key
 		m.Take(context.Background(), charges, out)
@@ -108,8 +109,8 @@ func BenchmarkMillionKeys(b *testing.B) {
 	b.Run("uniform-parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
-			charges := []core.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
-			out := make([]core.Decision, 1)
+			charges := []limits.Charge{{Scope: "per-client", Limit: limit, Cost: 1}}
+			out := make([]limits.Decision, 1)
 			for i := rand.Int(); pb.Next(); i++ {
 				charges[0].Key = keys[order[i&(1<<20-1)]]
 				m.Take(context.Background(), charges, out)
@@ -121,7 +122,7 @@ func BenchmarkMillionKeys(b *testing.B) {
 func BenchmarkDecide(b *testing.B) {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 		Name:  "per-client",
-		Limit: core.TokenBucket(core.PerSecond(1_000_000), 1_000_000_000),
+		Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000),
 		Key:   func(key string) (string, error) { return key, nil },
 	}}})
 	b.ReportAllocs()
@@ -137,8 +138,8 @@ func BenchmarkStartToEnd(b *testing.B) {
 	key := func(key string) (string, error) { return key, nil }
 	rate := core.Rule[string]{Name: "rate", Limit: benchLimits[0], Key: key}
 	other := core.Rule[string]{Name: "other", Limit: benchLimits[0], Key: key}
-	held := core.Rule[string]{Name: "held", Limit: core.Concurrent(100_000), Key: key}
-	banned := core.Rule[string]{Name: "ban", Limit: core.Ban(core.PerMinute(1_000_000_000), time.Hour), Key: key}
+	held := core.Rule[string]{Name: "held", Limit: limits.Concurrent(100_000), Key: key}
+	banned := core.Rule[string]{Name: "ban", Limit: limits.Ban(limits.PerMinute(1_000_000_000), time.Hour), Key: key}
 	for _, bench := range []struct {
 		name  string
 		held  int
@@ -186,8 +187,8 @@ func BenchmarkSlidingLog(b *testing.B) {
 			for i := range keys {
 				keys[i] = fmt.Sprint(i)
 			}
-			charges := []core.Charge{{Scope: "s", Limit: core.SlidingLog(core.PerSecond(20)), Cost: 1}}
-			out := make([]core.Decision, 1)
+			charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingLog(limits.PerSecond(20)), Cost: 1}}
+			out := make([]limits.Decision, 1)
 			step := time.Second / 20 / time.Duration(bench.keys)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -202,14 +203,14 @@ func BenchmarkSlidingLog(b *testing.B) {
 // New keys in a store that is full of others.
 func BenchmarkFlood(b *testing.B) {
 	const n = 1 << 17
-	for _, limit := range []core.Limit{benchLimits[0], benchLimits[4]} {
+	for _, limit := range []limits.Limit{benchLimits[0], benchLimits[4]} {
 		b.Run(limit.Algorithm().String(), func(b *testing.B) {
 			m := core.NewMemory(core.MemoryOptions{MaxKeys: n})
-			charges := []core.Charge{{Scope: "s", Limit: core.TokenBucket(core.PerDay(10), 10), Cost: 1}}
-			if limit.Algorithm() == core.AlgorithmSlidingWindow {
-				charges[0].Limit = core.SlidingWindow(core.PerDay(10))
+			charges := []limits.Charge{{Scope: "s", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}
+			if limit.Algorithm() == limits.AlgorithmSlidingWindow {
+				charges[0].Limit = limits.SlidingWindow(limits.PerDay(10))
 			}
-			out := make([]core.Decision, 1)
+			out := make([]limits.Decision, 1)
 			key := make([]byte, 8)
 			i := uint64(0)
 			take := func() {
@@ -242,8 +243,8 @@ func BenchmarkNewMemory(b *testing.B) {
 func BenchmarkFill(b *testing.B) {
 	for _, n := range []int{1 << 18, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			charges := []core.Charge{{Scope: "s", Limit: core.SlidingWindow(core.PerDay(10)), Cost: 1}}
-			out := make([]core.Decision, 1)
+			charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(10)), Cost: 1}}
+			out := make([]limits.Decision, 1)
 			key := make([]byte, 8)
 			least := time.Duration(1<<63 - 1)
 			for b.Loop() {

@@ -1,6 +1,11 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 // Token bucket, leaky bucket and leaky queue keep the time until the bucket is empty,
 // as of the last taking. Units that fit add the time in which they drain. A token
@@ -41,7 +46,7 @@ func (l *compiledLimit) bucketRemaining(s *state) int64 {
 	if l.q == 1 {
 		return room.us / l.p
 	}
-	return muldivPlus(room.us, l.q, room.frac, l.p)
+	return arith.MuldivPlus(room.us, l.q, room.frac, l.p)
 }
 
 func (l *compiledLimit) bucketUntilFits(s *state, n int64) int64 {
@@ -52,7 +57,7 @@ func (l *compiledLimit) bucketUntilFits(s *state, n int64) int64 {
 // queued returns how long units taken now wait until the units that are already in a
 // leaky queue have left it. It returns 0 for other algorithms.
 func (l *compiledLimit) queued(s *view, now int64) time.Duration {
-	if l.algorithm != AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
+	if l.algorithm != limits.AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
 		return 0
 	}
 	return wait(s.asOf - now + span{s.a, int64(s.b)}.ceil())
@@ -63,9 +68,9 @@ func (l *compiledLimit) bucketUnits(d span) int64 {
 	room := l.minus(l.full, d)
 	if room.us < 0 {
 		over := l.minus(d, l.full)
-		return l.max + muldivPlus(over.us, l.q, over.frac+l.p-1, l.p)
+		return l.max + arith.MuldivPlus(over.us, l.q, over.frac+l.p-1, l.p)
 	}
-	return l.max - muldivPlus(room.us, l.q, room.frac, l.p)
+	return l.max - arith.MuldivPlus(room.us, l.q, room.frac, l.p)
 }
 
 // bucketLarger returns the one that is empty later, as of b.at, which is not before a.at.
@@ -88,7 +93,7 @@ func (l *compiledLimit) bucketStepFloorBack(f *state, now int64, carries bool) {
 // under l, n ≤ max, and a clock that is behind s by at most maxAhead. It changes s
 // only if units are taken, and unlocks sh before it computes the rest of d. Most
 // decisions are made here: with its numbers in registers they take a third less time.
-func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, d *Decision) {
+func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) {
 	asOf := max(now, s.at)
 	us, frac := s.a-(asOf-s.at), int64(s.b)
 	if us < 0 {
@@ -104,7 +109,7 @@ func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, 
 	d.Ticket = 0
 	if allowed && n > 0 {
 		d.Ticket = asOf
-		if l.algorithm == AlgorithmLeakyQueue {
+		if l.algorithm == limits.AlgorithmLeakyQueue {
 			if us > 0 || frac > 0 {
 				d.Delay = wait(asOf - now + span{us, frac}.ceil())
 			}
@@ -118,7 +123,7 @@ func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, 
 	lag := asOf - now
 	room := l.minus(l.full, span{us, frac})
 	d.Allowed = allowed
-	d.Source, d.Transient = SourcePrimary, false
+	d.Source, d.Transient = limits.SourcePrimary, false
 	d.RetryAfter = 0
 	d.ResetAfter = wait(lag + span{us, frac}.ceil())
 	d.At = now
@@ -129,7 +134,7 @@ func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, 
 		d.Remaining = room.us / l.p
 		d.EffectiveWindow = wait(d.Remaining * l.p)
 	} else {
-		d.Remaining = muldivPlus(room.us, l.q, room.frac, l.p)
+		d.Remaining = arith.MuldivPlus(room.us, l.q, room.frac, l.p)
 		d.EffectiveWindow = wait(l.drain(d.Remaining).ceil())
 	}
 	if !allowed {

@@ -1,6 +1,12 @@
 package core
 
-import "math"
+import (
+	"math"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/limits"
+)
 
 // ring remembers the least levels that a bucket had, so that units can be returned long
 // after they were taken. A taking leaves the bucket higher by its cost until the bucket,
@@ -28,7 +34,7 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 	if !ok && lasts == 0 {
 		return
 	}
-	if limit.algorithm == AlgorithmLeakyQueue || lasts == 0 && sh.endsRing(e, now) {
+	if limit.algorithm == limits.AlgorithmLeakyQueue || lasts == 0 && sh.endsRing(e, now) {
 		delete(sh.rings, hash)
 		return
 	}
@@ -58,7 +64,7 @@ func (sh *shard) endsRing(e *entry, now int64) bool {
 		return true
 	}
 	from := sh.limits.get(e.limitID)
-	if from.family != familyBucket || from.algorithm == AlgorithmLeakyQueue {
+	if from.family != familyBucket || from.algorithm == limits.AlgorithmLeakyQueue {
 		return true
 	}
 	var s view
@@ -163,7 +169,7 @@ func (sh *shard) bucketRefundLocked(l *compiledLimit, e *entry, taken, n, at int
 	r, ok := sh.rings[e.hash]
 	switch {
 	case at == e.at:
-	case l.algorithm == AlgorithmLeakyQueue:
+	case l.algorithm == limits.AlgorithmLeakyQueue:
 		return 0
 	case ok:
 		worth = minSpan(cost, span{r.worth(at, whole, cost.ceil(), e.at), 0})
@@ -197,15 +203,15 @@ func (l *compiledLimit) unitsDrained(d span) int64 {
 	if l.q == 1 {
 		return d.us / l.p
 	}
-	return muldivPlus(d.us, l.q, d.frac, l.p)
+	return arith.MuldivPlus(d.us, l.q, d.frac, l.p)
 }
 
 // bucketMayOwe is mayOwe for a bucket: its level is at most twice the full one, and at
 // most 100 years.
 func (l *compiledLimit) bucketMayOwe(s *state) int64 {
 	most := l.plus(l.full, l.full)
-	if most.us >= maxBucketFill {
-		most = span{maxBucketFill, 0}
+	if most.us >= bounds.BucketFill {
+		most = span{bounds.BucketFill, 0}
 	}
 	room := l.minus(most, span{s.a, int64(s.b)})
 	if room.us < 0 {

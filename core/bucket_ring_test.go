@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // drained is a bucket that remembers all of its takings: what returns units exactly.
@@ -59,18 +60,18 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 			unit := test.unit.Microseconds()
 			now := time.UnixMicro(1_700_000_000_000_000)
 			m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-			limit := core.TokenBucket(core.Per(1, test.unit), test.burst)
+			limit := limits.TokenBucket(limits.Per(1, test.unit), test.burst)
 			random := rand.New(rand.NewPCG(5, 6))
 			var bucket drained
 			type running struct {
-				core.Ending
+				limits.Ending
 				i  int
 				at time.Time
 			}
 			var requests []running
 			level := func() int64 {
-				out := make([]core.Decision, 1)
-				if err := m.Peek(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit}}, out); err != nil {
+				out := make([]limits.Decision, 1)
+				if err := m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit}}, out); err != nil {
 					t.Fatal(err)
 				}
 				return out[0].ResetAfter.Microseconds()
@@ -108,9 +109,9 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 						requests[i].i = -1 // nothing of it is left
 					}
 				}
-				charge := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost), Lasts: time.Second}
-				out := make([]core.Decision, 1)
-				if err := m.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+				charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1 + random.Int64N(test.cost), Lasts: time.Second}
+				out := make([]limits.Decision, 1)
+				if err := m.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 					t.Fatal(err)
 				}
 				if !out[0].Allowed {
@@ -122,7 +123,7 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 				}
 				bucket.at, bucket.cost = append(bucket.at, now.UnixMicro()), append(bucket.cost, charge.Cost*unit)
 				requests = append(requests, running{
-					core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket, Lasts: charge.Lasts},
+					limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: charge.Cost, Final: final, Ticket: out[0].Ticket, Lasts: charge.Lasts},
 					len(bucket.cost) - 1, now.Add(time.Duration(random.Int64N(int64(test.lasting)))),
 				})
 				if exact := max(0, bucket.replay()); level() != exact {

@@ -7,15 +7,17 @@ import (
 	"slices"
 	"time"
 	"weak"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Override changes one rule of one process until an instant. Fields that are nil or zero
 // leave things alone; the zero Override ends the one in force.
 type Override struct {
-	Mode  *Mode     `json:",omitzero"` // nil: that of the rule
-	Limit Limit     `json:",omitzero"` // of all rules of the scope; zero: that of the rule
-	Until time.Time `json:",omitzero"` // when it ends; required
-	Why   string    `json:",omitzero"` // for whoever reads it
+	Mode  *Mode        `json:",omitzero"` // nil: that of the rule
+	Limit limits.Limit `json:",omitzero"` // of all rules of the scope; zero: that of the rule
+	Until time.Time    `json:",omitzero"` // when it ends; required
+	Why   string       `json:",omitzero"` // for whoever reads it
 }
 
 // override is an Override in force.
@@ -29,7 +31,7 @@ type override struct {
 type RuleState struct {
 	Name     string
 	Scope    string
-	Limit    Limit `json:",omitzero"` // zero if LimitFor finds it
+	Limit    limits.Limit `json:",omitzero"` // zero if LimitFor finds it
 	Mode     Mode
 	Local    bool     `json:",omitzero"`
 	Capacity bool     `json:",omitzero"` // see [Rule].Capacity
@@ -37,7 +39,7 @@ type RuleState struct {
 
 	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
 	// Limit and Mode where an override is in force, on this rule or on one of its scope.
-	GivenLimit Limit `json:",omitzero"`
+	GivenLimit limits.Limit `json:",omitzero"`
 	GivenMode  Mode
 }
 
@@ -98,7 +100,7 @@ func overridden[R any](rules []Rule[R], overrides map[string]*override) []Rule[R
 		if o.Mode != nil {
 			rules[i].Mode = *o.Mode
 		}
-		if o.Limit == (Limit{}) || rules[i].varies() {
+		if o.Limit == (limits.Limit{}) || rules[i].varies() {
 			continue
 		}
 		for j := range rules {
@@ -178,7 +180,7 @@ func (l *Limiter[R]) validateOverride(rule string, o *Override) error {
 			errs = append(errs, fmt.Errorf("mode: %w", err))
 		}
 	}
-	if o.Limit != (Limit{}) {
+	if o.Limit != (limits.Limit{}) {
 		if err := o.Limit.Validate(); err != nil {
 			errs = append(errs, prefixEach("limit: ", err))
 		} else if l.config.Rules[i].varies() {
@@ -192,11 +194,11 @@ func (l *Limiter[R]) validateOverride(rule string, o *Override) error {
 
 // otherLimit returns the name of another rule of the scope of the i-th that is overridden
 // with another limit, "" if there is none.
-func (l *Limiter[R]) otherLimit(i int, limit Limit) string {
+func (l *Limiter[R]) otherLimit(i int, limit limits.Limit) string {
 	rules := l.config.Rules
 	for j := range rules {
 		o := l.overrides[rules[j].Name]
-		if j != i && o != nil && o.Limit != (Limit{}) && o.Limit != limit && rules[j].scopeOrName() == rules[i].scopeOrName() {
+		if j != i && o != nil && o.Limit != (limits.Limit{}) && o.Limit != limit && rules[j].scopeOrName() == rules[i].scopeOrName() {
 			return rules[j].Name
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // farAway hides that a backend is a Memory, as one behind a network is none.
 type farAway struct{ *core.Memory }
 
-func (farAway) Unwrap() core.Backend { return nil }
+func (farAway) Unwrap() limits.Backend { return nil }
 
 func local(r core.Rule[string]) core.Rule[string] {
 	r.Local = true
@@ -27,8 +28,8 @@ func local(r core.Rule[string]) core.Rule[string] {
 // The last Local rule goes while a request holds one of its units.
 func TestUnitsOfALocalRuleThatIsGoneReturn(t *testing.T) {
 	backend := &farAway{core.NewMemory(core.MemoryOptions{})}
-	slots := local(rule("slots", core.Concurrent(1), core.Enforce))
-	elsewhere := rule("elsewhere", core.Concurrent(9), core.Enforce)
+	slots := local(rule("slots", limits.Concurrent(1), core.Enforce))
+	elsewhere := rule("elsewhere", limits.Concurrent(9), core.Enforce)
 	l := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{slots, elsewhere}})
 	o := l.Decide(context.Background(), "ann")
 	replace(t, l, elsewhere)
@@ -42,7 +43,7 @@ func TestUnitsOfALocalRuleThatIsGoneReturn(t *testing.T) {
 // A backend that is no pointer shares its fallback with no other limiter, but one limiter
 // has one.
 func TestTheFallbackOutlivesTheRules(t *testing.T) {
-	a := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	l := core.MustNew(core.Config[string]{Backend: unreachable{}, Rules: []core.Rule[string]{a}})
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() {
 		t.Fatal("the first request is denied")
@@ -63,11 +64,11 @@ func replace(t *testing.T, l *core.Limiter[string], rules ...core.Rule[string]) 
 // The first rule with an end comes while requests run that have none.
 func TestAnEndThatComesLater(t *testing.T) {
 	var settled atomic.Int64
-	plain := rule("a", core.FixedWindow(core.PerDay(1_000_000)), core.Enforce)
+	plain := rule("a", limits.FixedWindow(limits.PerDay(1_000_000)), core.Enforce)
 	ending := plain
 	ending.FinalCost = func(core.Result) int64 { return 0 }
-	slots := rule("slots", core.Concurrent(64), core.Enforce)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain}, ObserveEnd: func(core.Settlement) { settled.Add(1) }})
+	slots := rule("slots", limits.Concurrent(64), core.Enforce)
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{plain}, ObserveEnd: func(limits.Settlement) { settled.Add(1) }})
 	var deciding sync.WaitGroup
 	var kept, ends atomic.Int64
 	for range 32 {
@@ -91,7 +92,7 @@ func TestAnEndThatComesLater(t *testing.T) {
 	if held, _ := l.Held(); held != 0 || settled.Load() != ends.Load() {
 		t.Errorf("%d units held, %d settled of %d", held, settled.Load(), ends.Load())
 	}
-	d, err := l.ExplainKey(context.Background(), "a", "ann", core.Limit{})
+	d, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{})
 	if err != nil || d.Remaining != 1_000_000-kept.Load() {
 		t.Errorf("%d left (%v), want all but the %d that had no end", d.Remaining, err, kept.Load())
 	}
@@ -100,9 +101,9 @@ func TestAnEndThatComesLater(t *testing.T) {
 // slowToSettle is a backend far away that takes its time to end what it has taken.
 type slowToSettle struct{ *core.Memory }
 
-func (s slowToSettle) Unwrap() core.Backend { return nil }
+func (s slowToSettle) Unwrap() limits.Backend { return nil }
 
-func (s slowToSettle) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (s slowToSettle) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	time.Sleep(10 * time.Millisecond)
 	return s.Memory.Settle(ctx, endings, out)
 }
@@ -110,7 +111,7 @@ func (s slowToSettle) Settle(ctx context.Context, endings []core.Ending, out []c
 // A client sends one request after the other, and the rule has no end any more.
 func TestTheEndOfAnEarlierRuleIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plain := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+		plain := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 		refunded := plain
 		refunded.FinalCost = func(core.Result) int64 { return 0 }
 		l := core.MustNew(core.Config[string]{
@@ -127,25 +128,25 @@ func TestTheEndOfAnEarlierRuleIsAwaited(t *testing.T) {
 
 // A rule changes its limit, and its kind, while a request holds a unit.
 func TestHeldUnitsOutliveTheirLimit(t *testing.T) {
-	at := func(limit core.Limit) core.Rule[string] { return rule("a", limit, core.Enforce) }
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{at(core.Concurrent(1))}})
+	at := func(limit limits.Limit) core.Rule[string] { return rule("a", limit, core.Enforce) }
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{at(limits.Concurrent(1))}})
 	first := l.Decide(context.Background(), "ann")
-	replace(t, l, at(core.Concurrent(2)))
+	replace(t, l, at(limits.Concurrent(2)))
 	second := l.Decide(context.Background(), "ann")
 	if third := l.Decide(context.Background(), "ann"); !second.Allowed() || third.Allowed() {
 		t.Errorf("with one of two held: %v, then %v", second.Verdict(), third.Verdict())
 	}
-	replace(t, l, at(core.FixedWindow(core.PerDay(5))))
+	replace(t, l, at(limits.FixedWindow(limits.PerDay(5))))
 	first.End(core.Result{})
 	second.End(core.Result{})
-	replace(t, l, at(core.Concurrent(1)))
+	replace(t, l, at(limits.Concurrent(1)))
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() {
 		t.Error("a unit is still held after both requests have ended")
 	}
 }
 
 func TestARenamedRuleOfOneScopeKeepsItsCount(t *testing.T) {
-	old := rule("old", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	old := rule("old", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	old.Scope = "a"
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{old}})
 	l.Decide(context.Background(), "ann")
@@ -158,14 +159,14 @@ func TestARenamedRuleOfOneScopeKeepsItsCount(t *testing.T) {
 }
 
 func TestNoRulesAreAMistake(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 	if err := l.Replace(nil); err == nil || !strings.Contains(err.Error(), "no rules") {
 		t.Errorf("Replace(nil): %v", err)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Len() != 1 {
 		t.Errorf("decided by %d rules", o.Len())
 	}
-	replace(t, l, rule("a", core.FixedWindow(core.PerDay(1)), core.Disabled))
+	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(1)), core.Disabled))
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.Len() != 0 || o.Companion() != nil {
 		t.Errorf("all rules are disabled: %v by %d rules", o.Verdict(), o.Len())
 	}
@@ -173,19 +174,19 @@ func TestNoRulesAreAMistake(t *testing.T) {
 
 // A denial that is cached is one of its limit.
 func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
-	at := func(n int64) core.Rule[string] { return rule("a", core.FixedWindow(core.PerDay(n)), core.Enforce) }
+	at := func(n int64) core.Rule[string] { return rule("a", limits.FixedWindow(limits.PerDay(n)), core.Enforce) }
 	cache := core.NewDenialCache(&farAway{core.NewMemory(core.MemoryOptions{})}, core.DenialCacheOptions{})
 	l := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{at(1)}})
 	l.Decide(context.Background(), "ann")
 	l.Decide(context.Background(), "ann")
-	if o := l.Decide(context.Background(), "ann"); o.At(0).Source != core.SourceDenialCache {
+	if o := l.Decide(context.Background(), "ann"); o.At(0).Source != limits.SourceDenialCache {
 		t.Fatalf("the denial is not cached: %v", o.At(0).Source)
 	}
 	replace(t, l, at(3))
 	if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.At(0).Remaining != 1 {
 		t.Errorf("under the higher limit: %v, %d left", o.Verdict(), o.At(0).Remaining)
 	}
-	if err := l.Override("a", core.Override{Limit: core.FixedWindow(core.PerDay(2)), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Allowed() {
@@ -196,16 +197,16 @@ func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 // An override hides a mistake in the rules only until it ends.
 func TestAnOverrideHidesNoMistake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+		a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 		a.Scope = "shared"
 		b := a
 		b.Name = "b"
 		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a, b}})
-		more := core.Override{Limit: core.FixedWindow(core.PerDay(9)), Until: time.Now().Add(time.Minute)}
+		more := core.Override{Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Minute)}
 		if err := l.Override("a", more); err != nil {
 			t.Fatal(err)
 		}
-		b.Limit = core.FixedWindow(core.PerDay(2))
+		b.Limit = limits.FixedWindow(limits.PerDay(2))
 		if err := l.Replace([]core.Rule[string]{a, b}); err == nil || !strings.Contains(err.Error(), "need one fixed, equal limit") {
 			t.Errorf("limits that differ, under an override: %v", err)
 		}
@@ -219,54 +220,54 @@ func TestAnOverrideHidesNoMistake(t *testing.T) {
 
 func TestAnOverriddenLimitYieldsToALimitFor(t *testing.T) {
 	shadow := core.Shadow
-	a := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}})
-	if err := l.Override("a", core.Override{Mode: &shadow, Limit: core.FixedWindow(core.PerDay(9)), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("a", core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	a.Limit, a.LimitFor = core.Limit{}, func(string) (core.Limit, error) { return core.FixedWindow(core.PerDay(1)), nil }
+	a.Limit, a.LimitFor = limits.Limit{}, func(string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
 	replace(t, l, a)
-	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit != core.FixedWindow(core.PerDay(1)) || o.At(0).Mode != core.Shadow {
+	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit != limits.FixedWindow(limits.PerDay(1)) || o.At(0).Mode != core.Shadow {
 		t.Errorf("decided by %+v", o.At(0))
 	}
-	if _, err := l.ExplainKey(context.Background(), "a", "ann", core.Limit{}); err == nil || !strings.Contains(err.Error(), "pass the limit of the key") {
+	if _, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{}); err == nil || !strings.Contains(err.Error(), "pass the limit of the key") {
 		t.Errorf("ExplainKey without a limit: %v", err)
 	}
 }
 
 func TestTwoOverridesOfAScopeNeedOneLimit(t *testing.T) {
-	a := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	a := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	a.Scope = "shared"
 	b := a
 	b.Name = "b"
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a, b}})
 	until := time.Now().Add(time.Hour)
-	if err := l.Override("a", core.Override{Limit: core.FixedWindow(core.PerDay(8)), Until: until}); err != nil {
+	if err := l.Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(8)), Until: until}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Override("b", core.Override{Limit: core.FixedWindow(core.PerDay(9)), Until: until}); err == nil || !strings.Contains(err.Error(), `rule "a" has the same scope`) {
+	if err := l.Override("b", core.Override{Limit: limits.FixedWindow(limits.PerDay(9)), Until: until}); err == nil || !strings.Contains(err.Error(), `rule "a" has the same scope`) {
 		t.Errorf("another limit: %v", err)
 	}
-	if err := l.Override("b", core.Override{Limit: core.FixedWindow(core.PerDay(8)), Until: until}); err != nil {
+	if err := l.Override("b", core.Override{Limit: limits.FixedWindow(limits.PerDay(8)), Until: until}); err != nil {
 		t.Errorf("the same limit: %v", err)
 	}
 	if err := l.Override("a", core.Override{}); err != nil {
 		t.Error(err)
 	}
-	if states := l.Rules(); states[0].Limit != core.FixedWindow(core.PerDay(8)) || states[1].Limit != states[0].Limit {
+	if states := l.Rules(); states[0].Limit != limits.FixedWindow(limits.PerDay(8)) || states[1].Limit != states[0].Limit {
 		t.Errorf("one override is left: %+v", states)
 	}
 }
 
 func TestAnOverrideSharesNothingWithItsCaller(t *testing.T) {
 	mode := core.Shadow
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 	if err := l.Override("a", core.Override{Mode: &mode, Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)
 	}
 	mode = core.Disabled
 	*l.Rules()[0].Override.Mode = core.Disabled
-	replace(t, l, rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce))
+	replace(t, l, rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce))
 	if state := l.Rules()[0]; state.Mode != core.Shadow {
 		t.Errorf("the mode is %v", state.Mode)
 	}
@@ -278,7 +279,7 @@ func TestAnOverrideSharesNothingWithItsCaller(t *testing.T) {
 // Overrides end, are replaced and cleared while requests and replacements run.
 func TestOverridesEndUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := rule("a", core.FixedWindow(core.PerDay(1_000_000)), core.Enforce)
+		a := rule("a", limits.FixedWindow(limits.PerDay(1_000_000)), core.Enforce)
 		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}})
 		var work sync.WaitGroup
 		for i := range 8 {
@@ -318,7 +319,7 @@ func TestOverridesEndUnderLoad(t *testing.T) {
 func TestAnOverrideKeepsNoLimiter(t *testing.T) {
 	collected := make(chan struct{})
 	func() {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)}})
+		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
 		if err := l.Override("a", core.Override{Why: "forever", Until: time.Now().AddDate(100, 0, 0)}); err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +344,7 @@ func TestAnOverrideKeepsNoLimiter(t *testing.T) {
 // A change that Companion refuses, or in which it panics, has not happened.
 func TestACompanionThatFailsChangesNothing(t *testing.T) {
 	fail, boom := false, false
-	a := rule("a", core.FixedWindow(core.PerDay(2)), core.Enforce)
+	a := rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{a}, Companion: func(rules []core.Rule[string]) (any, error) {
 		if boom {
 			panic("boom")
@@ -379,8 +380,8 @@ func TestACompanionThatFailsChangesNothing(t *testing.T) {
 func TestRulesSayWhichDenialsAre503(t *testing.T) {
 	key := func(int) (string, error) { return "k", nil }
 	l, err := core.New(core.Config[int]{Rules: []core.Rule[int]{
-		{Name: "client", Limit: core.FixedWindow(core.PerDay(1)), Key: key},
-		{Name: "service", Limit: core.Concurrent(1), Key: key, Capacity: true},
+		{Name: "client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key},
+		{Name: "service", Limit: limits.Concurrent(1), Key: key, Capacity: true},
 	}})
 	if err != nil {
 		t.Fatal(err)

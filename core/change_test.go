@@ -13,19 +13,20 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-func rule(name string, limit core.Limit, mode core.Mode) core.Rule[string] {
+func rule(name string, limit limits.Limit, mode core.Mode) core.Rule[string] {
 	return core.Rule[string]{Name: name, Limit: limit, Key: self, Mode: mode}
 }
 
 func TestAShadowNeverStandsInTheWay(t *testing.T) {
-	broken := rule("broken", core.FixedWindow(core.PerDay(1)), core.Shadow)
+	broken := rule("broken", limits.FixedWindow(limits.PerDay(1)), core.Shadow)
 	broken.Key = func(string) (string, error) { return "", errors.New("broken") }
-	queue := rule("queue", core.LeakyQueue(core.PerMinute(1), 100), core.Shadow)
+	queue := rule("queue", limits.LeakyQueue(limits.PerMinute(1), 100), core.Shadow)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("shadow", core.FixedWindow(core.PerDay(1)), core.Shadow),
-		rule("enforced", core.FixedWindow(core.PerDay(3)), core.Enforce),
+		rule("shadow", limits.FixedWindow(limits.PerDay(1)), core.Shadow),
+		rule("enforced", limits.FixedWindow(limits.PerDay(3)), core.Enforce),
 		broken, queue,
 	}})
 	for i := range 3 {
@@ -47,11 +48,11 @@ func TestAShadowNeverStandsInTheWay(t *testing.T) {
 }
 
 func TestSwitchingAShadowOnResetsNothing(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(2)), core.Shadow)}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(2)), core.Shadow)}})
 	for range 2 {
 		l.Decide(context.Background(), "ann")
 	}
-	if err := l.Replace([]core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(2)), core.Enforce)}); err != nil {
+	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce)}); err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Decide(context.Background(), "ann"); o.Allowed() {
@@ -61,7 +62,7 @@ func TestSwitchingAShadowOnResetsNothing(t *testing.T) {
 
 func TestAShareOfTheKeysIsEnforcedTheSameEverywhere(t *testing.T) {
 	enforced := func(percent int) map[string]bool {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.EnforceFor(percent))}})
+		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.EnforceFor(percent))}})
 		keys := map[string]bool{}
 		for i := range 2000 {
 			key := fmt.Sprint("key", i)
@@ -97,7 +98,7 @@ func TestAShareOfTheKeysIsEnforcedTheSameEverywhere(t *testing.T) {
 
 func TestDisabledRulesAreLeftOut(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("off", core.FixedWindow(core.PerDay(1)), core.Disabled), rule("on", core.FixedWindow(core.PerDay(2)), core.Enforce),
+		rule("off", limits.FixedWindow(limits.PerDay(1)), core.Disabled), rule("on", limits.FixedWindow(limits.PerDay(2)), core.Enforce),
 	}})
 	l.Decide(context.Background(), "ann")
 	o := l.Decide(context.Background(), "ann")
@@ -110,20 +111,20 @@ func TestDisabledRulesAreLeftOut(t *testing.T) {
 }
 
 func TestAShadowThatFailsClosedClosesNothing(t *testing.T) {
-	shadow := rule("shadow", core.FixedWindow(core.PerDay(1)), core.Shadow)
+	shadow := rule("shadow", limits.FixedWindow(limits.PerDay(1)), core.Shadow)
 	shadow.OnFailure = core.FailClosed
-	open := rule("open", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	open := rule("open", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	open.OnFailure = core.FailOpen
 	l := core.MustNew(core.Config[string]{Backend: unreachable{}, Rules: []core.Rule[string]{shadow, open}})
 	o := l.Decide(context.Background(), "ann")
-	if !o.Allowed() || o.At(0).Source != core.SourceClosed || o.At(1).Source != core.SourceOpen {
+	if !o.Allowed() || o.At(0).Source != limits.SourceClosed || o.At(1).Source != limits.SourceOpen {
 		t.Errorf("%v: %v, %v", o.Verdict(), o.At(0).Source, o.At(1).Source)
 	}
 }
 
 func TestAReplacementWithAMistakeChangesNothing(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)}})
-	bad := []core.Rule[string]{rule("", core.Limit{}, core.Mode(700)), rule("b", core.FixedWindow(core.PerDay(0)), core.Enforce)}
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}})
+	bad := []core.Rule[string]{rule("", limits.Limit{}, core.Mode(700)), rule("b", limits.FixedWindow(limits.PerDay(0)), core.Enforce)}
 	err := l.Replace(bad)
 	if err == nil || !strings.Contains(err.Error(), "mode") || !strings.Contains(err.Error(), `rule "b"`) {
 		t.Errorf("Replace: %v", err)
@@ -141,7 +142,7 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 	sets := [2][]core.Rule[string]{}
 	for i, suffix := range []string{"-one", "-two"} {
 		for _, name := range []string{"a", "b"} {
-			r := rule(name+suffix, core.FixedWindow(core.PerDay(5000)), core.Enforce)
+			r := rule(name+suffix, limits.FixedWindow(limits.PerDay(5000)), core.Enforce)
 			r.Scope = name
 			sets[i] = append(sets[i], r)
 		}
@@ -180,13 +181,13 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 }
 
 func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
-	var ended []core.Settlement
-	refunded := rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	var ended []limits.Settlement
+	refunded := rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	refunded.FinalCost = func(core.Result) int64 { return 0 }
-	at := []core.Rule[string]{refunded, rule("at once", core.Concurrent(1), core.Enforce)}
-	l := core.MustNew(core.Config[string]{Rules: at, ObserveEnd: func(s core.Settlement) { ended = append(ended, s) }})
+	at := []core.Rule[string]{refunded, rule("at once", limits.Concurrent(1), core.Enforce)}
+	l := core.MustNew(core.Config[string]{Rules: at, ObserveEnd: func(s limits.Settlement) { ended = append(ended, s) }})
 	o := l.Decide(context.Background(), "ann")
-	if err := l.Replace([]core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)}); err != nil {
+	if err := l.Replace([]core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)}); err != nil {
 		t.Fatal(err)
 	}
 	if held, _ := l.Held(); held != 1 {
@@ -203,8 +204,8 @@ func TestARequestEndsByTheRulesThatDecidedIt(t *testing.T) {
 
 func TestAnOverrideEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.TokenBucket(core.PerHour(1), 1), core.Enforce)}})
-		more := core.Override{Limit: core.TokenBucket(core.PerHour(1), 3), Until: time.Now().Add(time.Minute), Why: "a busy day"}
+		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 1), core.Enforce)}})
+		more := core.Override{Limit: limits.TokenBucket(limits.PerHour(1), 3), Until: time.Now().Add(time.Minute), Why: "a busy day"}
 		if err := l.Override("a", more); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +217,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if state := l.Rules()[0]; state.Limit != more.Limit || state.Override.Why != "a busy day" {
 			t.Errorf("Rules: %+v", state)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("a", core.TokenBucket(core.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
 		if state := l.Rules()[0]; state.Limit != more.Limit {
@@ -224,7 +225,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if state := l.Rules()[0]; state.Limit != core.TokenBucket(core.PerHour(1), 2) || state.Override != (core.Override{}) {
+		if state := l.Rules()[0]; state.Limit != limits.TokenBucket(limits.PerHour(1), 2) || state.Override != (core.Override{}) {
 			t.Errorf("after its end: %+v", state)
 		}
 		shadow := core.Shadow
@@ -243,10 +244,10 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if err := l.Override("a", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("b", core.TokenBucket(core.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{rule("b", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Replace([]core.Rule[string]{rule("a", core.TokenBucket(core.PerHour(1), 2), core.Enforce)}); err != nil {
+		if err := l.Replace([]core.Rule[string]{rule("a", limits.TokenBucket(limits.PerHour(1), 2), core.Enforce)}); err != nil {
 			t.Fatal(err)
 		}
 		if state := l.Rules()[0]; state.Mode != core.Enforce {
@@ -258,9 +259,9 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 // A limit that is not set has no text, and would make the whole page an error.
 func TestRulesAreJSON(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("fixed", core.SlidingWindow(core.PerMinute(100)), core.EnforceFor(25)),
-		{Name: "by plan", Key: self, Local: true, LimitFor: func(string) (core.Limit, error) {
-			return core.FixedWindow(core.PerDay(1)), nil
+		rule("fixed", limits.SlidingWindow(limits.PerMinute(100)), core.EnforceFor(25)),
+		{Name: "by plan", Key: self, Local: true, LimitFor: func(string) (limits.Limit, error) {
+			return limits.FixedWindow(limits.PerDay(1)), nil
 		}},
 	}})
 	shadow, until := core.Shadow, time.Now().Add(time.Hour)
@@ -285,9 +286,9 @@ func TestRulesAreJSON(t *testing.T) {
 }
 
 func TestOverrideSaysWhatIsWrong(t *testing.T) {
-	varying := rule("plan", core.Limit{}, core.Enforce)
-	varying.LimitFor = func(string) (core.Limit, error) { return core.FixedWindow(core.PerDay(1)), nil }
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce), varying}})
+	varying := rule("plan", limits.Limit{}, core.Enforce)
+	varying.LimitFor = func(string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce), varying}})
 	later, invalid := time.Now().Add(time.Hour), core.Mode(123)
 	for want, try := range map[string]struct {
 		rule string
@@ -297,8 +298,8 @@ func TestOverrideSaysWhatIsWrong(t *testing.T) {
 		"until: is not set":     {"a", core.Override{Why: "because"}},
 		"must be in the future": {"a", core.Override{Until: time.Unix(1, 0)}},
 		"mode: must be":         {"a", core.Override{Mode: &invalid, Until: later}},
-		"period must be":        {"a", core.Override{Limit: core.FixedWindow(core.Per(1, -1)), Until: later}},
-		"override the mode":     {"plan", core.Override{Limit: core.FixedWindow(core.PerDay(1)), Until: later}},
+		"period must be":        {"a", core.Override{Limit: limits.FixedWindow(limits.Per(1, -1)), Until: later}},
+		"override the mode":     {"plan", core.Override{Limit: limits.FixedWindow(limits.PerDay(1)), Until: later}},
 	} {
 		if err := l.Override(try.rule, try.Override); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
@@ -312,15 +313,15 @@ type leavingCaller struct {
 	leave context.CancelFunc
 }
 
-func (l leavingCaller) Peek(ctx context.Context, _ []core.Charge, _ []core.Decision) error {
+func (l leavingCaller) Peek(ctx context.Context, _ []limits.Charge, _ []limits.Decision) error {
 	l.leave()
 	return ctx.Err()
 }
 
 func TestAnExplanationThatNobodyAwaitsIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	far := rule("far", core.FixedWindow(core.PerDay(2)), core.Enforce)
-	near := rule("near", core.FixedWindow(core.PerDay(2)), core.Enforce)
+	far := rule("far", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
+	near := rule("near", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	near.Local = true
 	l := core.MustNew(core.Config[string]{
 		Backend: &leavingCaller{core.NewMemory(core.MemoryOptions{}), cancel}, Rules: []core.Rule[string]{far, near},
@@ -332,7 +333,7 @@ func TestAnExplanationThatNobodyAwaitsIsAbandoned(t *testing.T) {
 
 func TestExplainTakesNothing(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		rule("a", core.FixedWindow(core.PerDay(2)), core.Enforce), rule("b", core.FixedWindow(core.PerDay(1)), core.Shadow),
+		rule("a", limits.FixedWindow(limits.PerDay(2)), core.Enforce), rule("b", limits.FixedWindow(limits.PerDay(1)), core.Shadow),
 	}})
 	for range 5 {
 		o := l.Explain(context.Background(), "ann")
@@ -341,11 +342,11 @@ func TestExplainTakesNothing(t *testing.T) {
 		}
 	}
 	l.Decide(context.Background(), "ann")
-	d, err := l.ExplainKey(context.Background(), "a", "ann", core.Limit{})
+	d, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{})
 	if err != nil || !d.Allowed || d.Remaining != 1 {
 		t.Errorf("ExplainKey: %+v, %v", d, err)
 	}
-	if _, err := l.ExplainKey(context.Background(), "none", "ann", core.Limit{}); err == nil {
+	if _, err := l.ExplainKey(context.Background(), "none", "ann", limits.Limit{}); err == nil {
 		t.Error("ExplainKey explains a rule that there is not")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // A test cannot set the wall clock. All that a clock knows of its steps is how
@@ -80,10 +82,10 @@ func TestAStepIsBelievedOnlyIfItIsSeenTwice(t *testing.T) {
 func TestAWallClockThatIsSetBackIsHeldForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(MemoryOptions{})
-		out := make([]Decision, 1)
-		take := func() Decision {
+		out := make([]limits.Decision, 1)
+		take := func() limits.Decision {
 			t.Helper()
-			if err := m.Take(t.Context(), []Charge{{Key: "k", Limit: TokenBucket(PerMinute(1), 1), Cost: 1}}, out); err != nil {
+			if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0]

@@ -1,11 +1,16 @@
 package core
 
-import "time"
+import (
+	"time"
 
-// compiledLimit is a [Limit] in the numbers that its arithmetic needs, computed once.
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
+
+// compiledLimit is a [limits.Limit] in the numbers that its arithmetic needs, computed once.
 type compiledLimit struct {
-	given     Limit // what it is compiled from
-	algorithm Algorithm
+	given     limits.Limit // what it is compiled from
+	algorithm limits.Algorithm
 	family    family
 	max       int64 // the most units that fit at one instant
 	period    int64 // microseconds
@@ -28,17 +33,17 @@ type compiledLimit struct {
 const shortStepBack = 1_000_000
 
 // compileLimit compiles a legal limit.
-func compileLimit(given Limit) compiledLimit {
+func compileLimit(given limits.Limit) compiledLimit {
 	l := compiledLimit{
 		given:     given,
-		algorithm: given.algorithm,
-		family:    given.algorithm.family(),
-		max:       given.burst,
-		period:    given.rate.Period.Microseconds(),
+		algorithm: given.Algorithm(),
+		family:    familyOf(given.Algorithm()),
+		max:       given.Burst(),
+		period:    given.Rate().Period.Microseconds(),
 	}
 	if l.family != familyConcurrent { // which has no rate
-		g := gcd(given.rate.Units, l.period)
-		l.p, l.q = l.period/g, given.rate.Units/g
+		g := arith.GCD(given.Rate().Units, l.period)
+		l.p, l.q = l.period/g, given.Rate().Units/g
 		l.unit = span{l.p / l.q, l.p % l.q}
 	}
 	l.compileFamily()

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // A concurrency limit counts the units that are held: taken and not yet released. They
 // are in a table of their own in the key's shard, since a key in flight must not be
 // displaced and has no instant at which it is fresh. In a view, state.a is the units held.
@@ -21,8 +23,8 @@ func (sh *shard) storeHeldLocked(hash uint64, units int64) {
 	sh.held.set(hash, units)
 }
 
-// Hold implements [Holder].
-func (m *Memory) Hold(scope, key string, _ Limit, cost int64) (ticket int64) {
+// Hold implements [limits.Holder].
+func (m *Memory) Hold(scope, key string, _ limits.Limit, cost int64) (ticket int64) {
 	m.unhold(scope, key, -cost)
 	return 0
 }
@@ -38,14 +40,14 @@ func (m *Memory) unhold(scope, key string, units int64) {
 
 // concurrentDescribe sets d, except its Delay, to the decision on a charge of n units
 // that left s behind.
-func (l *compiledLimit) concurrentDescribe(d *Decision, s *view, n int64, allowed bool, now int64) {
-	*d = Decision{
-		Allowed: allowed, Source: SourcePrimary, Remaining: max(0, l.max-s.a),
-		EffectiveWindow: Never, At: now,
+func (l *compiledLimit) concurrentDescribe(d *limits.Decision, s *view, n int64, allowed bool, now int64) {
+	*d = limits.Decision{
+		Allowed: allowed, Source: limits.SourcePrimary, Remaining: max(0, l.max-s.a),
+		EffectiveWindow: limits.Never, At: now,
 	}
 	switch {
 	case !allowed && n > l.max:
-		d.RetryAfter = Never
+		d.RetryAfter = limits.Never
 	case !allowed:
 		d.RetryAfter = wait(concurrentRetryAfter)
 	}

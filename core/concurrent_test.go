@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestAConcurrencyLimitHoldsUnitsUntilTheEnd(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "uploads", Limit: core.Concurrent(2), Key: self},
-		{Name: "rate", Limit: core.TokenBucket(core.PerMinute(100), 100), Key: self},
+		{Name: "uploads", Limit: limits.Concurrent(2), Key: self},
+		{Name: "rate", Limit: limits.TokenBucket(limits.PerMinute(100), 100), Key: self},
 	}})
 	a, b, c := l.Decide(context.Background(), "ann"), l.Decide(context.Background(), "ann"), l.Decide(context.Background(), "ann")
 	if !a.Allowed() || !b.Allowed() || c.Allowed() {

@@ -3,6 +3,8 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weir-go/weir/limits"
 )
 
 func (config *Config[R]) validate() error {
@@ -50,17 +52,17 @@ func (config *Config[R]) validate() error {
 
 // unsupported returns an error if b, which is given as role, does not decide the
 // limit of rule, or cannot end what rule charges.
-func (rule *Rule[R]) unsupported(role string, b Backend) error {
+func (rule *Rule[R]) unsupported(role string, b limits.Backend) error {
 	if isNil(b) {
 		return nil
 	}
-	if rule.hasEnd() && !CanSettle(b) {
-		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no core.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, innermost(b))
+	if rule.hasEnd() && !limits.CanSettle(b) {
+		return fmt.Errorf("core: rule %q: the %s, a %T, cannot end what it charges (it is no limits.Settler): use another backend, or remove FinalCost and concurrency limits", rule.Name, role, limits.Innermost(b))
 	}
-	if rule.varies() || rule.Limit.Validate() != nil || Supports(b, rule.Limit) {
+	if rule.varies() || rule.Limit.Validate() != nil || limits.Supports(b, rule.Limit) {
 		return nil
 	}
-	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %s: choose another algorithm or backend; one of your own says by core.Supporter what it decides", rule.Name, role, b, rule.Limit.algorithm.one())
+	return fmt.Errorf("core: rule %q: limit: the %s, a %T, does not decide %v limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides", rule.Name, role, b, rule.Limit.Algorithm())
 }
 
 // prefixEach puts prefix before every one of the joined errors in err, so that

@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"time"
 	"unique"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // scratch is the working memory of one decision, besides its outcome, pooled.
 type scratch struct {
-	charges   []Charge
-	decisions []Decision
+	charges   []limits.Charge
+	decisions []limits.Decision
 	charged   []int    // index in the outcome of each charge
 	used      int      // charges filled in
 	local     *scratch // of the charges of rules that are Local; nil: there are none
 }
 
 func newScratch(n int) *scratch {
-	return &scratch{charges: make([]Charge, n), decisions: make([]Decision, n), charged: make([]int, n)}
+	return &scratch{charges: make([]limits.Charge, n), decisions: make([]limits.Decision, n), charged: make([]int, n)}
 }
 
 func (s *scratch) clear() {
@@ -85,7 +87,7 @@ func (l *ruleSet[R]) takeSingle(ctx context.Context, key string, o *Outcome) {
 	s := l.scratch.Get().(*scratch)
 	defer l.release(s)
 	rule := &l.rules[0]
-	s.charges[0], s.charged[0], s.used = Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}, 0, 1
+	s.charges[0], s.charged[0], s.used = limits.Charge{Scope: rule.scope, Key: key, Limit: rule.Limit, Cost: 1}, 0, 1
 	l.take(ctx, s, o)
 }
 
@@ -124,7 +126,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		err := rule.find(r, ch)
 		identity := rule.as(ch.Key)
 		if err != nil {
-			*ch = Charge{}
+			*ch = limits.Charge{}
 			if l.failRule(rule, identity, err, o) {
 				l.askNobody(all, o)
 				break
@@ -189,7 +191,7 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 }
 
 // answer records the decision on the at-th rule of o.
-func (o *Outcome) answer(at int, d *Decision) {
+func (o *Outcome) answer(at int, d *limits.Decision) {
 	answered := o.at(at)
 	answered.Decision = *d
 	if answered.rule.undelayed != 0 {
@@ -202,22 +204,22 @@ func (o *Outcome) answer(at int, d *Decision) {
 
 // markAll records, for every charge of s, the decision of a source that counts
 // nothing.
-func (o *Outcome) markAll(source Source, s *scratch) {
+func (o *Outcome) markAll(source limits.Source, s *scratch) {
 	for _, at := range s.charged[:s.used] {
 		o.at(at).Decision = uncounted(source)
 	}
 }
 
 // uncounted returns the decision of a source that counts nothing.
-func uncounted(source Source) Decision {
-	if source == SourceClosed {
-		return Decision{Source: source, RetryAfter: closedRetryAfter, EffectiveWindow: closedRetryAfter}
+func uncounted(source limits.Source) limits.Decision {
+	if source == limits.SourceClosed {
+		return limits.Decision{Source: source, RetryAfter: closedRetryAfter, EffectiveWindow: closedRetryAfter}
 	}
-	return Decision{Source: source, Allowed: true}
+	return limits.Decision{Source: source, Allowed: true}
 }
 
 // charge adds to o a rule that charges cost units to key.
-func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *Decision {
+func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
 	d := o.grow()
 	d.rule, d.limit, d.key, d.cost = rule, rule.limit, key, cost
 	return &d.Decision
@@ -233,10 +235,10 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 	d := o.charge(identity, "", 0)
 	o.err = errors.Join(o.err, fmt.Errorf("core: rule %q: %w", rule.name, err))
 	if rule.OnFailure == FailOpen {
-		*d = uncounted(SourceOpen)
+		*d = uncounted(limits.SourceOpen)
 		return false
 	}
-	*d = uncounted(SourceClosed)
+	*d = uncounted(limits.SourceClosed)
 	if identity.mode == Shadow {
 		return false
 	}
@@ -246,7 +248,7 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 
 // take calls b.Take and turns a panic in it into an error. A charge that b leaves
 // undecided is denied.
-func take(ctx context.Context, b Backend, charges []Charge, out []Decision) (err error) {
+func take(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
 	clear(out)
 	defer panicAsError(b, &err)
 	return b.Take(ctx, charges, out)

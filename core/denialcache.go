@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // DenialCacheOptions are the options of [NewDenialCache]. The zero value is
@@ -36,7 +38,7 @@ type DenialCacheOptions struct {
 	Announcer Announcer
 }
 
-// DenialCache is a [Backend] in front of another. It remembers denials, and answers a
+// DenialCache is a [limits.Backend] in front of another. It remembers denials, and answers a
 // charge that was denied from memory, without asking the inner backend, until the
 // denial's RetryAfter has passed. A client that keeps sending requests after a denial
 // then costs a look-up in local memory. That pays off where the inner backend is far
@@ -45,13 +47,13 @@ type DenialCacheOptions struct {
 // A denial answers charges of the same scope, key, limit and cost, and counts from the
 // moment the question was sent. Charges with a cost of 0, and shadow charges, always
 // go to the inner backend. Waits count down. When the cache answers one charge of a
-// request, the others are marked [SourceNotAsked].
+// request, the others are marked [limits.SourceNotAsked].
 //
-// A denial that is [Decision].Transient is not remembered, because it may expire at
+// A denial that is [limits.Decision].Transient is not remembered, because it may expire at
 // any moment. When the inner backend returns an error, and the context has not ended,
 // a denial older than MaxAge answers instead of the error.
 type DenialCache struct {
-	inner  Backend
+	inner  limits.Backend
 	maxAge int64 // microseconds
 	base   time.Time
 	leases *LeaseCache                 // in inner; nil: none
@@ -65,7 +67,7 @@ type DenialCache struct {
 
 // NewDenialCache returns a cache in front of inner. It panics if inner is nil, or
 // a nil pointer, or an option is negative.
-func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
+func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
 	if isNil(inner) {
 		panic("core: NewDenialCache: the inner backend is nil")
 	}
@@ -98,8 +100,8 @@ func NewDenialCache(inner Backend, options DenialCacheOptions) *DenialCache {
 	return c
 }
 
-// Take implements [Backend].
-func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision) error {
+// Take implements [limits.Backend].
+func (c *DenialCache) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return errCacheLengths
 	}
@@ -131,9 +133,9 @@ func (c *DenialCache) Take(ctx context.Context, charges []Charge, out []Decision
 // recallAny answers charges if the cache has a denial of one of them that may be believed,
 // as any may while inner is failing. Otherwise it reports whether an older denial would
 // have answered.
-func (c *DenialCache) recallAny(charges []Charge, out []Decision, now int64, failing bool) (answered, aged bool) {
+func (c *DenialCache) recallAny(charges []limits.Charge, out []limits.Decision, now int64, failing bool) (answered, aged bool) {
 	for i := range charges {
-		out[i] = uncounted(SourceNotAsked)
+		out[i] = uncounted(limits.SourceNotAsked)
 		if !cacheable(charges, i) {
 			continue
 		}
@@ -149,12 +151,12 @@ func (c *DenialCache) recallAny(charges []Charge, out []Decision, now int64, fai
 
 // cacheable reports whether the decision on charges[i] is about that charge only and,
 // if it is a denial, denies the request.
-func cacheable(charges []Charge, i int) bool {
+func cacheable(charges []limits.Charge, i int) bool {
 	ch := &charges[i]
 	switch {
-	case ch.Shadow || ch.Limit.algorithm == AlgorithmConcurrent: // of which the wait is a guess
+	case ch.Shadow || ch.Limit.Algorithm() == limits.AlgorithmConcurrent: // of which the wait is a guess
 		return false
-	case ch.Cost <= 0 && ch.Limit.algorithm != AlgorithmBan:
+	case ch.Cost <= 0 && ch.Limit.Algorithm() != limits.AlgorithmBan:
 		return false
 	}
 	return isAlone(charges, i)
@@ -162,39 +164,39 @@ func cacheable(charges []Charge, i int) bool {
 
 // mayBeLifted reports whether endings of this process, which the inner backend has not
 // answered, may lift a denial of ch.
-func (c *DenialCache) mayBeLifted(ch *Charge) bool {
+func (c *DenialCache) mayBeLifted(ch *limits.Charge) bool {
 	return c.sender != nil && c.sender.waits(ch.Scope, ch.Key)
 }
 
-// Settle implements [Settler] if the inner backend does. A denial of a key that has units
+// Settle implements [limits.Settler] if the inner backend does. A denial of a key that has units
 // back is forgotten.
-func (c *DenialCache) Settle(ctx context.Context, endings []Ending, out []Settlement) error {
+func (c *DenialCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	defer func() { // whatever the inner backend says, it may have returned the units
 		for i := range endings {
-			if e := &endings[i]; e.Final < e.Taken && e.Limit.algorithm != AlgorithmConcurrent {
+			if e := &endings[i]; e.Final < e.Taken && e.Limit.Algorithm() != limits.AlgorithmConcurrent {
 				c.forgetKey(e.Scope, e.Key)
 			}
 		}
 	}()
-	return Settle(ctx, c.inner, endings, out)
+	return limits.Settle(ctx, c.inner, endings, out)
 }
 
 // Unwrap returns the inner backend.
-func (c *DenialCache) Unwrap() Backend { return c.inner }
+func (c *DenialCache) Unwrap() limits.Backend { return c.inner }
 
-// Peek implements [Peeker] if the inner backend does.
-func (c *DenialCache) Peek(ctx context.Context, charges []Charge, out []Decision) error {
-	return Peek(ctx, c.inner, charges, out)
+// Peek implements [limits.Peeker] if the inner backend does.
+func (c *DenialCache) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	return limits.Peek(ctx, c.inner, charges, out)
 }
 
-// Reset implements [Resetter] if the inner backend does.
+// Reset implements [limits.Resetter] if the inner backend does.
 func (c *DenialCache) Reset(ctx context.Context, scope, key string) error {
 	defer c.forgetKey(scope, key) // last, so that a denial that came in meanwhile is forgotten too
-	return Reset(ctx, c.inner, scope, key)
+	return limits.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [Counter] if the inner backend does.
-func (c *DenialCache) Count(ctx context.Context) (int, error) { return Count(ctx, c.inner) }
+// Count implements [limits.Counter] if the inner backend does.
+func (c *DenialCache) Count(ctx context.Context) (int, error) { return limits.Count(ctx, c.inner) }
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
 

@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Units that lie idle in the block of another process return after a lease. A denial that
 // counts them as used is not believed for longer, unless nobody can be asked.
 func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.PerMinute(6000)), core.SlidingWindow(core.PerMinute(6000)), core.SlidingLog(core.PerMinute(6000))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(6000)), limits.SlidingWindow(limits.PerMinute(6000)), limits.SlidingLog(limits.PerMinute(6000))} {
 		for _, failing := range []bool{false, true} {
 			t.Run(limit.Algorithm().String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 					inner := newLeaseBackend()
-					_, lease := limit.Leased(time.Second)
+					_, lease := core.Leased(limit, time.Second)
 					one := core.NewLeaseCache(inner, core.LeaseOptions{})
 					other := core.NewDenialCache(onlyBackend{core.NewLeaseCache(inner, core.LeaseOptions{})}, core.DenialCacheOptions{})
 					ch := busy(t, one, limit)
 					held := one.Counts().Held
-					rest := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
+					rest := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
 					if d := takeOf(t, other, rest); !d.Allowed {
 						t.Fatalf("the rest: %+v", d)
 					}
@@ -32,14 +33,14 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 						t.Fatalf("while all is held: %+v", d)
 					}
 					time.Sleep(lease - time.Millisecond)
-					if d := takeOf(t, other, ch); d.Source != core.SourceDenialCache {
+					if d := takeOf(t, other, ch); d.Source != limits.SourceDenialCache {
 						t.Errorf("before the lease is over: %+v", d)
 					}
 					time.Sleep(time.Millisecond)
 					synctest.Wait()
 					if failing {
 						inner.fail(errors.New("down"))
-						if d := takeOf(t, other, ch); d.Source != core.SourceDenialCache {
+						if d := takeOf(t, other, ch); d.Source != limits.SourceDenialCache {
 							t.Errorf("while the backend fails: %+v", d)
 						}
 						inner.fail(nil)
@@ -54,21 +55,21 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 }
 
 // onlyBackend is a wrapper that hides all but what it wraps.
-type onlyBackend struct{ core.Backend }
+type onlyBackend struct{ limits.Backend }
 
-func (b onlyBackend) Unwrap() core.Backend { return b.Backend }
+func (b onlyBackend) Unwrap() limits.Backend { return b.Backend }
 
 // A limit that is not leased has nobody who holds it.
 func TestADenialByALimitThatIsNotLeasedIsBelievedAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := core.NewDenialCache(core.NewLeaseCache(inner, core.LeaseOptions{}), core.DenialCacheOptions{})
-		ch := core.Charge{Scope: "s", Key: "k", Limit: core.AnchoredWindow(core.PerMinute(6000)), Cost: 6000}
+		ch := limits.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
 		takeOf(t, cache, ch)
 		takeOf(t, cache, ch)
 		asked := inner.asked()
 		time.Sleep(9 * time.Second)
-		if d := takeOf(t, cache, ch); d.Source != core.SourceDenialCache || inner.asked() != asked {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourceDenialCache || inner.asked() != asked {
 			t.Errorf("after 9 s: %+v", d)
 		}
 	})

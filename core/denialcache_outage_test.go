@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // faltering is a backend that fails for as long as err is set.
@@ -15,7 +16,7 @@ type faltering struct {
 	err error
 }
 
-func (b *faltering) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if b.err != nil {
 		b.asked++
 		return b.err
@@ -25,7 +26,7 @@ func (b *faltering) Take(ctx context.Context, charges []core.Charge, out []core.
 
 // outage has a test begin with a cache that has denied one more unit of "k" than
 // its limit has.
-func outage(t *testing.T, limit core.Limit, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
+func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{})
@@ -35,25 +36,25 @@ func outage(t *testing.T, limit core.Limit, test func(t *testing.T, inner *falte
 	})
 }
 
-var day = core.FixedWindow(core.PerDay(1))
+var day = limits.FixedWindow(limits.PerDay(1))
 
 // gives fails unless taking returns err.
-func gives(t *testing.T, b core.Backend, key string, limit core.Limit, cost int64, want error) {
+func gives(t *testing.T, b limits.Backend, key string, limit limits.Limit, cost int64, want error) {
 	t.Helper()
-	err := b.Take(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]core.Decision, 1))
+	err := b.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, make([]limits.Decision, 1))
 	if err != want {
 		t.Fatalf("error %v, want %v", err, want)
 	}
 }
 
 func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
-	limit := core.TokenBucket(core.Per(1, time.Hour), 1)
+	limit := limits.TokenBucket(limits.Per(1, time.Hour), 1)
 	outage(t, limit, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		denied(t, cache, "k", limit, 2) // never
 		inner.err = errBroken
 		for left := time.Hour; left > 0; left -= time.Minute {
-			want := core.Decision{
-				Source: core.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
+			want := limits.Decision{
+				Source: limits.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
 			}
 			if d := take(t, cache, "s", "k", limit, 1); d != want {
 				t.Fatalf("got  %+v\nwant %+v", d, want)
@@ -63,7 +64,7 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 		}
 		gives(t, cache, "k", limit, 1, errBroken)
 		time.Sleep(1000 * time.Hour)
-		if d := take(t, cache, "s", "k", limit, 2); d.Allowed || d.RetryAfter != core.Never || d.EffectiveWindow != core.Never || d.ResetAfter != 0 {
+		if d := take(t, cache, "s", "k", limit, 2); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
 			t.Errorf("never, a thousand hours later: %+v", d)
 		}
 		inner.err = nil
@@ -80,7 +81,7 @@ func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 		denied(t, cache, "k", day, 1)
 		inner.askedTimes(t, 1)
 		inner.err = nil
-		if d := take(t, cache, "s", "k", day, 1); d.Source != core.SourcePrimary || d.Allowed {
+		if d := take(t, cache, "s", "k", day, 1); d.Source != limits.SourcePrimary || d.Allowed {
 			t.Errorf("the backend is back: %+v", d)
 		}
 		inner.askedTimes(t, 2)
@@ -118,7 +119,7 @@ func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		inner.err = ctx.Err()
-		err := cache.Take(ctx, []core.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]core.Decision, 1))
+		err := cache.Take(ctx, []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]limits.Decision, 1))
 		if err != context.Canceled {
 			t.Errorf("error %v, want the context's", err)
 		}
@@ -129,9 +130,9 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
-		out := make([]core.Decision, 2)
-		err := cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "other", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: day, Cost: 1}}, out)
-		if err != nil || out[0] != (core.Decision{Allowed: true, Source: core.SourceNotAsked}) || out[1].Allowed || out[1].Source != core.SourceDenialCache {
+		out := make([]limits.Decision, 2)
+		err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: day, Cost: 1}}, out)
+		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
 			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])
 		}
 	})
@@ -142,7 +143,7 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
-		short := core.TokenBucket(core.Per(1, 5*time.Second), 1)
+		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
 			allowed(t, cache, key, day, 1)
 			denied(t, cache, key, day, 1)
@@ -162,16 +163,16 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 
 // giving is a backend that denies because of units that it gives back at once.
 type giving struct {
-	core.Backend
+	limits.Backend
 	denies bool
 }
 
-func (b *giving) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if !b.denies {
 		return b.Backend.Take(ctx, charges, out)
 	}
 	for i := range out {
-		out[i] = core.Decision{Transient: true, RetryAfter: time.Hour, EffectiveWindow: time.Hour, ResetAfter: time.Hour}
+		out[i] = limits.Decision{Transient: true, RetryAfter: time.Hour, EffectiveWindow: time.Hour, ResetAfter: time.Hour}
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (b *giving) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{core.NewMemory(core.MemoryOptions{}), true}
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
-	limit := core.TokenBucket(core.PerDay(1), 1)
+	limit := limits.TokenBucket(limits.PerDay(1), 1)
 	if d := take(t, cache, "s", "k", limit, 1); d.Allowed || !d.Transient {
 		t.Errorf("the denial comes out as %+v", d)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // The table of a denial cache: sets of four denials, each with a lock of its own.
@@ -19,11 +21,11 @@ type denialSet struct {
 // denial is a remembered decision. Instants are microseconds since base.
 type denial struct {
 	hash  uint64 // of scope and key; 0: empty
-	limit Limit
+	limit limits.Limit
 	cost  int64
 	sent  int64
 	heard bool // of another process: this one has not asked itself
-	Decision
+	limits.Decision
 }
 
 // until returns when d ends. Never is later than any instant.
@@ -40,7 +42,7 @@ const (
 
 // recall sets out to the denial of ch, as of now, if the cache has one that may be
 // believed.
-func (c *DenialCache) recall(ch *Charge, out *Decision, now int64, failing bool) recollection {
+func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64, failing bool) recollection {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {
@@ -61,7 +63,7 @@ func (c *DenialCache) recall(ch *Charge, out *Decision, now int64, failing bool)
 }
 
 // findLocked returns the denial of ch, nil if there is none.
-func (set *denialSet) findLocked(hash uint64, ch *Charge) *denial {
+func (set *denialSet) findLocked(hash uint64, ch *limits.Charge) *denial {
 	for i := range set.denials {
 		d := &set.denials[i]
 		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit {
@@ -72,12 +74,12 @@ func (set *denialSet) findLocked(hash uint64, ch *Charge) *denial {
 }
 
 // after returns the decision as it is us microseconds later.
-func (d *denial) after(us int64) Decision {
+func (d *denial) after(us int64) limits.Decision {
 	later := d.Decision
-	later.Source = SourceDenialCache
+	later.Source = limits.SourceDenialCache
 	later.At += us
 	later.ResetAfter = max(0, later.ResetAfter-wait(us))
-	if later.RetryAfter != Never {
+	if later.RetryAfter != limits.Never {
 		later.RetryAfter -= wait(us)
 		later.EffectiveWindow = later.RetryAfter
 	}
@@ -85,18 +87,18 @@ func (d *denial) after(us int64) Decision {
 }
 
 // remember keeps the denial of ch, asked for at the instant sent.
-func (c *DenialCache) remember(ch *Charge, d *Decision, sent int64) {
+func (c *DenialCache) remember(ch *limits.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, Decision: *d})
 }
 
 // rememberHeard is remember for a denial that another process has announced. Anybody may
 // have announced it who reaches the announcer. So it makes no denial shorter, and takes no
 // place of one that this process has asked for and believes.
-func (c *DenialCache) rememberHeard(ch *Charge, d *Decision, sent int64) {
+func (c *DenialCache) rememberHeard(ch *limits.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
 }
 
-func (c *DenialCache) keep(ch *Charge, d denial) {
+func (c *DenialCache) keep(ch *limits.Charge, d denial) {
 	d.hash = c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(d.hash)
 	set.mu.Lock()
@@ -163,7 +165,7 @@ func (c *DenialCache) believedUntil(d *denial) int64 {
 
 // maxAgeOf returns how long denials by a limit are believed while the inner backend
 // answers. What other processes hold of it counts as used, and returns within a lease.
-func (c *DenialCache) maxAgeOf(limit *Limit) int64 {
+func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
 	if c.leases == nil {
 		return c.maxAge
 	}
@@ -174,7 +176,7 @@ func (c *DenialCache) maxAgeOf(limit *Limit) int64 {
 }
 
 // forget drops the denial of ch if it was asked for before the instant sent.
-func (c *DenialCache) forget(ch *Charge, sent int64) {
+func (c *DenialCache) forget(ch *limits.Charge, sent int64) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {

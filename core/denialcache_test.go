@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // counted is a backend that counts how often it is asked.
@@ -21,7 +22,7 @@ type counted struct {
 	slowAfter time.Duration // it has decided
 }
 
-func (c *counted) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	c.asked++
 	time.Sleep(c.slow)
 	err := c.Memory.Take(ctx, charges, out)
@@ -45,14 +46,14 @@ func (c *counted) askedTimes(t *testing.T, want int) {
 
 func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.TokenBucket(core.Per(1, 4*time.Second), 1)
+		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		for wait := 4 * time.Second; wait > 0; wait -= time.Second {
 			d := take(t, cache, "s", "k", limit, 1)
-			want := core.Decision{
-				Source: core.SourceDenialCache, RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait,
+			want := limits.Decision{
+				Source: limits.SourceDenialCache, RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait,
 				At: time.Now().UnixMicro(),
 			}
 			if d != want {
@@ -68,7 +69,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 
 func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.TokenBucket(core.Per(1, 4*time.Second), 1)
+		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, cache, "k", limit, 1)
 		inner.slow = time.Second
 		denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
@@ -85,13 +86,13 @@ func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 
 func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		hour := core.FixedWindow(core.PerDay(1))
+		hour := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", hour, 1)
 		for _, cost := range []int64{1, 2} { // 2 is Never
 			denied(t, cache, "k", hour, cost)
 			asked := inner.asked
 			time.Sleep(10*time.Second - time.Microsecond)
-			if d := take(t, cache, "s", "k", hour, cost); cost == 2 && d.RetryAfter != core.Never {
+			if d := take(t, cache, "s", "k", hour, cost); cost == 2 && d.RetryAfter != limits.Never {
 				t.Errorf("Never counted down to %v", d.RetryAfter)
 			}
 			inner.askedTimes(t, asked)
@@ -104,15 +105,15 @@ func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 
 func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(2))
+		limit := limits.FixedWindow(limits.PerDay(2))
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 2)
 		asked := inner.asked
-		allowed(t, cache, "k", limit, 0)                                                               // another cost
-		allowed(t, cache, "k", limit, 1)                                                               // another cost
-		allowed(t, cache, "other", limit, 2)                                                           // another key
-		allowed(t, cache, "k", core.FixedWindow(core.PerDay(4)), 2)                                    // another limit
-		if d := take(t, cache, "scope", "k", limit, 2); !d.Allowed || d.Source != core.SourcePrimary { // another scope
+		allowed(t, cache, "k", limit, 0)                                                                 // another cost
+		allowed(t, cache, "k", limit, 1)                                                                 // another cost
+		allowed(t, cache, "other", limit, 2)                                                             // another key
+		allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                  // another limit
+		if d := take(t, cache, "scope", "k", limit, 2); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
 			t.Errorf("another scope: %+v", d)
 		}
 		inner.askedTimes(t, asked+5)
@@ -123,13 +124,13 @@ func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 
 func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(1))
+		limit := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 1)
 		inner.asked = 0
-		out := make([]core.Decision, 2)
-		cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
-		if out[0] != (core.Decision{Allowed: true, Source: core.SourceNotAsked}) || out[1].Allowed || out[1].Source != core.SourceDenialCache {
+		out := make([]limits.Decision, 2)
+		cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
+		if out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
 			t.Errorf("other %+v, denied %+v", out[0], out[1])
 		}
 		inner.askedTimes(t, 0)
@@ -139,10 +140,10 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 
 func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(1))
-		shadow := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
-		twice := []core.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
-		out := make([]core.Decision, 2)
+		limit := limits.FixedWindow(limits.PerDay(1))
+		shadow := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
+		twice := []limits.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
+		out := make([]limits.Decision, 2)
 		for i := range 3 {
 			cache.Take(t.Context(), shadow, out[:1])
 			cache.Take(t.Context(), twice, out) // denied as one charge of 2
@@ -154,19 +155,19 @@ func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 
 func TestResetForgetsADenial(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(2))
+		limit := limits.FixedWindow(limits.PerDay(2))
 		allowed(t, cache, "k", limit, 2)
 		denied(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 2)
-		if err := core.Reset(t.Context(), cache, "s", "k"); err != nil {
+		if err := limits.Reset(t.Context(), cache, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		allowed(t, cache, "k", limit, 1)
-		if n, err := core.Count(t.Context(), cache); n != 1 || err != nil {
+		if n, err := limits.Count(t.Context(), cache); n != 1 || err != nil {
 			t.Errorf("count through the cache: %d, %v", n, err)
 		}
-		out := make([]core.Decision, 1)
-		if err := core.Peek(t.Context(), cache, []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
+		out := make([]limits.Decision, 1)
+		if err := limits.Peek(t.Context(), cache, []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil || !out[0].Allowed {
 			t.Errorf("peek through the cache: %+v, %v", out[0], err)
 		}
 	})
@@ -175,15 +176,15 @@ func TestResetForgetsADenial(t *testing.T) {
 // A denial that was asked for before the reset must not come in after it.
 func TestResetWinsOverADenialInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
-		limit := core.FixedWindow(core.PerDay(1))
+		limit := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", limit, 1)
 		inner.slowAfter = time.Second
 		go func() { // denied now, known in a second
-			cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]core.Decision, 1))
+			cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1))
 		}()
 		synctest.Wait()
 		inner.slowAfter = 0
-		core.Reset(t.Context(), cache, "s", "k")
+		limits.Reset(t.Context(), cache, "s", "k")
 		time.Sleep(2 * time.Second)
 		allowed(t, cache, "k", limit, 1)
 	})
@@ -192,15 +193,15 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		far := core.NewMemory(core.MemoryOptions{})
-		limit := core.FixedWindow(core.PerDay(100))
+		limit := limits.FixedWindow(limits.PerDay(100))
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for range 100 {
 			cache := core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 8})
 			wg.Go(func() {
-				out := make([]core.Decision, 1)
+				out := make([]limits.Decision, 1)
 				for range 10 {
-					if err := cache.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					if err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 						t.Error(err)
 					} else if out[0].Allowed {
 						admitted.Add(1)
@@ -219,9 +220,9 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 func TestAnErrorIsNoDenial(t *testing.T) {
 	b := &broken{err: errBroken}
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
-	charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerDay(1)), Cost: 1}}
+	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	for range 3 {
-		if err := cache.Take(t.Context(), charges, make([]core.Decision, 1)); err != errBroken {
+		if err := cache.Take(t.Context(), charges, make([]limits.Decision, 1)); err != errBroken {
 			t.Errorf("error %v, want the inner backend's", err)
 		}
 	}
@@ -238,12 +239,12 @@ func TestTheCacheIsBounded(t *testing.T) {
 		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
-			allowed(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
-			denied(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+			allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
+			denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 		}
 		inner.asked = 0
 		for i := range 100 {
-			denied(t, cache, fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+			denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 		}
 		if inner.asked < 96 {
 			t.Errorf("asked %d times of 100: more than 4 denials were remembered", inner.asked)
@@ -253,8 +254,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
 	cache := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
-	charges := []core.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: core.TokenBucket(core.PerDay(1), 1), Cost: 1}}
-	out := make([]core.Decision, 1)
+	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
+	out := make([]limits.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		cache.Take(context.Background(), charges, out)

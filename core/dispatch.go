@@ -1,11 +1,13 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // This file has every switch over the families of algorithms. Each case calls the
 // function of the same name in the family's file. They are switches, and not methods
 // of an interface, so that states stay on the stack.
 
 // unknownFamily is the panic of a switch that has no case for a family.
-// [Limit.Validate] refuses algorithms that do not exist.
+// [limits.Limit.Validate] refuses algorithms that do not exist.
 const unknownFamily = "core: a switch over the families of algorithms has no case for this one"
 
 // neverStored is the panic of a switch on a state of a concurrency limit, whose units are
@@ -237,7 +239,7 @@ func (l *compiledLimit) freshAt(s *state) int64 {
 func (l *compiledLimit) windowEnd(s *view) (at int64, all bool) {
 	switch l.family {
 	case familyWindow:
-		if l.algorithm != AlgorithmFixedWindow {
+		if l.algorithm != limits.AlgorithmFixedWindow {
 			return 0, false
 		}
 		return s.at + l.period*l.windowsUntilFits(int64(s.b), 1), true

@@ -1,14 +1,14 @@
 // Package core decides whether a request may go on. It knows no HTTP and no
 // framework: a request is a value of any type R.
 //
-// A [Limit] is an algorithm with a rate: data and no behaviour. A [Rule] is a named
+// A [limits.Limit] is an algorithm with a rate: data and no behaviour. A [Rule] is a named
 // limit with the functions that find the key and the cost of a request. A [Limiter]
 // decides each request against all of its rules in one atomic step, and returns an
-// [Outcome]: a [Decision] for each rule, and what they come to.
+// [Outcome]: a [limits.Decision] for each rule, and what they come to.
 //
 //	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 //		Name:  "mails",
-//		Limit: core.TokenBucket(core.PerMinute(10), 5),
+//		Limit: limits.TokenBucket(limits.PerMinute(10), 5),
 //		Key:   func(recipient string) (string, error) { return recipient, nil },
 //	}}})
 //	outcome := limiter.Decide(ctx, "ann@example.com")
@@ -16,7 +16,7 @@
 //		// retry in outcome.RetryAfter()
 //	}
 //
-// A [Backend] keeps the state and takes the units. [NewMemory] makes the one that
+// A [limits.Backend] keeps the state and takes the units. [NewMemory] makes the one that
 // lives in the process. Package redisbackend has one that processes share; in front
 // of such a backend belong a [DenialCache], which answers repeated denials, and the
 // breaker of package breaker.

@@ -12,21 +12,22 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // tagged is a backend that cannot be compared.
 type tagged struct {
-	core.Backend
+	limits.Backend
 	tags []string
 }
 
-func (t tagged) Unwrap() core.Backend { return t.Backend }
+func (t tagged) Unwrap() limits.Backend { return t.Backend }
 
 func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[string]{
 			Backend: tagged{newRemote(0), nil},
-			Rules:   []core.Rule[string]{{Name: "c", Limit: core.Concurrent(1), Key: self}},
+			Rules:   []core.Rule[string]{{Name: "c", Limit: limits.Concurrent(1), Key: self}},
 		})
 		for range 3 {
 			o := l.Decide(t.Context(), "ann")
@@ -41,19 +42,19 @@ func TestABackendThatCannotBeComparedIsSettled(t *testing.T) {
 
 // The state of a key in debt stays above the full one when it is displaced.
 func TestADisplacedDebtStaysADebt(t *testing.T) {
-	for _, limit := range []core.Limit{core.TokenBucket(core.PerHour(10), 10), core.TokenBucket(core.PerSecond(10_000_000), 10_000)} {
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerHour(10), 10), limits.TokenBucket(limits.PerSecond(10_000_000), 10_000)} {
 		now := time.UnixMicro(1_700_000_000_000_000)
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 4, Clock: func() time.Time { return now }})
-		take := func(i int, n int64) core.Decision {
-			out := make([]core.Decision, 1)
-			if err := m.Take(t.Context(), []core.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
+		take := func(i int, n int64) limits.Decision {
+			out := make([]limits.Decision, 1)
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: fmt.Sprint(i), Limit: limit, Cost: n}}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0]
 		}
 		for i := range 60 {
 			d := take(i, limit.Burst())
-			settle(t, m, core.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
+			settle(t, m, limits.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
 		}
 		for i := range 60 {
 			if take(i, 1).Allowed {
@@ -75,7 +76,7 @@ func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
 		}
 		return now
 	}})
-	limit := core.FixedWindow(core.Per(10, 10*time.Second))
+	limit := limits.FixedWindow(limits.Per(10, 10*time.Second))
 	one(t, m, "k", limit, 10)
 	now = start.Add(10 * time.Second)
 	settle(t, m, endingOf(one(t, m, "k", limit, 1), "k", limit, 1, 0))
@@ -89,15 +90,15 @@ func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
 // A callback may end the goroutine, as t.FailNow does.
 func TestNothingIsLostWhenACallbackEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, backend := range map[string]core.Backend{"memory": nil, "remote": newRemote(0)} {
+		for name, backend := range map[string]limits.Backend{"memory": nil, "remote": newRemote(0)} {
 			exit := func(core.Result) int64 { runtime.Goexit(); return 0 }
 			l := core.MustNew(core.Config[string]{
 				Backend: backend,
 				Rules: []core.Rule[string]{
-					{Name: "c", Limit: core.Concurrent(1), Key: self},
-					{Name: "f", Limit: core.SlidingWindow(core.PerHour(100)), Key: self, FinalCost: exit},
+					{Name: "c", Limit: limits.Concurrent(1), Key: self},
+					{Name: "f", Limit: limits.SlidingWindow(limits.PerHour(100)), Key: self, FinalCost: exit},
 				},
-				ObserveEnd: func(core.Settlement) { runtime.Goexit() },
+				ObserveEnd: func(limits.Settlement) { runtime.Goexit() },
 			})
 			for i := range 3 {
 				o := l.Decide(t.Context(), "ann")
@@ -121,10 +122,10 @@ func TestALocalRuleMayHaveAnyLimitThatThisProcessDecides(t *testing.T) {
 		Backend: unreachable{},
 		Rules: []core.Rule[string]{{
 			Name: "ban", Local: true, Key: self,
-			LimitFor: func(string) (core.Limit, error) { return core.Ban(core.PerHour(1), time.Hour), nil },
+			LimitFor: func(string) (limits.Limit, error) { return limits.Ban(limits.PerHour(1), time.Hour), nil },
 		}},
 	})
-	if o := l.Decide(t.Context(), "ann"); !o.Allowed() || o.At(0).Source != core.SourceLocal {
+	if o := l.Decide(t.Context(), "ann"); !o.Allowed() || o.At(0).Source != limits.SourceLocal {
 		t.Errorf("%v: %v", o.Verdict(), o.Err())
 	}
 }
@@ -136,7 +137,7 @@ func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			limiters = append(limiters, core.MustNew(core.Config[string]{
 				Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
-				Rules:   []core.Rule[string]{{Name: name, Limit: core.Concurrent(1000), Key: self}},
+				Rules:   []core.Rule[string]{{Name: name, Limit: limits.Concurrent(1000), Key: self}},
 			}))
 		}
 		for i := range 200 {
@@ -157,14 +158,14 @@ type divided struct {
 	silent string
 }
 
-func (d divided) ServerOf(_, key string, _ core.Limit) any {
+func (d divided) ServerOf(_, key string, _ limits.Limit) any {
 	if key == "nowhere" {
 		panic("no server has it")
 	}
 	return key
 }
 
-func (d divided) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (d divided) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	for _, e := range endings {
 		if e.Key == d.silent {
 			<-ctx.Done()
@@ -181,12 +182,12 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		reported := make(map[string][]time.Duration)
 		var mu sync.Mutex
 		rule := func(name, key string) core.Rule[string] {
-			return core.Rule[string]{Name: name, Limit: core.Concurrent(1), Key: func(string) (string, error) { return key, nil }}
+			return core.Rule[string]{Name: name, Limit: limits.Concurrent(1), Key: func(string) (string, error) { return key, nil }}
 		}
 		l := core.MustNew(core.Config[string]{
 			Backend: backend,
 			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well")},
-			ObserveEnd: func(s core.Settlement) {
+			ObserveEnd: func(s limits.Settlement) {
 				mu.Lock()
 				defer mu.Unlock()
 				if wrong := s.Err != nil; wrong != (s.Rule == "a") {

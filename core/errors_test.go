@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Keys may be addresses or secrets: no error may hold one, whatever it looks like.
@@ -15,37 +16,37 @@ func TestNoErrorNamesAKey(t *testing.T) {
 	const secret = "5ecret"
 	keys := []string{secret, secret + "\n", "%s" + secret, "\x00" + secret, "\xff" + secret, secret + strings.Repeat("x", 100_000)}
 
-	charge := func(key string, limit core.Limit, cost int64) core.Charge {
-		return core.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
+	charge := func(key string, limit limits.Limit, cost int64) limits.Charge {
+		return limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost}
 	}
-	mistakes := func(key string) map[string][]core.Charge {
-		return map[string][]core.Charge{
+	mistakes := func(key string) map[string][]limits.Charge {
+		return map[string][]limits.Charge{
 			"negative cost":           {charge(key, perMinute(1), -1)},
 			"negative cost in a pair": {charge("other", perMinute(1), 1), charge(key, perMinute(1), -1)},
 			"illegal limit":           {charge(key, perMinute(0), 1)},
-			"no limit":                {charge(key, core.Limit{}, 1)},
+			"no limit":                {charge(key, limits.Limit{}, 1)},
 			"two limits":              {charge(key, perMinute(1), 1), charge(key, perMinute(2), 1)},
 		}
 	}
 	memory := core.NewMemory(core.MemoryOptions{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
-			for _, b := range []core.Backend{memory, core.NewDenialCache(memory, core.DenialCacheOptions{})} {
-				out := make([]core.Decision, len(charges))
+			for _, b := range []limits.Backend{memory, core.NewDenialCache(memory, core.DenialCacheOptions{})} {
+				out := make([]limits.Decision, len(charges))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
-				noSecret(t, name, secret, core.Peek(t.Context(), b, charges, out))
+				noSecret(t, name, secret, limits.Peek(t.Context(), b, charges, out))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, nil))
 			}
 		}
-		noSecret(t, "reset", secret, core.Reset(t.Context(), &broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, core.Reset(t.Context(), core.NewDenialCache(&broken{}, core.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset", secret, limits.Reset(t.Context(), &broken{}, "s", key))
+		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), core.NewDenialCache(&broken{}, core.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{
 			"negative cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { return -1 }},
 			"panic in cost":   {Limit: perMinute(1), Key: byKey, Cost: func(request) int64 { panic("boom") }},
-			"illegal limit":   {Key: byKey, LimitFor: func(request) (core.Limit, error) { return perMinute(0), nil }},
-			"failing limit":   {Key: byKey, LimitFor: func(request) (core.Limit, error) { return core.Limit{}, errBroken }},
+			"illegal limit":   {Key: byKey, LimitFor: func(request) (limits.Limit, error) { return perMinute(0), nil }},
+			"failing limit":   {Key: byKey, LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, errBroken }},
 			"key with error":  {Limit: perMinute(1), Key: func(request) (string, error) { return key, errBroken }},
 			"failing backend": {Limit: perMinute(1), Key: byKey},
 			"closed":          {Limit: perMinute(1), Key: byKey, OnFailure: core.FailClosed},

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A new limit is tried on everybody's requests before it denies any.
 func ExampleShadow() {
 	byName := func(name string) (string, error) { return name, nil }
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "old", Limit: core.FixedWindow(core.PerDay(100)), Key: byName},
-		{Name: "new", Limit: core.FixedWindow(core.PerDay(1)), Key: byName, Mode: core.Shadow},
+		{Name: "old", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byName},
+		{Name: "new", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byName, Mode: core.Shadow},
 	}})
 	for range 2 {
 		o := l.Decide(context.Background(), "ann")
@@ -34,7 +35,7 @@ func ExampleShadow() {
 func ExampleEnforceFor() {
 	rules := func(mode core.Mode) []core.Rule[string] {
 		return []core.Rule[string]{{
-			Name: "per-user", Limit: core.FixedWindow(core.PerDay(1)), Mode: mode,
+			Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(1)), Mode: mode,
 			Key: func(user string) (string, error) { return user, nil },
 		}}
 	}
@@ -60,11 +61,11 @@ func ExampleEnforceFor() {
 // A mistake changes nothing.
 func ExampleLimiter_Replace() {
 	rule := core.Rule[string]{
-		Name: "per-user", Limit: core.FixedWindow(core.PerDay(10)),
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(10)),
 		Key: func(user string) (string, error) { return user, nil },
 	}
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}})
-	rule.Limit = core.FixedWindow(core.PerDay(0))
+	rule.Limit = limits.FixedWindow(limits.PerDay(0))
 	fmt.Println(l.Replace([]core.Rule[string]{rule}))
 	fmt.Println(l.Rules()[0].Limit)
 	// Output:
@@ -75,11 +76,11 @@ func ExampleLimiter_Replace() {
 // A limit is doubled for the evening, in this process.
 func ExampleLimiter_Override() {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "per-user", Limit: core.FixedWindow(core.PerDay(10)),
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(10)),
 		Key: func(user string) (string, error) { return user, nil },
 	}}})
 	err := l.Override("per-user", core.Override{
-		Limit: core.FixedWindow(core.PerDay(20)), Until: time.Now().Add(4 * time.Hour), Why: "tickets are on sale",
+		Limit: limits.FixedWindow(limits.PerDay(20)), Until: time.Now().Add(4 * time.Hour), Why: "tickets are on sale",
 	})
 	if err != nil {
 		fmt.Println(err)

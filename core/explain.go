@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Explain returns the outcome that r would have now, and takes nothing. Numbers are as
-// [Peeker] says: Remaining is what there is without the request. It asks neither a denial
+// [limits.Peeker] says: Remaining is what there is without the request. It asks neither a denial
 // cache nor the fallback: if the backend fails, or cannot peek, the outcome is
 // Unavailable and says why. Observe is not called.
 func (limiter *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
@@ -24,20 +26,20 @@ func (limiter *Limiter[R]) Explain(ctx context.Context, r R) (o Outcome) {
 		return o
 	}
 	if s.local != nil {
-		l.peek(ctx, l.local, SourceLocal, s.local, &o)
+		l.peek(ctx, l.local, limits.SourceLocal, s.local, &o)
 	}
 	switch o.verdict {
 	case Allowed:
-		l.peek(ctx, l.backend, SourcePrimary, s, &o)
+		l.peek(ctx, l.backend, limits.SourcePrimary, s, &o)
 	case Abandoned: // which has no rules
 	default:
-		o.markAll(SourceNotAsked, s)
+		o.markAll(limits.SourceNotAsked, s)
 	}
 	return o
 }
 
 // peek asks b to decide the charges of s without taking.
-func (l *ruleSet[R]) peek(ctx context.Context, b Backend, source Source, s *scratch, o *Outcome) {
+func (l *ruleSet[R]) peek(ctx context.Context, b limits.Backend, source limits.Source, s *scratch, o *Outcome) {
 	if s.used == 0 {
 		return
 	}
@@ -47,7 +49,7 @@ func (l *ruleSet[R]) peek(ctx context.Context, b Backend, source Source, s *scra
 			return
 		}
 		o.verdict, o.err = Unavailable, errors.Join(o.err, err)
-		o.markAll(SourceClosed, s)
+		o.markAll(limits.SourceClosed, s)
 		return
 	}
 	for i, at := range s.charged[:s.used] {
@@ -57,38 +59,38 @@ func (l *ruleSet[R]) peek(ctx context.Context, b Backend, source Source, s *scra
 }
 
 // peek calls Peek on b and turns a panic in it into an error.
-func peek(ctx context.Context, b Backend, charges []Charge, out []Decision) (err error) {
+func peek(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
 	clear(out)
 	defer panicAsError(b, &err)
-	return Peek(ctx, b, charges, out)
+	return limits.Peek(ctx, b, charges, out)
 }
 
 // ExplainKey returns the decision that a request of one unit would have now under the
 // rule of that name and a key, and takes nothing. The key is one that the rule's key
 // function returns. limit is for rules with a LimitFor; zero: the rule's. It returns an
 // error if there is no such rule, it has no limit, or the backend fails.
-func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, limit Limit) (Decision, error) {
+func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error) {
 	l := limiter.current.Load()
 	i := slices.IndexFunc(l.rules, func(r compiledRule[R]) bool { return r.name == rule })
 	if i < 0 {
-		return Decision{}, fmt.Errorf("core: explain: there is no rule %q, or it is disabled", rule)
+		return limits.Decision{}, fmt.Errorf("core: explain: there is no rule %q, or it is disabled", rule)
 	}
 	found := &l.rules[i]
-	if limit == (Limit{}) {
+	if limit == (limits.Limit{}) {
 		if limit = found.Limit; found.varies {
-			return Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor: pass the limit of the key", rule)
+			return limits.Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor: pass the limit of the key", rule)
 		}
 	}
 	if err := limit.Validate(); err != nil {
-		return Decision{}, prefixEach(fmt.Sprintf("core: explain: rule %q: limit: ", rule), err)
+		return limits.Decision{}, prefixEach(fmt.Sprintf("core: explain: rule %q: limit: ", rule), err)
 	}
-	b, source := l.backend, SourcePrimary
+	b, source := l.backend, limits.SourcePrimary
 	if found.Local && l.local != nil {
-		b, source = l.local, SourceLocal
+		b, source = l.local, limits.SourceLocal
 	}
-	out := make([]Decision, 1)
-	if err := peek(ctx, b, []Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
-		return Decision{}, err
+	out := make([]limits.Decision, 1)
+	if err := peek(ctx, b, []limits.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
+		return limits.Decision{}, err
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)
 	return out[0], nil

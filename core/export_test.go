@@ -1,6 +1,10 @@
 package core
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // Fallbacks returns how many backends have a fallback that limiters share.
 func Fallbacks() int {
@@ -10,9 +14,9 @@ func Fallbacks() int {
 }
 
 // TransientSize is by how many bytes a Decision is larger than without Transient.
-const TransientSize = unsafe.Sizeof(Decision{}) - unsafe.Sizeof(struct {
+const TransientSize = unsafe.Sizeof(limits.Decision{}) - unsafe.Sizeof(struct {
 	_ bool
-	_ Source
+	_ limits.Source
 	_ [7]int64
 }{})
 

@@ -3,7 +3,10 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"unique"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // decideWithoutBackend decides the charges of s after the backend failed with err, as
@@ -44,9 +47,9 @@ func policy(o *Outcome, at int) Failure { return o.at(at).rule.onFailure }
 // closed are shadows.
 func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 	for _, at := range s.charged[:s.used] {
-		source := SourceOpen
+		source := limits.SourceOpen
 		if policy(o, at) == FailClosed {
-			source = SourceClosed
+			source = limits.SourceClosed
 		}
 		o.at(at).Decision = uncounted(source)
 	}
@@ -58,7 +61,7 @@ func (l *ruleSet[R]) makeUnavailable(why Failure, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {
 		if answered := o.at(at); policy(o, at) == why {
-			answered.Decision = uncounted(SourceClosed)
+			answered.Decision = uncounted(limits.SourceClosed)
 			if answered.rule.mode == Enforce {
 				o.verdict = Unavailable
 			}
@@ -69,7 +72,7 @@ func (l *ruleSet[R]) makeUnavailable(why Failure, s *scratch, o *Outcome) {
 	}
 	for _, at := range charged {
 		if policy(o, at) != why {
-			o.at(at).Decision = uncounted(SourceNotAsked)
+			o.at(at).Decision = uncounted(limits.SourceNotAsked)
 		}
 	}
 }
@@ -93,9 +96,16 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	}
 	for i, at := range s.charged[:n] {
 		d := &s.decisions[i]
-		d.Source = SourceFallback
+		d.Source = limits.SourceFallback
 		o.at(at).limit = unique.Make(s.charges[i].Limit)
 		o.answer(at, d)
 	}
 	return nil
+}
+
+// panicAsError, deferred around a call of b, makes a panic in it an error.
+func panicAsError(b limits.Backend, err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("core: backend %T: panic: %v", b, v)
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"runtime"
 	"sync"
 	"weak"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // common is what all limiters on one innermost backend share.
 type common struct {
-	fallback func() Backend // makes a Memory at the first call, returns it at every call
+	fallback func() limits.Backend // makes a Memory at the first call, returns it at every call
 	sender   *sender
 }
 
@@ -34,8 +36,8 @@ func newCommon() *common {
 // Limiters share it if their backends have the same innermost backend and that
 // is a pointer. Otherwise it is the caller's own: values that are equal need not be
 // one backend, and neither need pointers to nothing.
-func commonOf(b Backend) *common {
-	b = innermost(b)
+func commonOf(b limits.Backend) *common {
+	b = limits.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
 		return newCommon()
@@ -56,8 +58,8 @@ func commonOf(b Backend) *common {
 }
 
 // knownCommonOf is commonOf, but nil if no limiter on b has asked for it, or each has its own.
-func knownCommonOf(b Backend) *common {
-	b = innermost(b)
+func knownCommonOf(b limits.Backend) *common {
+	b = limits.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
 		return nil
@@ -71,7 +73,7 @@ func knownCommonOf(b Backend) *common {
 
 // identityOf returns the identity of an innermost backend and where it is, nil if it has
 // none.
-func identityOf(b Backend) (id backendIdentity, at *byte) {
+func identityOf(b limits.Backend) (id backendIdentity, at *byte) {
 	v := reflect.ValueOf(b)
 	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
 		return id, nil
@@ -86,46 +88,8 @@ func forgetCommon(id backendIdentity) {
 	delete(commons.of, id)
 }
 
-// maxWrappers ends the search for the innermost backend if wrappers form a circle.
-const maxWrappers = 100
-
-// innermost follows the Unwrap methods of b.
-func innermost(b Backend) Backend {
-	for range maxWrappers {
-		inner := unwrap(b)
-		if inner == nil {
-			break
-		}
-		b = inner
-	}
-	return b
-}
-
-// firstIn returns the first of b and the backends that it wraps that is a T.
-func firstIn[T any](b Backend) (first T, ok bool) {
-	for range maxWrappers {
-		if first, ok = b.(T); ok || b == nil {
-			break
-		}
-		b = unwrap(b)
-	}
-	return first, ok
-}
-
-// unwrap returns the backend that b wraps, nil if b wraps none.
-func unwrap(b Backend) Backend {
-	w, ok := b.(interface{ Unwrap() Backend })
-	if !ok {
-		return nil
-	}
-	if inner := w.Unwrap(); !isNil(inner) {
-		return inner
-	}
-	return nil
-}
-
 // isNil reports whether b is nil, or an interface with a nil pointer in it.
-func isNil(b Backend) bool {
+func isNil(b limits.Backend) bool {
 	v := reflect.ValueOf(b)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

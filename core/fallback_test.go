@@ -12,24 +12,25 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // wrapper is a backend around another, as applications write them.
-type wrapper struct{ inner core.Backend }
+type wrapper struct{ inner limits.Backend }
 
-func (w *wrapper) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (w *wrapper) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return w.inner.Take(ctx, charges, out)
 }
 
-func (w *wrapper) Unwrap() core.Backend { return w.inner }
+func (w *wrapper) Unwrap() limits.Backend { return w.inner }
 
 // opaque is a wrapper that does not tell what it wraps.
-type opaque struct{ core.Backend }
+type opaque struct{ limits.Backend }
 
 // always is a backend without a field.
 type always struct{}
 
-func (always) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+func (always) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 // outer has its backend as a first field, at the same address.
 type outer struct{ broken }
@@ -37,9 +38,9 @@ type outer struct{ broken }
 var brokenVariable = broken{err: errBroken}
 
 // on returns a limiter with a rule of the scope "clients", whose limit is 10.
-func on(b core.Backend, rule string) *core.Limiter[request] {
+func on(b limits.Backend, rule string) *core.Limiter[request] {
 	return core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{
-		{Name: rule, Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: byUser},
+		{Name: rule, Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
 }
 
@@ -58,28 +59,28 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 }
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
-	cached := func(b core.Backend) core.Backend { return core.NewDenialCache(b, core.DenialCacheOptions{}) }
-	for name, backends := range map[string]func(b *broken) [4]core.Backend{
-		"the same":             func(b *broken) [4]core.Backend { return [4]core.Backend{b, b, b, b} },
-		"wrapped by each":      func(b *broken) [4]core.Backend { return [4]core.Backend{cached(b), &wrapper{b}, b, cached(b)} },
-		"wrapped three times":  func(b *broken) [4]core.Backend { return [4]core.Backend{b, cached(&wrapper{cached(b)}), b, b} },
-		"wrapped by a value":   func(b *broken) [4]core.Backend { return [4]core.Backend{b, valueWrapper{b}, b, valueWrapper{b}} },
-		"an opaque wrapper":    func(b *broken) [4]core.Backend { w := &opaque{b}; return [4]core.Backend{w, w, cached(w), w} },
-		"a package's variable": func(*broken) [4]core.Backend { b := &brokenVariable; return [4]core.Backend{b, cached(b), b, b} },
-		"a part of another": func(*broken) [4]core.Backend {
+	cached := func(b limits.Backend) limits.Backend { return core.NewDenialCache(b, core.DenialCacheOptions{}) }
+	for name, backends := range map[string]func(b *broken) [4]limits.Backend{
+		"the same":             func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
+		"wrapped by each":      func(b *broken) [4]limits.Backend { return [4]limits.Backend{cached(b), &wrapper{b}, b, cached(b)} },
+		"wrapped three times":  func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, cached(&wrapper{cached(b)}), b, b} },
+		"wrapped by a value":   func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, valueWrapper{b}, b, valueWrapper{b}} },
+		"an opaque wrapper":    func(b *broken) [4]limits.Backend { w := &opaque{b}; return [4]limits.Backend{w, w, cached(w), w} },
+		"a package's variable": func(*broken) [4]limits.Backend { b := &brokenVariable; return [4]limits.Backend{b, cached(b), b, b} },
+		"a part of another": func(*broken) [4]limits.Backend {
 			b := &struct {
 				name string
 				part broken
 			}{part: broken{err: errBroken}}
-			return [4]core.Backend{&b.part, cached(&b.part), &b.part, &b.part}
+			return [4]limits.Backend{&b.part, cached(&b.part), &b.part, &b.part}
 		},
-		"wrapped in a circle": func(*broken) [4]core.Backend {
+		"wrapped in a circle": func(*broken) [4]limits.Backend {
 			w := &circle{}
-			return [4]core.Backend{w, w, w, w}
+			return [4]limits.Backend{w, w, w, w}
 		},
-		"wraps nothing": func(*broken) [4]core.Backend {
+		"wraps nothing": func(*broken) [4]limits.Backend {
 			w := &empty{}
-			return [4]core.Backend{w, w, w, w}
+			return [4]limits.Backend{w, w, w, w}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,25 +97,25 @@ func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
 }
 
 // valueWrapper is a wrapper that is no pointer.
-type valueWrapper struct{ core.Backend }
+type valueWrapper struct{ limits.Backend }
 
-func (w valueWrapper) Unwrap() core.Backend { return w.Backend }
+func (w valueWrapper) Unwrap() limits.Backend { return w.Backend }
 
 // circle says that it wraps itself.
 type circle struct{ broken }
 
-func (c *circle) Unwrap() core.Backend { return c }
+func (c *circle) Unwrap() limits.Backend { return c }
 
 // empty says that it wraps a nil pointer.
 type empty struct{ broken }
 
-func (*empty) Unwrap() core.Backend { return (*broken)(nil) }
+func (*empty) Unwrap() limits.Backend { return (*broken)(nil) }
 
 func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 	part := &outer{broken{err: errBroken}}
 	one, other := &broken{err: errBroken}, &broken{err: errBroken}
 	small := [2]*tiny{new(tiny), new(tiny)} // which the allocator may put into one block
-	for name, backends := range map[string][2]core.Backend{
+	for name, backends := range map[string][2]limits.Backend{
 		"two":                              {one, other},
 		"two small ones":                   {small[0], small[1]},
 		"two, wrapped alike":               {&wrapper{one}, &wrapper{other}},
@@ -133,16 +134,16 @@ func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
 
 type tiny struct{ _ byte }
 
-func (*tiny) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+func (*tiny) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 type uncomparable struct{ _ []int }
 
-func (uncomparable) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+func (uncomparable) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &broken{err: errBroken}
 	given := core.MustNew(core.Config[request]{Backend: down, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[request]{
-		{Name: "given", Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: byUser},
+		{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
 	if n := admitted(on(down, "shared"), given); n != 20 {
 		t.Errorf("%d were admitted, want 10 by each", n)
@@ -177,7 +178,7 @@ func TestASharedFallbackIsMadeOnceByAllWhoNeedIt(t *testing.T) {
 // refusing is a backend that is down for everybody at once.
 type refusing struct{ _ [64]byte }
 
-func (*refusing) Take(context.Context, []core.Charge, []core.Decision) error { return errBroken }
+func (*refusing) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 // A limiter that is made when a configuration is loaded again goes on where the
 // one before it left off.
@@ -234,7 +235,7 @@ func collect(t *testing.T, so func() bool) {
 
 func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
-	for what, b := range map[string]core.Backend{
+	for what, b := range map[string]limits.Backend{
 		"*core.Memory": (*core.Memory)(nil), "*core.DenialCache": (*core.DenialCache)(nil),
 		"*core_test.broken": (*broken)(nil), "*core_test.always": (*always)(nil),
 	} {

@@ -3,13 +3,15 @@ package core
 import (
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // lease is the units of a key that this process has taken. Charges find and spend them
 // without a lock; they come and go under the lock of the set.
 type lease struct {
 	scope, key   string
-	limit        Limit
+	limit        limits.Limit
 	used, next   atomic.Pointer[block] // next is spent when used is
 	asked, units atomic.Int64          // spent since the demand was last looked at
 	rest         atomic.Int64          // of the demand
@@ -19,7 +21,7 @@ type lease struct {
 // spend spends units of a block for ch, sets d to the decision and returns the block, nil
 // if there is none that has them. It also counts the charge, and has a block asked for
 // where that is due.
-func (c *LeaseCache) spend(terms *leaseTerms, ch *Charge, d *Decision) (b *block, busy bool) {
+func (c *LeaseCache) spend(terms *leaseTerms, ch *limits.Charge, d *limits.Decision) (b *block, busy bool) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	counted := int64(1)
@@ -73,7 +75,7 @@ func (c *LeaseCache) spend(terms *leaseTerms, ch *Charge, d *Decision) (b *block
 
 // spend spends n units of the blocks of l and sets d to the decision. It returns the block,
 // nil if none has them.
-func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *Decision) *block {
+func (l *lease) spend(n int64, c *LeaseCache, terms *leaseTerms, d *limits.Decision) *block {
 	used, next := l.used.Load(), l.next.Load()
 	now := c.now() // after the blocks are found, so that units are not spent before they are charged
 	b := used
@@ -97,7 +99,7 @@ func (l *lease) endUsedLocked(now instant) {
 
 // mayHold reports whether this process holds units of the key of ch, or has asked for a block
 // of them.
-func (c *LeaseCache) mayHold(ch *Charge) bool {
+func (c *LeaseCache) mayHold(ch *limits.Charge) bool {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.sets[hash%uint64(len(c.sets))].Load()
 	if set == nil {
@@ -123,8 +125,8 @@ func (c *LeaseCache) mayHold(ch *Charge) bool {
 
 // returnLocally returns units that a request has not used to the block from which it had
 // them. It reports false if there is no such block any more.
-func (c *LeaseCache) returnLocally(e *Ending) bool {
-	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+func (c *LeaseCache) returnLocally(e *limits.Ending) bool {
+	l := c.set(c.hasher.hash(e.Scope, e.Key)).find(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 	if l == nil || !c.settles {
 		return false
 	}

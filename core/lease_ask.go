@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // ask takes a block of k units from the inner backend.
@@ -10,8 +12,8 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 	if lasts == 0 && c.settles {
 		lasts = terms.lasts // so that what is not spent can be returned
 	}
-	charges := []Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
-	out := make([]Decision, 1)
+	charges := []limits.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
+	out := make([]limits.Decision, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), wait(terms.lease))
 	defer cancel()
 	sent, answered := c.now(), false
@@ -23,7 +25,7 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 		case !answered:
 			c.counters.failed.Add(1)
 			l.notBefore.Store(now.mono + terms.lease)
-		case d.Source != SourcePrimary || !d.Allowed:
+		case d.Source != limits.SourcePrimary || !d.Allowed:
 			c.counters.denied.Add(1)
 			demand.rest = d.Remaining
 			l.notBefore.Store(now.mono + terms.lease/8)
@@ -57,7 +59,7 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 		set.mu.Unlock()
 		switch {
 		case left == 0:
-		case terms.limit.algorithm == AlgorithmFixedWindow && b.until != terms.until: // it has ended, and counts them no more
+		case terms.limit.Algorithm() == limits.AlgorithmFixedWindow && b.until != terms.until: // it has ended, and counts them no more
 			c.counters.void(left)
 		default:
 			c.returnUnits(terms, l, left, b.Ticket, lasts)
@@ -77,6 +79,6 @@ func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, l
 		c.counters.void(n)
 		return
 	}
-	endings := []Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
-	c.returns.send(endings, func(_ int, s Settlement) { c.counters.settled(n, s) })
+	endings := []limits.Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
+	c.returns.send(endings, func(_ int, s limits.Settlement) { c.counters.settled(n, s) })
 }

@@ -4,17 +4,19 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // block is units that the inner backend has charged and this process may spend.
 type block struct {
-	units    atomic.Int64 // that are left; below 0: it is over
-	size     int64
-	sent     instant // when it was asked for
-	answered instant
-	until    int64 // after sent, microseconds
-	timer    *time.Timer
-	Decision // on the block
+	units           atomic.Int64 // that are left; below 0: it is over
+	size            int64
+	sent            instant // when it was asked for
+	answered        instant
+	until           int64 // after sent, microseconds
+	timer           *time.Timer
+	limits.Decision // on the block
 }
 
 // instant is a reading of both clocks, in microseconds. The monotonic one may stand still
@@ -32,11 +34,11 @@ func (now instant) since(then instant) int64 {
 }
 
 // newBlock returns a block of k units on which d was the decision.
-func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *Decision) *block {
+func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *limits.Decision) *block {
 	b := &block{size: k, sent: sent, answered: answered, until: terms.until, Decision: *d}
 	b.units.Store(k)
 	if terms.windowed() { // no unit is spent beyond the window that counts it
-		p := terms.limit.rate.Period.Microseconds()
+		p := terms.limit.Rate().Period.Microseconds()
 		b.until = min(b.until, p-d.At%p-leaseSlack.Microseconds())
 	}
 	return b
@@ -93,13 +95,13 @@ func (b *block) giveBack(n int64) bool {
 func (b *block) close() int64 { return max(0, b.units.Swap(math.MinInt64)) }
 
 // describe sets d to the decision on units of b that are spent now.
-func (b *block) describe(d *Decision, terms *leaseTerms, remaining int64, now instant) {
+func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64, now instant) {
 	passed := now.since(b.sent)
-	*d = Decision{
-		Allowed: true, Source: SourceLease, Remaining: remaining,
+	*d = limits.Decision{
+		Allowed: true, Source: limits.SourceLease, Remaining: remaining,
 		ResetAfter: max(0, b.ResetAfter-wait(passed)), At: b.At + passed, Ticket: b.Ticket,
 	}
-	if terms.limit.algorithm == AlgorithmFixedWindow {
+	if terms.limit.Algorithm() == limits.AlgorithmFixedWindow {
 		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-wait(passed))
 	} else {
 		d.EffectiveWindow = terms.effectiveWindow(remaining)

@@ -1,6 +1,10 @@
 package core
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // LeaseCounts is what a [LeaseCache] holds, and what it has done since it was made. Units
 // of blocks that were taken are held, spent, returned, void, or on their way back.
@@ -54,7 +58,7 @@ func (c *LeaseCache) Counts() LeaseCounts {
 }
 
 // settled counts n units that were to be returned, by what became of them.
-func (n *leaseCounters) settled(units int64, s Settlement) {
+func (n *leaseCounters) settled(units int64, s limits.Settlement) {
 	returned := int64(0)
 	if s.Err == nil {
 		returned = min(units, s.Returned)

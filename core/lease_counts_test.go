@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // What was taken is held, spent, returned or void.
 func TestLeasesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.SlidingWindow(core.PerSecond(1000))
+		limit := limits.SlidingWindow(limits.PerSecond(1000))
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a window begins
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
@@ -56,15 +57,15 @@ func TestLeasesAreCounted(t *testing.T) {
 // Units of a window that has ended are void, and so are all of a backend that cannot end
 // what it has taken.
 func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
-	for name, b := range map[string]func(*core.Memory) core.Backend{
-		"of a window":                func(m *core.Memory) core.Backend { return m },
-		"of a backend that ends not": func(m *core.Memory) core.Backend { return struct{ core.Backend }{m} },
+	for name, b := range map[string]func(*core.Memory) limits.Backend{
+		"of a window":                func(m *core.Memory) limits.Backend { return m },
+		"of a backend that ends not": func(m *core.Memory) limits.Backend { return struct{ limits.Backend }{m} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
 				cache := core.NewLeaseCache(b(core.NewMemory(core.MemoryOptions{})), core.LeaseOptions{})
-				busy(t, cache, core.FixedWindow(core.PerSecond(1000)))
+				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
 				if got, want := cache.Counts(), (core.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsVoid: 16}); got != want {
@@ -80,18 +81,18 @@ func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := core.NewLeaseCache(newLeaseBackend(), core.LeaseOptions{})
 		spent := int64(0)
-		other := core.Charge{Scope: "other", Key: "k", Limit: core.AnchoredWindow(core.PerHour(100)), Cost: 1}
+		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
 		for i := range 2000 {
-			limit := []core.Limit{leased, core.SlidingWindow(core.PerSecond(1000)), core.FixedWindow(core.PerSecond(1000))}[i%3]
-			charges := []core.Charge{{Scope: "s", Key: fmt.Sprint(i % 3), Limit: limit, Cost: 1 + int64(i%2)}}
+			limit := []limits.Limit{leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))}[i%3]
+			charges := []limits.Charge{{Scope: "s", Key: fmt.Sprint(i % 3), Limit: limit, Cost: 1 + int64(i%2)}}
 			if i%5 == 0 {
 				charges = append(charges, other)
 			}
-			out := make([]core.Decision, len(charges))
+			out := make([]limits.Decision, len(charges))
 			if err := cache.Take(t.Context(), charges, out); err != nil {
 				t.Fatal(err)
 			}
-			if out[0].Source == core.SourceLease && out[len(out)-1].Allowed {
+			if out[0].Source == limits.SourceLease && out[len(out)-1].Allowed {
 				spent += charges[0].Cost
 			}
 			time.Sleep(time.Duration(i%7/3) * time.Millisecond)

@@ -3,6 +3,9 @@ package core
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -24,7 +27,7 @@ type leaseSet struct {
 // demand is how busy a key is under a limit.
 type demand struct {
 	hash         uint64 // of scope and key; 0: empty
-	limit        Limit
+	limit        limits.Limit
 	since        int64 // start of the stretch of one lease in which charges are counted
 	asked, units int64 // charges and their units in that stretch
 	before       int64 // units in the stretch before it, if that was a busy one
@@ -35,7 +38,7 @@ type demand struct {
 
 // claimLocked returns the place of a hash. If there is none it takes that of the key that
 // is least busy, but for those that have blocks; it returns −1 if all of them do.
-func (set *leaseSet) claimLocked(hash uint64, limit *Limit, now int64) int {
+func (set *leaseSet) claimLocked(hash uint64, limit *limits.Limit, now int64) int {
 	victim, least := -1, int64(0)
 	for i := range set.demand {
 		d := &set.demand[i]
@@ -61,7 +64,7 @@ func (set *leaseSet) claimLocked(hash uint64, limit *Limit, now int64) int {
 }
 
 // find returns the lease of a key, nil if it is not leased.
-func (set *leaseSet) find(ch *Charge) *lease {
+func (set *leaseSet) find(ch *limits.Charge) *lease {
 	for i := range set.leased {
 		if l := set.leased[i].Load(); l != nil && l.key == ch.Key && l.scope == ch.Scope && l.limit == ch.Limit {
 			return l
@@ -74,7 +77,7 @@ func (set *leaseSet) find(ch *Charge) *lease {
 func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64) {
 	if l != nil {
 		d.asked += l.asked.Swap(0)
-		d.units = sumUnits(d.units, l.units.Swap(0))
+		d.units = arith.Sum(d.units, l.units.Swap(0))
 	}
 	if age := now - d.since; age >= terms.lease {
 		d.before = 0
@@ -84,7 +87,7 @@ func (d *demand) countLocked(terms *leaseTerms, l *lease, charges, n, now int64)
 		d.since, d.asked, d.units = now, 0, 0
 	}
 	d.asked += charges
-	d.units = sumUnits(d.units, n*charges)
+	d.units = arith.Sum(d.units, n*charges)
 }
 
 // sizeLocked returns how many units to ask for besides those held, 0 if that is not worth
@@ -99,7 +102,7 @@ func (d *demand) sizeLocked(terms *leaseTerms, cost, held int64) int64 {
 }
 
 // learn notes what the inner backend says of the key of ch.
-func (c *LeaseCache) learn(ch *Charge, d *Decision) {
+func (c *LeaseCache) learn(ch *limits.Charge, d *limits.Decision) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.set(hash)
 	set.mu.Lock()

@@ -1,6 +1,11 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 const (
 	// minLease is the shortest term that pays for a question of its own.
@@ -14,7 +19,7 @@ const (
 	leaseSlack = time.Millisecond
 )
 
-// Leased returns the limit that a [LeaseCache] asks its backend for in place of l, and for
+// Leased returns the limit that a [LeaseCache] asks its backend for in place of limit, and for
 // how long it spends units after asking for them, at most term. Units that are charged
 // under the tighter limit and spent within the lease never exceed l, whatever the number
 // of processes. The lease is 0, and the limit l, where a limit is not leased.
@@ -30,37 +35,39 @@ const (
 // bucket drains if that is less; at most one second. Limits whose lease would be under 10
 // ms, whose tighter burst is under 20 units, or whose rate brings less than 7 units in a
 // lease, are not leased.
-func (l Limit) Leased(term time.Duration) (Limit, time.Duration) {
-	if l.Validate() != nil {
-		return l, 0
+func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration) {
+	if limit.Validate() != nil {
+		return limit, 0
 	}
-	p := l.rate.Period.Microseconds()
-	tight, lease := l, int64(0)
-	switch l.algorithm {
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket:
-		lease = min(p, muldiv(l.burst, p, l.rate.Units)) / 20
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+	tight, lease, rate, burst := limit, int64(0), limit.Rate(), limit.Burst()
+	p := rate.Period.Microseconds()
+	switch limit.Algorithm() {
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
+		lease = min(p, arith.Muldiv(burst, p, rate.Units)) / 20
+	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
 		lease = p / 20
-	case AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		lease = p / 50
 	default:
-		return l, 0
+		return limit, 0
 	}
 	lease = min(lease, term.Microseconds(), maxLease.Microseconds())
-	switch l.algorithm {
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket:
-		tight.burst -= muldivCeil(l.rate.Units, lease, p)
-	case AlgorithmSlidingLog:
-		tight.rate.Period += wait(lease)
+	switch limit.Algorithm() {
+	case limits.AlgorithmTokenBucket:
+		tight = limits.TokenBucket(rate, burst-arith.MuldivCeil(rate.Units, lease, p))
+	case limits.AlgorithmLeakyBucket:
+		tight = limits.LeakyBucket(rate, burst-arith.MuldivCeil(rate.Units, lease, p))
+	case limits.AlgorithmSlidingLog:
+		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+wait(lease)))
 	}
-	if wait(lease) < minLease || tight.burst < minLeasedBurst || leaseBlock(l, lease) < minBlock || tight.Validate() != nil {
-		return l, 0
+	if wait(lease) < minLease || tight.Burst() < minLeasedBurst || leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
+		return limit, 0
 	}
 	return tight, wait(lease)
 }
 
 // leaseBlock returns the most units that are asked for at once: half of what the rate of l
 // brings in a lease, in microseconds.
-func leaseBlock(l Limit, lease int64) int64 {
-	return muldivCeil(l.rate.Units, lease, 2*l.rate.Period.Microseconds())
+func leaseBlock(l limits.Limit, lease int64) int64 {
+	return arith.MuldivCeil(l.Rate().Units, lease, 2*l.Rate().Period.Microseconds())
 }

@@ -1,11 +1,15 @@
 package core
 
-import "context"
+import (
+	"context"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // leaseScratch is the working memory of a call of the inner backend, pooled.
 type leaseScratch struct {
-	charges   []Charge
-	decisions []Decision
+	charges   []limits.Charge
+	decisions []limits.Decision
 	asked     []int // index of each charge in those of the caller
 	aside     []setAside
 }
@@ -29,7 +33,7 @@ func (s *leaseScratch) clear() {
 const mixedMargin = 50_000 // microseconds
 
 // isAlone reports whether no other charge names the key of charges[i].
-func isAlone(charges []Charge, i int) bool {
+func isAlone(charges []limits.Charge, i int) bool {
 	for j := range charges {
 		if j != i && charges[j].Key == charges[i].Key && charges[j].Scope == charges[i].Scope {
 			return false
@@ -40,7 +44,7 @@ func isAlone(charges []Charge, i int) bool {
 
 // takeOthers has the inner backend decide the charges for which no units were set aside, or
 // only units that may expire before it answers.
-func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []Charge, out []Decision, watched uint64) error {
+func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []limits.Charge, out []limits.Decision, watched uint64) error {
 	now := c.now()
 	kept := s.aside[:0]
 	for i, next := 0, 0; i < len(charges); i++ {
@@ -56,7 +60,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 		ch := charges[i]
 		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
 		s.charges, s.asked = append(s.charges, ch), append(s.asked, i)
-		s.decisions = append(s.decisions, Decision{})
+		s.decisions = append(s.decisions, limits.Decision{})
 	}
 	s.aside = kept
 	returned := false
@@ -75,7 +79,7 @@ func (c *LeaseCache) takeOthers(ctx context.Context, s *leaseScratch, charges []
 		d := &s.decisions[j]
 		out[i] = *d
 		denied = denied || !d.Allowed && !charges[i].Shadow
-		if watched>>min(i, 63)&1 != 0 && d.Source == SourcePrimary {
+		if watched>>min(i, 63)&1 != 0 && d.Source == limits.SourcePrimary {
 			c.learn(&charges[i], d)
 		}
 	}

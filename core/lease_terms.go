@@ -3,21 +3,24 @@ package core
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
 )
 
 // leaseTerms are the terms on which the keys of a limit are leased, computed once.
 type leaseTerms struct {
-	limit Limit
-	tight Limit // what the inner backend is asked for; limit itself where nothing is leased
-	lease int64 // microseconds; 0: not leased
-	until int64 // how long after asking for them units are spent, microseconds
-	block int64 // the most units that are asked for at once
+	limit limits.Limit
+	tight limits.Limit // what the inner backend is asked for; limit itself where nothing is leased
+	lease int64        // microseconds; 0: not leased
+	until int64        // how long after asking for them units are spent, microseconds
+	block int64        // the most units that are asked for at once
 	lasts time.Duration
 }
 
 // newLeaseTerms returns the terms of limit.
-func newLeaseTerms(limit Limit, term time.Duration) *leaseTerms {
-	tight, lease := limit.Leased(term)
+func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
+	tight, lease := Leased(limit, term)
 	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds()}
 	if lease > 0 {
 		t.until = (lease - leaseSlack).Microseconds()
@@ -28,19 +31,19 @@ func newLeaseTerms(limit Limit, term time.Duration) *leaseTerms {
 }
 
 // windowed reports whether units are void when the window in which they were charged ends.
-func (t *leaseTerms) windowed() bool { return t.limit.algorithm.family() == familyWindow }
+func (t *leaseTerms) windowed() bool { return familyOf(t.limit.Algorithm()) == familyWindow }
 
 // effectiveWindow returns over which time n units are to be spread.
 func (t *leaseTerms) effectiveWindow(n int64) time.Duration {
-	return wait(muldivCeil(max(1, n), t.tight.rate.Period.Microseconds(), t.tight.rate.Units))
+	return wait(arith.MuldivCeil(max(1, n), t.tight.Rate().Period.Microseconds(), t.tight.Rate().Units))
 }
 
 // leaseTermsCache remembers the terms of limits in use. Two limits that fall on one slot
 // replace each other, which costs as much as computing them.
 type leaseTermsCache [64]atomic.Pointer[leaseTerms]
 
-func (c *leaseTermsCache) of(limit *Limit, term time.Duration) *leaseTerms {
-	mixed := uint64(limit.rate.Units)*0x9E3779B97F4A7C15 ^ uint64(limit.rate.Period)*0xC2B2AE3D27D4EB4F ^ uint64(limit.burst)*0x165667B19E3779F9 ^ uint64(limit.algorithm)<<58
+func (c *leaseTermsCache) of(limit *limits.Limit, term time.Duration) *leaseTerms {
+	mixed := uint64(limit.Rate().Units)*0x9E3779B97F4A7C15 ^ uint64(limit.Rate().Period)*0xC2B2AE3D27D4EB4F ^ uint64(limit.Burst())*0x165667B19E3779F9 ^ uint64(limit.Algorithm())<<58
 	slot := &c[mixed>>58]
 	if t := slot.Load(); t != nil && t.limit == *limit {
 		return t

@@ -7,12 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // LeaseOptions are the options of [NewLeaseCache]. The zero value is ready to use.
 type LeaseOptions struct {
 	// Term is the longest time for which units are held, 10ms to 1s; that of a limit may
-	// be shorter, see [Limit.Leased]. All processes that share a backend need the same
+	// be shorter, see [Leased]. All processes that share a backend need the same
 	// Term. With different ones as much as the rate brings in the longest Term may be
 	// admitted too much. 0: 1s.
 	Term time.Duration
@@ -23,11 +25,11 @@ type LeaseOptions struct {
 	MaxKeys int
 }
 
-// LeaseCache is a [Backend] in front of another, far away, that lets busy keys be decided
+// LeaseCache is a [limits.Backend] in front of another, far away, that lets busy keys be decided
 // in this process. It takes a block of a key's units from the inner backend first, and
 // spends them afterwards, for at most the lease of the limit. Nothing is ever admitted
 // beyond the limit, whatever the number of processes: the inner backend decides under a
-// limit that is tighter by what a lease can shift, see [Limit.Leased]. The price is that
+// limit that is tighter by what a lease can shift, see [Leased]. The price is that
 // tighter limit, for every charge of a limit that can be leased, and units that lie idle in
 // the blocks of others for a lease at most.
 //
@@ -38,7 +40,7 @@ type LeaseOptions struct {
 // inner backend. So where little remains, the inner backend decides each charge, first come,
 // first served. Units that are not spent are returned at the end of the lease.
 //
-// Decisions on leased units are [SourceLease]. Their Remaining is the units of the own
+// Decisions on leased units are [limits.SourceLease]. Their Remaining is the units of the own
 // blocks and those that remained at the last answer: an estimate. RetryAfter is that of the
 // inner backend, so it is never too early; it counts what lies idle as used. Peek sees the
 // inner backend alone. A Reset of another process is noticed after a lease.
@@ -51,7 +53,7 @@ type LeaseOptions struct {
 // themselves within a second. Put it around a breaker, and a [DenialCache] around it, as
 // breaker.NewStack does.
 type LeaseCache struct {
-	inner   Backend
+	inner   limits.Backend
 	term    time.Duration
 	base    time.Time
 	returns *settling
@@ -67,7 +69,7 @@ type LeaseCache struct {
 
 // NewLeaseCache returns a cache in front of inner. It panics if inner is nil, or a nil
 // pointer, or an option is out of range.
-func NewLeaseCache(inner Backend, options LeaseOptions) *LeaseCache {
+func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
 	if isNil(inner) {
 		panic("core: NewLeaseCache: the inner backend is nil")
 	}
@@ -88,7 +90,7 @@ func NewLeaseCache(inner Backend, options LeaseOptions) *LeaseCache {
 		term:    options.Term.Truncate(time.Microsecond),
 		base:    time.Now(),
 		returns: settlingBy(inner),
-		settles: CanSettle(inner),
+		settles: limits.CanSettle(inner),
 		sets:    make([]atomic.Pointer[leaseSet], (options.MaxKeys+leaseWays-1)/leaseWays),
 		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},
 
@@ -96,8 +98,8 @@ func NewLeaseCache(inner Backend, options LeaseOptions) *LeaseCache {
 	}
 }
 
-// Take implements [Backend].
-func (c *LeaseCache) Take(ctx context.Context, charges []Charge, out []Decision) error {
+// Take implements [limits.Backend].
+func (c *LeaseCache) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return errLeaseLengths
 	}
@@ -147,18 +149,18 @@ func (c *LeaseCache) Take(ctx context.Context, charges []Charge, out []Decision)
 	return err
 }
 
-// Settle implements [Settler] if the inner backend does. Units of a block that still lasts
+// Settle implements [limits.Settler] if the inner backend does. Units of a block that still lasts
 // return to it.
-func (c *LeaseCache) Settle(ctx context.Context, endings []Ending, out []Settlement) error {
+func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errEndingLengths
 	}
-	var others []Ending
+	var others []limits.Ending
 	var asked []int
 	for i, e := range endings {
 		terms := c.terms.of(&e.Limit, c.term)
 		if terms.lease > 0 && e.Final < e.Taken && e.Final >= 0 && c.returnLocally(&e) {
-			out[i] = Settlement{Returned: e.Taken - e.Final}
+			out[i] = limits.Settlement{Returned: e.Taken - e.Final}
 			continue
 		}
 		e.Limit = terms.tight
@@ -167,13 +169,13 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []Ending, out []Settlem
 	if len(others) == 0 {
 		return nil
 	}
-	results := make([]Settlement, len(others))
-	if err := Settle(ctx, c.inner, others, results); err != nil {
+	results := make([]limits.Settlement, len(others))
+	if err := limits.Settle(ctx, c.inner, others, results); err != nil {
 		if len(others) == len(endings) {
 			return err
 		}
 		for j := range results {
-			results[j] = Settlement{Err: err}
+			results[j] = limits.Settlement{Err: err}
 		}
 	}
 	for j, i := range asked {
@@ -182,33 +184,33 @@ func (c *LeaseCache) Settle(ctx context.Context, endings []Ending, out []Settlem
 	return nil
 }
 
-// Peek implements [Peeker] if the inner backend does.
-func (c *LeaseCache) Peek(ctx context.Context, charges []Charge, out []Decision) error {
-	tight := make([]Charge, len(charges))
+// Peek implements [limits.Peeker] if the inner backend does.
+func (c *LeaseCache) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	tight := make([]limits.Charge, len(charges))
 	for i, ch := range charges {
 		ch.Limit = c.terms.of(&ch.Limit, c.term).tight
 		tight[i] = ch
 	}
-	return Peek(ctx, c.inner, tight, out)
+	return limits.Peek(ctx, c.inner, tight, out)
 }
 
-// Reset implements [Resetter] if the inner backend does. Units of the key that this process
+// Reset implements [limits.Resetter] if the inner backend does. Units of the key that this process
 // holds are void.
 func (c *LeaseCache) Reset(ctx context.Context, scope, key string) error {
 	c.void(scope, key, 1)
 	defer c.void(scope, key, -1) // what remained before is no longer known
-	return Reset(ctx, c.inner, scope, key)
+	return limits.Reset(ctx, c.inner, scope, key)
 }
 
-// Count implements [Counter] if the inner backend does.
-func (c *LeaseCache) Count(ctx context.Context) (int, error) { return Count(ctx, c.inner) }
+// Count implements [limits.Counter] if the inner backend does.
+func (c *LeaseCache) Count(ctx context.Context) (int, error) { return limits.Count(ctx, c.inner) }
 
 // Unwrap returns the inner backend.
-func (c *LeaseCache) Unwrap() Backend { return c.inner }
+func (c *LeaseCache) Unwrap() limits.Backend { return c.inner }
 
 // leasesIn returns the lease cache in b, nil if there is none.
-func leasesIn(b Backend) *LeaseCache {
-	c, _ := firstIn[*LeaseCache](b)
+func leasesIn(b limits.Backend) *LeaseCache {
+	c, _ := limits.As[*LeaseCache](b)
 	return c
 }
 

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limit that is leased, for 50 ms: 50 units less.
-var leased = core.TokenBucket(core.PerSecond(1000), 1000)
+var leased = limits.TokenBucket(limits.PerSecond(1000), 1000)
 
 // leaseBackend is a backend far away: it counts what it is asked, and fails on purpose.
 type leaseBackend struct {
@@ -31,7 +32,7 @@ func newLeaseBackend() *leaseBackend {
 	return &leaseBackend{Memory: core.NewMemory(core.MemoryOptions{})}
 }
 
-func (b *leaseBackend) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *leaseBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.mu.Lock()
 	err, gate, begin := b.err, b.gate, b.begin
 	if b.noBlocks && charges[0].Cost > 4 {
@@ -65,11 +66,11 @@ func (b *leaseBackend) asked() int {
 }
 
 // left returns what remains of a key in the backend.
-func (b *leaseBackend) left(t *testing.T, key string, limit core.Limit) int64 {
+func (b *leaseBackend) left(t *testing.T, key string, limit limits.Limit) int64 {
 	t.Helper()
-	tight, _ := limit.Leased(time.Second)
-	out := make([]core.Decision, 1)
-	if err := b.Peek(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: tight}}, out); err != nil {
+	tight, _ := core.Leased(limit, time.Second)
+	out := make([]limits.Decision, 1)
+	if err := b.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: tight}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0].Remaining
@@ -77,9 +78,9 @@ func (b *leaseBackend) left(t *testing.T, key string, limit core.Limit) int64 {
 
 // busy has a key charged until there is a block, and returns what else it charges. A block
 // that a charge has asked for is there before the next charge.
-func busy(t *testing.T, b core.Backend, limit core.Limit) core.Charge {
+func busy(t *testing.T, b limits.Backend, limit limits.Limit) limits.Charge {
 	t.Helper()
-	ch := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}
+	ch := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}
 	for range 8 {
 		if d := takeOf(t, b, ch); !d.Allowed {
 			t.Fatalf("denied: %+v", d)
@@ -89,9 +90,9 @@ func busy(t *testing.T, b core.Backend, limit core.Limit) core.Charge {
 	return ch
 }
 
-func takeOf(t *testing.T, b core.Backend, charges ...core.Charge) core.Decision {
+func takeOf(t *testing.T, b limits.Backend, charges ...limits.Charge) limits.Decision {
 	t.Helper()
-	out := make([]core.Decision, len(charges))
+	out := make([]limits.Decision, len(charges))
 	if err := b.Take(t.Context(), charges, out); err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +112,8 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 			t.Fatalf("%d calls, want 8 of charges and one for a block", asked)
 		}
 		d := takeOf(t, cache, ch)
-		want := core.Decision{
-			Allowed: true, Source: core.SourceLease, Remaining: 950 - 8 - 1,
+		want := limits.Decision{
+			Allowed: true, Source: limits.SourceLease, Remaining: 950 - 8 - 1,
 			ResetAfter: 24 * time.Millisecond, EffectiveWindow: 941 * time.Millisecond, At: time.Now().UnixMicro(), Ticket: d.Ticket,
 		}
 		if d != want || inner.asked() != asked {
@@ -125,9 +126,9 @@ func TestAQuietKeyIsNotLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
-		ch := core.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
+		ch := limits.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
 		for range 100 {
-			if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary {
+			if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 				t.Fatalf("got %+v", d)
 			}
 			time.Sleep(8 * time.Millisecond) // 7 in a lease
@@ -140,21 +141,21 @@ func TestUnitsAreSpentForALease(t *testing.T) { testTheEndOfALease(t, true) }
 func TestUnitsAreNotSpentAfterTheLeaseAndReturn(t *testing.T) { testTheEndOfALease(t, false) }
 
 func testTheEndOfALease(t *testing.T, early bool) {
-	for _, limit := range []core.Limit{leased, core.SlidingWindow(core.PerSecond(1000)), core.FixedWindow(core.PerSecond(1000)), core.SlidingLog(core.PerSecond(1000))} {
+	for _, limit := range []limits.Limit{leased, limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000)), limits.SlidingLog(limits.PerSecond(1000))} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
 				cache := core.NewLeaseCache(inner, core.LeaseOptions{})
 				ch := busy(t, cache, limit)
-				_, lease := limit.Leased(time.Second)
+				_, lease := core.Leased(limit, time.Second)
 				end := time.Now().Add(lease - time.Millisecond)
 				before := inner.left(t, "k", limit)
-				if limit.Algorithm() == core.AlgorithmTokenBucket {
+				if limit.Algorithm() == limits.AlgorithmTokenBucket {
 					before = 950 - 8 // all has drained by the end
 				}
 				time.Sleep(time.Until(end) - time.Microsecond)
 				if early {
-					if d := takeOf(t, cache, ch); d.Source != core.SourceLease {
+					if d := takeOf(t, cache, ch); d.Source != limits.SourceLease {
 						t.Errorf("just before the end: %+v", d)
 					}
 					return
@@ -162,7 +163,7 @@ func testTheEndOfALease(t *testing.T, early bool) {
 				time.Sleep(time.Microsecond)
 				synctest.Wait()
 				after := inner.left(t, "k", limit)
-				if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary {
+				if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 					t.Errorf("at the end: %+v", d)
 				}
 				if after <= before {
@@ -176,16 +177,16 @@ func testTheEndOfALease(t *testing.T, early bool) {
 // All that a window does not spend is void with it, and none of it is spent in the next.
 func TestUnitsOfAWindowEndWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.FixedWindow(core.PerSecond(1000))
+		limit := limits.FixedWindow(limits.PerSecond(1000))
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
 		ch := busy(t, cache, limit)
-		if d := takeOf(t, cache, ch); d.Source != core.SourceLease || d.EffectiveWindow != 20*time.Millisecond {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourceLease || d.EffectiveWindow != 20*time.Millisecond {
 			t.Errorf("in the window: %+v", d)
 		}
 		time.Sleep(19 * time.Millisecond)
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("a millisecond before its end: %+v", d)
 		}
 	})
@@ -198,9 +199,9 @@ func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 		ch := busy(t, cache, leased)
 		down := errors.New("down")
 		inner.fail(down)
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		spent := 0
-		for cache.Take(t.Context(), []core.Charge{ch}, out) == nil {
+		for cache.Take(t.Context(), []limits.Charge{ch}, out) == nil {
 			spent++
 		}
 		if spent != 16 {
@@ -208,7 +209,7 @@ func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 		}
 		synctest.Wait()
 		inner.fail(nil)
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("back: %+v", d)
 		}
 		if left := inner.left(t, "k", leased); left != 950-8-16-1 {
@@ -219,28 +220,28 @@ func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 
 func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := core.TokenBucket(core.PerMinute(6000), 10_000) // leased for a second
+		slow := limits.TokenBucket(limits.PerMinute(6000), 10_000) // leased for a second
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
 		ch := busy(t, cache, slow)
-		other := core.Charge{Scope: "other", Key: "k", Limit: core.AnchoredWindow(core.PerHour(1)), Cost: 1}
+		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(1)), Cost: 1}
 		before := takeOf(t, cache, ch).Remaining
 		for i := range 40 {
-			out := make([]core.Decision, 2)
-			if err := cache.Take(t.Context(), []core.Charge{ch, other}, out); err != nil {
+			out := make([]limits.Decision, 2)
+			if err := cache.Take(t.Context(), []limits.Charge{ch, other}, out); err != nil {
 				t.Fatal(err)
 			}
-			if !out[0].Allowed || out[0].Source != core.SourceLease || out[1].Allowed != (i == 0) || out[0].Remaining != before-1 {
+			if !out[0].Allowed || out[0].Source != limits.SourceLease || out[1].Allowed != (i == 0) || out[0].Remaining != before-1 {
 				t.Fatalf("request %d: %+v", i, out)
 			}
 		}
 		inner.fail(errors.New("down"))
 		for range 40 {
-			if err := cache.Take(t.Context(), []core.Charge{ch, other}, make([]core.Decision, 2)); err == nil {
+			if err := cache.Take(t.Context(), []limits.Charge{ch, other}, make([]limits.Decision, 2)); err == nil {
 				t.Fatal("no error")
 			}
 		}
-		if d := takeOf(t, cache, ch); d.Source != core.SourceLease || d.Remaining != before-2 {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourceLease || d.Remaining != before-2 {
 			t.Errorf("after 80 requests that did not go on: %+v, want %d", d, before-2)
 		}
 	})
@@ -250,15 +251,15 @@ func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
-		a := core.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
-		b := core.Charge{Scope: "s", Key: "b", Limit: core.SlidingWindow(core.PerMinute(10_000)), Cost: 2, Shadow: true}
+		a := limits.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
+		b := limits.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
 		for range 8 {
 			takeOf(t, cache, a, b)
 		}
 		synctest.Wait()
 		asked := inner.asked()
-		out := make([]core.Decision, 2)
-		if err := cache.Take(t.Context(), []core.Charge{a, b}, out); err != nil || out[0].Source != core.SourceLease || out[1].Source != core.SourceLease {
+		out := make([]limits.Decision, 2)
+		if err := cache.Take(t.Context(), []limits.Charge{a, b}, out); err != nil || out[0].Source != limits.SourceLease || out[1].Source != limits.SourceLease {
 			t.Errorf("got %+v, %v", out, err)
 		}
 		if inner.asked() != asked {
@@ -273,11 +274,11 @@ func TestTwoChargesOfOneKeyAreTheBackends(t *testing.T) {
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
 		ch := busy(t, cache, leased)
-		if d := takeOf(t, cache, ch, ch); d.Source != core.SourcePrimary {
+		if d := takeOf(t, cache, ch, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("got %+v", d)
 		}
 		ch.Cost = 0
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("a look: %+v", d)
 		}
 	})
@@ -285,19 +286,19 @@ func TestTwoChargesOfOneKeyAreTheBackends(t *testing.T) {
 
 func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, limit := range []core.Limit{
-			core.LeakyQueue(core.PerSecond(1000), 1000), core.AnchoredWindow(core.PerSecond(1000)), core.Concurrent(100),
-			core.Ban(core.PerSecond(1000), time.Minute), core.TokenBucket(core.PerSecond(1000), 19), core.SlidingWindow(core.PerSecond(15)),
-			core.TokenBucket(core.PerSecond(1000), 150), core.FixedWindow(core.PerMinute(359)), core.TokenBucket(core.PerHour(1000), 1000),
+		for _, limit := range []limits.Limit{
+			limits.LeakyQueue(limits.PerSecond(1000), 1000), limits.AnchoredWindow(limits.PerSecond(1000)), limits.Concurrent(100),
+			limits.Ban(limits.PerSecond(1000), time.Minute), limits.TokenBucket(limits.PerSecond(1000), 19), limits.SlidingWindow(limits.PerSecond(15)),
+			limits.TokenBucket(limits.PerSecond(1000), 150), limits.FixedWindow(limits.PerMinute(359)), limits.TokenBucket(limits.PerHour(1000), 1000),
 		} {
-			tight, lease := limit.Leased(time.Second)
+			tight, lease := core.Leased(limit, time.Second)
 			if tight != limit || lease != 0 {
 				t.Errorf("%v is leased: %v for %v", limit, tight, lease)
 			}
 			inner := newLeaseBackend()
 			cache := core.NewLeaseCache(inner, core.LeaseOptions{})
 			for i := range 12 {
-				if d := takeOf(t, cache, core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != core.SourcePrimary || !d.Allowed {
+				if d := takeOf(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
 					t.Errorf("%v, charge %d: %+v", limit, i, d)
 				}
 			}
@@ -314,7 +315,7 @@ func TestAResetMakesUnitsVoid(t *testing.T) {
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
 		}
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary || d.Remaining != 949 {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary || d.Remaining != 949 {
 			t.Errorf("after a reset: %+v", d)
 		}
 		time.Sleep(time.Second)
@@ -329,7 +330,7 @@ func TestAResetMakesUnitsVoid(t *testing.T) {
 		}
 		close(inner.gate)
 		synctest.Wait()
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary || d.Remaining != 949 {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary || d.Remaining != 949 {
 			t.Errorf("after a reset with a block on its way: %+v", d)
 		}
 	})
@@ -346,13 +347,13 @@ func TestNoUnitsTakenDuringAResetAreSpentAfterIt(t *testing.T) {
 		synctest.Wait() // it is on its way
 		ch := busy(t, cache, leased)
 		time.Sleep(5 * time.Millisecond) // it has arrived, its answer is on its way
-		if d := takeOf(t, cache, ch); d.Source != core.SourcePrimary || d.Remaining != 949 {
+		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary || d.Remaining != 949 {
 			t.Errorf("between a reset and its answer: %+v", d)
 		}
 		if err := <-reset; err != nil {
 			t.Fatal(err)
 		}
-		if d := takeOf(t, cache, busy(t, cache, leased)); d.Source != core.SourceLease {
+		if d := takeOf(t, cache, busy(t, cache, leased)); d.Source != limits.SourceLease {
 			t.Errorf("after it: %+v", d)
 		}
 	})
@@ -375,7 +376,7 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 		limiter := core.MustNew(core.Config[string]{
 			Backend: cache,
 			Rules: []core.Rule[string]{{
-				Name: "s", Limit: core.SlidingWindow(core.PerMinute(10_000)), Key: func(k string) (string, error) { return k, nil },
+				Name: "s", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Key: func(k string) (string, error) { return k, nil },
 				Cost: func(string) int64 { return 3 }, FinalCost: func(core.Result) int64 { return 1 }, Lasts: time.Second,
 			}},
 		})
@@ -388,12 +389,12 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 			last.End(core.Result{})
 			synctest.Wait()
 		}
-		if got := last.At(0).Source; got != core.SourceLease {
+		if got := last.At(0).Source; got != limits.SourceLease {
 			t.Errorf("the last is of %v", got)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if left := inner.left(t, "k", core.SlidingWindow(core.PerMinute(10_000))); left != 10_000-200 {
+		if left := inner.left(t, "k", limits.SlidingWindow(limits.PerMinute(10_000))); left != 10_000-200 {
 			t.Errorf("%d units are in use, want 200", 10_000-left)
 		}
 	})
@@ -421,7 +422,7 @@ func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
 // What is decided from a block allocates nothing.
 func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.SlidingWindow(core.PerMinute(1_000_000_000))
+		limit := limits.SlidingWindow(limits.PerMinute(1_000_000_000))
 		cache := core.NewLeaseCache(newLeaseBackend(), core.LeaseOptions{})
 		ch := busy(t, cache, limit)
 		for range 100 {
@@ -430,8 +431,8 @@ func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		charges, out := []core.Charge{ch}, make([]core.Decision, 1)
-		if n := testing.AllocsPerRun(100, func() { _ = cache.Take(context.Background(), charges, out) }); n > 0.1 || out[0].Source != core.SourceLease {
+		charges, out := []limits.Charge{ch}, make([]limits.Decision, 1)
+		if n := testing.AllocsPerRun(100, func() { _ = cache.Take(context.Background(), charges, out) }); n > 0.1 || out[0].Source != limits.SourceLease {
 			t.Errorf("%v allocations, by %v", n, out[0].Source)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // ledger knows the requests of a limiter that have an end and have not ended, and ends
@@ -13,7 +15,7 @@ type ledger struct {
 	primary  *settling
 	fallback func() *settling       // of the rules that fall back
 	local    atomic.Pointer[Memory] // of the rules that are Local; nil: there were none
-	observe  func(Settlement)
+	observe  func(limits.Settlement)
 
 	lists          [ledgerLists]requestList
 	next           atomic.Uint32 // which list the next record belongs to
@@ -35,30 +37,30 @@ type requestList struct {
 
 // settling is a backend that ends what it has taken.
 type settling struct {
-	backend Backend
-	memory  *Memory // backend itself, or nil
-	via     any     // equal for equal backends, whatever they are
-	sender  *sender // nil: endings do not wait for anybody
-	holder  Holder  // nil: the backend cannot be told of held units
-	divided Divided // nil: endings of several keys are sent together
+	backend limits.Backend
+	memory  *Memory        // backend itself, or nil
+	via     any            // equal for equal backends, whatever they are
+	sender  *sender        // nil: endings do not wait for anybody
+	holder  limits.Holder  // nil: the backend cannot be told of held units
+	divided limits.Divided // nil: endings of several keys are sent together
 }
 
-func settlingBy(b Backend) *settling {
+func settlingBy(b limits.Backend) *settling {
 	s := &settling{backend: b, via: new(byte)}
 	if reflect.ValueOf(b).Comparable() {
 		s.via = b
 	}
 	s.memory, _ = b.(*Memory)
-	inner := innermost(b)
-	s.holder, _ = inner.(Holder)
-	s.divided, _ = inner.(Divided)
+	inner := limits.Innermost(b)
+	s.holder, _ = inner.(limits.Holder)
+	s.divided, _ = inner.(limits.Divided)
 	if _, inProcess := inner.(*Memory); !inProcess {
 		s.sender = commonOf(inner).sender
 	}
 	return s
 }
 
-func newLedger(primary Backend, fallback func() Backend, observe func(Settlement)) *ledger {
+func newLedger(primary limits.Backend, fallback func() limits.Backend, observe func(limits.Settlement)) *ledger {
 	l := &ledger{
 		primary:  settlingBy(primary),
 		fallback: sync.OnceValue(func() *settling { return settlingBy(fallback()) }),
@@ -110,14 +112,14 @@ func (l *ledger) forget(q *request) {
 // has decided: if it has to decide next, it starts from what is held.
 func (l *ledger) hold(t *taken, rule *ruleIdentity) {
 	switch t.source {
-	case SourcePrimary:
+	case limits.SourcePrimary:
 		t.held = true
 		if rule.onFailure == FallBack && l.primary.memory == nil {
 			if f := l.fallback(); f.holder != nil {
 				t.heldByFallback, t.fallbackTicket = true, f.holder.Hold(rule.scope, t.key, t.limit.Value(), t.cost)
 			}
 		}
-	case SourceFallback:
+	case limits.SourceFallback:
 		t.heldByFallback, t.fallbackTicket = true, t.ticket
 	}
 }

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Units that a fallback has allowed are held in this process only. The backend is told of
@@ -86,11 +88,11 @@ func (l *ledger) backendAnswers() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	return peek(ctx, l.primary.backend, []Charge{ch}, make([]Decision, 1)) == nil
+	return peek(ctx, l.primary.backend, []limits.Charge{ch}, make([]limits.Decision, 1)) == nil
 }
 
 // heldAlone returns a charge of nothing to a key that the fallback alone holds units of.
-func (l *ledger) heldAlone() (ch Charge, ok bool) {
+func (l *ledger) heldAlone() (ch limits.Charge, ok bool) {
 	for i := range l.lists {
 		list := &l.lists[i]
 		list.mu.Lock()
@@ -105,10 +107,10 @@ func (l *ledger) heldAlone() (ch Charge, ok bool) {
 	return ch, ok
 }
 
-func (q *request) heldAloneLocked() (ch Charge, ok bool) {
+func (q *request) heldAloneLocked() (ch limits.Charge, ok bool) {
 	for i := range q.taken {
 		if t := &q.taken[i]; t.heldByFallback && !t.held {
-			return Charge{Scope: t.rule.scope, Key: t.key, Limit: t.limit.Value()}, true
+			return limits.Charge{Scope: t.rule.scope, Key: t.key, Limit: t.limit.Value()}, true
 		}
 	}
 	return ch, false

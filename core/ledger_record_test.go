@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // What a limiter keeps of a request serves others when the request has ended. Copies of its
@@ -15,8 +16,8 @@ import (
 func TestAnOutcomeThatHasEndedEndsNoOtherRequest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that records live long
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "busy", Limit: core.Concurrent(1), Key: self},
-		{Name: "tokens", Limit: core.SlidingLog(core.PerDay(1)), Key: self, FinalCost: core.OnStatus(func(int) bool { return false })},
+		{Name: "busy", Limit: limits.Concurrent(1), Key: self},
+		{Name: "tokens", Limit: limits.SlidingLog(limits.PerDay(1)), Key: self, FinalCost: core.OnStatus(func(int) bool { return false })},
 	}})
 	var old []core.Outcome
 	requests := 1<<17 + 5
@@ -47,7 +48,7 @@ func TestAnOutcomeThatHasEndedEndsNoOtherRequest(t *testing.T) {
 // Outcomes are ended by several goroutines at once, while the records of their requests
 // already serve others.
 func TestRequestsEndOnceThoughOutcomesAreEndedByMany(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(4), Key: self}}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(4), Key: self}}})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -80,11 +81,11 @@ func TestTheUnitsOfAllRulesAreReleasedThoughAnObserverEndsItsGoroutine(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[string]{
 			Rules: []core.Rule[string]{
-				{Name: "a", Limit: core.Concurrent(1), Key: self},
-				{Name: "b", Limit: core.Concurrent(1), Key: self},
-				{Name: "c", Limit: core.Concurrent(1), Key: self},
+				{Name: "a", Limit: limits.Concurrent(1), Key: self},
+				{Name: "b", Limit: limits.Concurrent(1), Key: self},
+				{Name: "c", Limit: limits.Concurrent(1), Key: self},
 			},
-			ObserveEnd: func(core.Settlement) { runtime.Goexit() },
+			ObserveEnd: func(limits.Settlement) { runtime.Goexit() },
 		})
 		for i := range 3 {
 			o := decideOn(l, "k")
@@ -98,8 +99,8 @@ func TestTheUnitsOfAllRulesAreReleasedThoughAnObserverEndsItsGoroutine(t *testin
 }
 
 func TestARequestWithAnEndCostsNoAllocation(t *testing.T) {
-	held := core.Rule[string]{Name: "busy", Limit: core.Concurrent(5), Key: self}
-	rate := core.Rule[string]{Name: "rate", Limit: core.TokenBucket(core.PerSecond(1_000_000), 1_000_000_000), Key: self}
+	held := core.Rule[string]{Name: "busy", Limit: limits.Concurrent(5), Key: self}
+	rate := core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000), Key: self}
 	tokens := core.Rule[string]{Name: "tokens", Limit: rate.Limit, Key: self, Cost: func(string) int64 { return 4 }, FinalCost: func(core.Result) int64 { return 1 }}
 	third := held
 	third.Name = "more"

@@ -1,6 +1,6 @@
 package core
 
-import ()
+import "github.com/weir-go/weir/limits"
 
 // settle ends the charges of q with the backends that made them.
 //
@@ -27,7 +27,7 @@ func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, (*taken).endWi
 
 func (l *ledger) settleFallback(q *request) {
 	for i := range q.taken {
-		if t := &q.taken[i]; t.heldByFallback || t.source == SourceFallback {
+		if t := &q.taken[i]; t.heldByFallback || t.source == limits.SourceFallback {
 			l.send(l.fallback(), q, (*taken).endWithFallback)
 			return
 		}
@@ -47,7 +47,7 @@ func (l *ledger) reportUnchanged(q *request) {
 	}
 	for i := range q.taken {
 		if t := &q.taken[i]; t.final == t.cost && t.rule.finalCost != nil {
-			l.report(t, Settlement{})
+			l.report(t, limits.Settlement{})
 		}
 	}
 }
@@ -62,7 +62,7 @@ const (
 )
 
 func (t *taken) endWithPrimary() (int64, due) {
-	if t.held || (t.source == SourcePrimary || t.source == SourceLease) && t.final != t.cost {
+	if t.held || (t.source == limits.SourcePrimary || t.source == limits.SourceLease) && t.final != t.cost {
 		return t.ticket, dueAndReported
 	}
 	return 0, nothingDue
@@ -74,14 +74,14 @@ func (t *taken) endWithFallback() (int64, due) {
 		return t.fallbackTicket, dueAlso
 	case t.heldByFallback:
 		return t.fallbackTicket, dueAndReported
-	case t.source == SourceFallback && t.rule.finalCost != nil && t.final != t.cost:
+	case t.source == limits.SourceFallback && t.rule.finalCost != nil && t.final != t.cost:
 		return t.ticket, dueAndReported
 	}
 	return 0, nothingDue
 }
 
 func (t *taken) endWithLocal() (int64, due) {
-	if t.source == SourceLocal && (t.rule.finalCost == nil || t.final != t.cost) {
+	if t.source == limits.SourceLocal && (t.rule.finalCost == nil || t.final != t.cost) {
 		return t.ticket, dueAndReported
 	}
 	return 0, nothingDue
@@ -93,7 +93,7 @@ func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)
 		l.settleIn(to.memory, q, 0, ending)
 		return
 	}
-	var endings []Ending
+	var endings []limits.Ending
 	var reports []*taken
 	for i := range q.taken {
 		t := &q.taken[i]
@@ -132,22 +132,22 @@ func (l *ledger) settleIn(m *Memory, q *request, i int, ending func(*taken) (int
 
 // reportAndSettleIn reports the i-th charge and settles the others, though the observer may
 // end the goroutine.
-func (l *ledger) reportAndSettleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due), s Settlement) {
+func (l *ledger) reportAndSettleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due), s limits.Settlement) {
 	defer l.settleIn(m, q, i+1, ending)
 	l.report(&q.taken[i], s)
 }
 
-func (t *taken) settleIn(m *Memory, ticket int64) Settlement {
+func (t *taken) settleIn(m *Memory, ticket int64) limits.Settlement {
 	if t.rule.finalCost == nil {
 		m.unhold(t.rule.scope, t.key, t.cost)
-		return Settlement{Returned: t.cost}
+		return limits.Settlement{Returned: t.cost}
 	}
 	e := t.ending(ticket)
 	return m.settleOne(&e)
 }
 
-func (t *taken) ending(ticket int64) Ending {
-	return Ending{
+func (t *taken) ending(ticket int64) limits.Ending {
+	return limits.Ending{
 		Scope: t.rule.scope, Key: t.key, Limit: t.limit.Value(),
 		Taken: t.cost, Final: t.final, Ticket: ticket, Lasts: t.rule.lasts,
 	}
@@ -155,8 +155,8 @@ func (t *taken) ending(ticket int64) Ending {
 
 // sendAway is send for a backend that is not a Memory itself. It does not report the ending of
 // reports[i] if that is nil.
-func (l *ledger) sendAway(to *settling, endings []Ending, reports []*taken) {
-	to.send(endings, func(i int, s Settlement) {
+func (l *ledger) sendAway(to *settling, endings []limits.Ending, reports []*taken) {
+	to.send(endings, func(i int, s limits.Settlement) {
 		if reports[i] != nil {
 			l.report(reports[i], s)
 		}
@@ -165,7 +165,7 @@ func (l *ledger) sendAway(to *settling, endings []Ending, reports []*taken) {
 
 // report tells the observer what became of t. A panic of the observer is dropped: the
 // request is over, and others may wait for the goroutine.
-func (l *ledger) report(t *taken, s Settlement) {
+func (l *ledger) report(t *taken, s limits.Settlement) {
 	if l.observe == nil {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unique"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Config is what a [Limiter] is made of. The zero value of every field but
@@ -16,7 +18,7 @@ type Config[R any] struct {
 	Rules []Rule[R]
 
 	// Backend keeps the state. nil: a new [NewMemory] with its defaults.
-	Backend Backend
+	Backend limits.Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
 	// nil: a [NewMemory] with its defaults, made when it is first needed, which
@@ -24,7 +26,7 @@ type Config[R any] struct {
 	// scope count together while Backend fails too. Wrappers are one Backend with
 	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
 	// pointer shares nothing: give its limiters one Fallback.
-	Fallback Backend
+	Fallback limits.Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each
 	// falls back to its share of every limit, rounded up. 0: the whole limit.
@@ -46,7 +48,7 @@ type Config[R any] struct {
 	// that the rule allowed. It is called on the goroutine that calls [Outcome.End], or
 	// on one of its own if the backend is outside this process; it must be quick and safe
 	// for concurrent use. A panic in it is dropped. nil: nothing.
-	ObserveEnd func(Settlement)
+	ObserveEnd func(limits.Settlement)
 }
 
 // Limiter decides requests of type R against its rules. It is safe for
@@ -55,22 +57,22 @@ type Config[R any] struct {
 // package variable has counted in one test counts in the next.
 type Limiter[R any] struct {
 	current atomic.Pointer[ruleSet[R]]
-	backend Backend
+	backend limits.Backend
 
 	change    sync.Mutex // guards what follows
 	config    Config[R]  // its Rules are those of New or the last Replace
 	overrides map[string]*override
-	ledger    *ledger        // nil: no rule ever had an end
-	local     *Memory        // of the rules that are Local; nil: none ever was, or backend is in this process
-	fallback  func() Backend // nil: no rule ever needed one
+	ledger    *ledger               // nil: no rule ever had an end
+	local     *Memory               // of the rules that are Local; nil: none ever was, or backend is in this process
+	fallback  func() limits.Backend // nil: no rule ever needed one
 }
 
 // ruleSet is what decides requests until rules change. It does not change itself: a
 // request is decided by one ruleSet from start to end.
 type ruleSet[R any] struct {
 	rules     []compiledRule[R] // those that are disabled left out
-	backend   Backend
-	fallback  func() Backend
+	backend   limits.Backend
+	fallback  func() limits.Backend
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
@@ -90,7 +92,7 @@ type compiledRule[R any] struct {
 	ruleIdentity              // of the rule where it is enforced
 	shadowed     ruleIdentity // and where it is a shadow
 	Rule[R]
-	backend Backend
+	backend limits.Backend
 	varies  bool // Rule.varies
 }
 
@@ -125,7 +127,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		instances: l.config.Instances,
 		observe:   l.config.Observe,
 	}
-	if _, inProcess := innermost(l.backend).(*Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
+	if _, inProcess := limits.Innermost(l.backend).(*Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
 			l.local = NewMemory(MemoryOptions{})
 		}
@@ -169,12 +171,12 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 
 // fallbackFor returns what makes the fallback, nil if no rule needs one. It is the same
 // for all rules that ever are in force.
-func (l *Limiter[R]) fallbackFor(needed bool) func() Backend {
+func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
 	if !needed || l.fallback != nil {
 		return l.fallback
 	}
 	if fallback := l.config.Fallback; fallback != nil {
-		l.fallback = func() Backend { return fallback }
+		l.fallback = func() limits.Backend { return fallback }
 	} else {
 		l.fallback = commonOf(l.backend).fallback
 	}
@@ -191,7 +193,7 @@ func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
 }
 
 // backendOf returns the backend that decides rule.
-func (l *Limiter[R]) backendOf(rule *Rule[R]) Backend {
+func (l *Limiter[R]) backendOf(rule *Rule[R]) limits.Backend {
 	if rule.Local && l.local != nil {
 		return l.local
 	}
@@ -224,7 +226,7 @@ func (l *ruleSet[R]) findFastPath() *fastPath {
 	if !ok || m.clock.given != nil || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
 		return nil
 	}
-	k, err := m.limitOf(&Charge{Scope: rule.scope, Limit: rule.Limit})
+	k, err := m.limitOf(&limits.Charge{Scope: rule.scope, Limit: rule.Limit})
 	if err != nil {
 		return nil
 	}

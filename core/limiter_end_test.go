@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // remote is a memory as if it were outside this process: it settles after a while, and
@@ -31,7 +32,7 @@ func newRemote(lag time.Duration) *remote {
 	return &remote{Memory: core.NewMemory(core.MemoryOptions{}), lag: lag}
 }
 
-func (r *remote) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (r *remote) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	r.calls.Add(1)
 	if r.fails.Load() {
 		return errAway
@@ -39,14 +40,14 @@ func (r *remote) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 	return r.Memory.Take(ctx, charges, out)
 }
 
-func (r *remote) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (r *remote) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if r.fails.Load() {
 		return errAway
 	}
 	return r.Memory.Peek(ctx, charges, out)
 }
 
-func (r *remote) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (r *remote) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	r.settles.Add(1)
 	if r.hung != nil {
 		<-r.hung
@@ -65,10 +66,10 @@ func decideOn(l *core.Limiter[string], key string) core.Outcome {
 // settled collects what ObserveEnd is told.
 type settled struct {
 	mu  sync.Mutex
-	all []core.Settlement
+	all []limits.Settlement
 }
 
-func (s *settled) observe(one core.Settlement) {
+func (s *settled) observe(one limits.Settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, one)
@@ -100,7 +101,7 @@ func TestWhatARequestReallyCost(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var seen settled
 			l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{
-				Name: "tokens", Limit: core.FixedWindow(core.PerDay(10)), Key: self, FinalCost: test.final,
+				Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(10)), Key: self, FinalCost: test.final,
 				Cost: func(key string) int64 { return int64(len(key)) },
 			}}})
 			o := decideOn(l, "four")
@@ -130,7 +131,7 @@ func TestWhatARequestReallyCost(t *testing.T) {
 
 func TestARequestEndsOnce(t *testing.T) {
 	var seen settled
-	l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(3), Key: self}}})
+	l := core.MustNew(core.Config[string]{ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(3), Key: self}}})
 	o := decideOn(l, "k")
 	var all sync.WaitGroup
 	for range 20 {
@@ -162,7 +163,7 @@ func TestARequestEndsOnce(t *testing.T) {
 func TestAPanicKeepsNothing(t *testing.T) {
 	panics := core.MustNew(core.Config[string]{
 		Observe: func(context.Context, string, core.Outcome) { panic("observe") },
-		Rules:   []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}},
+		Rules:   []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
 	})
 	func() {
 		defer func() { _ = recover() }()
@@ -172,8 +173,8 @@ func TestAPanicKeepsNothing(t *testing.T) {
 		t.Errorf("after a panic in Observe: %d held", held)
 	}
 	l := core.MustNew(core.Config[string]{
-		ObserveEnd: func(core.Settlement) { panic("observe end") },
-		Rules:      []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}},
+		ObserveEnd: func(limits.Settlement) { panic("observe end") },
+		Rules:      []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}},
 	})
 	for range 3 {
 		o := decideOn(l, "k")
@@ -188,7 +189,7 @@ func TestAPanicKeepsNothing(t *testing.T) {
 // though the backend learns of its end later.
 func TestASequentialClientIsNeverDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := core.MustNew(core.Config[string]{Backend: newRemote(10 * time.Millisecond), Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(1), Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: newRemote(10 * time.Millisecond), Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(1), Key: self}}})
 		for i := range 10_000 {
 			o := decideOn(l, "k")
 			if !o.Allowed() {
@@ -206,15 +207,15 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		b := newRemote(0)
 		b.hung = make(chan struct{})
 		var dropped, ended atomic.Int64
-		l := core.MustNew(core.Config[string]{Backend: b, ObserveEnd: func(s core.Settlement) {
+		l := core.MustNew(core.Config[string]{Backend: b, ObserveEnd: func(s limits.Settlement) {
 			ended.Add(1)
 			if errors.Is(s.Err, core.ErrEndingDropped) {
 				dropped.Add(1)
 			}
 		}, Rules: []core.Rule[string]{{
-			Name: "rate", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+			Name: "rate", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: self, FinalCost: func(core.Result) int64 { return 0 },
 		}}})
-		holds := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{{Name: "busy", Limit: core.Concurrent(100_000), Key: self}}})
+		holds := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{{Name: "busy", Limit: limits.Concurrent(100_000), Key: self}}})
 		const n = 20_000
 		for range n {
 			o := decideOn(l, "k")
@@ -230,17 +231,17 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		if ended.Load() != n {
 			t.Errorf("%d of %d endings are reported", ended.Load(), n)
 		}
-		left := holdsLeft(t, b.Memory, "busy", "k", core.Concurrent(100_000))
+		left := holdsLeft(t, b.Memory, "busy", "k", limits.Concurrent(100_000))
 		if left != 100_000 {
 			t.Errorf("%d units are still held", 100_000-left)
 		}
 	})
 }
 
-func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit core.Limit) int64 {
+func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit limits.Limit) int64 {
 	t.Helper()
-	out := make([]core.Decision, 1)
-	if err := m.Take(t.Context(), []core.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
+	out := make([]limits.Decision, 1)
+	if err := m.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0].Remaining
@@ -249,7 +250,7 @@ func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit core.Limit
 // A fallback starts from what is held, and the backend adopts what the fallback allowed.
 func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, limit := newRemote(0), core.Concurrent(2)
+		b, limit := newRemote(0), limits.Concurrent(2)
 		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 		before := decideOn(l, "k")
 		b.fails.Store(true)
@@ -274,7 +275,7 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 // A process may have no more requests, and hold for hours what its fallback has allowed.
 func TestABackendThatWorksAgainLearnsWhatIsHeldWithoutARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, limit := newRemote(0), core.Concurrent(3)
+		b, limit := newRemote(0), limits.Concurrent(3)
 		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 		b.fails.Store(true)
 		first, second := decideOn(l, "k"), decideOn(l, "k")
@@ -299,13 +300,13 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemote(0)
 		l := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{
-			{Name: "local", Local: true, Limit: core.FixedWindow(core.PerDay(3)), Key: self},
-			{Name: "busy", Local: true, Limit: core.Concurrent(1), Key: self},
-			{Name: "remote", Limit: core.FixedWindow(core.PerDay(2)), Key: self, OnFailure: core.FailClosed},
+			{Name: "local", Local: true, Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
+			{Name: "busy", Local: true, Limit: limits.Concurrent(1), Key: self},
+			{Name: "remote", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self, OnFailure: core.FailClosed},
 		}})
 		first := decideOn(l, "k")
 		asked := b.calls.Load()
-		if second := decideOn(l, "k"); second.Allowed() || b.calls.Load() != asked || second.At(2).Source != core.SourceNotAsked || second.At(1).Source != core.SourceLocal {
+		if second := decideOn(l, "k"); second.Allowed() || b.calls.Load() != asked || second.At(2).Source != limits.SourceNotAsked || second.At(1).Source != limits.SourceLocal {
 			t.Errorf("denied here: %+v, and the backend is asked %d times more", second.At(2), b.calls.Load()-asked)
 		}
 		first.End(core.Result{})
@@ -329,15 +330,15 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 
 // One unit of a key that was known already did not come back: its ticket said nothing.
 func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
-	limits := []core.Limit{
-		core.TokenBucket(core.PerDay(9), 9), core.LeakyQueue(core.PerDay(9), 9), core.FixedWindow(core.PerDay(9)), core.SlidingWindow(core.PerDay(9)),
-		core.AnchoredWindow(core.PerDay(9)), core.SlidingLog(core.PerDay(9)), core.Ban(core.PerDay(9), time.Hour),
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.PerDay(9), 9), limits.LeakyQueue(limits.PerDay(9), 9), limits.FixedWindow(limits.PerDay(9)), limits.SlidingWindow(limits.PerDay(9)),
+		limits.AnchoredWindow(limits.PerDay(9)), limits.SlidingLog(limits.PerDay(9)), limits.Ban(limits.PerDay(9), time.Hour),
 	}
-	for _, limit := range limits {
+	for _, limit := range choices {
 		synctest.Test(t, func(t *testing.T) {
 			l := core.MustNew(core.Config[string]{Backend: newRemote(0), Rules: []core.Rule[string]{
 				{Name: "local", Local: true, Limit: limit, Key: self},
-				{Name: "remote", Limit: core.FixedWindow(core.PerDay(2)), Key: self},
+				{Name: "remote", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self},
 			}})
 			for i, remain := range []int64{8, 7, 6, 6, 6} { // a denial shows the unit as taken
 				if o := decideOn(l, "k"); o.Allowed() != (i < 2) || o.At(0).Remaining != remain {
@@ -351,8 +352,8 @@ func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
 
 func TestACapacityRuleSays503(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "full", Capacity: true, Limit: core.Concurrent(1), Key: func(string) (string, error) { return "", nil }},
-		{Name: "client", Limit: core.Concurrent(1), Key: self},
+		{Name: "full", Capacity: true, Limit: limits.Concurrent(1), Key: func(string) (string, error) { return "", nil }},
+		{Name: "client", Limit: limits.Concurrent(1), Key: self},
 	}})
 	decideOn(l, "a")
 	other, same := decideOn(l, "b"), decideOn(l, "a")
@@ -367,11 +368,11 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 		want string
 		rule core.Rule[string]
 	}{
-		{"cannot end what it charges", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), FinalCost: final}},
-		{"cannot end what it charges", core.Rule[string]{Limit: core.Concurrent(1)}},
-		{"a concurrency limit has none", core.Rule[string]{Limit: core.Concurrent(1), FinalCost: final, Local: true}},
-		{"lasts: must be 0 to", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), FinalCost: final, Lasts: 2 * time.Hour, Local: true}},
-		{"is of no use without FinalCost", core.Rule[string]{Limit: core.FixedWindow(core.PerDay(1)), Lasts: time.Second}},
+		{"cannot end what it charges", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), FinalCost: final}},
+		{"cannot end what it charges", core.Rule[string]{Limit: limits.Concurrent(1)}},
+		{"a concurrency limit has none", core.Rule[string]{Limit: limits.Concurrent(1), FinalCost: final, Local: true}},
+		{"lasts: must be 0 to", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), FinalCost: final, Lasts: 2 * time.Hour, Local: true}},
+		{"is of no use without FinalCost", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), Lasts: time.Second}},
 	} {
 		test.rule.Name, test.rule.Key = "r", self
 		_, err := core.New(core.Config[string]{Backend: plainBackend{core.NewMemory(core.MemoryOptions{})}, Rules: []core.Rule[string]{test.rule}})
@@ -383,8 +384,8 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 
 func TestACostOrLimitThatIsNotLegalIsAFailure(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "busy", Limit: core.Concurrent(100), Key: self, Cost: func(key string) int64 { return int64(len(key)) }},
-		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string) (core.Limit, error) { return core.Concurrent(5), nil }},
+		{Name: "busy", Limit: limits.Concurrent(100), Key: self, Cost: func(key string) int64 { return int64(len(key)) }},
+		{Name: "plan", Key: self, OnFailure: core.FailOpen, LimitFor: func(string) (limits.Limit, error) { return limits.Concurrent(5), nil }},
 	}})
 	if o := decideOn(l, strings.Repeat("k", 65)); o.Verdict() != core.Unavailable || !strings.Contains(o.Err().Error(), "at most 64") {
 		t.Errorf("a cost of 65: %v, %v", o.Verdict(), o.Err())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // request is what the limiters of these tests decide.
@@ -43,7 +44,7 @@ type broken struct {
 	asked int
 }
 
-func (b *broken) Take(context.Context, []core.Charge, []core.Decision) error {
+func (b *broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	b.asked++
 	if b.err == nil {
 		panic("boom")
@@ -60,20 +61,20 @@ func decide(t *testing.T, l *core.Limiter[request], r request, want core.Verdict
 	return o
 }
 
-func perMinute(n int64) core.Limit { return core.FixedWindow(core.PerMinute(n)) }
+func perMinute(n int64) limits.Limit { return limits.FixedWindow(limits.PerMinute(n)) }
 
 func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	_, err := core.New(core.Config[request]{
 		Instances: -1,
 		Rules: []core.Rule[request]{
-			{Name: "login", Limit: core.SlidingWindow(core.Per(3, -time.Second)), Key: byUser},
+			{Name: "login", Limit: limits.SlidingWindow(limits.Per(3, -time.Second)), Key: byUser},
 			{Name: "login", Limit: perMinute(1)},
 			{Name: "", Limit: perMinute(1), Key: byUser},
 			{Name: "naïve", Limit: perMinute(1), Key: byUser},
 			{Name: strings.Repeat("x", 65), Limit: perMinute(1), Key: byUser},
-			{Name: "plan", Limit: perMinute(1), LimitFor: func(request) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
-			{Name: "by key", Limit: perMinute(1), LimitForKey: func(request, string) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
-			{Name: "both", LimitFor: func(request) (core.Limit, error) { return core.Limit{}, nil }, LimitForKey: func(request, string) (core.Limit, error) { return core.Limit{}, nil }, Key: byUser},
+			{Name: "plan", Limit: perMinute(1), LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
+			{Name: "by key", Limit: perMinute(1), LimitForKey: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
+			{Name: "both", LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, LimitForKey: func(request, string) (limits.Limit, error) { return limits.Limit{}, nil }, Key: byUser},
 			{Name: "unset", Key: byUser},
 			{Name: "policy", Limit: perMinute(1), Key: byUser, OnFailure: 9},
 			{Name: "unit", Limit: perMinute(1), Key: byUser, Unit: 7},
@@ -144,7 +145,7 @@ func TestADeniedRequestBurnsNoOtherLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
 			{Name: "minute", Limit: perMinute(1), Key: byUser},
-			{Name: "hour", Limit: core.FixedWindow(core.PerHour(3)), Key: byUser},
+			{Name: "hour", Limit: limits.FixedWindow(limits.PerHour(3)), Key: byUser},
 		}})
 		for range 3 {
 			decide(t, l, request{user: "ann"}, core.Allowed)
@@ -163,19 +164,19 @@ func TestADeniedRequestBurnsNoOtherLimit(t *testing.T) {
 func TestDeniedAlwaysWinsTheMerge(t *testing.T) {
 	// The allowed rule has less remaining and resets later than the denied one.
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
-		{Name: "small", Limit: core.TokenBucket(core.PerDay(1), 1), Key: byRoute},
+		{Name: "small", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: byRoute},
 		{Name: "costly", Limit: perMinute(5), Key: byUser, Cost: func(r request) int64 { return r.cost }},
 	}})
 	o := decide(t, l, request{user: "ann", route: "/", cost: 6}, core.Denied)
-	if o.Binding() != 1 || o.RetryAfter() != core.Never || o.At(1).Remaining != 5 {
+	if o.Binding() != 1 || o.RetryAfter() != limits.Never || o.At(1).Remaining != 5 {
 		t.Errorf("binding %d, retry after %v: want the denied rule and Never", o.Binding(), o.RetryAfter())
 	}
 }
 
 func TestRetryAfterIsTheLongestOfTheDenied(t *testing.T) {
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
-		{Name: "second", Limit: core.TokenBucket(core.PerSecond(1), 1), Key: byUser},
-		{Name: "hour", Limit: core.TokenBucket(core.PerHour(1), 1), Key: byUser},
+		{Name: "second", Limit: limits.TokenBucket(limits.PerSecond(1), 1), Key: byUser},
+		{Name: "hour", Limit: limits.TokenBucket(limits.PerHour(1), 1), Key: byUser},
 	}})
 	decide(t, l, request{user: "ann"}, core.Allowed)
 	o := decide(t, l, request{user: "ann"}, core.Denied)
@@ -219,7 +220,7 @@ func TestWhenLeavesARuleOut(t *testing.T) {
 func TestPlansHaveTheirOwnLimits(t *testing.T) {
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
 		Name: "plan", Key: byUser,
-		LimitFor: func(r request) (core.Limit, error) {
+		LimitFor: func(r request) (limits.Limit, error) {
 			if r.user == "pro" {
 				return perMinute(3), nil
 			}
@@ -248,7 +249,7 @@ func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
 			}
 			return "user:" + r.user, nil
 		},
-		LimitForKey: func(r request, key string) (core.Limit, error) {
+		LimitForKey: func(r request, key string) (limits.Limit, error) {
 			if want := map[string]string{"pro": "user:pro", "nobody": "", "free": "user:free"}[r.user]; key != want {
 				t.Errorf("%s: got the key %q, want %q", r.user, key, want)
 			}
@@ -274,7 +275,7 @@ func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
 			t.Errorf("%s: the key was found %d times for two calls", user, asked)
 		}
 	}
-	if _, err := l.ExplainKey(t.Context(), "plan", "user:pro", core.Limit{}); err == nil {
+	if _, err := l.ExplainKey(t.Context(), "plan", "user:pro", limits.Limit{}); err == nil {
 		t.Error("the limit of a key is explained without one")
 	}
 }
@@ -286,12 +287,12 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 		"key panics":      {Limit: perMinute(1), Key: panics},
 		"cost negative":   {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { return -3 }},
 		"cost panics":     {Limit: perMinute(1), Key: byUser, Cost: func(request) int64 { panic("boom") }},
-		"limit fails":     {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(1), errBroken }},
-		"limit illegal":   {Key: byUser, LimitFor: func(request) (core.Limit, error) { return perMinute(0), nil }},
-		"limit for key":   {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { return perMinute(1), errBroken }},
-		"of key, illegal": {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { return perMinute(0), nil }},
-		"of key, panics":  {Key: byUser, LimitForKey: func(request, string) (core.Limit, error) { panic("boom") }, Cost: one},
-		"limit panics":    {Key: byUser, LimitFor: func(request) (core.Limit, error) { panic("boom") }, Cost: one},
+		"limit fails":     {Key: byUser, LimitFor: func(request) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"limit illegal":   {Key: byUser, LimitFor: func(request) (limits.Limit, error) { return perMinute(0), nil }},
+		"limit for key":   {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { return perMinute(1), errBroken }},
+		"of key, illegal": {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { return perMinute(0), nil }},
+		"of key, panics":  {Key: byUser, LimitForKey: func(request, string) (limits.Limit, error) { panic("boom") }, Cost: one},
+		"limit panics":    {Key: byUser, LimitFor: func(request) (limits.Limit, error) { panic("boom") }, Cost: one},
 		"fallback policy": {Limit: perMinute(1), Key: fails, OnFailure: core.FallBack},
 		"closed policy":   {Limit: perMinute(1), Key: fails, OnFailure: core.FailClosed},
 	} {
@@ -307,17 +308,17 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 			if n, _ := m.Count(t.Context()); n != 0 {
 				t.Errorf("%d keys were charged, want none", n)
 			}
-			if d := o.At(0); d.Source != core.SourceNotAsked {
+			if d := o.At(0); d.Source != limits.SourceNotAsked {
 				t.Errorf("first: %+v, want not asked", d)
 			}
-			if d := o.At(o.Len() - 1); d.Source != core.SourceClosed || d.Allowed || d.RetryAfter <= 0 {
+			if d := o.At(o.Len() - 1); d.Source != limits.SourceClosed || d.Allowed || d.RetryAfter <= 0 {
 				t.Errorf("broken: %+v, want closed, with a wait", d)
 			}
 
 			rule.OnFailure = core.FailOpen
 			l = core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{first, rule}})
 			o = decide(t, l, request{user: "ann"}, core.Allowed)
-			if d := o.At(1); d.Source != core.SourceOpen || !d.Allowed || o.Err() == nil {
+			if d := o.At(1); d.Source != limits.SourceOpen || !d.Allowed || o.Err() == nil {
 				t.Errorf("broken rule that fails open: %+v, %v", d, o.Err())
 			}
 			decide(t, l, request{user: "ann"}, core.Denied) // the other rule was counted
@@ -337,7 +338,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 			l := core.MustNew(core.Config[request]{Backend: down, Rules: []core.Rule[request]{back, open, backToo}})
 			for range 2 {
 				o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed)
-				if s := [3]core.Source{o.At(0).Source, o.At(1).Source, o.At(2).Source}; s != [3]core.Source{core.SourceFallback, core.SourceOpen, core.SourceFallback} {
+				if s := [3]limits.Source{o.At(0).Source, o.At(1).Source, o.At(2).Source}; s != [3]limits.Source{limits.SourceFallback, limits.SourceOpen, limits.SourceFallback} {
 					t.Errorf("sources %v", s)
 				}
 				if o.Err() == nil {
@@ -356,7 +357,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 			local := core.NewMemory(core.MemoryOptions{})
 			l := core.MustNew(core.Config[request]{Backend: down, Fallback: local, Rules: []core.Rule[request]{back, open, closed}})
 			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
-			if o.At(2).Source != core.SourceClosed || o.At(0).Source != core.SourceNotAsked || o.At(1).Source != core.SourceNotAsked {
+			if o.At(2).Source != limits.SourceClosed || o.At(0).Source != limits.SourceNotAsked || o.At(1).Source != limits.SourceNotAsked {
 				t.Errorf("sources %v %v %v", o.At(0).Source, o.At(1).Source, o.At(2).Source)
 			}
 			if n, _ := local.Count(t.Context()); n != 0 {
@@ -370,7 +371,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 		t.Run("a fallback that fails too", func(t *testing.T) {
 			l := core.MustNew(core.Config[request]{Backend: down, Fallback: down, Rules: []core.Rule[request]{back, open}})
 			o := decide(t, l, request{user: "ann", route: "/"}, core.Unavailable)
-			if o.At(0).Source != core.SourceClosed || o.At(1).Source != core.SourceOpen {
+			if o.At(0).Source != limits.SourceClosed || o.At(1).Source != limits.SourceOpen {
 				t.Errorf("sources %v %v", o.At(0).Source, o.At(1).Source)
 			}
 		})
@@ -396,9 +397,9 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 		Backend: &broken{err: errBroken}, Instances: 4,
 		Rules: []core.Rule[request]{{
 			Name: "plan", Key: byUser,
-			LimitFor: func(r request) (core.Limit, error) {
+			LimitFor: func(r request) (limits.Limit, error) {
 				if r.user == "pro" {
-					return core.TokenBucket(core.PerMinute(10), 7), nil
+					return limits.TokenBucket(limits.PerMinute(10), 7), nil
 				}
 				return perMinute(1), nil
 			},
@@ -409,7 +410,7 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 	for i := range 2 {
 		o := decide(t, l, request{user: "pro", route: "/"}, core.Allowed)
 		plan, route := o.At(0), o.At(1)
-		if plan.Limit != core.TokenBucket(core.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != core.SourceFallback {
+		if plan.Limit != limits.TokenBucket(limits.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != limits.SourceFallback {
 			t.Errorf("plan %+v, want a quarter of pro's", plan)
 		}
 		if route.Limit != perMinute(25) || route.Remaining != int64(24-i) {
@@ -481,7 +482,7 @@ func TestARequestThatIsAbandonedWhileItIsDecidedIsObserved(t *testing.T) {
 // leaving is a backend whose caller leaves while it is asked.
 type leaving struct{ cancel context.CancelFunc }
 
-func (b leaving) Take(ctx context.Context, _ []core.Charge, _ []core.Decision) error {
+func (b leaving) Take(ctx context.Context, _ []limits.Charge, _ []limits.Decision) error {
 	b.cancel()
 	return ctx.Err()
 }
@@ -536,15 +537,15 @@ func TestAContextThatEndsWhileTheKeyIsFoundGetsNoAnswer(t *testing.T) {
 }
 
 // silent is a backend that answers without deciding.
-type silent struct{ answers []core.Decision }
+type silent struct{ answers []limits.Decision }
 
-func (s *silent) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+func (s *silent) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	copy(out, s.answers)
 	return nil
 }
 
 func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
-	b := &silent{answers: []core.Decision{{Allowed: true, Remaining: 41}}}
+	b := &silent{answers: []limits.Decision{{Allowed: true, Remaining: 41}}}
 	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(50), Key: byUser}}})
 	decide(t, l, request{user: "ann"}, core.Allowed)
 	b.answers = nil
@@ -554,7 +555,7 @@ func TestWhatABackendDoesNotDecideIsDenied(t *testing.T) {
 }
 
 func TestEveryLineOfAnErrorNamesItsRule(t *testing.T) {
-	_, err := core.New(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: core.TokenBucket(core.Per(0, 0), 0), Key: byUser}}})
+	_, err := core.New(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: limits.TokenBucket(limits.Per(0, 0), 0), Key: byUser}}})
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, `core: rule "user": limit: `) {
 			t.Errorf("line %q does not say whose limit", line)
@@ -629,7 +630,7 @@ func TestAnOutcomeHoldsAnyNumberOfRules(t *testing.T) {
 
 func TestTheZeroOutcomeAndDecisionDeny(t *testing.T) {
 	var o core.Outcome
-	var d core.Decision
+	var d limits.Decision
 	if o.Allowed() || o.Verdict() != core.Denied || d.Allowed {
 		t.Error("a zero value allows")
 	}
@@ -639,7 +640,7 @@ func TestManyGoroutinesNeverGetOneUnitTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock stands still while goroutines run
 		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
 			{Name: "user", Limit: perMinute(100), Key: byUser},
-			{Name: "route", Limit: core.SlidingLog(core.PerMinute(1000)), Key: byRoute},
+			{Name: "route", Limit: limits.SlidingLog(limits.PerMinute(1000)), Key: byRoute},
 		}})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -665,12 +666,12 @@ func TestManyGoroutinesNeverGetOneUnitTooMuch(t *testing.T) {
 
 // meeting is a backend whose callers wait for each other.
 type meeting struct {
-	inner   core.Backend
+	inner   limits.Backend
 	missing atomic.Int64
 	all     chan struct{}
 }
 
-func (b *meeting) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *meeting) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if b.missing.Add(-1) == 0 {
 		close(b.all)
 	}
@@ -684,7 +685,7 @@ func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		far := &meeting{inner: core.NewMemory(core.MemoryOptions{}), all: make(chan struct{})}
 		far.missing.Store(20)
-		var backend core.Backend = far
+		var backend limits.Backend = far
 		if cached {
 			backend = core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 1})
 		}
@@ -709,7 +710,7 @@ func TestADecisionAllocatesNothing(t *testing.T) {
 	for n := 1; n <= len(keys); n++ {
 		var rules []core.Rule[request]
 		for i := range n {
-			rules = append(rules, core.Rule[request]{Name: keys[i], Limit: core.SlidingWindow(core.PerMinute(5)), Key: byUser})
+			rules = append(rules, core.Rule[request]{Name: keys[i], Limit: limits.SlidingWindow(limits.PerMinute(5)), Key: byUser})
 		}
 		l := core.MustNew(core.Config[request]{Rules: rules})
 		got := testing.AllocsPerRun(100, func() { l.Decide(context.Background(), request{user: "ann"}) })

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // takeWithLocal has the charges of s decided: those of Local rules first, by the memory
@@ -19,11 +21,11 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 		return
 	}
 	for i, at := range local.charged[:local.used] {
-		decisions[i].Source = SourceLocal
+		decisions[i].Source = limits.SourceLocal
 		o.answer(at, &decisions[i])
 	}
 	if o.verdict != Allowed {
-		o.markAll(SourceNotAsked, s)
+		o.markAll(limits.SourceNotAsked, s)
 		return
 	}
 	if s.used == 0 {
@@ -43,38 +45,38 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 // charges are wrong.
 func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
 	o.verdict, o.err = Unavailable, errors.Join(o.err, err)
-	o.markAll(SourceClosed, s.local)
-	o.markAll(SourceNotAsked, s)
+	o.markAll(limits.SourceClosed, s.local)
+	o.markAll(limits.SourceNotAsked, s)
 }
 
 // returnLocal returns what the memory of this process has taken for a request that does
 // not go on.
-func (l *ruleSet[R]) returnLocal(charges []Charge, decisions []Decision) {
-	endings := make([]Ending, 0, len(charges))
+func (l *ruleSet[R]) returnLocal(charges []limits.Charge, decisions []limits.Decision) {
+	endings := make([]limits.Ending, 0, len(charges))
 	for i := range charges {
 		ch := &charges[i]
 		if ch.Cost > 0 && decisions[i].Allowed {
-			endings = append(endings, Ending{
+			endings = append(endings, limits.Ending{
 				Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost,
 				Ticket: decisions[i].Ticket, Lasts: ch.Lasts,
 			})
 		}
 	}
-	_ = l.local.Settle(context.Background(), endings, make([]Settlement, len(endings)))
+	_ = l.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))
 }
 
 // askNobody records that no charge of s was asked for.
 func (l *ruleSet[R]) askNobody(s *scratch, o *Outcome) {
-	o.markAll(SourceNotAsked, s)
+	o.markAll(limits.SourceNotAsked, s)
 	if s.local != nil {
-		o.markAll(SourceNotAsked, s.local)
+		o.markAll(limits.SourceNotAsked, s.local)
 	}
 }
 
 // ownEndings returns the endings of this process, of the keys of charges, that the backend has
 // not answered. They are noted before the charges are taken: an ending that is answered while
 // the denial is on its way would be missed afterwards.
-func (l *ruleSet[R]) ownEndings(charges []Charge) []awaited {
+func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []awaited {
 	if l.endings == nil {
 		return nil
 	}
@@ -88,7 +90,7 @@ func (l *ruleSet[R]) ownEndings(charges []Charge) []awaited {
 // takeAfter asks once more where a key is denied that has had endings of this process: a client
 // that sends one request after the other must not be denied by its own last one. It waits for
 // their answers, for ownEndingsWait at most.
-func (l *ruleSet[R]) takeAfter(ctx context.Context, own []awaited, charges []Charge, decisions []Decision) error {
+func (l *ruleSet[R]) takeAfter(ctx context.Context, own []awaited, charges []limits.Charge, decisions []limits.Decision) error {
 	own = slices.DeleteFunc(own, func(a awaited) bool { return decisions[a.charge].Allowed })
 	if len(own) == 0 {
 		return nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // MemoryOptions are the options of [NewMemory]. The zero value is ready to use.
@@ -40,7 +42,7 @@ const (
 	maxMaxKeys           = 1 << 30
 )
 
-// Memory is a [Backend] that keeps state in this process, in bounded memory. It is
+// Memory is a [limits.Backend] that keeps state in this process, in bounded memory. It is
 // safe for concurrent use, and needs no closing.
 //
 // A Memory starts small and grows with its live keys: some 100 bytes a key at most,
@@ -135,7 +137,7 @@ func NewMemory(options MemoryOptions) *Memory {
 	return m
 }
 
-func defaultMemory() Backend { return NewMemory(MemoryOptions{}) }
+func defaultMemory() limits.Backend { return NewMemory(MemoryOptions{}) }
 
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys
 // fall on shards by chance, so a shard has room for its share, six standard
@@ -159,8 +161,8 @@ func layout(maxKeys int) (shards, buckets int) {
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 
-// Take implements [Backend].
-func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error {
+// Take implements [limits.Backend].
+func (m *Memory) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if len(charges) == 1 && len(out) == 1 {
 		ch := &charges[0]
 		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
@@ -171,13 +173,13 @@ func (m *Memory) Take(_ context.Context, charges []Charge, out []Decision) error
 	return m.takeAll(charges, out, true)
 }
 
-// Peek implements [Peeker].
-func (m *Memory) Peek(_ context.Context, charges []Charge, out []Decision) error {
+// Peek implements [limits.Peeker].
+func (m *Memory) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return m.takeAll(charges, out, false)
 }
 
 // limitOf returns the limit of a charge and checks the charge.
-func (m *Memory) limitOf(ch *Charge) (*scopedLimit, error) {
+func (m *Memory) limitOf(ch *limits.Charge) (*scopedLimit, error) {
 	if ch.Cost < 0 {
 		return nil, fmt.Errorf("core: memory: cost must not be negative (got %d)", ch.Cost)
 	}

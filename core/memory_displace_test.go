@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // crowded has regulars of one scope keep to half of their limit while ten times
 // as many new keys as there are places come in another, and stay live for a day.
 // It returns the share of the regulars' requests that was denied, and the share
 // of the regulars that were in the store when it was over.
-func crowded(t *testing.T, maxKeys, regulars int, limit core.Limit) (denied, stayed float64) {
+func crowded(t *testing.T, maxKeys, regulars int, limit limits.Limit) (denied, stayed float64) {
 	r := newReplay(t, core.MemoryOptions{MaxKeys: maxKeys})
 	const rounds = 50 // at half of a hundred in a minute: a minute
 	flood := 10 * maxKeys / rounds
@@ -21,7 +22,7 @@ func crowded(t *testing.T, maxKeys, regulars int, limit core.Limit) (denied, sta
 		r.now = r.now.Add(1200 * time.Millisecond)
 		for i := range max(regulars, flood) {
 			if i < flood {
-				r.allowed("flood", fmt.Sprint(round, " ", i), core.FixedWindow(core.PerDay(1000)))
+				r.allowed("flood", fmt.Sprint(round, " ", i), limits.FixedWindow(limits.PerDay(1000)))
 			}
 			if i < regulars && !r.allowed("regular", fmt.Sprint(i), limit) {
 				n++
@@ -46,11 +47,11 @@ func crowded(t *testing.T, maxKeys, regulars int, limit core.Limit) (denied, sta
 
 func TestAFloodDisplacesItselfAndNotTheRegularsOfAnotherScope(t *testing.T) {
 	const maxKeys = 1 << 13
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerMinute(100), 20),
-		core.SlidingWindow(core.PerMinute(100)),
-		core.SlidingLog(core.PerMinute(100)),
-		core.AnchoredWindow(core.PerMinute(100)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(100), 20),
+		limits.SlidingWindow(limits.PerMinute(100)),
+		limits.SlidingLog(limits.PerMinute(100)),
+		limits.AnchoredWindow(limits.PerMinute(100)),
 	} {
 		for _, test := range []struct{ places, stay float64 }{{0.1, 0.99}, {0.4, 0.99}, {0.9, 0.7}} { // they have a claim to half
 			if raceEnabled && test.places != 0.4 { // some ten times as slow
@@ -60,7 +61,7 @@ func TestAFloodDisplacesItselfAndNotTheRegularsOfAnotherScope(t *testing.T) {
 			if denied > 0.001 {
 				t.Errorf("%v: %.1f%% of the requests of regulars were denied, who are %v of MaxKeys", limit, 100*denied, test.places)
 			}
-			lasting := limit.Algorithm() != core.AlgorithmTokenBucket
+			lasting := limit.Algorithm() != limits.AlgorithmTokenBucket
 			if lasting && stayed < test.stay { // those of a bucket are fresh at times
 				t.Errorf("%v: %.1f%% of the regulars are in the store, who are %v of MaxKeys", limit, 100*stayed, test.places)
 			}

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // floor is the largest state that a shard has displaced under one limit, kept until it
 // is fresh. A key that is not found may have used as much. It starts from the floor,
 // so that being displaced never gives a key a fresh budget. The floors of a shard are
@@ -52,7 +54,7 @@ func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
 	var most int64
 	found, asStored := 0, true // asStored: the floor is a state under limit, and not ahead of now
 	raise := func() {
-		if limit.algorithm == AlgorithmSlidingWindow {
+		if limit.algorithm == limits.AlgorithmSlidingWindow {
 			most = max(most, limit.inUse(s))
 		}
 		if found++; found > 1 {
@@ -85,7 +87,7 @@ func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
 		limit.banInherit(&s.state)
 	}
 	if found > 1 || !asStored {
-		if s.limitID, s.summary = limit.id, sh; limit.algorithm == AlgorithmSlidingWindow {
+		if s.limitID, s.summary = limit.id, sh; limit.algorithm == limits.AlgorithmSlidingWindow {
 			s.log.sum = most
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // A coarse floor says of every limit that it stands for, at every instant, that at
@@ -16,19 +17,19 @@ func TestACoarseFloorCreditsNobody(t *testing.T) {
 		var c coarseFloor
 		var floors []floor
 		for i := range 1 + random.IntN(5) {
-			rate := Per(1+random.Int64N(20), time.Duration(1+random.Int64N(20_000))*time.Millisecond)
-			limits := []Limit{
-				TokenBucket(rate, 1+random.Int64N(30)), LeakyQueue(rate, 1+random.Int64N(30)),
-				FixedWindow(rate), SlidingWindow(rate), SlidingLog(rate),
+			rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(20_000))*time.Millisecond)
+			choices := []limits.Limit{
+				limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+				limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.SlidingLog(rate),
 			}
-			k := &scopedLimit{compiledLimit: compileLimit(limits[random.IntN(len(limits))]), id: uint16(i + 1), scopeHash: 7}
+			k := &scopedLimit{compiledLimit: compileLimit(choices[random.IntN(len(choices))]), id: uint16(i + 1), scopeHash: 7}
 			var f floor
 			for range 1 + random.IntN(3) { // keys that were displaced
 				var s view
 				at := start + random.Int64N(2_000_000)
 				k.fresh(&s, at)
 				k.take(&s, 1+random.Int64N(k.max))
-				if k.algorithm == AlgorithmSlidingWindow {
+				if k.algorithm == limits.AlgorithmSlidingWindow {
 					s.b = uint32(random.Int64N(k.max + 1))
 				}
 				one := k.flatten(&s)

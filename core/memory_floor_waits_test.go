@@ -9,16 +9,17 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // anyLimit returns a limit of any algorithm, which is fresh within minutes.
-func anyLimit(random *rand.Rand) core.Limit {
-	rate := core.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
-	limits := []core.Limit{
-		core.TokenBucket(rate, 1+random.Int64N(30)), core.LeakyBucket(rate, 1+random.Int64N(30)), core.LeakyQueue(rate, 1+random.Int64N(30)),
-		core.FixedWindow(rate), core.SlidingWindow(rate), core.AnchoredWindow(rate), core.SlidingLog(rate),
+func anyLimit(random *rand.Rand) limits.Limit {
+	rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+	choices := []limits.Limit{
+		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+		limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.AnchoredWindow(rate), limits.SlidingLog(rate),
 	}
-	return limits[random.IntN(len(limits))]
+	return choices[random.IntN(len(choices))]
 }
 
 // A key that is not found starts from what was displaced under every limit of its
@@ -26,10 +27,10 @@ func anyLimit(random *rand.Rand) core.Limit {
 // is found.
 func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		limits int
-		back   time.Duration // the clock steps back by up to that
-		least  bool          // no shorter wait works either
+		name    string
+		choices int
+		back    time.Duration // the clock steps back by up to that
+		least   bool          // no shorter wait works either
 	}{
 		{"one limit", 1, 0, true},
 		{"four limits", 4, 0, true},
@@ -44,26 +45,26 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, round))
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 				m := core.NewMemory(core.MemoryOptions{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
-				var limits []core.Limit
-				for range test.limits {
-					limits = append(limits, anyLimit(random))
+				var choices []limits.Limit
+				for range test.choices {
+					choices = append(choices, anyLimit(random))
 				}
 				for i := range 400 {
 					now = now.Add(time.Duration(random.Int64N(200_000)) * time.Microsecond)
 					if test.back > 0 && random.IntN(5) == 0 {
 						now = now.Add(-time.Duration(random.Int64N(test.back.Microseconds())) * time.Microsecond)
 					}
-					limit, key := limits[random.IntN(len(limits))], fmt.Sprint(random.IntN(100))
+					limit, key := choices[random.IntN(len(choices))], fmt.Sprint(random.IntN(100))
 					cost := 1 + random.Int64N(limit.Burst())
 					d := take(t, m, "s", key, limit, cost)
 					if d.Allowed {
 						continue
 					}
-					look := func(wait time.Duration, cost int64) core.Decision {
+					look := func(wait time.Duration, cost int64) limits.Decision {
 						defer func(was time.Time) { now = was }(now)
 						now = now.Add(wait)
-						out := make([]core.Decision, 1)
-						if err := m.Peek(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
+						out := make([]limits.Decision, 1)
+						if err := m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
 							t.Fatal(err)
 						}
 						return out[0]
@@ -87,11 +88,11 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	limits := []core.Limit{
-		core.TokenBucket(core.PerMinute(100), 100), core.SlidingWindow(core.PerMinute(50)),
-		core.AnchoredWindow(core.PerDay(30)), core.FixedWindow(core.PerDay(7)),
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(100), 100), limits.SlidingWindow(limits.PerMinute(50)),
+		limits.AnchoredWindow(limits.PerDay(30)), limits.FixedWindow(limits.PerDay(7)),
 	}
-	charges, out := []core.Charge{{Scope: "s", Cost: 1}}, make([]core.Decision, 1)
+	charges, out := []limits.Charge{{Scope: "s", Cost: 1}}, make([]limits.Decision, 1)
 	keys := make([]string, 10_000)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
@@ -100,7 +101,7 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1000})
 		next := 0
 		take := func() {
-			charges[0].Key, charges[0].Limit = keys[next%len(keys)], limits[next%len(limits)]
+			charges[0].Key, charges[0].Limit = keys[next%len(keys)], choices[next%len(choices)]
 			next++
 			if err := m.Take(context.Background(), charges, out); err != nil {
 				t.Fatal(err)
@@ -124,7 +125,7 @@ func TestAChangedLimitAllocatesNothing(t *testing.T) {
 func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 4, Clock: func() time.Time { return now }})
-	held, ban := core.Concurrent(2), core.Ban(core.PerHour(3), 24*time.Hour)
+	held, ban := limits.Concurrent(2), limits.Ban(limits.PerHour(3), 24*time.Hour)
 	take(t, m, "held", "k", held, 2)
 	for i := range 200 {
 		if d := take(t, m, "ban", fmt.Sprint(i), ban, 3); !d.Allowed {
@@ -143,7 +144,7 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	begun := now
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 13, Clock: func() time.Time { return now }})
-	ban := core.Ban(core.Per(number, period), lasts)
+	ban := limits.Ban(limits.Per(number, period), lasts)
 	flood := func() {
 		for i := range 3 << 13 {
 			take(t, m, "log-in", fmt.Sprint(now, i), ban, number)
@@ -187,12 +188,12 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		displaced []core.Limit
+		displaced []limits.Limit
 		reset     time.Duration
 	}{
-		{"one ban", []core.Limit{core.Ban(core.PerMinute(10), time.Hour)}, time.Minute},
-		{"two bans", []core.Limit{core.Ban(core.Per(10, 2*time.Minute), time.Hour), core.Ban(core.PerMinute(10), time.Hour)}, 2 * time.Minute},
-		{"a longer period", []core.Limit{core.Ban(core.PerDay(10), time.Hour)}, time.Hour},
+		{"one ban", []limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, time.Minute},
+		{"two bans", []limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour), limits.Ban(limits.PerMinute(10), time.Hour)}, 2 * time.Minute},
+		{"a longer period", []limits.Limit{limits.Ban(limits.PerDay(10), time.Hour)}, time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -200,7 +201,7 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 			for i := range 200 {
 				take(t, m, "ban", fmt.Sprint(i), test.displaced[i%len(test.displaced)], 2)
 			}
-			ban := core.Ban(core.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
+			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
 			look := func(remaining int64, reset time.Duration) {
 				t.Helper()
 				if d := take(t, m, "ban", "new", ban, 0); d.Remaining != remaining || d.ResetAfter != reset {

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
 )
 
 // group is the charges of one Take or Peek, pooled.
 type group struct {
-	charges []Charge
-	out     []Decision
+	charges []limits.Charge
+	out     []limits.Decision
 	pending []pending // one for each charge
 
 	now     int64
@@ -45,7 +48,7 @@ const (
 	shadow   = 1
 )
 
-func (ch *Charge) kind() int {
+func kindOf(ch *limits.Charge) int {
 	if ch.Shadow {
 		return shadow
 	}
@@ -56,7 +59,7 @@ var errLengths = errors.New("core: memory: charges and decisions differ in lengt
 
 // takeAll decides a group of charges at one instant. If taking is set it takes all
 // that fit, or none.
-func (m *Memory) takeAll(charges []Charge, out []Decision, taking bool) error {
+func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking bool) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -145,12 +148,13 @@ func (m *Memory) identify(g *group) error {
 		}
 		lead := &g.pending[p.lead]
 		if lead.limit != limit && lead.limit.given != limit.given {
-			return fmt.Errorf("core: memory: %w", errTwoLimits(ch.Scope, lead.limit.given, limit.given))
+			_, _, err := limits.Accounts(g.charges, nil, nil) // says which
+			return fmt.Errorf("core: memory: %w", err)
 		}
 		lead.lasts = max(lead.lasts, ch.Lasts.Microseconds())
-		lead.asked[ch.kind()] = true
-		sum := &lead.sum[ch.kind()]
-		*sum = sumUnits(*sum, ch.Cost)
+		lead.asked[kindOf(ch)] = true
+		sum := &lead.sum[kindOf(ch)]
+		*sum = arith.Sum(*sum, ch.Cost)
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // decideLocked decides the group. It returns false, and has changed nothing, if the
 // group has to look at the clock again.
 func (m *Memory) decideLocked(g *group) bool {
@@ -36,7 +38,7 @@ func (m *Memory) decideLocked(g *group) bool {
 	for i := range g.pending {
 		if p := &g.pending[i]; p.lead == i {
 			sh := m.shardOf(p.hash)
-			if g.taking && p.limit.algorithm == AlgorithmLeakyQueue {
+			if g.taking && p.limit.algorithm == limits.AlgorithmLeakyQueue {
 				p.state.serial = 0
 			}
 			if g.taking && (p.lasts > 0 || p.limit.family != familyConcurrent && p.limit.takenBy(p)) {
@@ -87,7 +89,7 @@ func (g *group) decideAccountLocked(p *pending, nodes *logNodes) {
 		untouched = &before
 	}
 	for kind, n := range p.sum {
-		var d Decision
+		var d limits.Decision
 		if kind == shadow {
 			p.fits[shadow] = limit.fits(&p.state, n)
 		}
@@ -108,9 +110,9 @@ func (g *group) decideAccountLocked(p *pending, nodes *logNodes) {
 
 // answer sets the decision on all charges of one kind on the key that the charge at
 // index lead leads.
-func (g *group) answer(lead, kind int, d *Decision) {
+func (g *group) answer(lead, kind int, d *limits.Decision) {
 	for i := lead; i < len(g.pending); i++ {
-		if g.pending[i].lead == lead && g.charges[i].kind() == kind {
+		if g.pending[i].lead == lead && kindOf(&g.charges[i]) == kind {
 			g.out[i] = *d
 		}
 	}
@@ -118,8 +120,8 @@ func (g *group) answer(lead, kind int, d *Decision) {
 
 // leaveUntouched sets the numbers of d that say what is left to those of s, from which
 // nothing is taken.
-func (l *compiledLimit) leaveUntouched(d *Decision, s *view, now int64, nodes *logNodes) {
-	var look Decision
+func (l *compiledLimit) leaveUntouched(d *limits.Decision, s *view, now int64, nodes *logNodes) {
+	var look limits.Decision
 	l.describe(&look, s, 0, true, now, nodes)
 	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
 	if d.Allowed {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // grower is a store whose only shard in use is the first, and that is asked by hash.
@@ -22,7 +23,7 @@ func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
 	t.Helper()
 	m := NewMemory(MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
 	m.united.Store(true) // the other shards stay as they are
-	k, err := m.limits.of(&Charge{Scope: "s", Limit: FixedWindow(PerDay(5)), Cost: 1})
+	k, err := m.limits.of(&limits.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func (g *grower) add() uint64 {
 		hash &= 1<<g.shift - 1
 	}
 	sh := &g.shards[0]
-	var d Decision
+	var d limits.Decision
 	sh.mu.Lock()
 	sh.takeLocked(sh.findLocked(hash), hash, g.limit, 1, 1e15, &d)
 	sh.mu.Unlock()
@@ -156,9 +157,9 @@ func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
 func TestALargeStoreIsOneTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(MemoryOptions{MaxKeys: 200_000})
-		out := make([]Decision, 1)
+		out := make([]limits.Decision, 1)
 		for i := range 60_000 {
-			if err := m.Take(t.Context(), []Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: FixedWindow(PerDay(5)), Cost: 1}}, out); err != nil {
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1}}, out); err != nil {
 				t.Fatal(err)
 			}
 		}

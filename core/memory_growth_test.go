@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A store grows in the middle of takings, groups, logs, resets and peeks. A map
 // says what it must have.
 func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
-	limits := []core.Limit{
-		core.TokenBucket(core.PerDay(20), 20), core.FixedWindow(core.PerDay(20)),
-		core.SlidingWindow(core.PerDay(20)), core.SlidingLog(core.PerDay(20)),
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.PerDay(20), 20), limits.FixedWindow(limits.PerDay(20)),
+		limits.SlidingWindow(limits.PerDay(20)), limits.SlidingLog(limits.PerDay(20)),
 	}
 	for _, maxKeys := range []int{1, 9, 30, 1000, 8192, 20_000, 200_000} {
 		if raceEnabled && maxKeys > 8192 { // some ten times as slow
@@ -29,16 +30,16 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 		now := time.Date(2026, time.January, 1, 1, 0, 0, 0, time.UTC)
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return now }})
 		used := map[int]int64{}
-		charge := func(key int) core.Charge {
-			scope := key % len(limits)
-			return core.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(key), Limit: limits[scope], Cost: 1}
+		charge := func(key int) limits.Charge {
+			scope := key % len(choices)
+			return limits.Charge{Scope: fmt.Sprint(scope), Key: fmt.Sprint(key), Limit: choices[scope], Cost: 1}
 		}
 		check := func(key int) {
 			t.Helper()
-			out := make([]core.Decision, 1)
+			out := make([]limits.Decision, 1)
 			ch := charge(key)
 			ch.Cost = 0
-			if err := m.Peek(t.Context(), []core.Charge{ch}, out); err != nil || out[0].Remaining != 20-used[key] {
+			if err := m.Peek(t.Context(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 20-used[key] {
 				t.Fatalf("MaxKeys %d, %d live: key %d of %v: %+v, %v, want %d used", maxKeys, len(used), key, ch.Limit, out[0], err, used[key])
 			}
 		}
@@ -63,7 +64,7 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 			case 1:
 				check(key())
 			default:
-				var charges []core.Charge
+				var charges []limits.Charge
 				var keys []int
 				fits := true
 				for range 1 + random.IntN(3)*random.IntN(2) {
@@ -74,7 +75,7 @@ func TestAStoreHasEveryKeyAtEverySizeItGrowsThrough(t *testing.T) {
 					charges, keys = append(charges, charge(k)), append(keys, k)
 					fits = fits && used[k] < 20
 				}
-				out := make([]core.Decision, len(charges))
+				out := make([]limits.Decision, len(charges))
 				if err := m.Take(t.Context(), charges, out); err != nil {
 					t.Fatal(err)
 				}
@@ -122,13 +123,13 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	}
 	noon := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 3 * callers * keys, Clock: func() time.Time { return noon }})
-	limit := core.FixedWindow(core.PerDay(1_000_000))
-	charge := func(key string) core.Charge { return core.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1} }
+	limit := limits.FixedWindow(limits.PerDay(1_000_000))
+	charge := func(key string) limits.Charge { return limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1} }
 	var wg sync.WaitGroup
 	for g := range callers {
 		wg.Go(func() {
-			out := make([]core.Decision, 2)
-			take := func(charges ...core.Charge) {
+			out := make([]limits.Decision, 2)
+			take := func(charges ...limits.Charge) {
 				if err := m.Take(context.Background(), charges, out[:len(charges)]); err != nil || !out[0].Allowed {
 					t.Error(out[0], err)
 				}
@@ -143,17 +144,17 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		for i := range 20 {
 			if _, err := m.Count(context.Background()); err != nil {
 				t.Error(err)
 			}
 			for j := range 1000 {
 				ch := charge(fmt.Sprint("peeked ", i, j))
-				if err := m.Peek(context.Background(), []core.Charge{ch}, out); err != nil || out[0].Remaining != 1_000_000 {
+				if err := m.Peek(context.Background(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 1_000_000 {
 					t.Error(out[0], err)
 				}
-				if err := m.Take(context.Background(), []core.Charge{ch}, out); err != nil || out[0].Remaining != 999_999 {
+				if err := m.Take(context.Background(), []limits.Charge{ch}, out); err != nil || out[0].Remaining != 999_999 {
 					t.Error(out[0], err)
 				}
 				if err := m.Reset(context.Background(), "s", ch.Key); err != nil {
@@ -181,9 +182,9 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 // A caller is delayed between the clock and the lock, and meanwhile the store
 // grows: the caller gets no second budget.
 func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.FixedWindow(core.Per(10, 10*time.Millisecond)), core.SlidingWindow(core.Per(10, 10*time.Millisecond)),
-		core.TokenBucket(core.Per(10, 10*time.Millisecond), 10), core.SlidingLog(core.Per(10, 10*time.Millisecond)),
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.Per(10, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(10, 10*time.Millisecond)),
+		limits.TokenBucket(limits.Per(10, 10*time.Millisecond), 10), limits.SlidingLog(limits.Per(10, 10*time.Millisecond)),
 	} {
 		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // until the key is fresh
 			for look := 1; look <= 3; look++ { // at which the caller is delayed
@@ -201,14 +202,14 @@ func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
 				meanwhile = func() {
 					now = now.Add(pause)
 					for i := range 2000 {
-						take(t, m, "others", fmt.Sprint(i), core.FixedWindow(core.PerDay(1)), 1)
+						take(t, m, "others", fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 					}
 				}
 				delayed = look
 				d := take(t, m, "s", "k", limit, 10)
 				delayed = 0
 				again := take(t, m, "s", "k", limit, 10)
-				if pause == 0 && d.Allowed && limit.Algorithm() != core.AlgorithmTokenBucket {
+				if pause == 0 && d.Allowed && limit.Algorithm() != limits.AlgorithmTokenBucket {
 					t.Errorf("%v: allowed again after 9 ms: %+v", limit, d)
 				}
 				if d.Allowed && again.Allowed && again.At-d.At < 10_000 {
@@ -222,9 +223,9 @@ func TestACallerThatIsLateForAStoreThatGrewGetsNoSecondBudget(t *testing.T) {
 // The clock steps back by days, and the store grows: what was used before the step
 // is used after it.
 func TestAStoreThatGrowsAfterItsClockSteppedBackForgetsNothing(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerDay(10), 10), core.FixedWindow(core.PerDay(10)),
-		core.SlidingWindow(core.PerDay(10)), core.SlidingLog(core.PerDay(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerDay(10), 10), limits.FixedWindow(limits.PerDay(10)),
+		limits.SlidingWindow(limits.PerDay(10)), limits.SlidingLog(limits.PerDay(10)),
 	} {
 		const early, late = 1000, 10_000
 		now := time.Date(2026, time.January, 10, 12, 0, 0, 0, time.UTC)
@@ -289,7 +290,7 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return stats.HeapAlloc
 	}
-	limit := core.SlidingWindow(core.PerDay(1))
+	limit := limits.SlidingWindow(limits.PerDay(1))
 	for _, keys := range []int{0, 100, 1000, 3000, 10_000, 20_000, 30_000, 40_000} { // of 262,144
 		before := heap()
 		m := core.NewMemory(core.MemoryOptions{})
@@ -306,7 +307,7 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 // The goroutine that moves the shards ends by itself, in a bubble as well: the
 // bubble would not end otherwise. The store may be older than the bubble.
 func TestAStoreThatGrewLeavesNoGoroutine(t *testing.T) {
-	limit := core.SlidingWindow(core.PerDay(1))
+	limit := limits.SlidingWindow(limits.PerDay(1))
 	const keys = 60_000
 	outside := core.NewMemory(core.MemoryOptions{MaxKeys: 2 * keys})
 	for range 2 {
@@ -331,8 +332,8 @@ func TestAStoreThatHasGrownAllocatesNothing(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
 	}
-	charges := []core.Charge{{Scope: "s", Limit: core.SlidingWindow(core.PerDay(1)), Cost: 1}}
-	out := make([]core.Decision, 1)
+	charges := []limits.Charge{{Scope: "s", Limit: limits.SlidingWindow(limits.PerDay(1)), Cost: 1}}
+	out := make([]limits.Decision, 1)
 	next := 0
 	take := func() {
 		charges[0].Key = keys[next]

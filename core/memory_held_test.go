@@ -6,20 +6,21 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // Units of many keys of one shard come and go at random. A map says how many are held.
 func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 	random := testrun.Random(t)
-	limit := core.Concurrent(5)
+	limit := limits.Concurrent(5)
 	for _, keys := range []int{3, 50, 4000} {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100})
 		held := make(map[string]int64)
 		for i := range 20 * keys {
 			key := fmt.Sprint(random.IntN(keys))
 			n := random.Int64N(4)
-			out := make([]core.Decision, 1)
-			if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: n}}, out); err != nil {
+			out := make([]limits.Decision, 1)
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: n}}, out); err != nil {
 				t.Fatal(err)
 			}
 			if allowed := held[key]+n <= 5; out[0].Allowed != allowed {
@@ -33,7 +34,7 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 			}
 			if other := fmt.Sprint(random.IntN(keys)); held[other] > 0 {
 				n := 1 + random.Int64N(held[other])
-				settle(t, m, core.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
+				settle(t, m, limits.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
 				if held[other] -= n; held[other] == 0 {
 					delete(held, other)
 				}

@@ -3,9 +3,11 @@ package core
 import (
 	"context"
 	"slices"
+
+	"github.com/weir-go/weir/limits"
 )
 
-// Reset implements [Resetter]. Units of concurrency limits stay held. While more keys are
+// Reset implements [limits.Resetter]. Units of concurrency limits stay held. While more keys are
 // live than MaxKeys, a key that was reset may start from the summary of displaced keys
 // instead of fresh.
 func (m *Memory) Reset(_ context.Context, scope, key string) error {
@@ -19,7 +21,7 @@ func (m *Memory) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [Counter]. It looks at every slot, one shard at a time.
+// Count implements [limits.Counter]. It looks at every slot, one shard at a time.
 func (m *Memory) Count(context.Context) (int, error) {
 	now := m.clock.now()
 	live := 0
@@ -140,5 +142,5 @@ func (m *Memory) retireLimitsBy(l *retireLook) bool {
 	return true
 }
 
-// Supports implements [Supporter]: a Memory decides every legal limit.
-func (m *Memory) Supports(limit Limit) bool { return limit.Validate() == nil }
+// Supports implements [limits.Supporter]: a Memory decides every legal limit.
+func (m *Memory) Supports(limit limits.Limit) bool { return limit.Validate() == nil }

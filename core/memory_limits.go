@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // scopedLimit is a limit in a scope, as one Memory knows it. A state names its
@@ -38,7 +40,7 @@ type limitPage [256]atomic.Pointer[scopedLimit]
 
 type limitKey struct {
 	scope string
-	limit Limit
+	limit limits.Limit
 }
 
 const maxLimits = 1<<16 - 1
@@ -53,9 +55,9 @@ func (c *scopedLimits) init() {
 
 // recentIndex returns the index of a limit in recent, computed from few of its fields.
 // Two limits with the same index that are charged in turn take the lock each time.
-func recentIndex(scope string, l *Limit) uint8 {
-	h := uint64(l.rate.Units)*0x9e3779b97f4a7c15 + uint64(l.rate.Period)*0xc2b2ae3d27d4eb4f +
-		uint64(l.burst)*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.algorithm)<<60
+func recentIndex(scope string, l *limits.Limit) uint8 {
+	h := uint64(l.Rate().Units)*0x9e3779b97f4a7c15 + uint64(l.Rate().Period)*0xc2b2ae3d27d4eb4f +
+		uint64(l.Burst())*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.Algorithm())<<60
 	if scope != "" {
 		h += (uint64(scope[0]) + uint64(scope[len(scope)-1])<<3) * 0x9e3779b97f4a7c15
 	}
@@ -64,7 +66,7 @@ func recentIndex(scope string, l *Limit) uint8 {
 
 // of returns the scopedLimit of ch. If it fails with errLimitsFull, the caller retires
 // limits and tries again.
-func (c *scopedLimits) of(ch *Charge) (*scopedLimit, error) {
+func (c *scopedLimits) of(ch *limits.Charge) (*scopedLimit, error) {
 	slot := &c.recent[recentIndex(ch.Scope, &ch.Limit)]
 	if limit := slot.Load(); limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope {
 		return limit, nil
@@ -74,7 +76,7 @@ func (c *scopedLimits) of(ch *Charge) (*scopedLimit, error) {
 
 var errLimitsFull = errors.New("core: memory: all limit ids are in use")
 
-func (c *scopedLimits) intern(ch *Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
+func (c *scopedLimits) intern(ch *limits.Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := limitKey{ch.Scope, ch.Limit}

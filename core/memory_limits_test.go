@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // What was displaced under a limit keeps the limit in use until it is fresh, and no
@@ -11,14 +13,14 @@ import (
 func TestLimitsOfDisplacedKeysAreUsedAgain(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := NewMemory(MemoryOptions{MaxKeys: 1, Clock: func() time.Time { return now }})
-	out := make([]Decision, 1)
+	out := make([]limits.Decision, 1)
 	for i := range int64(100) {
 		period := time.Second
 		if i%2 > 0 {
 			period = time.Minute
 		}
-		charge := Charge{Scope: fmt.Sprint(i), Key: "k", Limit: FixedWindow(Per(10+i, period)), Cost: 1}
-		if err := m.Take(t.Context(), []Charge{charge}, out); err != nil {
+		charge := limits.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: limits.FixedWindow(limits.Per(10+i, period)), Cost: 1}
+		if err := m.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,7 +31,7 @@ func TestLimitsOfDisplacedKeysAreUsedAgain(t *testing.T) {
 		}
 		remembered, live := len(m.shards[0].floors), 0
 		for _, f := range m.shards[0].floors {
-			if f.limit.given.rate.Period == time.Minute {
+			if f.limit.given.Rate().Period == time.Minute {
 				live++
 			}
 			if f.limit.retired.Load() {

@@ -1,10 +1,17 @@
 package core
 
-import "context"
+import (
+	"context"
+	"errors"
 
-// Settle implements [Settler]. It never fails for endings of charges that the Memory has
+	"github.com/weir-go/weir/limits"
+)
+
+var errEndingLengths = errors.New("core: endings and settlements differ in length")
+
+// Settle implements [limits.Settler]. It never fails for endings of charges that the Memory has
 // decided.
-func (m *Memory) Settle(_ context.Context, endings []Ending, out []Settlement) error {
+func (m *Memory) Settle(_ context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errEndingLengths
 	}
@@ -14,18 +21,18 @@ func (m *Memory) Settle(_ context.Context, endings []Ending, out []Settlement) e
 	return nil
 }
 
-func (m *Memory) settleOne(e *Ending) Settlement {
-	if e.Limit.algorithm == AlgorithmConcurrent {
+func (m *Memory) settleOne(e *limits.Ending) limits.Settlement {
+	if e.Limit.Algorithm() == limits.AlgorithmConcurrent {
 		m.unhold(e.Scope, e.Key, e.Taken)
-		return Settlement{Returned: e.Taken}
+		return limits.Settlement{Returned: e.Taken}
 	}
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
-		return Settlement{}
+		return limits.Settlement{}
 	}
 	for looks := 1; ; looks++ {
-		limit, err := m.limitOf(&Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+		limit, err := m.limitOf(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 		if err != nil {
-			return Settlement{Err: err}
+			return limits.Settlement{Err: err}
 		}
 		hash := m.limits.hash(limit.scopeHash, e.Key)
 		now, steps := m.clock.read()
@@ -35,7 +42,7 @@ func (m *Memory) settleOne(e *Ending) Settlement {
 			sh.mu.Unlock()
 			continue
 		}
-		var s Settlement
+		var s limits.Settlement
 		if e.Final < e.Taken {
 			s.Returned = sh.refundLocked(limit, hash, e, now)
 		} else {
@@ -52,7 +59,7 @@ func (m *Memory) settleOne(e *Ending) Settlement {
 // how many fewer are in use for it now: what has drained, faded or expired since has come
 // back by itself. A state that is gone or fresh has nothing to return, and neither has one that
 // was converted or rebased since: its units count as taken later.
-func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *Ending, now int64) int64 {
+func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) || sh.reusableLocked(entry, now) {
 		return 0
@@ -83,7 +90,7 @@ func (sh *shard) unitsInUseLocked(under *scopedLimit, stored *state, now int64) 
 }
 
 // refundEntryLocked takes units of a taking off the state of an entry, and returns how many.
-func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *Ending, now int64) int64 {
+func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *limits.Ending, now int64) int64 {
 	n, at := e.Taken-e.Final, e.Ticket&ticketMask
 	switch under.family {
 	case familyBucket:
@@ -140,7 +147,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)
 	}
 	limit.take(&s, n)
-	if limit.algorithm == AlgorithmLeakyQueue {
+	if limit.algorithm == limits.AlgorithmLeakyQueue {
 		s.serial = 0
 	}
 	limit.owe(&s.state, n)

@@ -1,11 +1,15 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // takeOne is takeAll for a single charge of n ≥ 0 units on a key under limit. It
 // returns false, and has decided nothing, if limit is retired or the clock seems to
 // have stepped back.
-func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *Decision) bool {
+func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
 	hash := m.limits.hash(limit.scopeHash, key)
 	now, steps := m.clock.read()
 	sh, e := m.shardOf(hash), m.firstSlot(hash)
@@ -45,7 +49,7 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *Decision) b
 
 // takeLocked decides a charge of n units on hash under limit, and takes them if they
 // fit. e is the entry of hash, nil if it has none.
-func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64, d *Decision) {
+func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64, d *limits.Decision) {
 	var s view
 	sh.loadLocked(&s, e, limit, now)
 	allowed := limit.fits(&s, n)
@@ -54,7 +58,7 @@ func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now in
 	if took {
 		delay = limit.queued(&s, now)
 		limit.take(&s, n)
-		if limit.algorithm == AlgorithmLeakyQueue {
+		if limit.algorithm == limits.AlgorithmLeakyQueue {
 			s.serial = 0
 		}
 	}

@@ -16,27 +16,28 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // take charges m once and returns its decision.
-func take(t *testing.T, m core.Backend, scope, key string, limit core.Limit, cost int64) core.Decision {
+func take(t *testing.T, m limits.Backend, scope, key string, limit limits.Limit, cost int64) limits.Decision {
 	t.Helper()
-	out := make([]core.Decision, 1)
-	err := m.Take(t.Context(), []core.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}}, out)
+	out := make([]limits.Decision, 1)
+	err := m.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}}, out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
 }
 
-func allowed(t *testing.T, m core.Backend, key string, limit core.Limit, cost int64) {
+func allowed(t *testing.T, m limits.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
 	if d := take(t, m, "s", key, limit, cost); !d.Allowed {
 		t.Fatalf("%d for %q by %v: denied, want allowed: %+v", cost, key, limit, d)
 	}
 }
 
-func denied(t *testing.T, m core.Backend, key string, limit core.Limit, cost int64) {
+func denied(t *testing.T, m limits.Backend, key string, limit limits.Limit, cost int64) {
 	t.Helper()
 	if d := take(t, m, "s", key, limit, cost); d.Allowed {
 		t.Fatalf("%d for %q by %v: allowed, want denied: %+v", cost, key, limit, d)
@@ -53,7 +54,7 @@ func count(t *testing.T, m *core.Memory, want int) {
 func TestTheClockIsTheWallClock(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{})
 	before := time.Now()
-	d := take(t, m, "s", "k", core.SlidingWindow(core.PerMinute(1)), 1)
+	d := take(t, m, "s", "k", limits.SlidingWindow(limits.PerMinute(1)), 1)
 	after := time.Now()
 	const tolerance = 5 * time.Millisecond // two clocks, read apart
 	if at := time.UnixMicro(d.At); at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
@@ -65,7 +66,7 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	outside := core.NewMemory(core.MemoryOptions{})
 	synctest.Test(t, func(t *testing.T) {
 		for _, m := range []*core.Memory{outside, core.NewMemory(core.MemoryOptions{})} {
-			limit := core.TokenBucket(core.PerSecond(1), 1)
+			limit := limits.TokenBucket(limits.PerSecond(1), 1)
 			if d := take(t, m, "s", "k", limit, 1); d.At != time.Now().UnixMicro() {
 				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
 			}
@@ -81,15 +82,15 @@ func TestTheClockFollowsABubble(t *testing.T) {
 func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	early, late := time.Date(1975, time.January, 1, 0, 0, 0, 0, time.UTC), time.Date(2250, time.January, 1, 0, 0, 0, 0, time.UTC)
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.Per(1, year), 100),
-		core.LeakyBucket(core.Per(1, year), 100),
-		core.LeakyQueue(core.Per(1, year), 100),
-		core.TokenBucket(core.Per(3, year), 20),
-		core.FixedWindow(core.Per(1, year)),
-		core.SlidingWindow(core.Per(1, year)),
-		core.SlidingLog(core.Per(1, year)),
-		core.AnchoredWindow(core.Per(1, year)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.Per(1, year), 100),
+		limits.LeakyBucket(limits.Per(1, year), 100),
+		limits.LeakyQueue(limits.Per(1, year), 100),
+		limits.TokenBucket(limits.Per(3, year), 20),
+		limits.FixedWindow(limits.Per(1, year)),
+		limits.SlidingWindow(limits.Per(1, year)),
+		limits.SlidingLog(limits.Per(1, year)),
+		limits.AnchoredWindow(limits.Per(1, year)),
 	} {
 		now := late
 		m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
@@ -110,10 +111,10 @@ func TestAClockThatStepsBackByCenturiesLocksNobodyOut(t *testing.T) {
 // Callers that read the clock before it stepped back, and get the lock when the key
 // has been brought back, must not take the step for time that has passed.
 func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
-		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
-		core.AnchoredWindow(core.PerMinute(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(10), 10), limits.FixedWindow(limits.PerMinute(10)),
+		limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingLog(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10)),
 	} {
 		for _, used := range []int{10, 0} { // before the step
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -158,7 +159,7 @@ func TestCallersFromBeforeAStepAreNotAheadOfThoseAfterIt(t *testing.T) {
 // a new key, when the first caller after the step has charged another.
 func TestACallerFromBeforeAStepForgetsNothingThatIsLiveAfterIt(t *testing.T) {
 	for _, step := range []time.Duration{500 * time.Millisecond, time.Hour} {
-		for _, limit := range []core.Limit{core.TokenBucket(core.Per(10, 100*time.Millisecond), 10), core.SlidingLog(core.Per(10, 100*time.Millisecond))} {
+		for _, limit := range []limits.Limit{limits.TokenBucket(limits.Per(10, 100*time.Millisecond), 10), limits.SlidingLog(limits.Per(10, 100*time.Millisecond))} {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 			var meanwhile func()
 			m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time {
@@ -192,9 +193,9 @@ func TestACallerFromBeforeAStepForgetsNothingThatIsLiveAfterIt(t *testing.T) {
 // What is cleared after a step back does not move the latest instant of a clearing,
 // which lies before the step. A late caller must notice it all the same.
 func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.FixedWindow(core.Per(10, 10*time.Millisecond)), core.AnchoredWindow(core.Per(10, 10*time.Millisecond)),
-		core.TokenBucket(core.Per(10, 10*time.Millisecond), 10),
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.Per(10, 10*time.Millisecond)), limits.AnchoredWindow(limits.Per(10, 10*time.Millisecond)),
+		limits.TokenBucket(limits.Per(10, 10*time.Millisecond), 10),
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 		delayed, meanwhile := 0, func() {}
@@ -207,7 +208,7 @@ func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
 		}})
 		crowd := func(name string) { // takes every place, and clears what is fresh
 			for i := range 40 {
-				take(t, m, name, fmt.Sprint(i), core.FixedWindow(core.Per(1, 10*time.Millisecond)), 1)
+				take(t, m, name, fmt.Sprint(i), limits.FixedWindow(limits.Per(1, 10*time.Millisecond)), 1)
 			}
 			now = now.Add(20 * time.Millisecond)
 		}
@@ -235,10 +236,10 @@ func TestAfterAStepALateCallerGetsNoSecondBudgetEither(t *testing.T) {
 // A store that is full when its clock steps back does not turn new clients away for
 // all of the step: what is in it is brought back, and leaves when it is due.
 func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerMinute(10), 10), core.FixedWindow(core.PerMinute(10)),
-		core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
-		core.AnchoredWindow(core.PerMinute(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(10), 10), limits.FixedWindow(limits.PerMinute(10)),
+		limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingLog(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10)),
 	} {
 		const places = 1000
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -269,8 +270,8 @@ func TestAFullStoreWhoseClockStepsBackTakesNewClients(t *testing.T) {
 // A caller whose every look at the clock is overtaken goes on by the instant of
 // those who were later, and is counted there.
 func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerSecond(1), 5), core.FixedWindow(core.PerSecond(5)), core.SlidingLog(core.PerSecond(5)), core.AnchoredWindow(core.PerSecond(5)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(1), 5), limits.FixedWindow(limits.PerSecond(5)), limits.SlidingLog(limits.PerSecond(5)), limits.AnchoredWindow(limits.PerSecond(5)),
 	} {
 		now, overtaking, inside := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), 0, false
 		var m *core.Memory
@@ -282,7 +283,7 @@ func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T)
 				overtaking--
 				now = now.Add(time.Minute)
 				for i := range 40 { // all places are taken by others, and what was there is cleared
-					take(t, m, "others", fmt.Sprint(overtaking, i), core.FixedWindow(core.Per(1, time.Second)), 1)
+					take(t, m, "others", fmt.Sprint(overtaking, i), limits.FixedWindow(limits.Per(1, time.Second)), 1)
 				}
 			}
 			return read
@@ -301,7 +302,7 @@ func TestACallerThatIsOvertakenAgainAndAgainIsCountedWithTheLatest(t *testing.T)
 // Callers that are late for a window are told an instant of the one that they are
 // counted in, so that counting by At finds no window with too many.
 func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.Per(20, 8*time.Millisecond)), core.SlidingWindow(core.Per(20, 8*time.Millisecond))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(20, 8*time.Millisecond)), limits.SlidingWindow(limits.Per(20, 8*time.Millisecond))} {
 		const windows = 40
 		var clock atomic.Int64
 		clock.Store(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -315,9 +316,9 @@ func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 64 {
 			callers.Go(func() {
-				out := make([]core.Decision, 1)
+				out := make([]limits.Decision, 1)
 				for range 160 * windows / 64 {
-					if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+					if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 						t.Error(err)
 					}
 					if out[0].Allowed {
@@ -339,7 +340,7 @@ func TestNoWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 // The same for anchored windows, each of which begins with its first decision.
 func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *testing.T) {
 	const windows, period = 40, 8000
-	limit := core.AnchoredWindow(core.Per(20, period*time.Microsecond))
+	limit := limits.AnchoredWindow(limits.Per(20, period*time.Microsecond))
 	var clock atomic.Int64
 	clock.Store(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time {
@@ -351,9 +352,9 @@ func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *test
 	var admitted [64][]int64
 	for i := range admitted {
 		callers.Go(func() {
-			out := make([]core.Decision, 1)
+			out := make([]limits.Decision, 1)
 			for range 160 * windows / len(admitted) {
-				if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
+				if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out); err != nil {
 					t.Error(err)
 				}
 				if out[0].Allowed {
@@ -386,10 +387,10 @@ func TestNoAnchoredWindowSeesMoreThanItsUnitsByTheInstantsOfItsDecisions(t *test
 func TestBurstsInTurnAdmitWhatTheLargerDoes(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	large, small := core.TokenBucket(core.PerSecond(100), 100), core.TokenBucket(core.PerSecond(100), 10)
+	large, small := limits.TokenBucket(limits.PerSecond(100), 100), limits.TokenBucket(limits.PerSecond(100), 10)
 	admitted := int64(0)
 	for range 1000 {
-		for _, limit := range []core.Limit{large, small} {
+		for _, limit := range []limits.Limit{large, small} {
 			n := take(t, m, "s", "k", limit, 0).Remaining
 			allowed(t, m, "k", limit, n)
 			admitted += n
@@ -404,7 +405,7 @@ func TestBurstsInTurnAdmitWhatTheLargerDoes(t *testing.T) {
 func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 8})
-		limit := core.FixedWindow(core.PerSecond(2))
+		limit := limits.FixedWindow(limits.PerSecond(2))
 		for round := range 50 {
 			for i := range 8 {
 				d := take(t, m, "s", fmt.Sprint(round, "/", i), limit, 1)
@@ -426,7 +427,7 @@ func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys})
-			limit := core.SlidingWindow(core.PerHour(2))
+			limit := limits.SlidingWindow(limits.PerHour(2))
 			for pass := range int64(2) {
 				for i := range maxKeys {
 					if d := take(t, m, "s", fmt.Sprint(i), limit, 1); !d.Allowed || d.Remaining != 1-pass {
@@ -440,13 +441,13 @@ func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
 }
 
 func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerHour(5), 5),
-		core.LeakyQueue(core.PerHour(5), 5),
-		core.FixedWindow(core.PerHour(5)),
-		core.SlidingWindow(core.PerHour(5)),
-		core.SlidingLog(core.PerHour(5)),
-		core.AnchoredWindow(core.PerHour(5)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(5), 5),
+		limits.LeakyQueue(limits.PerHour(5), 5),
+		limits.FixedWindow(limits.PerHour(5)),
+		limits.SlidingWindow(limits.PerHour(5)),
+		limits.SlidingLog(limits.PerHour(5)),
+		limits.AnchoredWindow(limits.PerHour(5)),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -475,7 +476,7 @@ func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
 func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 8})
-		limit := core.SlidingWindow(core.PerHour(3))
+		limit := limits.SlidingWindow(limits.PerHour(3))
 		for i := range 1000 {
 			take(t, m, "flooded", fmt.Sprint(i), limit, 3)
 		}
@@ -493,7 +494,7 @@ func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100, MaxLogEntries: 256})
-		limit := core.SlidingLog(core.PerMinute(100))
+		limit := limits.SlidingLog(limits.PerMinute(100))
 		random := testrun.Random(t)
 		takings := map[string][]time.Time{}
 		early := 0
@@ -522,7 +523,7 @@ func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 func TestLogEntriesAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100, MaxLogEntries: 256})
-		limit := core.SlidingLog(core.PerSecond(5))
+		limit := limits.SlidingLog(limits.PerSecond(5))
 		for round := range 1000 {
 			key := fmt.Sprint(round)
 			for range 5 {
@@ -534,7 +535,7 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 				m.Reset(t.Context(), "s", key)
 				allowed(t, m, key, limit, 5)
 			} else {
-				take(t, m, "s", key, core.FixedWindow(core.PerSecond(1000)), 1) // the log becomes a window
+				take(t, m, "s", key, limits.FixedWindow(limits.PerSecond(1000)), 1) // the log becomes a window
 			}
 			time.Sleep(time.Second)
 		}
@@ -545,16 +546,16 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 func TestAGroupOfLogsMayDisplaceItsOwnKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, MaxLogEntries: 512})
-		limit := core.SlidingLog(core.PerMinute(50))
+		limit := limits.SlidingLog(limits.PerMinute(50))
 		random := testrun.Random(t)
 		takings := map[string][]time.Time{}
 		for range 5_000 {
 			time.Sleep(time.Duration(random.IntN(8000)*random.IntN(2)) * time.Millisecond) // or at the same instant
-			charges := make([]core.Charge, 9)
+			charges := make([]limits.Charge, 9)
 			for i, key := range random.Perm(10)[:len(charges)] {
-				charges[i] = core.Charge{Scope: "s", Key: fmt.Sprint(key), Limit: limit, Cost: 1, Shadow: true}
+				charges[i] = limits.Charge{Scope: "s", Key: fmt.Sprint(key), Limit: limit, Cost: 1, Shadow: true}
 			}
-			out := make([]core.Decision, len(charges))
+			out := make([]limits.Decision, len(charges))
 			if err := m.Take(t.Context(), charges, out); err != nil {
 				t.Fatal(err)
 			}
@@ -577,26 +578,26 @@ func TestAGroupOfLogsMayDisplaceItsOwnKeys(t *testing.T) {
 func TestPeekTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{})
-		limit := core.TokenBucket(core.PerMinute(2), 2)
-		charges := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
+		limit := limits.TokenBucket(limits.PerMinute(2), 2)
+		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 2}, {Scope: "s", Key: "other", Limit: limit, Cost: 3}}
 		for n := 1; n <= 2; n++ {
-			out := make([]core.Decision, n)
+			out := make([]limits.Decision, n)
 			for range 3 {
-				if err := core.Peek(t.Context(), m, charges[:n], out); err != nil {
+				if err := limits.Peek(t.Context(), m, charges[:n], out); err != nil {
 					t.Fatal(err)
 				}
 				if d := out[0]; !d.Allowed || d.Remaining != 2 || d.ResetAfter != 0 {
 					t.Fatalf("peek at %d: %+v", n, d)
 				}
 			}
-			if n == 2 && (out[1].Allowed || out[1].RetryAfter != core.Never) {
+			if n == 2 && (out[1].Allowed || out[1].RetryAfter != limits.Never) {
 				t.Errorf("peek at a cost above the maximum: %+v", out[1])
 			}
 		}
 		count(t, m, 0)
 		allowed(t, m, "k", limit, 2)
-		out := make([]core.Decision, 1)
-		core.Peek(t.Context(), m, charges[:1], out)
+		out := make([]limits.Decision, 1)
+		limits.Peek(t.Context(), m, charges[:1], out)
 		if d := out[0]; d.Allowed || d.RetryAfter != time.Minute {
 			t.Errorf("peek at a spent key: %+v", d)
 		}
@@ -605,12 +606,12 @@ func TestPeekTakesNothing(t *testing.T) {
 
 func TestResetMakesAKeyFresh(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{})
-	limit := core.SlidingLog(core.PerDay(2))
+	limit := limits.SlidingLog(limits.PerDay(2))
 	for range 3 {
 		allowed(t, m, "k", limit, 1)
 		allowed(t, m, "k", limit, 1)
 		denied(t, m, "k", limit, 1)
-		if err := core.Reset(t.Context(), m, "s", "k"); err != nil {
+		if err := limits.Reset(t.Context(), m, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		count(t, m, 0)
@@ -621,13 +622,13 @@ func TestResetMakesAKeyFresh(t *testing.T) {
 }
 
 func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
-	var b core.Backend = &broken{}
-	_, countErr := core.Count(t.Context(), b)
+	var b limits.Backend = &broken{}
+	_, countErr := limits.Count(t.Context(), b)
 	for _, err := range []error{
-		core.Peek(t.Context(), b, nil, nil),
-		core.Reset(t.Context(), b, "s", "k"),
+		limits.Peek(t.Context(), b, nil, nil),
+		limits.Reset(t.Context(), b, "s", "k"),
 		countErr,
-		core.Reset(t.Context(), core.NewDenialCache(b, core.DenialCacheOptions{}), "s", "k"),
+		limits.Reset(t.Context(), core.NewDenialCache(b, core.DenialCacheOptions{}), "s", "k"),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v is not ErrUnsupported", err)
@@ -639,7 +640,7 @@ func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1000})
 		for i := range int64(200_000) { // three times what has a place at once
-			d := take(t, m, "s", fmt.Sprint(i%500), core.TokenBucket(core.PerSecond(1000+i), 1000+i), 1)
+			d := take(t, m, "s", fmt.Sprint(i%500), limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), 1)
 			if !d.Allowed {
 				t.Fatalf("limit %d: %+v", i, d)
 			}
@@ -651,10 +652,10 @@ func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
 func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000})
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		taken := 0
 		for i := range int64(70_000) {
-			err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: core.FixedWindow(core.PerDay(1 + i)), Cost: 1}}, out)
+			err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1 + i)), Cost: 1}}, out)
 			if err == nil {
 				taken++
 			} else if !strings.Contains(err.Error(), "65535") {
@@ -665,7 +666,7 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 			t.Errorf("%d limits had live state, want 65,535", taken)
 		}
 		time.Sleep(24 * time.Hour)
-		allowed(t, m, "k", core.FixedWindow(core.PerDay(1_000_000)), 1)
+		allowed(t, m, "k", limits.FixedWindow(limits.PerDay(1_000_000)), 1)
 	})
 }
 
@@ -682,23 +683,23 @@ func TestAStepOfTheClockWhileOldLimitsAreLookedForGivesNobodyASecondBudget(t *te
 		}
 		return read
 	}})
-	window := core.FixedWindow(core.PerMinute(10))
+	window := limits.FixedWindow(limits.PerMinute(10))
 	allowed(t, m, "victim", window, 1)
 	for i := range int64(65_534) { // with that of the victim as many as the store can tell apart
-		allowed(t, m, fmt.Sprint(i), core.FixedWindow(core.PerMinute(11+i)), 1)
+		allowed(t, m, fmt.Sprint(i), limits.FixedWindow(limits.PerMinute(11+i)), 1)
 	}
 	now = now.Add(time.Hour)
 	meanwhile = func() { // all that was live so far is fresh
 		now = now.Add(-2 * time.Hour)
 		allowed(t, m, "victim", window, 9) // and one that it had before
 	}
-	another := []core.Charge{{Scope: "s", Key: "another", Limit: core.FixedWindow(core.PerMinute(100_000)), Cost: 1}}
-	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err == nil || meanwhile != nil {
+	another := []limits.Charge{{Scope: "s", Key: "another", Limit: limits.FixedWindow(limits.PerMinute(100_000)), Cost: 1}}
+	if err := m.Take(t.Context(), another, make([]limits.Decision, 1)); err == nil || meanwhile != nil {
 		t.Fatalf("one limit more than the store can tell apart, all of them live: %v", err)
 	}
 	denied(t, m, "victim", window, 1)
 	now = now.Add(time.Minute) // what was far ahead counted as taken when it was found
-	if err := m.Take(t.Context(), another, make([]core.Decision, 1)); err != nil {
+	if err := m.Take(t.Context(), another, make([]limits.Decision, 1)); err != nil {
 		t.Errorf("a minute after the step: %v", err)
 	}
 }
@@ -715,10 +716,10 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 		var wg sync.WaitGroup
 		for g := range int64(churners) {
 			wg.Go(func() {
-				out := make([]core.Decision, 1)
+				out := make([]limits.Decision, 1)
 				for i := range int64(limitsEach) {
 					n := 1000 + g*limitsEach + i
-					err := m.Take(t.Context(), []core.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: core.TokenBucket(core.PerSecond(n), n), Cost: 1}}, out)
+					err := m.Take(t.Context(), []limits.Charge{{Scope: "churn", Key: fmt.Sprint(n), Limit: limits.TokenBucket(limits.PerSecond(n), n), Cost: 1}}, out)
 					if err != nil || !out[0].Allowed {
 						t.Errorf("limit %d: %+v, %v", n, out[0], err)
 						return
@@ -728,7 +729,7 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 			})
 		}
 		rule := func(name string) core.Rule[request] {
-			return core.Rule[request]{Name: name, Limit: core.FixedWindow(core.Per(7, period)), Key: byUser}
+			return core.Rule[request]{Name: name, Limit: limits.FixedWindow(limits.Per(7, period)), Key: byUser}
 		}
 		for i, rules := range [][]core.Rule[request]{{rule("alone")}, {rule("first"), rule("second")}} {
 			l := core.MustNew(core.Config[request]{Backend: m, Rules: rules})
@@ -771,17 +772,17 @@ func TestIDsOfOldLimitsAreUsedAgainWhileOthersDecide(t *testing.T) {
 
 func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000}) // several shards
-	limit := core.FixedWindow(core.PerDay(1_000_000))
+	limit := limits.FixedWindow(limits.PerDay(1_000_000))
 	seed := testrun.Seed(t)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
-			out := make([]core.Decision, 6)
+			out := make([]limits.Decision, 6)
 			for range 500 {
-				charges := make([]core.Charge, len(out))
+				charges := make([]limits.Charge, len(out))
 				for i := range charges {
-					charges[i] = core.Charge{Scope: "s", Key: fmt.Sprint(random.IntN(12)), Limit: limit, Cost: 1}
+					charges[i] = limits.Charge{Scope: "s", Key: fmt.Sprint(random.IntN(12)), Limit: limit, Cost: 1}
 				}
 				if err := m.Take(context.Background(), charges, out); err != nil {
 					t.Error(err)
@@ -823,14 +824,14 @@ func TestTheStoreStaysWithinItsMemory(t *testing.T) {
 	}
 	before := heap()
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 50_000, MaxLogEntries: 50_000})
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	for i := range 500_000 {
-		limit := core.SlidingWindow(core.PerHour(5))
+		limit := limits.SlidingWindow(limits.PerHour(5))
 		if i%2 == 0 {
-			limit = core.SlidingLog(core.PerHour(5))
+			limit = limits.SlidingLog(limits.PerHour(5))
 		}
 		for range 2 {
-			m.Take(context.Background(), []core.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}}, out)
+			m.Take(context.Background(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}}, out)
 		}
 	}
 	const most = 50_000*40 + 50_000*16 + 200_000
@@ -850,7 +851,7 @@ func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
 		if i%2 == 0 {
 			scope = fmt.Sprint(i % 2000)
 		}
-		take(t, m, scope, fmt.Sprint(i), core.FixedWindow(core.PerDay(1_000_000+i%3001)), 1)
+		take(t, m, scope, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1_000_000+i%3001)), 1)
 	}
 	const shards = 4
 	if bytes, floors := core.Summary(m); bytes > shards*4096 || floors > 32 {
@@ -873,21 +874,21 @@ func TestNewMemoryPanicsOnImpossibleOptions(t *testing.T) {
 
 func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{})
-	limit := core.SlidingWindow(core.PerMinute(5))
-	good := core.Charge{Scope: "s", Key: "good", Limit: limit, Cost: 1}
-	for name, charges := range map[string][]core.Charge{
+	limit := limits.SlidingWindow(limits.PerMinute(5))
+	good := limits.Charge{Scope: "s", Key: "good", Limit: limit, Cost: 1}
+	for name, charges := range map[string][]limits.Charge{
 		"negative cost":  {good, {Scope: "s", Key: "k", Limit: limit, Cost: -1}},
-		"illegal limit":  {good, {Scope: "s", Key: "k", Limit: core.SlidingWindow(core.PerMinute(0)), Cost: 1}},
+		"illegal limit":  {good, {Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(0)), Cost: 1}},
 		"zero limit":     {good, {Scope: "s", Key: "k", Cost: 1}},
-		"two limits":     {good, {Scope: "s", Key: "good", Limit: core.SlidingWindow(core.PerMinute(6)), Cost: 1}},
+		"two limits":     {good, {Scope: "s", Key: "good", Limit: limits.SlidingWindow(limits.PerMinute(6)), Cost: 1}},
 		"alone negative": {{Scope: "s", Key: "k", Limit: limit, Cost: -1}},
 	} {
-		err := m.Take(t.Context(), charges, make([]core.Decision, len(charges)))
+		err := m.Take(t.Context(), charges, make([]limits.Decision, len(charges)))
 		if err == nil || !strings.HasPrefix(err.Error(), "core: memory: ") {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}
-	if err := m.Take(t.Context(), []core.Charge{good}, nil); err == nil {
+	if err := m.Take(t.Context(), []limits.Charge{good}, nil); err == nil {
 		t.Error("no room for the decision: want an error")
 	}
 	if err := m.Take(t.Context(), nil, nil); err != nil {
@@ -901,18 +902,18 @@ func TestChargesTheStoreRefusesTakeNothing(t *testing.T) {
 func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 	const maxKeys = 1 << 14
 	noon := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerHour(10), 10),
-		core.FixedWindow(core.PerDay(10)),
-		core.SlidingWindow(core.PerDay(10)),
-		core.SlidingLog(core.PerDay(10)),
-		core.AnchoredWindow(core.PerDay(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(10), 10),
+		limits.FixedWindow(limits.PerDay(10)),
+		limits.SlidingWindow(limits.PerDay(10)),
+		limits.SlidingLog(limits.PerDay(10)),
+		limits.AnchoredWindow(limits.PerDay(10)),
 	} {
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, Clock: func() time.Time { return noon }})
 		take := func(key int, cost int64) bool {
-			out := make([]core.Decision, 1)
-			charge := core.Charge{Scope: "flood", Key: fmt.Sprint(key), Limit: limit, Cost: cost}
-			if err := m.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+			out := make([]limits.Decision, 1)
+			charge := limits.Charge{Scope: "flood", Key: fmt.Sprint(key), Limit: limit, Cost: cost}
+			if err := m.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0].Allowed
@@ -943,7 +944,7 @@ func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 func TestHoldsAndBansAfterAStepOfTheClock(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	held, ban := core.Concurrent(2), core.Ban(core.PerMinute(1), time.Hour)
+	held, ban := limits.Concurrent(2), limits.Ban(limits.PerMinute(1), time.Hour)
 	take(t, m, "s", "held", held, 2)
 	take(t, m, "s", "banned", ban, 1)
 	now = now.Add(-1000 * time.Hour)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 	"unique"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // Verdict is what an [Outcome] comes to.
@@ -39,11 +41,11 @@ type RuleDecision struct {
 	Rule  string // the rule's name
 	Scope string
 	Key   string // "" if the request had none; may identify a person: do not log it or label metrics with it
-	Limit Limit
+	Limit limits.Limit
 	Cost  int64
 	Unit  Unit // of Cost, Limit and Remaining
 	Mode  Mode // Enforce or Shadow: a shadow does not stand in the way
-	Decision
+	limits.Decision
 }
 
 // inlineDecisions is how many rules an Outcome holds without allocating.
@@ -65,16 +67,16 @@ type Outcome struct {
 // ruleDecision is the compact form of a [RuleDecision].
 type ruleDecision struct {
 	rule  *ruleIdentity
-	limit unique.Handle[Limit] // a pointer: Outcomes are cleared and copied for every request
+	limit unique.Handle[limits.Limit] // a pointer: Outcomes are cleared and copied for every request
 	key   string
 	cost  int64
-	Decision
+	limits.Decision
 }
 
 type ruleIdentity struct {
 	index       int
 	name, scope string
-	limit       unique.Handle[Limit] // of Rule.Limit
+	limit       unique.Handle[limits.Limit] // of Rule.Limit
 	unit        Unit
 	mode        Mode // Enforce or Shadow
 	companion   any
@@ -129,7 +131,7 @@ func (o *Outcome) Companion() any {
 }
 
 // RetryAfter returns 0 if the outcome is allowed, otherwise the longest wait
-// among the decisions that stood in the way; [Never] if one of them never
+// among the decisions that stood in the way; [limits.Never] if one of them never
 // yields.
 func (o *Outcome) RetryAfter() time.Duration {
 	var longest time.Duration
@@ -181,7 +183,7 @@ func (o *Outcome) capacityOnly() bool {
 	only := false
 	for i := range o.Len() {
 		if d := o.at(i); !d.Allowed && d.rule.mode == Enforce {
-			if !d.rule.capacity || d.RetryAfter == Never {
+			if !d.rule.capacity || d.RetryAfter == limits.Never {
 				return false
 			}
 			only = true
@@ -202,7 +204,7 @@ func (o *Outcome) Binding() int {
 		if !d.Source.Counted() || d.rule.mode != Enforce {
 			continue
 		}
-		if binding < 0 || d.binds(&o.at(binding).Decision) {
+		if binding < 0 || binds(&d.Decision, &o.at(binding).Decision) {
 			binding = i
 		}
 	}
@@ -210,7 +212,7 @@ func (o *Outcome) Binding() int {
 }
 
 // binds reports whether d comes before e in the order of [Outcome.Binding].
-func (d *Decision) binds(e *Decision) bool {
+func binds(d, e *limits.Decision) bool {
 	switch {
 	case d.Allowed != e.Allowed:
 		return !d.Allowed

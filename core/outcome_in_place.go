@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // InPlace is a decision in an [Outcome], which [Outcome.InPlace] returns. Its methods say
 // what the fields of a [RuleDecision] of these names say. It keeps the outcome alive. The
@@ -23,7 +27,7 @@ func (p InPlace) Cost() int64 { return p.d.cost }
 func (p InPlace) Allowed() bool { return p.d.Allowed }
 
 // Source returns who decided.
-func (p InPlace) Source() Source { return p.d.Source }
+func (p InPlace) Source() limits.Source { return p.d.Source }
 
 // Remaining returns the largest cost that would be allowed after this decision.
 func (p InPlace) Remaining() int64 { return p.d.Remaining }
@@ -31,5 +35,5 @@ func (p InPlace) Remaining() int64 { return p.d.Remaining }
 // Delay returns how long the request has to wait for its turn.
 func (p InPlace) Delay() time.Duration { return p.d.Delay }
 
-// Most returns the most units that the limit allows at one instant: its [Limit.Burst].
+// Most returns the most units that the limit allows at one instant: its [limits.Limit.Burst].
 func (p InPlace) Most() int64 { return p.d.limit.Value().Burst() }

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestADecisionReadInPlaceIsTheSame(t *testing.T) {
-	plans := map[string]core.Limit{"ann": core.TokenBucket(core.PerMinute(5), 9), "bob": perMinute(2)}
+	plans := map[string]limits.Limit{"ann": limits.TokenBucket(limits.PerMinute(5), 9), "bob": perMinute(2)}
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
-		{Name: "a", Limit: core.LeakyQueue(core.PerSecond(1), 5), Key: byUser},
-		{Name: "b", Key: byUser, LimitFor: func(r request) (core.Limit, error) { return plans[r.user], nil }},
+		{Name: "a", Limit: limits.LeakyQueue(limits.PerSecond(1), 5), Key: byUser},
+		{Name: "b", Key: byUser, LimitFor: func(r request) (limits.Limit, error) { return plans[r.user], nil }},
 		{Name: "c", Limit: perMinute(1), Key: byUser, Mode: core.Shadow},
 		{Name: "d", Limit: perMinute(3), Key: byUser, Cost: byCost},
 	}})
@@ -36,7 +37,7 @@ func ExampleOutcome_InPlace() {
 	taken := map[string]int64{}
 	l := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{
-			Name: "per-client", Limit: core.FixedWindow(core.PerDay(9)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(9)),
 			Key: func(client string) (string, error) { return client, nil },
 		}},
 		Observe: func(_ context.Context, _ string, o core.Outcome) {
@@ -54,9 +55,9 @@ func ExampleOutcome_InPlace() {
 
 func TestDisplacedKeysAreCounted(t *testing.T) {
 	m := core.NewMemory(core.MemoryOptions{MaxKeys: 64})
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	for i := range 500 {
-		if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: perMinute(9), Cost: 1}}, out); err != nil {
+		if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: perMinute(9), Cost: 1}}, out); err != nil {
 			t.Fatal(err)
 		}
 	}

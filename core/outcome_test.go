@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 var errNoRoom = errors.New("no room to wait")
@@ -15,7 +16,7 @@ var errNoRoom = errors.New("no room to wait")
 func TestAnOutcomeThatFailsIsUnavailableAndKeepsItsDecisions(t *testing.T) {
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
+		Rules:   []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
 		Backend: core.NewMemory(core.MemoryOptions{Clock: clock}),
 	})
 	limiter.Decide(context.Background(), "client")
@@ -40,7 +41,7 @@ func TestAnOutcomeThatFailsIsUnavailableAndKeepsItsDecisions(t *testing.T) {
 // A program of one's own, without room to let a request wait.
 func ExampleOutcome_Fail() {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "queue", Limit: core.LeakyQueue(core.PerHour(1), 9), Key: func(r string) (string, error) { return r, nil },
+		Name: "queue", Limit: limits.LeakyQueue(limits.PerHour(1), 9), Key: func(r string) (string, error) { return r, nil },
 	}}})
 	for range 2 {
 		o := limiter.Decide(context.Background(), "client")
@@ -55,7 +56,7 @@ func ExampleOutcome_Fail() {
 }
 
 func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
-	rule := core.Rule[string]{Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), OnFailure: core.FailClosed, Key: func(r string) (string, error) {
+	rule := core.Rule[string]{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: core.FailClosed, Key: func(r string) (string, error) {
 		if r == "" {
 			return "", errNoRoom
 		}
@@ -87,7 +88,7 @@ func TestTheStatusIsThatOfTheVerdict(t *testing.T) {
 // Over HTTP a denial is not the service's fault, and a failure not the client's.
 func ExampleOutcome_Status() {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "daily", Limit: core.TokenBucket(core.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
+		Name: "daily", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
 	}}})
 	for range 2 {
 		o := limiter.Decide(context.Background(), "client")

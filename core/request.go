@@ -3,6 +3,9 @@ package core
 import (
 	"math"
 	"unique"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
 )
 
 // request is what an admitted request still has to end. All copies of its [Outcome]
@@ -36,12 +39,12 @@ const lastLife = math.MaxUint16
 // taken is one charge of a request that has an end.
 type taken struct {
 	rule   *ruleIdentity
-	limit  unique.Handle[Limit]
+	limit  unique.Handle[limits.Limit]
 	key    string
 	cost   int64
 	spent  int64 // −1: nothing was said
 	final  int64 // what it has come to at the end
-	source Source
+	source limits.Source
 	ticket int64
 
 	// Units of a concurrency limit may be held by two backends: one decided, the other
@@ -102,7 +105,7 @@ func (q *request) spend(life uint16, rule string, n int64) bool {
 	for i := range q.taken {
 		t := &q.taken[i]
 		if t.rule.name == rule && t.rule.finalCost != nil {
-			t.spent = sumUnits(max(0, t.spent), n)
+			t.spent = arith.Sum(max(0, t.spent), n)
 			counted = true
 		}
 	}

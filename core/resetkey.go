@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // ResetKey makes the state of a key fresh under the rule of that name, in the backend that
 // decides the rule, as if the key had never been charged. The key is one that the rule's
 // key function returns. Rules of equal scope share the state. A fallback keeps its own. It
 // returns an error if there is no such rule, the backend fails or cannot reset, or the rule
-// has a [Concurrent] limit, whose units are released when the requests end.
+// has a [limits.Concurrent] limit, whose units are released when the requests end.
 func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 	b, scope, err := l.stateOf(rule)
 	if err != nil {
@@ -20,7 +22,7 @@ func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 }
 
 // stateOf returns where the state of the rule of that name is.
-func (l *Limiter[R]) stateOf(rule string) (b Backend, scope string, err error) {
+func (l *Limiter[R]) stateOf(rule string) (b limits.Backend, scope string, err error) {
 	l.change.Lock()
 	defer l.change.Unlock()
 	rules := overridden(l.config.Rules, l.overrides)
@@ -35,7 +37,7 @@ func (l *Limiter[R]) stateOf(rule string) (b Backend, scope string, err error) {
 }
 
 // reset calls Reset on b and turns a panic in it into an error.
-func reset(ctx context.Context, b Backend, scope, key string) (err error) {
+func reset(ctx context.Context, b limits.Backend, scope, key string) (err error) {
 	defer panicAsError(b, &err)
-	return Reset(ctx, b, scope, key)
+	return limits.Reset(ctx, b, scope, key)
 }

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // far is a memory that counts as elsewhere, since limiters do not know it.
 type far struct{ *core.Memory }
 
 func TestAKeyIsResetWhereItsRuleIsDecided(t *testing.T) {
-	here := rule("here", core.FixedWindow(core.PerDay(1)), core.Enforce)
+	here := rule("here", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	here.Local = true
-	there := rule("there", core.FixedWindow(core.PerDay(2)), core.Enforce)
+	there := rule("there", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	there.Scope = "elsewhere"
 	b := far{core.NewMemory(core.MemoryOptions{})}
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{here, there}, Backend: b})
@@ -34,14 +35,14 @@ func TestAKeyIsResetWhereItsRuleIsDecided(t *testing.T) {
 }
 
 func TestAResetThatCannotBeDoneSaysWhy(t *testing.T) {
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("at-once", core.Concurrent(1), core.Enforce)}})
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("at-once", limits.Concurrent(1), core.Enforce)}})
 	for _, name := range []string{"none", "at-once"} {
 		if err := l.ResetKey(context.Background(), name, "ann"); err == nil {
 			t.Errorf("a key of %q is reset", name)
 		}
 	}
 	broken := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{rule("a", core.FixedWindow(core.PerDay(1)), core.Enforce)},
+		Rules:   []core.Rule[string]{rule("a", limits.FixedWindow(limits.PerDay(1)), core.Enforce)},
 		Backend: panicking{},
 	})
 	if err := broken.ResetKey(context.Background(), "a", "ann"); err == nil {
@@ -51,15 +52,15 @@ func TestAResetThatCannotBeDoneSaysWhy(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Take(context.Context, []core.Charge, []core.Decision) error { panic("take") }
-func (panicking) Reset(context.Context, string, string) error                { panic("reset") }
+func (panicking) Take(context.Context, []limits.Charge, []limits.Decision) error { panic("take") }
+func (panicking) Reset(context.Context, string, string) error                    { panic("reset") }
 
 func TestRulesTellWhatIsGivenFromWhatIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		given := core.FixedWindow(core.PerDay(1))
+		given := limits.FixedWindow(limits.PerDay(1))
 		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule("a", given, core.EnforceFor(25))}})
 		shadow := core.Shadow
-		over := core.Override{Mode: &shadow, Limit: core.FixedWindow(core.PerDay(9)), Until: time.Now().Add(time.Minute)}
+		over := core.Override{Mode: &shadow, Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Minute)}
 		if err := l.Override("a", over); err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +78,8 @@ func TestRulesTellWhatIsGivenFromWhatIsInForce(t *testing.T) {
 // A customer who was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "per-user", Limit: core.FixedWindow(core.PerDay(1)), Key: self},
-		{Name: "at-once", Limit: core.Concurrent(9), Key: self},
+		{Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self},
+		{Name: "at-once", Limit: limits.Concurrent(9), Key: self},
 	}})
 	for range 2 {
 		o := l.Decide(context.Background(), "ann")

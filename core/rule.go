@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
 )
 
 // Rule is a named limit and how to apply it to a request of type R.
@@ -19,7 +22,7 @@ type Rule[R any] struct {
 	Scope string
 
 	// Limit is the limit of each key. Required unless LimitFor or LimitForKey is set.
-	Limit Limit
+	Limit limits.Limit
 
 	// LimitFor finds the limit of a request, for per-plan limits. It must depend
 	// on the key alone: what a key has used drains by the limit of its last
@@ -27,13 +30,13 @@ type Rule[R any] struct {
 	// most generous of them does. Where the limit varies by method or route,
 	// make those a part of the key. A [Memory] tells up to 65,535 limits with
 	// live keys apart. nil: Limit.
-	LimitFor func(R) (Limit, error)
+	LimitFor func(R) (limits.Limit, error)
 
 	// LimitForKey is LimitFor for limits that depend on the key itself, such as those of a
 	// few keys. It is also passed what Key has returned, "" for a request without the key,
 	// so that nobody finds the key twice. It excludes LimitFor, and what is said of LimitFor
 	// is true of it. nil: LimitFor, or Limit.
-	LimitForKey func(r R, key string) (Limit, error)
+	LimitForKey func(r R, key string) (limits.Limit, error)
 
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
 	Key func(R) (string, error)
@@ -42,7 +45,7 @@ type Rule[R any] struct {
 	// always allowed, except during a ban. A negative cost fails like an error of Key. So do not return
 	// the ContentLength of an http.Request as it is: it is -1 if the client
 	// announces no length. Charge the largest body that is accepted instead. A cost
-	// under a [Concurrent] limit is at most 64. nil: 1.
+	// under a [limits.Concurrent] limit is at most 64. nil: 1.
 	Cost func(R) int64
 
 	// Unit says what the units are, for clients to read. A rule whose Cost is a
@@ -66,7 +69,7 @@ type Rule[R any] struct {
 	//
 	// If the estimate is never below the final cost, nothing above the limit is
 	// admitted, whatever runs at once. Otherwise at most the requests of the key that are
-	// in flight, times the difference: a rule with a [Concurrent] limit beside it bounds
+	// in flight, times the difference: a rule with a [limits.Concurrent] limit beside it bounds
 	// that. A Cost of 0 lets any number of requests pass at once.
 	//
 	// [Spent] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
@@ -77,7 +80,7 @@ type Rule[R any] struct {
 	// requests that take longer may not return. At most an hour. 0: 20s.
 	Lasts time.Duration
 
-	// Undelayed is how many units of a [LeakyQueue] go on at once: a request waits only for
+	// Undelayed is how many units of a [limits.LeakyQueue] go on at once: a request waits only for
 	// what is ahead of it beyond them. It is less than the capacity, and of no use with other
 	// limits or a LimitFor. It changes when requests start, not which are allowed. It is
 	// nginx's "delay". 0: a request waits for all that is ahead of it.
@@ -118,7 +121,7 @@ const (
 	// ContentBytes: a unit is a byte of the content of requests.
 	ContentBytes
 	// ConcurrentRequests: a unit is a request that has not ended. It is the unit of
-	// rules with a [Concurrent] limit, and not to be set.
+	// rules with a [limits.Concurrent] limit, and not to be set.
 	ConcurrentRequests
 )
 
@@ -171,7 +174,7 @@ func (rule *Rule[R]) validate() error {
 		if err := rule.Limit.Validate(); err != nil {
 			errs = append(errs, prefixEach("limit: ", err))
 		}
-	case rule.Limit != Limit{}:
+	case rule.Limit != limits.Limit{}:
 		field := "LimitFor"
 		if rule.LimitForKey != nil {
 			field = "LimitForKey"
@@ -199,10 +202,10 @@ func (rule *Rule[R]) validateUndelayed() error {
 	switch {
 	case rule.Undelayed == 0:
 		return nil
-	case rule.Limit.algorithm != AlgorithmLeakyQueue:
+	case rule.Limit.Algorithm() != limits.AlgorithmLeakyQueue:
 		return errors.New("undelayed: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
-	case rule.Undelayed < 0 || rule.Undelayed >= rule.Limit.burst:
-		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.burst-1, rule.Undelayed)
+	case rule.Undelayed < 0 || rule.Undelayed >= rule.Limit.Burst():
+		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.Undelayed)
 	}
 	return nil
 }
@@ -212,7 +215,7 @@ func (rule *Rule[R]) undelayed() time.Duration {
 	if rule.Undelayed == 0 {
 		return 0
 	}
-	return wait(muldiv(rule.Undelayed, rule.Limit.rate.Period.Microseconds(), rule.Limit.rate.Units))
+	return wait(arith.Muldiv(rule.Undelayed, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
 }
 
 const (
@@ -243,7 +246,7 @@ func (rule *Rule[R]) scopeOrName() string {
 }
 
 // isConcurrent reports whether rule has a concurrency limit.
-func (rule *Rule[R]) isConcurrent() bool { return rule.Limit.algorithm == AlgorithmConcurrent }
+func (rule *Rule[R]) isConcurrent() bool { return rule.Limit.Algorithm() == limits.AlgorithmConcurrent }
 
 // hasEnd reports whether what rule charges has an end.
 func (rule *Rule[R]) hasEnd() bool { return rule.FinalCost != nil || rule.isConcurrent() }

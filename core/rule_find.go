@@ -3,10 +3,13 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/limits"
 )
 
 // find calls the functions of rule on r and fills in ch.
-func (rule *compiledRule[R]) find(r R, ch *Charge) (err error) {
+func (rule *compiledRule[R]) find(r R, ch *limits.Charge) (err error) {
 	ch.Key, err = rule.key(r)
 	if err == nil && rule.varies {
 		ch.Limit, err = rule.limitFor(r, ch.Key)
@@ -43,7 +46,7 @@ func keyError(err error) (string, error) {
 	return "", fmt.Errorf("key: %w", err)
 }
 
-func (rule *compiledRule[R]) limitFor(r R, key string) (limit Limit, err error) {
+func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err error) {
 	returned := false
 	defer recovered("limit", &returned, &err)
 	if rule.LimitForKey != nil {
@@ -55,11 +58,11 @@ func (rule *compiledRule[R]) limitFor(r R, key string) (limit Limit, err error) 
 	if err == nil {
 		err = limit.Validate()
 	}
-	if err == nil && limit.algorithm == AlgorithmConcurrent {
+	if err == nil && limit.Algorithm() == limits.AlgorithmConcurrent {
 		err = errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
 	}
-	if err == nil && limit.algorithm > AlgorithmSlidingLog && !Supports(rule.backend, limit) {
-		err = fmt.Errorf("the backend, a %T, does not decide %s", rule.backend, limit.algorithm.one())
+	if err == nil && limit.Algorithm() > limits.AlgorithmSlidingLog && !limits.Supports(rule.backend, limit) {
+		err = fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
 	}
 	if err != nil {
 		return limit, fmt.Errorf("limit: %w", err)
@@ -75,8 +78,8 @@ func (rule *compiledRule[R]) cost(r R) (cost int64, err error) {
 	if cost < 0 {
 		return 0, fmt.Errorf("cost: must not be negative (got %d)", cost)
 	}
-	if cost > maxHeldCost && rule.isConcurrent() {
-		return 0, fmt.Errorf("cost: must be at most %d under a concurrency limit (got %d)", maxHeldCost, cost)
+	if cost > bounds.HeldCost && rule.isConcurrent() {
+		return 0, fmt.Errorf("cost: must be at most %d under a concurrency limit (got %d)", bounds.HeldCost, cost)
 	}
 	return cost, nil
 }

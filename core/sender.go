@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // sender sends the endings of requests to a backend outside this process, so that the end of a
@@ -27,9 +29,9 @@ type queue struct {
 // sending is what one request ends on one server.
 type sending struct {
 	to      *settling
-	endings []Ending
+	endings []limits.Ending
 	of      []int // their numbers, for report; nil: 0, 1, 2
-	report  func(int, Settlement)
+	report  func(int, limits.Settlement)
 }
 
 type accountKey struct{ scope, key string }
@@ -56,7 +58,7 @@ const (
 	ownEndingsWait = 50 * time.Millisecond
 )
 
-// ErrEndingDropped is the error of a [Settlement] whose ending was not sent, because as
+// ErrEndingDropped is the error of a [limits.Settlement] whose ending was not sent, because as
 // many wait already as are kept: the backend is too slow or does not answer.
 var ErrEndingDropped = errors.New("core: the ending was dropped: too many wait for the backend")
 
@@ -69,7 +71,7 @@ func newSender() *sender {
 // program calls it after its last request, before it closes the client of a backend: End
 // does not wait, and units that nobody releases stay held for a while. The Close of
 // redisbackend calls it. A backend in this process has nothing to wait for.
-func AwaitEndings(ctx context.Context, b Backend) error {
+func AwaitEndings(ctx context.Context, b limits.Backend) error {
 	if c := knownCommonOf(b); c != nil {
 		return c.sender.awaitIdle(ctx)
 	}
@@ -99,17 +101,17 @@ func (s *sender) awaitIdle(ctx context.Context) error {
 // send settles endings of a request, and calls report for each. If another process keeps what they
 // are about, it queues them for each server by itself and does not wait. Where too much waits for a
 // server, endings are dropped, unless one releases units of a concurrency limit.
-func (s *settling) send(endings []Ending, report func(int, Settlement)) {
+func (s *settling) send(endings []limits.Ending, report func(int, limits.Settlement)) {
 	what := &sending{to: s, endings: endings, report: report}
 	if s.sender == nil {
-		results := make([]Settlement, len(endings))
+		results := make([]limits.Settlement, len(endings))
 		err := settle(context.Background(), s.backend, endings, results)
 		what.done(results, err)
 		return
 	}
 	for server, part := range what.divide() {
 		if !s.sender.queue(server, part) {
-			part.done(make([]Settlement, len(part.endings)), ErrEndingDropped)
+			part.done(make([]limits.Settlement, len(part.endings)), ErrEndingDropped)
 		}
 	}
 }
@@ -133,7 +135,7 @@ func (what *sending) divide() map[any]*sending {
 }
 
 // serverOf asks which server an ending is for. A panic means that it is not known.
-func (s *settling) serverOf(e Ending) (server any) {
+func (s *settling) serverOf(e limits.Ending) (server any) {
 	defer func() {
 		if recover() != nil {
 			server = nil
@@ -174,7 +176,7 @@ func (s *sender) queue(server any, what *sending) bool {
 // mayBeDropped returns how many endings of what may be dropped: all, or none if one of
 // them releases units of a concurrency limit.
 func (what *sending) mayBeDropped() int {
-	if slices.ContainsFunc(what.endings, func(e Ending) bool { return e.Limit.algorithm == AlgorithmConcurrent }) {
+	if slices.ContainsFunc(what.endings, func(e limits.Ending) bool { return e.Limit.Algorithm() == limits.AlgorithmConcurrent }) {
 		return 0
 	}
 	return len(what.endings)
@@ -229,11 +231,11 @@ func (s *sender) next(server any, q *queue) []*sending {
 
 // settleBatch makes one call for all endings of a batch and reports what became of them.
 func settleBatch(batch []*sending) {
-	var all []Ending
+	var all []limits.Ending
 	for _, what := range batch {
 		all = append(all, what.endings...)
 	}
-	results := make([]Settlement, len(all))
+	results := make([]limits.Settlement, len(all))
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	err := settle(ctx, batch[0].to.backend, all, results)
@@ -245,10 +247,10 @@ func settleBatch(batch []*sending) {
 }
 
 // done reports what became of the endings.
-func (what *sending) done(results []Settlement, err error) {
+func (what *sending) done(results []limits.Settlement, err error) {
 	for i, settlement := range results {
 		if err != nil {
-			settlement = Settlement{Err: err}
+			settlement = limits.Settlement{Err: err}
 		}
 		if what.of != nil {
 			i = what.of[i]
@@ -258,9 +260,9 @@ func (what *sending) done(results []Settlement, err error) {
 }
 
 // settle calls Settle on b and turns a panic in it into an error.
-func settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) (err error) {
+func settle(ctx context.Context, b limits.Backend, endings []limits.Ending, out []limits.Settlement) (err error) {
 	defer panicAsError(b, &err)
-	return Settle(ctx, b, endings, out)
+	return limits.Settle(ctx, b, endings, out)
 }
 
 // answered notes that the endings of batch do not wait any more.
@@ -291,7 +293,7 @@ type awaited struct {
 }
 
 // pending returns the endings of the keys of charges that the backend has not answered.
-func (s *sender) pending(charges []Charge) []awaited {
+func (s *sender) pending(charges []limits.Charge) []awaited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unanswered) == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // distant is a backend that takes a second for each call of Settle.
@@ -17,7 +18,7 @@ type distant struct {
 	settled atomic.Int64
 }
 
-func (b *distant) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	time.Sleep(time.Second)
 	b.settled.Add(int64(len(endings)))
 	return b.Memory.Settle(ctx, endings, out)
@@ -31,7 +32,7 @@ func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
 			t.Errorf("without a limiter: %v", err)
 		}
 		limiter := core.MustNew(core.Config[string]{Backend: wrapped, Rules: []core.Rule[string]{{
-			Name: "uploads", Limit: core.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
+			Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 		}}})
 		for range 3 {
 			if err := core.AwaitEndings(t.Context(), b); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Requests that are estimated at 4,000 tokens, take 5 to 15 s and need 1,000 come four
@@ -15,7 +16,7 @@ import (
 func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	limit := core.TokenBucket(core.PerMinute(60_000), 60_000)
+	limit := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
 	random := rand.New(rand.NewPCG(3, 4))
 	var running endings
 	const minutes = 30
@@ -28,14 +29,14 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 			settle(t, memory, e.Ending)
 			now = at
 		}
-		charge := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
-		out := make([]core.Decision, 1)
-		if err := memory.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
+		out := make([]limits.Decision, 1)
+		if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 			t.Fatal(err)
 		}
 		if out[0].Allowed {
 			used += 1000
-			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), core.Ending{
+			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), limits.Ending{
 				Scope: "s", Key: "k", Limit: limit, Taken: 4000, Final: 1000, Ticket: out[0].Ticket, Lasts: charge.Lasts,
 			}})
 		}
@@ -46,10 +47,10 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	}
 }
 
-func settle(t *testing.T, s core.Settler, e core.Ending) core.Settlement {
+func settle(t *testing.T, s limits.Settler, e limits.Ending) limits.Settlement {
 	t.Helper()
-	out := make([]core.Settlement, 1)
-	if err := s.Settle(t.Context(), []core.Ending{e}, out); err != nil {
+	out := make([]limits.Settlement, 1)
+	if err := s.Settle(t.Context(), []limits.Ending{e}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -57,7 +58,7 @@ func settle(t *testing.T, s core.Settler, e core.Ending) core.Settlement {
 
 type ending struct {
 	at time.Time
-	core.Ending
+	limits.Ending
 }
 
 type endings []ending
@@ -78,19 +79,19 @@ func (e *endings) Pop() any {
 func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	charge := core.Charge{Scope: "s", Key: "k", Limit: core.LeakyQueue(core.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
-	first, second := make([]core.Decision, 1), make([]core.Decision, 1)
-	if err := memory.Take(t.Context(), []core.Charge{charge}, first); err != nil {
+	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
+	if err := memory.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
 		t.Fatal(err)
 	}
 	charge.Lasts = 0
-	if err := memory.Take(t.Context(), []core.Charge{charge}, second); err != nil {
+	if err := memory.Take(t.Context(), []limits.Charge{charge}, second); err != nil {
 		t.Fatal(err)
 	}
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := settle(t, memory, core.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+	if s := settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -99,12 +100,12 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 16, Clock: func() time.Time { return now }})
-	limit := core.SlidingLog(core.PerMinute(10))
-	take := func(key string, cost int64, after time.Duration) core.Decision {
+	limit := limits.SlidingLog(limits.PerMinute(10))
+	take := func(key string, cost int64, after time.Duration) limits.Decision {
 		t.Helper()
 		now = now.Add(after)
-		out := make([]core.Decision, 1)
-		if err := memory.Take(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
+		out := make([]limits.Decision, 1)
+		if err := memory.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
@@ -112,7 +113,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	take("k", 2, 0)
 	take("k", 2, time.Second)
 	d := take("k", 2, time.Second)
-	settle(t, memory, core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
 	take("other", 1, 0)
 	take("other", 3, time.Second)
 	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
@@ -126,16 +127,16 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 // A charge at the end can exceed what the next window has, and more so after a change to
 // a lower limit.
 func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.PerMinute(10)), core.AnchoredWindow(core.PerMinute(10))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		now := time.UnixMicro(1_700_000_040_000_000)
 		memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-		charge := core.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
-		out := make([]core.Decision, 1)
+		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
+		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
 			if charge.Cost = cost; cost == 0 {
-				settle(t, memory, core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+				settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
 			}
-			if err := memory.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+			if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,30 +148,30 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 
 func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
 	memory := core.NewMemory(core.MemoryOptions{})
-	charge := core.Charge{Scope: "s", Key: "k", Limit: core.Ban(core.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
-	out := make([]core.Decision, 1)
-	if err := memory.Take(t.Context(), []core.Charge{charge}, out); err != nil {
+	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
+	out := make([]limits.Decision, 1)
+	if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 		t.Fatal(err)
 	}
-	lower := core.Ban(core.PerHour(10), time.Hour)
-	got := settle(t, memory, core.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	lower := limits.Ban(limits.PerHour(10), time.Hour)
+	got := settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
 	if got.Charged != 0 || got.Forgiven != 5 {
 		t.Errorf("got %+v, want 5 forgiven", got)
 	}
 }
 
 // one takes cost units, to be ended, of a key.
-func one(t *testing.T, m *core.Memory, key string, limit core.Limit, cost int64) core.Decision {
+func one(t *testing.T, m *core.Memory, key string, limit limits.Limit, cost int64) limits.Decision {
 	t.Helper()
-	out := make([]core.Decision, 1)
-	if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
+	out := make([]limits.Decision, 1)
+	if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
 }
 
-func endingOf(d core.Decision, key string, limit core.Limit, taken, final int64) core.Ending {
-	return core.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
+func endingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
+	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
 }
 
 func memoryAt(now *time.Time) *core.Memory {
@@ -181,7 +182,7 @@ func memoryAt(now *time.Time) *core.Memory {
 // The nodes of a log whose latest taking was returned were used after they were freed.
 func TestALogIsWholeAfterItsLatestTakingWasReturned(t *testing.T) {
 	var now time.Time
-	m, limit := memoryAt(&now), core.SlidingLog(core.PerMinute(10))
+	m, limit := memoryAt(&now), limits.SlidingLog(limits.PerMinute(10))
 	for range 3 {
 		one(t, m, "k", limit, 1)
 		now = now.Add(time.Second)
@@ -199,10 +200,10 @@ func TestALogIsWholeAfterItsLatestTakingWasReturned(t *testing.T) {
 
 // A request that was charged before its key was reset gave away what others took since.
 func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.FixedWindow(core.PerHour(10)), core.SlidingWindow(core.PerHour(10)), core.AnchoredWindow(core.PerHour(10)),
-		core.SlidingLog(core.PerHour(10)), core.TokenBucket(core.PerHour(10), 10), core.LeakyQueue(core.PerHour(10), 10),
-		core.Ban(core.PerHour(20), time.Hour),
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerHour(10)), limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)),
+		limits.SlidingLog(limits.PerHour(10)), limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10),
+		limits.Ban(limits.PerHour(20), time.Hour),
 	} {
 		var now time.Time
 		m := memoryAt(&now)
@@ -220,9 +221,9 @@ func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 
 // After a step of the clock, the instant of a taking may come a second time.
 func TestARefundOfWhatWasRebasedTakesNothingFromOthers(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.FixedWindow(core.PerMinute(10)), core.SlidingWindow(core.PerMinute(10)), core.SlidingLog(core.PerMinute(10)),
-		core.AnchoredWindow(core.PerMinute(10)), core.TokenBucket(core.PerMinute(10), 10), core.LeakyQueue(core.PerMinute(10), 10),
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingLog(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerMinute(10), 10), limits.LeakyQueue(limits.PerMinute(10), 10),
 	} {
 		var now time.Time
 		m := memoryAt(&now)
@@ -243,7 +244,7 @@ func TestARefundOfWhatWasRebasedTakesNothingFromOthers(t *testing.T) {
 // A leaky queue returned units with others behind them, once the level was what it had been.
 func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
 	var now time.Time
-	m, limit := memoryAt(&now), core.LeakyQueue(core.PerSecond(1), 10)
+	m, limit := memoryAt(&now), limits.LeakyQueue(limits.PerSecond(1), 10)
 	first, second := one(t, m, "k", limit, 4), one(t, m, "k", limit, 1)
 	settle(t, m, endingOf(second, "k", limit, 1, 0))
 	if s := settle(t, m, endingOf(first, "k", limit, 4, 0)); s.Returned != 0 && s.Returned != 4 {
@@ -258,7 +259,7 @@ func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
 
 func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 	var now time.Time
-	m, ban, rate := memoryAt(&now), core.Ban(core.PerHour(3), time.Minute), core.FixedWindow(core.PerHour(10))
+	m, ban, rate := memoryAt(&now), limits.Ban(limits.PerHour(3), time.Minute), limits.FixedWindow(limits.PerHour(10))
 	failed := one(t, m, "k", ban, 3)
 	now = now.Add(2 * time.Minute)
 	settle(t, m, endingOf(failed, "k", ban, 3, 2)) // the ban is over: there is nothing to lift
@@ -273,8 +274,8 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 	if d := one(t, m, "r", ban, 0); d.Allowed {
 		t.Error("the end of a request under another limit has lifted a ban")
 	}
-	nine := one(t, m, "n", core.Ban(core.PerHour(10), time.Minute), 9)
-	if s := settle(t, m, endingOf(nine, "n", core.Ban(core.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
+	nine := one(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
+	if s := settle(t, m, endingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
 		t.Errorf("beyond twice a lowered number: %+v, want 3 forgiven", s)
 	}
 }
@@ -282,13 +283,13 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 // A shadow on a key that is banned denied the rules that are enforced.
 func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
 	var now time.Time
-	m, ban := memoryAt(&now), core.Ban(core.PerHour(1), time.Hour)
+	m, ban := memoryAt(&now), limits.Ban(limits.PerHour(1), time.Hour)
 	one(t, m, "k", ban, 1)
-	charges := []core.Charge{
+	charges := []limits.Charge{
 		{Scope: "s", Key: "k", Limit: ban, Cost: 1, Shadow: true},
-		{Scope: "rate", Key: "k", Limit: core.FixedWindow(core.PerHour(5)), Cost: 1},
+		{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1},
 	}
-	out := make([]core.Decision, 2)
+	out := make([]limits.Decision, 2)
 	if err := m.Take(t.Context(), charges, out); err != nil || out[0].Allowed || !out[1].Allowed || out[1].Remaining != 4 {
 		t.Errorf("%+v, %v, want the shadow denied and 4 of 5 left", out, err)
 	}
@@ -296,20 +297,20 @@ func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
 
 // A key that owes a whole window waits for the end of the next.
 func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.PerMinute(10)), core.AnchoredWindow(core.PerMinute(10))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		var now time.Time
 		m := memoryAt(&now)
 		settle(t, m, endingOf(one(t, m, "k", limit, 10), "k", limit, 10, 1000))
 		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
-			out := make([]core.Decision, 1)
-			if err := m.Take(t.Context(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
+			out := make([]limits.Decision, 1)
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
 				t.Fatal(err)
 			}
 			if d := out[0]; d.EffectiveWindow != 2*time.Minute || d.ResetAfter != 2*time.Minute {
 				t.Errorf("%v, owing 10 of 10: %+v, want 2m", limit.Algorithm(), d)
 			}
 		}
-		changed := core.AnchoredWindow(core.PerHour(50))
+		changed := limits.AnchoredWindow(limits.PerHour(50))
 		if d := one(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() && d.ResetAfter > 2*time.Hour {
 			t.Errorf("under another limit: %+v", d)
 		}

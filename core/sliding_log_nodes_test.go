@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // check fails the test if a node is in two logs or in none, is miscounted, or if
@@ -25,7 +26,7 @@ func (m *Memory) check(t *testing.T, budget int) {
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
 				e := &sh.buckets[b][p]
-				if e.empty() || sh.limits.get(e.limitID).algorithm != AlgorithmSlidingLog {
+				if e.empty() || sh.limits.get(e.limitID).algorithm != limits.AlgorithmSlidingLog {
 					continue
 				}
 				sum, at, tail := e.logLatest(), int64(0), uint32(0)
@@ -92,7 +93,7 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 			now, longest := start, start
 			options.Clock = func() time.Time { return now }
 			m := NewMemory(options)
-			limits := []Limit{SlidingLog(PerMinute(100)), SlidingLog(PerHour(2000)), SlidingLog(Per(20, 10*time.Second)), SlidingWindow(PerMinute(50))}
+			choices := []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerHour(2000)), limits.SlidingLog(limits.Per(20, 10*time.Second)), limits.SlidingWindow(limits.PerMinute(50))}
 			type taking struct{ at, units int64 }
 			takings := map[string][]taking{} // of each key under a limit that stays
 			for call := range 20_000 {
@@ -109,23 +110,23 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 					now = now.Add(time.Duration(random.IntN(10)) * time.Millisecond)
 				}
 				longest = longest.Add(max(0, now.Sub(longest)))
-				charges := make([]Charge, 1+random.IntN(4)*random.IntN(2))
+				charges := make([]limits.Charge, 1+random.IntN(4)*random.IntN(2))
 				used := map[string]bool{}
 				for i := range charges {
 					scope := random.IntN(4)
 					key := fmt.Sprint(random.IntN(1 + random.IntN(60)))
-					charges[i] = Charge{Scope: fmt.Sprint(scope), Key: key, Limit: limits[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
+					charges[i] = limits.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
 					if scope == 1 && random.IntN(10) == 0 {
-						charges[i].Scope, charges[i].Limit = "changing", limits[random.IntN(4)]
+						charges[i].Scope, charges[i].Limit = "changing", choices[random.IntN(4)]
 					}
 					if id := charges[i].Scope + "/" + key; used[id] {
 						charges[i].Scope = fmt.Sprint("again ", i, call%3) // one limit for each key of a call
-						charges[i].Limit = limits[0]
+						charges[i].Limit = choices[0]
 					} else {
 						used[id] = true
 					}
 				}
-				out := make([]Decision, len(charges))
+				out := make([]limits.Decision, len(charges))
 				if err := m.Take(t.Context(), charges, out); err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +136,7 @@ func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
 				}
 				for i, d := range out {
 					c := charges[i]
-					if !taken || !d.Allowed || c.Scope == "changing" || c.Limit.Algorithm() != AlgorithmSlidingLog {
+					if !taken || !d.Allowed || c.Scope == "changing" || c.Limit.Algorithm() != limits.AlgorithmSlidingLog {
 						continue
 					}
 					id := c.Scope + "/" + c.Key
@@ -175,7 +176,7 @@ func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	const entries = 1 << 17
 	m := NewMemory(MemoryOptions{MaxLogEntries: entries, Clock: func() time.Time { return now }})
-	long := SlidingLog(PerDay(10_000))
+	long := limits.SlidingLog(limits.PerDay(10_000))
 	day := func(first, last uint64) (most int) { // the shards of its keys
 		var keys []string
 		for i := 0; len(keys) < 20; i++ {
@@ -186,7 +187,7 @@ func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
 		}
 		for range 10_000 { // one a second
 			for _, key := range keys {
-				if err := m.Take(t.Context(), []Charge{{Scope: "s", Key: key, Limit: long, Cost: 1}}, make([]Decision, 1)); err != nil {
+				if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: long, Cost: 1}}, make([]limits.Decision, 1)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // replay is a store whose clock is set by hand.
@@ -13,20 +14,20 @@ type replay struct {
 	t   *testing.T
 	now time.Time
 	*core.Memory
-	charges []core.Charge
-	out     []core.Decision
+	charges []limits.Charge
+	out     []limits.Decision
 }
 
 func newReplay(t *testing.T, options core.MemoryOptions) *replay {
 	r := &replay{t: t, now: time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)}
 	options.Clock = func() time.Time { return r.now }
 	r.Memory = core.NewMemory(options)
-	r.charges, r.out = make([]core.Charge, 1), make([]core.Decision, 1)
+	r.charges, r.out = make([]limits.Charge, 1), make([]limits.Decision, 1)
 	return r
 }
 
-func (r *replay) allowed(scope, key string, limit core.Limit) bool {
-	r.charges[0] = core.Charge{Scope: scope, Key: key, Limit: limit, Cost: 1}
+func (r *replay) allowed(scope, key string, limit limits.Limit) bool {
+	r.charges[0] = limits.Charge{Scope: scope, Key: key, Limit: limit, Cost: 1}
 	if err := r.Take(r.t.Context(), r.charges, r.out); err != nil {
 		r.t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func (r *replay) allowed(scope, key string, limit core.Limit) bool {
 
 // honest has clients of a scope make requests for a while, each at half of what
 // its limit, in units per minute, allows, and returns the share that was denied.
-func (r *replay) honest(scope string, clients int, limit core.Limit, requests int) float64 {
+func (r *replay) honest(scope string, clients int, limit limits.Limit, requests int) float64 {
 	pause := 2 * limit.Rate().Period / time.Duration(limit.Rate().Units)
 	denied := 0
 	for range requests {
@@ -49,7 +50,7 @@ func (r *replay) honest(scope string, clients int, limit core.Limit, requests in
 	return float64(denied) / float64(clients*requests)
 }
 
-var hundredPerMinute = core.SlidingLog(core.PerMinute(100))
+var hundredPerMinute = limits.SlidingLog(limits.PerMinute(100))
 
 // No attack: clients come one after another, and each makes half of the requests
 // that it may. What they took has expired when the room for it runs out.
@@ -91,7 +92,7 @@ func TestLongLogsOfOneScopeDenyNobodyInAnother(t *testing.T) {
 		r = newReplay(t, core.MemoryOptions{MaxKeys: 1 << 14, MaxLogEntries: 1 << 16})
 		keys, clients = 8, 50
 	}
-	heavy := core.SlidingLog(core.PerDay(10_000))
+	heavy := limits.SlidingLog(limits.PerDay(10_000))
 	for range 10_000 {
 		for key := range keys {
 			r.allowed("heavy", fmt.Sprint(key), heavy)
@@ -133,7 +134,7 @@ func TestAFloodOfLogsLeavesAnotherScopeItsShare(t *testing.T) {
 		for range 200 { // three requests for each key of the flood
 			flood++
 			for range 3 {
-				r.allowed("flood", fmt.Sprint(flood), core.SlidingLog(core.PerHour(1000)))
+				r.allowed("flood", fmt.Sprint(flood), limits.SlidingLog(limits.PerHour(1000)))
 				r.now = r.now.Add(time.Millisecond)
 			}
 		}
@@ -155,7 +156,7 @@ func TestAFloodOfLogsLeavesAnotherScopeItsShare(t *testing.T) {
 // When there is room again, takings are remembered apart again.
 func TestALogThatWasOutOfSpaceRecovers(t *testing.T) {
 	r := newReplay(t, core.MemoryOptions{MaxKeys: 1000, MaxLogEntries: 256})
-	limit := core.SlidingLog(core.PerMinute(50))
+	limit := limits.SlidingLog(limits.PerMinute(50))
 	exact := func() bool { // 50 requests in 50 seconds: each fits again a minute after it was made
 		first := r.now
 		for range 50 {
@@ -182,7 +183,7 @@ func TestALogThatWasOutOfSpaceRecovers(t *testing.T) {
 	r.now = r.now.Add(2 * time.Minute)
 	for range 20 {
 		for key := range 500 {
-			r.allowed("s", fmt.Sprint("other ", key), core.SlidingLog(core.PerHour(1000)))
+			r.allowed("s", fmt.Sprint("other ", key), limits.SlidingLog(limits.PerHour(1000)))
 		}
 		r.now = r.now.Add(time.Second)
 	}

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/weir-go/weir/limits"
+
 // state is what a key has used. Its family gives it meaning:
 //
 //	                  at                       a                          b
@@ -144,7 +146,7 @@ func (l *compiledLimit) untilFresh(s *view, now int64, nodes *logNodes) int64 {
 // describe sets d, except its Delay, to the decision on a charge of n units. s is what
 // the charge left behind, whether it is allowed or not. Waits count from now, which is
 // before s.asOf if the clock stepped back.
-func (l *compiledLimit) describe(d *Decision, s *view, n int64, allowed bool, now int64, nodes *logNodes) {
+func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed bool, now int64, nodes *logNodes) {
 	if l.family == familyConcurrent {
 		l.concurrentDescribe(d, s, n, allowed, now)
 		return
@@ -155,7 +157,7 @@ func (l *compiledLimit) describe(d *Decision, s *view, n int64, allowed bool, no
 	}
 	remaining := l.remaining(s)
 	d.Allowed = allowed
-	d.Source, d.Transient = SourcePrimary, false
+	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = remaining
 	d.RetryAfter = 0
 	d.At = now
@@ -165,7 +167,7 @@ func (l *compiledLimit) describe(d *Decision, s *view, n int64, allowed bool, no
 	}
 	d.ResetAfter = wait(l.untilFresh(s, now, nodes))
 	if !allowed {
-		d.RetryAfter = Never
+		d.RetryAfter = limits.Never
 		if n <= l.max {
 			d.RetryAfter = wait(l.waitFor(s, n, now, nodes))
 		}

@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // plainBackend decides by a memory and does not say what it supports.
 type plainBackend struct{ memory *core.Memory }
 
-func (b plainBackend) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b plainBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	for _, c := range charges {
-		if c.Limit.Algorithm() == core.AlgorithmAnchoredWindow {
+		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			return errors.New("what is an anchored window?")
 		}
 	}
@@ -22,24 +23,24 @@ func (b plainBackend) Take(ctx context.Context, charges []core.Charge, out []cor
 }
 
 // wrapped is a backend around another.
-type wrapped struct{ core.Backend }
+type wrapped struct{ limits.Backend }
 
-func (w wrapped) Unwrap() core.Backend { return w.Backend }
+func (w wrapped) Unwrap() limits.Backend { return w.Backend }
 
-var anchored = core.AnchoredWindow(core.PerHour(60))
+var anchored = limits.AnchoredWindow(limits.PerHour(60))
 
 func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 	memory := core.NewMemory(core.MemoryOptions{})
 	plain := plainBackend{memory}
-	for _, l := range []core.Limit{
-		core.TokenBucket(core.PerHour(1), 1), core.LeakyBucket(core.PerHour(1), 1), core.LeakyQueue(core.PerHour(1), 1),
-		core.FixedWindow(core.PerHour(1)), core.SlidingWindow(core.PerHour(1)), core.SlidingLog(core.PerHour(1)), anchored,
+	for _, l := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
+		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)), anchored,
 	} {
-		want := l.Algorithm() != core.AlgorithmAnchoredWindow
-		if core.Supports(plain, l) != want || core.Supports(core.NewDenialCache(plain, core.DenialCacheOptions{}), l) != want {
+		want := l.Algorithm() != limits.AlgorithmAnchoredWindow
+		if limits.Supports(plain, l) != want || limits.Supports(core.NewDenialCache(plain, core.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !core.Supports(memory, l) || !core.Supports(core.NewDenialCache(wrapped{memory}, core.DenialCacheOptions{}), l) {
+		if !limits.Supports(memory, l) || !limits.Supports(core.NewDenialCache(wrapped{memory}, core.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}
@@ -49,7 +50,7 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 	plain := wrapped{plainBackend{core.NewMemory(core.MemoryOptions{})}}
 	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
-	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide an anchored-window: choose another algorithm or backend; one of your own says by core.Supporter what it decides`
+	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides`
 	if err == nil || err.Error() != want {
 		t.Errorf("the backend: %v, want\n%s", err, want)
 	}
@@ -63,12 +64,12 @@ func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) 
 	found := anchored
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{{
-			Name: "plan", Key: byUser, LimitFor: func(request) (core.Limit, error) { return found, nil },
+			Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return found, nil },
 		}},
 		Backend: plainBackend{core.NewMemory(core.MemoryOptions{})},
 	})
 	o := decide(t, l, request{user: "ann"}, core.Unavailable)
-	if o.Err() == nil || !strings.Contains(o.Err().Error(), "does not decide an anchored-window") || o.At(0).Source != core.SourceClosed {
+	if o.Err() == nil || !strings.Contains(o.Err().Error(), "does not decide anchored-window limits") || o.At(0).Source != limits.SourceClosed {
 		t.Errorf("%v decided by %v, want no fallback to hide it", o.Err(), o.At(0).Source)
 	}
 	found = perMinute(1)

@@ -10,9 +10,10 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
-func queueOf(limit core.Limit, undelayed int64) core.Rule[string] {
+func queueOf(limit limits.Limit, undelayed int64) core.Rule[string] {
 	return core.Rule[string]{Name: "queue", Limit: limit, Undelayed: undelayed, Key: func(key string) (string, error) { return key, nil }}
 }
 
@@ -20,7 +21,7 @@ func queueOf(limit core.Limit, undelayed int64) core.Rule[string] {
 // once, delays twelve and denies the rest.
 func TestUndelayedUnitsOfAQueueGoOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(core.LeakyQueue(core.PerSecond(10), 21), 8)}})
+		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
 		for i := range 23 {
 			o := limiter.Decide(t.Context(), "ann")
 			want := time.Duration(max(0, i-8)) * 100 * time.Millisecond
@@ -43,7 +44,7 @@ func TestUndelayedChangesNothingButTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := testrun.Random(t)
 		for range 50 {
-			limit := core.LeakyQueue(core.Per(1+random.Int64N(50), time.Duration(1+random.Int64N(3000))*time.Millisecond), 2+random.Int64N(30))
+			limit := limits.LeakyQueue(limits.Per(1+random.Int64N(50), time.Duration(1+random.Int64N(3000))*time.Millisecond), 2+random.Int64N(30))
 			undelayed := 1 + random.Int64N(limit.Burst()-1)
 			short := time.Duration(undelayed*limit.Rate().Period.Microseconds()/limit.Rate().Units) * time.Microsecond
 			plain := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limit, 0)}})
@@ -67,10 +68,10 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 		rule core.Rule[string]
 		want string
 	}{
-		{queueOf(core.TokenBucket(core.PerSecond(10), 21), 8), "undelayed: only a leaky queue delays"},
-		{queueOf(core.LeakyQueue(core.PerSecond(10), 21), 21), "undelayed: must be 0 to 20, less than the capacity (got 21)"},
-		{queueOf(core.LeakyQueue(core.PerSecond(10), 21), -1), "undelayed: must be 0 to 20, less than the capacity (got -1)"},
-		{queueOf(core.Limit{}, 1), "undelayed: only a leaky queue delays"},
+		{queueOf(limits.TokenBucket(limits.PerSecond(10), 21), 8), "undelayed: only a leaky queue delays"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 21), "undelayed: must be 0 to 20, less than the capacity (got 21)"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), -1), "undelayed: must be 0 to 20, less than the capacity (got -1)"},
+		{queueOf(limits.Limit{}, 1), "undelayed: only a leaky queue delays"},
 	} {
 		_, err := core.New(core.Config[string]{Rules: []core.Rule[string]{c.rule}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -81,13 +82,13 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 
 func TestExplainKnowsOfUndelayedUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(core.LeakyQueue(core.PerSecond(10), 21), 8)}})
+		limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 8)}})
 		for range 10 {
 			limiter.Decide(t.Context(), "ann")
 		}
 		took := limiter.Decide(t.Context(), "bob")
 		o := limiter.Explain(context.Background(), "ann")
-		d, err := limiter.ExplainKey(context.Background(), "queue", "ann", core.Limit{})
+		d, err := limiter.ExplainKey(context.Background(), "queue", "ann", limits.Limit{})
 		if err != nil || o.Delay() != d.Delay || d.Delay > 200*time.Millisecond || took.Delay() != 0 {
 			t.Errorf("Explain: %v, ExplainKey: %v (%v)", o.Delay(), d.Delay, err)
 		}
@@ -97,7 +98,7 @@ func TestExplainKnowsOfUndelayedUnits(t *testing.T) {
 func ExampleRule_undelayed() {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 		Name:      "search",
-		Limit:     core.LeakyQueue(core.PerHour(1), 21),
+		Limit:     limits.LeakyQueue(limits.PerHour(1), 21),
 		Undelayed: 1, // as "delay=1" in nginx
 		Key:       func(client string) (string, error) { return client, nil },
 	}}})

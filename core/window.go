@@ -1,5 +1,11 @@
 package core
 
+import (
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/limits"
+)
+
 // Fixed and sliding window count units in windows that start at whole multiples of
 // the period. A fixed window forgets the window before; a sliding window adds as much
 // of it as the last period still overlaps.
@@ -20,7 +26,7 @@ func (l *compiledLimit) windowAdvance(s *state, asOf int64) {
 		return
 	}
 	switch {
-	case l.algorithm == AlgorithmFixedWindow:
+	case l.algorithm == limits.AlgorithmFixedWindow:
 		l.carryDebt(s, int64(s.b), e/l.period)
 	case e < 2*l.period:
 		s.a, s.b = 0, uint32(s.a)
@@ -47,7 +53,7 @@ func (l *compiledLimit) owed(debt, n int64) int64 {
 // windowOwe notes in s, to which n units were just added at the end of a request, what a
 // fixed window passes on to the next. A sliding window does so by its weight.
 func (l *compiledLimit) windowOwe(s *state, n int64) {
-	if l.algorithm == AlgorithmFixedWindow {
+	if l.algorithm == limits.AlgorithmFixedWindow {
 		s.b = uint32(max(0, min(s.a-l.max, int64(s.b)+n)))
 	}
 }
@@ -59,10 +65,10 @@ func (l *compiledLimit) windowRefund(s *state, n, at int64) int64 {
 	case at >= s.at && at < s.at+l.period:
 		n = min(n, s.a)
 		s.a -= n
-		if l.algorithm == AlgorithmFixedWindow {
+		if l.algorithm == limits.AlgorithmFixedWindow {
 			s.b = uint32(max(0, min(int64(s.b), s.a-l.max)))
 		}
-	case l.algorithm == AlgorithmSlidingWindow && at < s.at && at >= s.at-l.period:
+	case l.algorithm == limits.AlgorithmSlidingWindow && at < s.at && at >= s.at-l.period:
 		n = min(n, int64(s.b))
 		s.b -= uint32(n)
 	default:
@@ -73,7 +79,7 @@ func (l *compiledLimit) windowRefund(s *state, n, at int64) int64 {
 
 // windowRebased returns old with all of its units counted in the window of now.
 func (l *compiledLimit) windowRebased(old state, now int64) state {
-	if l.algorithm == AlgorithmSlidingWindow {
+	if l.algorithm == limits.AlgorithmSlidingWindow {
 		old.a, old.b = old.a+int64(old.b), 0
 	}
 	old.a, old.b = min(old.a, l.max), 0
@@ -91,7 +97,7 @@ func (l *compiledLimit) windowTake(s *state, n int64, fromSummary bool) {
 
 func (l *compiledLimit) windowInUse(s *view) int64 {
 	switch {
-	case l.algorithm == AlgorithmFixedWindow:
+	case l.algorithm == limits.AlgorithmFixedWindow:
 		return s.a
 	case s.summary != nil:
 		return s.log.sum
@@ -105,7 +111,7 @@ func (l *compiledLimit) weight(s *state, asOf int64) int64 {
 	if s.b == 0 {
 		return 0
 	}
-	return muldiv(l.period-(asOf-s.at), int64(s.b), l.period)
+	return arith.Muldiv(l.period-(asOf-s.at), int64(s.b), l.period)
 }
 
 // windowUntilFits returns the least wait, from asOf, until n units fit that do not fit
@@ -113,7 +119,7 @@ func (l *compiledLimit) weight(s *state, asOf int64) int64 {
 // Otherwise they fit in the next one, where the units of this one fade.
 func (l *compiledLimit) windowUntilFits(s *state, asOf, n int64) int64 {
 	e := asOf - s.at
-	if l.algorithm == AlgorithmFixedWindow {
+	if l.algorithm == limits.AlgorithmFixedWindow {
 		return l.period*l.windowsUntilFits(int64(s.b), n) - e
 	}
 	if room := l.max - s.a - n; room >= 0 {
@@ -128,18 +134,18 @@ func (l *compiledLimit) windowsUntilFits(debt, n int64) int64 {
 	if debt+n <= l.max {
 		return 1
 	}
-	return 1 + min(ceilDiv(debt+n-l.max, l.max), l.mostWindows())
+	return 1 + min(arith.CeilDiv(debt+n-l.max, l.max), l.mostWindows())
 }
 
 // windowsUntilFresh returns how many windows a window with a debt, and those that start
 // with what is left of it, last.
 func (l *compiledLimit) windowsUntilFresh(debt int64) int64 {
-	return 1 + min(ceilDiv(debt, l.max), l.mostWindows())
+	return 1 + min(arith.CeilDiv(debt, l.max), l.mostWindows())
 }
 
 // mostWindows returns in how many windows a debt is forgiven: in those of 200 years. Only
 // a limit that was lowered far below a debt takes longer.
-func (l *compiledLimit) mostWindows() int64 { return 2 * maxBucketFill / l.period }
+func (l *compiledLimit) mostWindows() int64 { return 2 * bounds.BucketFill / l.period }
 
 // fadesTo returns the first time x into a window at which c units of the window
 // before weigh at most m, 0 ≤ m: the least x with ⌊c(p−x)/p⌋ ≤ m.
@@ -147,12 +153,12 @@ func (l *compiledLimit) fadesTo(c, m int64) int64 {
 	if c <= m {
 		return 0
 	}
-	return l.period - muldivCeil(m+1, l.period, c) + 1
+	return l.period - arith.MuldivCeil(m+1, l.period, c) + 1
 }
 
 func (l *compiledLimit) windowFreshAt(s *state) int64 {
 	switch {
-	case s.b > 0 && l.algorithm == AlgorithmFixedWindow:
+	case s.b > 0 && l.algorithm == limits.AlgorithmFixedWindow:
 		return s.at + l.period*l.windowsUntilFresh(int64(s.b))
 	case s.a > 0:
 		return s.at + l.windowLasts()
@@ -164,7 +170,7 @@ func (l *compiledLimit) windowFreshAt(s *state) int64 {
 
 // windowLasts returns how long the units of a window count at most.
 func (l *compiledLimit) windowLasts() int64 {
-	if l.algorithm == AlgorithmFixedWindow {
+	if l.algorithm == limits.AlgorithmFixedWindow {
 		return l.period
 	}
 	return 2 * l.period
@@ -180,18 +186,18 @@ func (l *compiledLimit) windowLarger(a, b state) state {
 
 func (l *compiledLimit) windowFullState(now int64) state {
 	full := state{at: l.windowStart(now), a: l.max}
-	if l.algorithm == AlgorithmSlidingWindow {
+	if l.algorithm == limits.AlgorithmSlidingWindow {
 		full.b = uint32(l.max)
 	}
 	return full
 }
 
 // takeFromWindowLocked is what takeFromBucketLocked is for buckets.
-func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, d *Decision) {
+func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) {
 	w, asOf := *s, max(now, s.at)
 	l.windowAdvance(&w, asOf)
 	used := w.a
-	if l.algorithm == AlgorithmSlidingWindow {
+	if l.algorithm == limits.AlgorithmSlidingWindow {
 		used += l.weight(&w, asOf)
 	}
 	allowed := n == 0 || used+n <= l.max
@@ -205,7 +211,7 @@ func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, 
 	sh.mu.Unlock()
 
 	d.Allowed = allowed
-	d.Source, d.Transient = SourcePrimary, false
+	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-used)
 	d.RetryAfter = 0
 	d.ResetAfter = wait(max(0, l.windowFreshAt(&w)-now))
@@ -215,7 +221,7 @@ func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, 
 	case !allowed:
 		d.RetryAfter = wait(asOf - now + l.windowUntilFits(&w, asOf, n))
 		d.EffectiveWindow = d.RetryAfter
-	case l.algorithm == AlgorithmFixedWindow || d.Remaining == 0:
+	case l.algorithm == limits.AlgorithmFixedWindow || d.Remaining == 0:
 		d.EffectiveWindow = wait(asOf - now + l.windowUntilFits(&w, asOf, 1))
 	default:
 		d.EffectiveWindow = wait(l.spread(d.Remaining))

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Replace puts other rules into force, from the next request on. Everything else of the
@@ -38,7 +39,7 @@ func (l *Limiter) Explain(c *echo.Context) core.Outcome { return l.gate.Explain(
 // for rules with a LimitFor; zero: the rule's. It returns an error if there is no such
 // rule, it is disabled or finds its limits by LimitFor and limit is zero, or the backend
 // fails.
-func (l *Limiter) ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error) {
+func (l *Limiter) ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error) {
 	return l.gate.ExplainKey(ctx, rule, key, limit)
 }
 

@@ -7,7 +7,7 @@
 //	limit := echo5mw.MustNew(echo5mw.Config{
 //		Rules: []echo5mw.Rule{{
 //			Name:  "per-client",
-//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 //		}},
 //	})

@@ -7,16 +7,16 @@ import (
 
 	"github.com/labstack/echo/v5"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limit is raised while the program runs. What is used stays used.
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []echo5mw.Rule {
 		return []echo5mw.Rule{{
-			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limit := echo5mw.MustNew(echo5mw.Config{Rules: perClient(1)})
@@ -43,7 +43,7 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.Use(limit.Middleware())

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -31,7 +32,7 @@ func hi(c *echo.Context) error { return c.String(http.StatusOK, "hi") }
 // oncePerDay is a limiter that allows one request a day for each key.
 func oncePerDay(key func(*echo.Context) (string, error)) *echo5mw.Limiter {
 	return echo5mw.MustNew(echo5mw.Config{
-		Rules: []echo5mw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Rules: []echo5mw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}},
 		Denied: func(c *echo.Context, o core.Outcome) error {
 			return c.String(o.Status(), o.Verdict().String())
 		},
@@ -40,7 +41,7 @@ func oncePerDay(key func(*echo.Context) (string, error)) *echo5mw.Limiter {
 
 func ExampleNew() {
 	_, err := echo5mw.New(echo5mw.Config{
-		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: echo5mw.RoutePattern}},
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: echo5mw.RoutePattern}},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -56,7 +57,7 @@ func ExampleMustNew() {
 func ExampleLimiter_Middleware() {
 	perDay := func(name string, n int64) echo.MiddlewareFunc {
 		return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Middleware()
 	}
 	e := echo.New()
@@ -93,7 +94,7 @@ func ExampleLimiter_Decide() {
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limit := echo5mw.MustNew(echo5mw.Config{
-		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *echo.Context, o core.Outcome) error {
 			return c.JSON(o.Status(), map[string]string{"error": o.Verdict().String()})
 		},
@@ -108,7 +109,7 @@ func ExampleConfig_denied() {
 
 func ExampleOutcomeFrom() {
 	limit := echo5mw.MustNew(echo5mw.Config{
-		Rules:            []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules:            []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		OutcomeInContext: true,
 	})
 	e := echo.New()
@@ -142,11 +143,11 @@ func ExampleLift() {
 
 // A limit for each plan, chosen by a function of *http.Request.
 func ExampleLift_limitFor() {
-	planOf := func(r *http.Request) (core.Limit, error) {
+	planOf := func(r *http.Request) (limits.Limit, error) {
 		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
-			return core.TokenBucket(core.PerDay(100), 100), nil
+			return limits.TokenBucket(limits.PerDay(100), 100), nil
 		}
-		return core.TokenBucket(core.PerDay(10), 10), nil
+		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
 	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "plan", LimitFor: echo5mw.Lift(planOf), Key: echo5mw.Lift(keyfuncs.APIKey("X-API-Key")),
@@ -222,7 +223,7 @@ func ExampleRealIP() {
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
 	limit := echo5mw.MustNew(echo5mw.Config{
-		Rules: []echo5mw.Rule{{Name: "per-route", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.RoutePattern}},
+		Rules: []echo5mw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.RoutePattern}},
 		Observe: func(_ context.Context, c *echo.Context, o core.Outcome) {
 			fmt.Println(c.Path(), o.Verdict())
 		},
@@ -239,7 +240,7 @@ func ExampleConfig_observe() {
 // Denials answered by the error handler of the Echo, like other errors.
 func ExampleConfig_errorHandler() {
 	limit := echo5mw.MustNew(echo5mw.Config{
-		Rules: []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(_ *echo.Context, o core.Outcome) error {
 			return echo.NewHTTPError(o.Status(), "please try again later")
 		},
@@ -256,7 +257,7 @@ func ExampleConfig_errorHandler() {
 func ExampleRule() {
 	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:  "writes",
-		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(c *echo.Context) bool { return c.Request().Method != "GET" }, echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))),
 		Cost: func(c *echo.Context) int64 {
 			if c.Request().URL.Path == "/import" {
@@ -282,7 +283,7 @@ func ExampleRule() {
 
 func ExamplePlainText() {
 	limit := echo5mw.MustNew(echo5mw.Config{
-		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: echo5mw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

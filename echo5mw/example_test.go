@@ -7,9 +7,9 @@ import (
 
 	"github.com/labstack/echo/v5"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
@@ -18,13 +18,13 @@ var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
 // each user's page 3 times.
 var (
 	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: client,
+		Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: client,
 	}}})
 	logins = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "login", Limit: core.TokenBucket(core.PerDay(2), 2), Key: client,
+		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: client,
 	}}})
 	pages = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name: "pages", Limit: core.TokenBucket(core.PerDay(3), 3), Key: keyfuncs.Join(echo5mw.PathParam("id"), client),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(echo5mw.PathParam("id"), client),
 	}}})
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // perDay is a limiter that allows n requests.
@@ -22,7 +23,7 @@ func perDay(n int64, key func(*echo.Context) (string, error)) *echo5mw.Limiter {
 }
 
 func perDayConfig(n int64, key func(*echo.Context) (string, error)) echo5mw.Config {
-	return echo5mw.Config{Rules: []echo5mw.Rule{{Name: "test", Limit: core.TokenBucket(core.PerDay(n), n), Key: key}}}
+	return echo5mw.Config{Rules: []echo5mw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}}}
 }
 
 var everybody = keyfuncs.Constant[*echo.Context]("everybody")

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestParity(t *testing.T) {
@@ -17,7 +18,7 @@ func TestParity(t *testing.T) {
 		Serve:        serve,
 		Request:      func(c *echo.Context) *http.Request { return c.Request() },
 		Lift:         echo5mw.Lift[string],
-		LiftLimit:    echo5mw.Lift[core.Limit],
+		LiftLimit:    echo5mw.Lift[limits.Limit],
 		RoutePattern: echo5mw.RoutePattern,
 		PathParam:    echo5mw.PathParam,
 		ErrorsTravel: true,

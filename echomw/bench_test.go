@@ -6,15 +6,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
-func serveNothing(limit core.Limit) http.Handler {
+func serveNothing(limit limits.Limit) http.Handler {
 	e := echo.New()
-	if limit != (core.Limit{}) {
+	if limit != (limits.Limit{}) {
 		e.Use(echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 			Name: "per-client", Limit: limit, Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Middleware())

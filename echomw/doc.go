@@ -7,7 +7,7 @@
 //	limit := echomw.MustNew(echomw.Config{
 //		Rules: []echomw.Rule{{
 //			Name:  "per-client",
-//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 //		}},
 //	})

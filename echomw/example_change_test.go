@@ -7,16 +7,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limit is raised while the program runs. What is used stays used.
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []echomw.Rule {
 		return []echomw.Rule{{
-			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limit := echomw.MustNew(echomw.Config{Rules: perClient(1)})
@@ -43,7 +43,7 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limit := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.Use(limit.Middleware())

@@ -10,13 +10,14 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
 	limit := echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name: "downloads", Limit: core.Concurrent(2), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "downloads", Limit: limits.Concurrent(2), Key: echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.GET("/file", func(c echo.Context) error {
@@ -39,12 +40,12 @@ func ExampleSpend() {
 	limit := echomw.MustNew(echomw.Config{
 		Rules: []echomw.Rule{{
 			Name:      "tokens",
-			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 			Cost:      func(echo.Context) int64 { return 100 },
 			FinalCost: core.Spent,
 		}},
-		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	e := echo.New()
 	e.POST("/chat", func(c echo.Context) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestParity(t *testing.T) {
@@ -17,7 +18,7 @@ func TestParity(t *testing.T) {
 		Serve:        serve,
 		Request:      func(c echo.Context) *http.Request { return c.Request() },
 		Lift:         echomw.Lift[string],
-		LiftLimit:    echomw.Lift[core.Limit],
+		LiftLimit:    echomw.Lift[limits.Limit],
 		RoutePattern: echomw.RoutePattern,
 		PathParam:    echomw.PathParam,
 		ErrorsTravel: true,

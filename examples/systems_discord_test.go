@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func asBot(t *testing.T, bot, method, url string) answer {
@@ -109,8 +109,8 @@ func TestInvalidRequestsBanAnAddressFromDiscord(t *testing.T) {
 	for range 3 {
 		asBot(t, "ann", "POST", url+"/guilds/1/emojis").want(t, http.StatusOK)
 	}
-	ban := core.Ban(core.Per(10_000, 10*time.Minute), time.Hour)
-	use(t, redis, core.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: ban, Cost: 9_998})
+	ban := limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour)
+	use(t, redis, limits.Charge{Scope: "invalid", Key: "127.0.0.1", Limit: ban, Cost: 9_998})
 	for range 10 { // others have used up what is shared
 		asBot(t, "bob", "POST", url+"/guilds/1/emojis").want(t, http.StatusTooManyRequests)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func complete(t *testing.T, url, tenant, prompt string, most int) answer {
@@ -95,11 +95,11 @@ func TestTheGatewayReturnsWhatAnEstimateHasLeft(t *testing.T) {
 		addr := freeAddr(t)
 		startRedisServer(t, addr)
 		url := start(t, "systems/llm", "REDIS_URL=redis://"+addr)
-		peeker := redisOf(t, addr, "llm").(core.Peeker)
+		peeker := redisOf(t, addr, "llm").(limits.Peeker)
 		left := func() int64 {
-			out := make([]core.Decision, 1)
-			tokens := core.Charge{Scope: "tokens", Key: "pro", Limit: core.SlidingWindow(core.PerMinute(100_000)), Cost: 1}
-			if err := peeker.Peek(t.Context(), []core.Charge{tokens}, out); err != nil {
+			out := make([]limits.Decision, 1)
+			tokens := limits.Charge{Scope: "tokens", Key: "pro", Limit: limits.SlidingWindow(limits.PerMinute(100_000)), Cost: 1}
+			if err := peeker.Peek(t.Context(), []limits.Charge{tokens}, out); err != nil {
 				t.Fatal(err)
 			}
 			return out[0].Remaining
@@ -163,8 +163,8 @@ func TestTheGatewayEndsWithTheBudgetOfTheDay(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/llm", "REDIS_URL=redis://"+addr), redisOf(t, addr, "llm")
-	budget := core.FixedWindow(core.PerDay(50_000_000))
-	use(t, redis, core.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 49_999_950})
+	budget := limits.FixedWindow(limits.PerDay(50_000_000))
+	use(t, redis, limits.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 49_999_950})
 	// A busy machine may answer without Redis, from memory that knows nothing of the charge.
 	a := complete(t, url, "pro", "xx", 1)
 	// It may send 600 a minute.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // bannedFor fails unless a log-in is denied for about as long as a ban, by an answer that tells
@@ -73,12 +73,12 @@ func TestBansOfTheLogInGrow(t *testing.T) {
 	url, redis := start(t, "systems/login", "REDIS_URL=redis://"+addr), redisOf(t, addr, "login")
 	for _, step := range []struct {
 		user, rule string
-		ban        core.Limit
+		ban        limits.Limit
 		lasts      time.Duration
 	}{
-		{"user1", "user-quarter", core.Ban(core.Per(10, time.Hour), 15*time.Minute), 15 * time.Minute},
-		{"user2", "user-day", core.Ban(core.Per(20, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
-		{"user3", "address-day", core.Ban(core.Per(100, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
+		{"user1", "user-quarter", limits.Ban(limits.Per(10, time.Hour), 15*time.Minute), 15 * time.Minute},
+		{"user2", "user-day", limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
+		{"user3", "address-day", limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
 	} {
 		key := "user:" + keyfuncs.Digest(step.user)
 		if step.rule == "address-day" {
@@ -88,7 +88,7 @@ func TestBansOfTheLogInGrow(t *testing.T) {
 		if step.rule == "address-day" {
 			earlier -= 2 // of the two users before
 		}
-		use(t, redis, core.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
+		use(t, redis, limits.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
 		logIn(t, url, step.user, "guess").want(t, http.StatusUnauthorized)
 		bannedFor(t, logIn(t, url, step.user, "right"), step.lasts)
 	}

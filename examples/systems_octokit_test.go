@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // octokit installs GitHub's own client, and returns what starts it and what it prints.
@@ -73,17 +73,17 @@ func TestTheClientOfGitHubObeysASecondaryLimit(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/github", "REDIS_URL=redis://"+addr), redisOf(t, addr, "github")
-	limit := core.Concurrent(100)
-	var held []core.Ending
+	limit := limits.Concurrent(100)
+	var held []limits.Ending
 	for _, n := range []int64{64, 36} {
-		taken := use(t, redis, core.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
-		held = append(held, core.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
+		taken := use(t, redis, limits.Charge{Scope: "concurrent", Key: "0:ann", Limit: limit, Cost: n, Lasts: time.Minute})
+		held = append(held, limits.Ending{Scope: "concurrent", Key: "0:ann", Limit: limit, Taken: n, Ticket: taken.Ticket})
 	}
 	out := bufio.NewReader(run(url, "ghp-ann", 1))
 	if line, err := out.ReadString('\n'); line != "secondary 1\n" {
 		t.Fatalf("the client says %q (%v), want that it is denied for a second", line, err)
 	}
-	if err := core.Settle(context.Background(), redis, held, make([]core.Settlement, len(held))); err != nil {
+	if err := limits.Settle(context.Background(), redis, held, make([]limits.Settlement, len(held))); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := io.ReadAll(out)

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -36,7 +36,7 @@ func onBoth(t *testing.T, name string, test func(t *testing.T, url string), env 
 
 // redisOf returns the backend of a system on the Redis at addr, for a test that changes what
 // keys have used: as if time had passed, or much had been asked.
-func redisOf(t *testing.T, addr, prefix string) core.Backend {
+func redisOf(t *testing.T, addr, prefix string) limits.Backend {
 	t.Helper()
 	backend, err := redisbackend.Open("redis://"+addr, redisbackend.Options{Prefix: prefix})
 	if err != nil {
@@ -47,10 +47,10 @@ func redisOf(t *testing.T, addr, prefix string) core.Backend {
 }
 
 // use charges a key.
-func use(t *testing.T, backend core.Backend, charge core.Charge) core.Decision {
+func use(t *testing.T, backend limits.Backend, charge limits.Charge) limits.Decision {
 	t.Helper()
-	out := make([]core.Decision, 1)
-	if err := backend.Take(context.Background(), []core.Charge{charge}, out); err != nil || !out[0].Allowed {
+	out := make([]limits.Decision, 1)
+	if err := backend.Take(context.Background(), []limits.Charge{charge}, out); err != nil || !out[0].Allowed {
 		t.Fatalf("cannot use %d units of %q: %v, %+v", charge.Cost, charge.Scope, err, out[0])
 	}
 	return out[0]

@@ -6,15 +6,15 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
-func serveNothing(limit core.Limit) http.Handler {
+func serveNothing(limit limits.Limit) http.Handler {
 	r := gin.New()
-	if limit != (core.Limit{}) {
+	if limit != (limits.Limit{}) {
 		r.Use(ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 			Name: "per-client", Limit: limit, Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Handler())

@@ -7,7 +7,7 @@
 //	limit := ginmw.MustNew(ginmw.Config{
 //		Rules: []ginmw.Rule{{
 //			Name:  "per-client",
-//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 //		}},
 //	})

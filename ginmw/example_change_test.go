@@ -7,16 +7,16 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limit is raised while the program runs. What is used stays used.
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []ginmw.Rule {
 		return []ginmw.Rule{{
-			Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
 	limit := ginmw.MustNew(ginmw.Config{Rules: perClient(1)})
@@ -43,7 +43,7 @@ func ExampleLimiter_Replace() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	r := gin.New()
 	r.Use(limit.Handler())

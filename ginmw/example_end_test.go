@@ -10,13 +10,14 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
 	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "downloads", Limit: core.Concurrent(2), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+		Name: "downloads", Limit: limits.Concurrent(2), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	r := gin.New()
 	r.GET("/file", limit.Handler(), func(c *gin.Context) {
@@ -39,12 +40,12 @@ func ExampleSpend() {
 	limit := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{
 			Name:      "tokens",
-			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 			Cost:      func(*gin.Context) int64 { return 100 },
 			FinalCost: core.Spent,
 		}},
-		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	r := gin.New()
 	r.POST("/chat", limit.Handler(), func(c *gin.Context) {

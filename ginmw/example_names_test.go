@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -30,14 +31,14 @@ func hi(c *gin.Context) { c.String(http.StatusOK, "hi") }
 // oncePerDay is a limiter that allows one request a day for each key.
 func oncePerDay(key func(*gin.Context) (string, error)) *ginmw.Limiter {
 	return ginmw.MustNew(ginmw.Config{
-		Rules:  []ginmw.Rule{{Name: "once", Limit: core.TokenBucket(core.PerDay(1), 1), Key: key}},
+		Rules:  []ginmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}},
 		Denied: func(c *gin.Context, o core.Outcome) { c.String(o.Status(), o.Verdict().String()) },
 	})
 }
 
 func ExampleNew() {
 	_, err := ginmw.New(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0)), Key: ginmw.RoutePattern}},
+		Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: ginmw.RoutePattern}},
 	})
 	fmt.Println(err)
 	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
@@ -53,7 +54,7 @@ func ExampleMustNew() {
 func ExampleLimiter_Handler() {
 	perDay := func(name string, n int64) gin.HandlerFunc {
 		return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}}).Handler()
 	}
 	r := gin.New()
@@ -91,7 +92,7 @@ func ExampleLimiter_Decide() {
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
 	limit := ginmw.MustNew(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *gin.Context, o core.Outcome) {
 			c.AbortWithStatusJSON(o.Status(), gin.H{"error": o.Verdict().String()})
 		},
@@ -106,7 +107,7 @@ func ExampleConfig_denied() {
 
 func ExampleOutcomeFrom() {
 	limit := ginmw.MustNew(ginmw.Config{
-		Rules:            []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerDay(5), 5), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules:            []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		OutcomeInContext: true,
 	})
 	r := gin.New()
@@ -141,11 +142,11 @@ func ExampleLift() {
 
 // A limit for each plan, chosen by a function of *http.Request.
 func ExampleLift_limitFor() {
-	planOf := func(r *http.Request) (core.Limit, error) {
+	planOf := func(r *http.Request) (limits.Limit, error) {
 		if r.Header.Get("X-API-Key") == "k-pro" { // authentication has checked it before
-			return core.TokenBucket(core.PerDay(100), 100), nil
+			return limits.TokenBucket(limits.PerDay(100), 100), nil
 		}
-		return core.TokenBucket(core.PerDay(10), 10), nil
+		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
 	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "plan", LimitFor: ginmw.Lift(planOf), Key: ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
@@ -212,7 +213,7 @@ func ExampleClientIP() {
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
 	limit := ginmw.MustNew(ginmw.Config{
-		Rules: []ginmw.Rule{{Name: "per-route", Limit: core.TokenBucket(core.PerDay(1), 1), Key: ginmw.RoutePattern}},
+		Rules: []ginmw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern}},
 		Observe: func(_ context.Context, c *gin.Context, o core.Outcome) {
 			fmt.Println(c.FullPath(), o.Verdict())
 		},
@@ -230,7 +231,7 @@ func ExampleConfig_observe() {
 func ExampleRule() {
 	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "writes",
-		Limit: core.TokenBucket(core.PerDay(12), 12),
+		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" }, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
 		Cost: func(c *gin.Context) int64 {
 			if c.Request.URL.Path == "/import" {
@@ -256,7 +257,7 @@ func ExampleRule() {
 
 func ExamplePlainText() {
 	limit := ginmw.MustNew(ginmw.Config{
-		Rules:  []ginmw.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
+		Rules:  []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: ginmw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),

@@ -7,9 +7,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
@@ -18,13 +18,13 @@ var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 // each user's page 3 times.
 var (
 	perClient = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: client,
+		Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: client,
 	}}})
 	logins = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "login", Limit: core.TokenBucket(core.PerDay(2), 2), Key: client,
+		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: client,
 	}}})
 	pages = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name: "pages", Limit: core.TokenBucket(core.PerDay(3), 3), Key: keyfuncs.Join(ginmw.PathParam("id"), client),
+		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(ginmw.PathParam("id"), client),
 	}}})
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // perDay is a limiter that allows n requests.
@@ -23,7 +24,7 @@ func perDay(n int64, key func(*gin.Context) (string, error)) *ginmw.Limiter {
 }
 
 func perDayConfig(n int64, key func(*gin.Context) (string, error)) ginmw.Config {
-	return ginmw.Config{Rules: []ginmw.Rule{{Name: "test", Limit: core.TokenBucket(core.PerDay(n), n), Key: key}}}
+	return ginmw.Config{Rules: []ginmw.Rule{{Name: "test", Limit: limits.TokenBucket(limits.PerDay(n), n), Key: key}}}
 }
 
 var everybody = keyfuncs.Constant[*gin.Context]("everybody")

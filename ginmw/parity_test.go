@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/internal/parity"
+	"github.com/weir-go/weir/limits"
 )
 
 func init() { gin.SetMode(gin.ReleaseMode) }
@@ -20,7 +21,7 @@ func TestParity(t *testing.T) {
 		Serve:        serve,
 		Request:      func(c *gin.Context) *http.Request { return c.Request },
 		Lift:         ginmw.Lift[string],
-		LiftLimit:    ginmw.Lift[core.Limit],
+		LiftLimit:    ginmw.Lift[limits.Limit],
 		RoutePattern: ginmw.RoutePattern,
 		PathParam:    ginmw.PathParam,
 		ErrorsTravel: true,

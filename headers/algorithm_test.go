@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // Ten units a minute under every algorithm, counted by the memory backend at
@@ -17,9 +18,9 @@ import (
 // then 11, for which no wait helps.
 func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 	const epoch = 1795262400 // 2026-11-21 12:00:00 UTC
-	rate := core.PerMinute(10)
+	rate := limits.PerMinute(10)
 	tests := []struct {
-		limit       core.Limit
+		limit       limits.Limit
 		allowed     int    // t when allowed, in seconds
 		denied      int    // t and Retry-After when denied, in seconds
 		reset       string // seconds from now, as Discord writes them
@@ -27,21 +28,21 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		resetS, atS int    // the same, rounded up
 	}{
 		// A bucket gains a unit in 6 seconds; 1 of the 7 is missing.
-		{limit: core.TokenBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
-		{limit: core.LeakyBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
-		{limit: core.LeakyQueue(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
+		{limit: limits.TokenBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
+		{limit: limits.LeakyBucket(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
+		{limit: limits.LeakyQueue(rate, 10), allowed: 36, denied: 6, reset: "24.000", resetS: 24, resetAt: "39.250", atS: 40},
 		// The window ends in 44.75 seconds.
-		{limit: core.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000", atS: 60},
+		{limit: limits.FixedWindow(rate), allowed: 45, denied: 45, reset: "44.750", resetS: 45, resetAt: "60.000", atS: 60},
 		// A microsecond into the next window the 4 weigh 3. They have weight until it ends.
-		{limit: core.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000", atS: 120},
+		{limit: limits.SlidingWindow(rate), allowed: 36, denied: 45, reset: "104.750", resetS: 105, resetAt: "120.000", atS: 120},
 		// The 4 count for a minute.
-		{limit: core.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+		{limit: limits.SlidingLog(rate), allowed: 36, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
 		// The window opened with the 4, and closes in a minute.
-		{limit: core.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
+		{limit: limits.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
 	}
-	own := []core.Algorithm{core.AlgorithmConcurrent, core.AlgorithmBan} // have tests of their own
-	for i, algorithm := range slices.DeleteFunc(core.Algorithms(), func(a core.Algorithm) bool { return slices.Contains(own, a) }) {
-		if len(tests) != len(core.Algorithms())-len(own) || tests[i].limit.Algorithm() != algorithm {
+	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan} // have tests of their own
+	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
+		if len(tests) != len(limits.Algorithms())-len(own) || tests[i].limit.Algorithm() != algorithm {
 			t.Fatalf("the table does not have %v in its place", algorithm)
 		}
 	}
@@ -102,7 +103,7 @@ func epochPlus(epoch int, seconds string) string {
 // A rule decided in this process is shown like any other. What was not asked is not.
 func TestALocalRuleIsShown(t *testing.T) {
 	rules := rulesOf(perMinute, perHour)
-	rules[0].Limit, rules[0].Local = core.AnchoredWindow(core.PerDay(1)), true
+	rules[0].Limit, rules[0].Local = limits.AnchoredWindow(limits.PerDay(1)), true
 	limiter := core.MustNew(core.Config[string]{Rules: rules, Backend: prepared{allowed(500, 30*time.Minute, time.Hour)}})
 	synctest.Test(t, func(t *testing.T) {
 		ok, no := limiter.Decide(t.Context(), "client"), limiter.Decide(t.Context(), "client")

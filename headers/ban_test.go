@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // A ban of an hour for 5 units in 10 minutes.
 func TestTheAnswersOfABan(t *testing.T) {
-	ban := headers.Policy{Name: "ban", Limit: core.Ban(core.Per(5, 10*time.Minute), time.Hour)}
+	ban := headers.Policy{Name: "ban", Limit: limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)}
 	policies := []headers.Policy{ban}
 	const rest = 59*time.Minute + 59*time.Second + time.Microsecond
 	tests := []struct {
 		name     string
-		decision core.Decision
+		decision limits.Decision
 		t        string
 		reset    int // seconds from now
 		epoch    int // seconds from 12:00:00

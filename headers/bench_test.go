@@ -7,10 +7,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 var threePolicies = []headers.Policy{
-	{Name: "burst", Limit: core.TokenBucket(core.PerSecond(10), 100)},
+	{Name: "burst", Limit: limits.TokenBucket(limits.PerSecond(10), 100)},
 	perMinute,
 	perHour,
 }

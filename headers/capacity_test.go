@@ -11,10 +11,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // capacity returns the outcome of rules about capacity, where marked, and others.
-func capacity(t *testing.T, policies []headers.Policy, marked []string, decisions ...core.Decision) *core.Outcome {
+func capacity(t *testing.T, policies []headers.Policy, marked []string, decisions ...limits.Decision) *core.Outcome {
 	t.Helper()
 	rules := rulesOf(policies...)
 	for i := range rules {
@@ -66,7 +67,7 @@ func TestRetryAfterOfA503IsAsOptionsSay(t *testing.T) {
 
 func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
 	policies := []headers.Policy{uploads, perMinute}
-	decisions := []core.Decision{full, denied(0, 30*time.Second, time.Minute)}
+	decisions := []limits.Decision{full, denied(0, 30*time.Second, time.Minute)}
 	mixed := capacity(t, policies, []string{"uploads"}, decisions...)
 	for _, formats := range everyFormat {
 		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {

@@ -9,14 +9,15 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 var (
-	uploads = headers.Policy{Name: "uploads", Limit: core.Concurrent(10)}
+	uploads = headers.Policy{Name: "uploads", Limit: limits.Concurrent(10)}
 
 	// held and full are decisions of a concurrency limit as the engine makes them.
-	held = func(free int64) core.Decision { return allowed(free, core.Never, 0) }
-	full = core.Decision{RetryAfter: time.Second, EffectiveWindow: core.Never, At: at}
+	held = func(free int64) limits.Decision { return allowed(free, limits.Never, 0) }
+	full = limits.Decision{RetryAfter: time.Second, EffectiveWindow: limits.Never, At: at}
 )
 
 // Ten at once, counted by the memory backend at 15.25 seconds past a full minute.
@@ -71,21 +72,21 @@ func TestAConcurrencyLimitBesideARate(t *testing.T) {
 	minute := allowed(50, 30*time.Second, time.Minute)
 	tests := []struct {
 		name      string
-		decisions []core.Decision
+		decisions []limits.Decision
 		retry     headers.RetryAfter
 		ietf      []string
 		draft7    []string
 	}{
-		{"allowed", []core.Decision{held(3), minute}, headers.Window,
+		{"allowed", []limits.Decision{held(3), minute}, headers.Window,
 			[]string{`RateLimit: "uploads";r=3, "default";r=50;t=30`},
 			[]string{"RateLimit: limit=10, remaining=3, reset=1"}},
-		{"full", []core.Decision{full, minute}, headers.Window,
+		{"full", []limits.Decision{full, minute}, headers.Window,
 			[]string{`RateLimit: "uploads";r=0, "default";r=50;t=30`, "Retry-After: 1"},
 			[]string{"RateLimit: limit=10, remaining=0, reset=1", "Retry-After: 1"}},
-		{"both denied", []core.Decision{full, denied(0, 30*time.Second, time.Minute)}, headers.LeastWait,
+		{"both denied", []limits.Decision{full, denied(0, 30*time.Second, time.Minute)}, headers.LeastWait,
 			[]string{`RateLimit: "uploads";r=0, "default";r=0;t=30`, "Retry-After: 30"},
 			[]string{"RateLimit: limit=100, remaining=0, reset=30", "Retry-After: 30"}},
-		{"both denied, window", []core.Decision{full, denied(0, 30*time.Second, time.Minute)}, headers.Window,
+		{"both denied, window", []limits.Decision{full, denied(0, 30*time.Second, time.Minute)}, headers.Window,
 			[]string{`RateLimit: "uploads";r=0, "default";r=0;t=30`, "Retry-After: 60"},
 			[]string{"RateLimit: limit=100, remaining=0, reset=60", "Retry-After: 60"}},
 	}
@@ -104,10 +105,10 @@ func TestAConcurrencyLimitBesideARate(t *testing.T) {
 
 // Drafts -04 to -07 require w. A policy without it does not displace one of equal quota.
 func TestPoliciesOfOldDraftsHaveAWindowOrAreOmitted(t *testing.T) {
-	tenPerMinute := headers.Policy{Name: "ten", Limit: core.FixedWindow(core.PerMinute(10))}
+	tenPerMinute := headers.Policy{Name: "ten", Limit: limits.FixedWindow(limits.PerMinute(10))}
 	options := headers.Options{Formats: []headers.Format{headers.Draft6}}
 	for _, policies := range [][]headers.Policy{{uploads, tenPerMinute}, {tenPerMinute, uploads}} {
-		o := decided(t, policies, allowed(3, core.Never, 0), allowed(3, core.Never, 0))
+		o := decided(t, policies, allowed(3, limits.Never, 0), allowed(3, limits.Never, 0))
 		for name, known := range map[string][]headers.Policy{"fixed": policies, "unknown": nil} {
 			if got := written(t, options, known, o).Get("RateLimit-Policy"); got != "10;w=60" {
 				t.Errorf("%s: got %q", name, got)
@@ -131,7 +132,7 @@ func TestAConcurrencyLimitStacks(t *testing.T) {
 	tests := []struct {
 		name          string
 		outer, inner  headers.Policy
-		first, second core.Decision
+		first, second limits.Decision
 		format        headers.Format
 		want          []string
 	}{
@@ -195,9 +196,9 @@ func TestAShareOfAConcurrencyLimitHasNoWindowEither(t *testing.T) {
 // brokenSettler is a backend that fails and could end what it takes.
 type brokenSettler struct{ broken }
 
-func (brokenSettler) Supports(core.Limit) bool { return true }
+func (brokenSettler) Supports(limits.Limit) bool { return true }
 
-func (brokenSettler) Settle(context.Context, []core.Ending, []core.Settlement) error { return nil }
+func (brokenSettler) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return nil }
 
 func TestJitterOfAConcurrencyLimitMovesRetryAfterAlone(t *testing.T) {
 	seen := map[string]bool{}
@@ -218,7 +219,7 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 		t.Errorf("got units %v and %v", p[0].Unit, p[1].Unit)
 	}
 	for _, tt := range []struct {
-		limit core.Limit
+		limit limits.Limit
 		unit  core.Unit
 		want  string
 	}{
@@ -226,8 +227,8 @@ func TestTheUnitOfAPolicyFitsItsLimit(t *testing.T) {
 		{uploads.Limit, core.ConcurrentRequests, ""},
 		{uploads.Limit, core.ContentBytes, "a concurrency limit counts concurrent requests: remove Unit (got content-bytes)"},
 		{perMinute.Limit, core.ContentBytes, ""},
-		{perMinute.Limit, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use core.Concurrent"},
-		{core.Limit{}, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use core.Concurrent"},
+		{perMinute.Limit, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
+		{limits.Limit{}, core.ConcurrentRequests, "only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent"},
 		{perMinute.Limit, 3, "must be Requests or ContentBytes (got 3)"},
 	} {
 		_, err := headers.New(headers.Options{}, []headers.Policy{{Name: "p", Limit: tt.limit, Unit: tt.unit}})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // custom counts its calls and writes a field.
@@ -42,12 +43,12 @@ func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
 	}{
 		"allowed":              {decided(t, policies, allowed(50, 30*time.Second, time.Minute)), [3]int{1, 0, 0}},
 		"denied":               {decided(t, policies, denied(0, 30*time.Second, time.Minute)), [3]int{1, 1, 0}},
-		"denied for ever":      {decided(t, policies, denied(0, core.Never, time.Minute)), [3]int{1, 1, 0}},
+		"denied for ever":      {decided(t, policies, denied(0, limits.Never, time.Minute)), [3]int{1, 1, 0}},
 		"unavailable":          {&unavailable, [3]int{}},
 		"no room in the queue": {queued, [3]int{}},
 		"abandoned":            {&abandoned, [3]int{}},
 		"no rules that apply":  {decidedFor(t, "client", rules), [3]int{1, 0, 0}},
-		"nothing counted":      {decided(t, policies, core.Decision{Allowed: true, Source: core.SourceOpen}), [3]int{1, 0, 0}},
+		"nothing counted":      {decided(t, policies, limits.Decision{Allowed: true, Source: limits.SourceOpen}), [3]int{1, 0, 0}},
 	} {
 		for show, calls := range tt.want {
 			for _, formats := range [][]headers.Format{nil, {}, {headers.GitHub}} {

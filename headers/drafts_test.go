@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
@@ -14,7 +14,7 @@ func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
 	policies := []headers.Policy{perMinute}
 	tests := []struct {
 		name     string
-		decision core.Decision
+		decision limits.Decision
 		draft6   []string
 		draft7   string
 		retry    []string
@@ -31,7 +31,7 @@ func TestDraft6AndDraft7FieldsOfEachDecision(t *testing.T) {
 		{"denied with units left", denied(7, time.Millisecond, time.Minute),
 			[]string{"RateLimit-Limit: 100", "RateLimit-Remaining: 7", "RateLimit-Reset: 1"},
 			"RateLimit: limit=100, remaining=7, reset=1", []string{"Retry-After: 1"}},
-		{"denied for ever: reset is still required", denied(60, core.Never, 24*time.Second),
+		{"denied for ever: reset is still required", denied(60, limits.Never, 24*time.Second),
 			[]string{"RateLimit-Limit: 100", "RateLimit-Remaining: 60", "RateLimit-Reset: 24"},
 			"RateLimit: limit=100, remaining=60, reset=24", nil},
 	}
@@ -71,7 +71,7 @@ func TestTheRuleThatBindsIsTheOneShown(t *testing.T) {
 	options := headers.Options{Formats: []headers.Format{headers.Draft7}}
 	for _, tt := range []struct {
 		name           string
-		minute, hourly core.Decision
+		minute, hourly limits.Decision
 		want           string
 	}{
 		{"the lower remaining", allowed(50, 1, time.Minute), allowed(49, 1, time.Hour), "limit=1000, remaining=49, reset=3600"},
@@ -91,10 +91,10 @@ func TestTheRuleThatBindsIsTheOneShown(t *testing.T) {
 
 func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 	options := headers.Options{Formats: []headers.Format{headers.Draft6}}
-	second := headers.Policy{Name: "second", Limit: core.FixedWindow(core.PerSecond(10))}
-	minute := headers.Policy{Name: "minute", Limit: core.FixedWindow(core.PerMinute(10))}
-	twin := headers.Policy{Name: "twin", Limit: core.SlidingLog(core.PerMinute(10))}
-	day := headers.Policy{Name: "day", Limit: core.FixedWindow(core.PerDay(100))}
+	second := headers.Policy{Name: "second", Limit: limits.FixedWindow(limits.PerSecond(10))}
+	minute := headers.Policy{Name: "minute", Limit: limits.FixedWindow(limits.PerMinute(10))}
+	twin := headers.Policy{Name: "twin", Limit: limits.SlidingLog(limits.PerMinute(10))}
+	day := headers.Policy{Name: "day", Limit: limits.FixedWindow(limits.PerDay(100))}
 	d := allowed(5, time.Second, time.Second)
 	for _, tt := range []struct {
 		name     string
@@ -117,7 +117,7 @@ func TestOfPoliciesWithOneQuotaTheStricterIsListed(t *testing.T) {
 
 	t.Run("but not if it did not count", func(t *testing.T) {
 		policies := []headers.Policy{second, minute, day}
-		open := core.Decision{Allowed: true, Source: core.SourceOpen}
+		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
 		if got := written(t, options, policies, decided(t, policies, d, open, d)).Get("RateLimit-Policy"); got != "10;w=1, 100;w=86400" {
 			t.Errorf("got %s", got)
 		}

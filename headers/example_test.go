@@ -11,12 +11,13 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // rule holds every client to 3 requests a minute. The request is its own key.
 var rule = core.Rule[string]{
 	Name:  "default",
-	Limit: core.TokenBucket(core.PerMinute(3), 3),
+	Limit: limits.TokenBucket(limits.PerMinute(3), 3),
 	Key:   func(client string) (string, error) { return client, nil },
 }
 
@@ -95,7 +96,7 @@ func ExampleWriter_Write() {
 func ExampleWriter_Write_stacked() {
 	login := rule
 	login.Name = "login"
-	login.Limit = core.TokenBucket(core.PerHour(10), 10)
+	login.Limit = limits.TokenBucket(limits.PerHour(10), 10)
 	outer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{rule}))
 	inner, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{login}))
 
@@ -119,12 +120,12 @@ func ExampleDelete() {
 func ExamplePolicies() {
 	perPlan := core.Rule[string]{
 		Name:     "plan",
-		LimitFor: func(string) (core.Limit, error) { return core.TokenBucket(core.PerMinute(600), 60), nil },
+		LimitFor: func(string) (limits.Limit, error) { return limits.TokenBucket(limits.PerMinute(600), 60), nil },
 		Key:      rule.Key,
 	}
 	rules := []core.Rule[string]{rule, perPlan}
 	for _, policy := range headers.Policies(rules) {
-		fmt.Println(policy.Name, policy.Limit != core.Limit{})
+		fmt.Println(policy.Name, policy.Limit != limits.Limit{})
 	}
 	writer, _ := headers.New(headers.Options{}, headers.Policies(rules))
 
@@ -249,7 +250,7 @@ func ExampleShow() {
 // A concurrency limit has no window. Nobody knows when a unit is released: the wait is a
 // guess.
 func ExampleWriter_Write_concurrent() {
-	uploads := core.Rule[string]{Name: "uploads", Limit: core.Concurrent(3), Key: rule.Key}
+	uploads := core.Rule[string]{Name: "uploads", Limit: limits.Concurrent(3), Key: rule.Key}
 	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{uploads}))
 	for _, n := range []int{1, 4} {
 		h := http.Header{}
@@ -266,7 +267,7 @@ func ExampleWriter_Write_concurrent() {
 
 // If only rules with Capacity deny a request, the answer is a 503 without quotas.
 func ExampleWriter_Write_capacity() {
-	service := core.Rule[string]{Name: "service", Limit: core.Concurrent(3), Key: rule.Key, Capacity: true}
+	service := core.Rule[string]{Name: "service", Limit: limits.Concurrent(3), Key: rule.Key, Capacity: true}
 	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{service}))
 	h := http.Header{}
 	outcome := decide(4, service)
@@ -319,7 +320,7 @@ func ExampleOptions_custom() {
 func ExampleOptions_capPace() {
 	daily := rule
 	daily.Name = "daily"
-	daily.Limit = core.FixedWindow(core.PerDay(100)) // ends at midnight
+	daily.Limit = limits.FixedWindow(limits.PerDay(100)) // ends at midnight
 	for _, capPace := range []bool{false, true} {
 		writer, _ := headers.New(headers.Options{CapPace: capPace}, headers.Policies([]core.Rule[string]{daily}))
 		h := http.Header{}

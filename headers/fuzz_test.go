@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // source draws numbers from bytes. After the last byte it draws zeros.
@@ -46,23 +47,23 @@ func (s *source) name(index int) string {
 	return string(b)
 }
 
-func (s *source) limit() core.Limit {
-	rate := core.Per(1+s.below(1_000_000_000), time.Duration(1000+s.below(366*24*3600*1_000_000-1000))*time.Microsecond)
+func (s *source) limit() limits.Limit {
+	rate := limits.Per(1+s.below(1_000_000_000), time.Duration(1000+s.below(366*24*3600*1_000_000-1000))*time.Microsecond)
 	burst := 1 + s.below(1_000_000_000)
-	limits := []core.Limit{
-		core.SlidingWindow(rate), core.FixedWindow(rate), core.SlidingLog(rate), core.AnchoredWindow(rate),
-		core.TokenBucket(rate, burst), core.LeakyBucket(rate, burst), core.LeakyQueue(rate, burst),
-		core.Concurrent(1 + burst%100_000), core.Ban(rate, time.Duration(burst)*time.Millisecond),
+	choices := []limits.Limit{
+		limits.SlidingWindow(rate), limits.FixedWindow(rate), limits.SlidingLog(rate), limits.AnchoredWindow(rate),
+		limits.TokenBucket(rate, burst), limits.LeakyBucket(rate, burst), limits.LeakyQueue(rate, burst),
+		limits.Concurrent(1 + burst%100_000), limits.Ban(rate, time.Duration(burst)*time.Millisecond),
 	}
-	l := limits[s.below(int64(len(limits)))]
+	l := choices[s.below(int64(len(choices)))]
 	if l.Validate() != nil {
-		return core.TokenBucket(core.PerMinute(100), 100)
+		return limits.TokenBucket(limits.PerMinute(100), 100)
 	}
 	return l
 }
 
-func (s *source) decision(l core.Limit) core.Decision {
-	d := core.Decision{
+func (s *source) decision(l limits.Limit) limits.Decision {
+	d := limits.Decision{
 		Allowed:         !s.chance(),
 		Remaining:       s.below(l.Burst() + 1),
 		ResetAfter:      time.Duration(s.below(100*365*24*3600*1_000_000)) * time.Microsecond,
@@ -71,26 +72,26 @@ func (s *source) decision(l core.Limit) core.Decision {
 	}
 	switch s.below(8) {
 	case 1:
-		d.Source = core.SourceDenialCache
+		d.Source = limits.SourceDenialCache
 	case 2:
-		d.Source = core.SourceFallback
+		d.Source = limits.SourceFallback
 	case 5:
-		d.Source = core.SourceLocal
+		d.Source = limits.SourceLocal
 	case 3:
-		return core.Decision{Allowed: true, Source: core.SourceOpen}
+		return limits.Decision{Allowed: true, Source: limits.SourceOpen}
 	case 4:
-		return core.Decision{Allowed: true, Source: core.SourceNotAsked}
+		return limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
 	}
 	if !d.Allowed {
 		d.RetryAfter = s.wait()
 		if s.below(8) == 1 {
-			d.RetryAfter = core.Never
+			d.RetryAfter = limits.Never
 		}
 		d.EffectiveWindow = d.RetryAfter
 	}
-	if l.Algorithm() == core.AlgorithmConcurrent {
-		d.EffectiveWindow, d.ResetAfter = core.Never, 0
-		if !d.Allowed && d.RetryAfter != core.Never {
+	if l.Algorithm() == limits.AlgorithmConcurrent {
+		d.EffectiveWindow, d.ResetAfter = limits.Never, 0
+		if !d.Allowed && d.RetryAfter != limits.Never {
 			d.RetryAfter = time.Second
 		}
 	}
@@ -100,7 +101,7 @@ func (s *source) decision(l core.Limit) core.Decision {
 // limiter returns policies for a writer and an outcome under them. Some policies
 // have no fixed limit.
 func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
-	var decisions []core.Decision
+	var decisions []limits.Decision
 	var actual, known []headers.Policy
 	for i := range 1 + s.below(5) {
 		p := headers.Policy{Name: s.name(int(i)), Limit: s.limit()}
@@ -109,7 +110,7 @@ func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
 		}
 		actual = append(actual, p)
 		if s.below(4) == 1 {
-			p.Limit = core.Limit{}
+			p.Limit = limits.Limit{}
 		}
 		known = append(known, p)
 		decisions = append(decisions, s.decision(actual[i].Limit))
@@ -219,7 +220,7 @@ func checkJitter(t *testing.T, plain, jittered http.Header, most time.Duration, 
 		t.Fatalf("%d members became %d", len(was), len(now))
 	}
 	for i := range was {
-		d := core.RuleDecision{Decision: core.Decision{Allowed: true}}
+		d := core.RuleDecision{Decision: limits.Decision{Allowed: true}}
 		if ours := i - (len(was) - len(ds)); ours >= 0 {
 			d = ds[ours]
 		}

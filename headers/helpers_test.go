@@ -16,24 +16,25 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // prepared is a backend that answers with its decisions.
-type prepared []core.Decision
+type prepared []limits.Decision
 
-func (p prepared) Take(_ context.Context, _ []core.Charge, out []core.Decision) error {
+func (p prepared) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	copy(out, p)
 	return nil
 }
 
-func (p prepared) Supports(core.Limit) bool { return true }
+func (p prepared) Supports(limits.Limit) bool { return true }
 
-func (p prepared) Settle(context.Context, []core.Ending, []core.Settlement) error { return nil }
+func (p prepared) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return nil }
 
 // broken is a backend that fails.
 type broken struct{}
 
-func (broken) Take(context.Context, []core.Charge, []core.Decision) error {
+func (broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return fmt.Errorf("broken")
 }
 
@@ -48,12 +49,12 @@ func rulesOf(policies ...headers.Policy) []core.Rule[string] {
 
 // decided returns the outcome of a request of "client" under the given policies
 // if the backend answers the given decisions.
-func decided(t testing.TB, policies []headers.Policy, decisions ...core.Decision) *core.Outcome {
+func decided(t testing.TB, policies []headers.Policy, decisions ...limits.Decision) *core.Outcome {
 	t.Helper()
 	return decidedFor(t, "client", rulesOf(policies...), decisions...)
 }
 
-func decidedFor(t testing.TB, key string, rules []core.Rule[string], decisions ...core.Decision) *core.Outcome {
+func decidedFor(t testing.TB, key string, rules []core.Rule[string], decisions ...limits.Decision) *core.Outcome {
 	t.Helper()
 	limiter, err := core.New(core.Config[string]{Rules: rules, Backend: prepared(decisions)})
 	if err != nil {
@@ -64,21 +65,21 @@ func decidedFor(t testing.TB, key string, rules []core.Rule[string], decisions .
 }
 
 // allowed is a decision that leaves remaining units to spread over window.
-func allowed(remaining int64, window, reset time.Duration) core.Decision {
-	return core.Decision{Allowed: true, Remaining: remaining, EffectiveWindow: window, ResetAfter: reset, At: at}
+func allowed(remaining int64, window, reset time.Duration) limits.Decision {
+	return limits.Decision{Allowed: true, Remaining: remaining, EffectiveWindow: window, ResetAfter: reset, At: at}
 }
 
 // denied is a decision that asks to wait.
-func denied(remaining int64, wait, reset time.Duration) core.Decision {
-	return core.Decision{Remaining: remaining, RetryAfter: wait, EffectiveWindow: wait, ResetAfter: reset, At: at}
+func denied(remaining int64, wait, reset time.Duration) limits.Decision {
+	return limits.Decision{Remaining: remaining, RetryAfter: wait, EffectiveWindow: wait, ResetAfter: reset, At: at}
 }
 
 // at is the instant of every prepared decision: 2026-11-21 12:00:00.25 UTC.
 const at = 1795262400_250000
 
 var (
-	perMinute = headers.Policy{Name: "default", Limit: core.SlidingWindow(core.PerMinute(100))}
-	perHour   = headers.Policy{Name: "hourly", Limit: core.SlidingWindow(core.PerHour(1000))}
+	perMinute = headers.Policy{Name: "default", Limit: limits.SlidingWindow(limits.PerMinute(100))}
+	perHour   = headers.Policy{Name: "hourly", Limit: limits.SlidingWindow(limits.PerHour(1000))}
 )
 
 func writer(t testing.TB, options headers.Options, policies ...headers.Policy) *headers.Writer {

@@ -8,10 +8,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
-	secret := headers.Policy{Name: "secret", Limit: core.SlidingWindow(core.PerSecond(7))}
+	secret := headers.Policy{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7))}
 	policies := []headers.Policy{secret, perMinute}
 	for _, formats := range [][]headers.Format{{headers.IETF, headers.Draft6, headers.GitHub}, {headers.Draft7, headers.Discord}} {
 		w := writer(t, headers.Options{Formats: formats, Hidden: []string{"secret"}}, policies...)

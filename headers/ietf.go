@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Parameter names of draft -11. They stand in one place because a rename of r and t is
@@ -87,7 +88,7 @@ func (w *Writer) appendQuota(text []byte, d *core.RuleDecision, jitter time.Dura
 	text = append(text, ";"+paramAvailable+"="...)
 	available := count(d.Remaining)
 	text = strconv.AppendInt(text, available, 10)
-	if d.EffectiveWindow != core.Never {
+	if d.EffectiveWindow != limits.Never {
 		t = w.effective(d, available, jitter)
 		text = append(text, ";"+paramEffective+"="...)
 		text = strconv.AppendInt(text, t, 10)
@@ -118,7 +119,7 @@ func (w *Writer) effective(d *core.RuleDecision, available int64, jitter time.Du
 }
 
 // maxSeconds is the longest wait, in seconds, that a time.Duration can hold.
-const maxSeconds = int64((core.Never - 1) / time.Second)
+const maxSeconds = int64((limits.Never - 1) / time.Second)
 
 // appendPolicies appends RateLimit-Policy, merged with outer, the lines that are there
 // already.

@@ -11,12 +11,13 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestIETFFieldsOfEachDecision(t *testing.T) {
 	tests := []struct {
 		name     string
-		decision core.Decision
+		decision limits.Decision
 		want     []string // besides the policy
 	}{
 		{"half spent", allowed(50, 30*time.Second, time.Minute), []string{`RateLimit: "default";r=50;t=30`}},
@@ -24,13 +25,13 @@ func TestIETFFieldsOfEachDecision(t *testing.T) {
 		{"seconds round up", allowed(50, 29*time.Second+time.Microsecond, time.Minute), []string{`RateLimit: "default";r=50;t=30`}},
 		{"nothing left, yet allowed", allowed(0, 300*time.Millisecond, time.Minute), []string{`RateLimit: "default";r=0;t=1`}},
 		{"no window", allowed(5, 0, 0), []string{`RateLimit: "default";r=5;t=0`}},
-		{"window that never ends", allowed(5, core.Never, 0), []string{`RateLimit: "default";r=5`}},
+		{"window that never ends", allowed(5, limits.Never, 0), []string{`RateLimit: "default";r=5`}},
 		{"denied", denied(0, 12*time.Second, time.Minute), []string{`RateLimit: "default";r=0;t=12`, "Retry-After: 12"}},
 		{"denied for less than a second", denied(0, time.Microsecond, time.Minute), []string{`RateLimit: "default";r=0;t=1`, "Retry-After: 1"}},
 		{"denied with units left", denied(7, 12*time.Second, time.Minute), []string{`RateLimit: "default";r=7;t=12`, "Retry-After: 12"}},
-		{"denied for ever", denied(100, core.Never, 0), []string{`RateLimit: "default";r=100`}},
+		{"denied for ever", denied(100, limits.Never, 0), []string{`RateLimit: "default";r=100`}},
 		{"negative numbers of a faulty backend", allowed(-1, -time.Second, 0), []string{`RateLimit: "default";r=0;t=0`}},
-		{"huge numbers of a faulty backend", allowed(1<<62, core.Never-1, 0), []string{`RateLimit: "default";r=999999999999999;t=9223372037`}},
+		{"huge numbers of a faulty backend", allowed(1<<62, limits.Never-1, 0), []string{`RateLimit: "default";r=999999999999999;t=9223372037`}},
 	}
 	policies := []headers.Policy{perMinute}
 	for _, tt := range tests {
@@ -43,24 +44,24 @@ func TestIETFFieldsOfEachDecision(t *testing.T) {
 
 func TestAPolicyIsItsLimitsBurstAndTheTimeThatTakes(t *testing.T) {
 	tests := []struct {
-		limit core.Limit
+		limit limits.Limit
 		want  string
 	}{
-		{core.FixedWindow(core.PerMinute(100)), "q=100;w=60"},
-		{core.SlidingWindow(core.PerDay(5000)), "q=5000;w=86400"},
-		{core.SlidingLog(core.Per(3, 5*time.Minute)), "q=3;w=300"},
-		{core.AnchoredWindow(core.PerHour(60)), "q=60;w=3600"},
-		{core.TokenBucket(core.PerSecond(10), 100), "q=100;w=10"},
-		{core.TokenBucket(core.PerMinute(100), 20), "q=20;w=12"},
-		{core.TokenBucket(core.PerMinute(7), 20), "q=20;w=172"}, // 171.4
-		{core.LeakyBucket(core.PerHour(1), 1), "q=1;w=3600"},
-		{core.LeakyQueue(core.PerSecond(5), 50), "q=50;w=10"},
-		{core.FixedWindow(core.Per(10, time.Millisecond)), "q=10;w=1"},
-		{core.TokenBucket(core.PerSecond(1000), 1), "q=1;w=1"},
-		{core.SlidingWindow(core.Per(1, 1500*time.Millisecond)), "q=1;w=2"},
-		{core.FixedWindow(core.Per(1_000_000_000, 366*24*time.Hour)), "q=1000000000;w=31622400"},
-		{core.TokenBucket(core.Per(1_000_000_000, 366*24*time.Hour), 1_000_000_000), "q=1000000000;w=31622400"},
-		{core.TokenBucket(core.Per(1, 366*24*time.Hour), 99), "q=99;w=3130617600"},
+		{limits.FixedWindow(limits.PerMinute(100)), "q=100;w=60"},
+		{limits.SlidingWindow(limits.PerDay(5000)), "q=5000;w=86400"},
+		{limits.SlidingLog(limits.Per(3, 5*time.Minute)), "q=3;w=300"},
+		{limits.AnchoredWindow(limits.PerHour(60)), "q=60;w=3600"},
+		{limits.TokenBucket(limits.PerSecond(10), 100), "q=100;w=10"},
+		{limits.TokenBucket(limits.PerMinute(100), 20), "q=20;w=12"},
+		{limits.TokenBucket(limits.PerMinute(7), 20), "q=20;w=172"}, // 171.4
+		{limits.LeakyBucket(limits.PerHour(1), 1), "q=1;w=3600"},
+		{limits.LeakyQueue(limits.PerSecond(5), 50), "q=50;w=10"},
+		{limits.FixedWindow(limits.Per(10, time.Millisecond)), "q=10;w=1"},
+		{limits.TokenBucket(limits.PerSecond(1000), 1), "q=1;w=1"},
+		{limits.SlidingWindow(limits.Per(1, 1500*time.Millisecond)), "q=1;w=2"},
+		{limits.FixedWindow(limits.Per(1_000_000_000, 366*24*time.Hour)), "q=1000000000;w=31622400"},
+		{limits.TokenBucket(limits.Per(1_000_000_000, 366*24*time.Hour), 1_000_000_000), "q=1000000000;w=31622400"},
+		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 99), "q=99;w=3130617600"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.limit.String(), func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestRetryAfterIsTheLongestWaitOfTheRulesThatStoodInTheWay(t *testing.T) {
 
 func TestOneRuleThatNeverYieldsLeavesRetryAfterOut(t *testing.T) {
 	policies := []headers.Policy{perMinute, perHour}
-	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(1000, core.Never, 0))
+	o := decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(1000, limits.Never, 0))
 	h := fields("Retry-After: 5") // by whom ever: no wait helps
 	writer(t, headers.Options{}, policies...).Write(h, o)
 	wellFormed(t, h)
@@ -111,12 +112,12 @@ func TestOneRuleThatNeverYieldsLeavesRetryAfterOut(t *testing.T) {
 }
 
 func TestADecisionThatCountedNothingIsNotListed(t *testing.T) {
-	notAsked := core.Decision{Allowed: true, Source: core.SourceNotAsked}
-	open := core.Decision{Allowed: true, Source: core.SourceOpen}
+	notAsked := limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+	open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
 	cached := denied(0, 30*time.Second, time.Minute)
-	cached.Source = core.SourceDenialCache
+	cached.Source = limits.SourceDenialCache
 	fallback := allowed(500, 30*time.Minute, time.Hour)
-	fallback.Source = core.SourceFallback
+	fallback.Source = limits.SourceFallback
 
 	want(t, written(t, headers.Options{}, threePolicies, decided(t, threePolicies, notAsked, cached, notAsked)),
 		`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=0;t=30`, `Retry-After: 30`)
@@ -143,11 +144,11 @@ func TestARuleThatDoesNotApplyIsNotListed(t *testing.T) {
 func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 	policies := []headers.Policy{{Name: "plan"}, perHour}
 	rules := rulesOf(policies...)
-	rules[0].LimitFor = func(plan string) (core.Limit, error) {
+	rules[0].LimitFor = func(plan string) (limits.Limit, error) {
 		if plan == "gold" {
-			return core.SlidingWindow(core.PerMinute(500)), nil
+			return limits.SlidingWindow(limits.PerMinute(500)), nil
 		}
-		return core.SlidingWindow(core.PerMinute(50)), nil
+		return limits.SlidingWindow(limits.PerMinute(50)), nil
 	}
 	for plan, q := range map[string]int{"gold": 500, "bronze": 50} {
 		o := decidedFor(t, plan, rules, allowed(5, 6*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour))
@@ -159,7 +160,7 @@ func TestALimitFoundPerRequestIsShownAsFound(t *testing.T) {
 }
 
 func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
-	fixed := headers.Policy{Name: "upload", Limit: core.TokenBucket(core.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
+	fixed := headers.Policy{Name: "upload", Limit: limits.TokenBucket(limits.PerHour(1_000_000), 1_000_000), Unit: core.ContentBytes}
 	found := headers.Policy{Name: "plan", Unit: core.ContentBytes}
 	room := allowed(400, 6*time.Second, time.Minute)
 	o := decided(t, []headers.Policy{fixed, perHour}, room, room)
@@ -168,7 +169,7 @@ func TestAPolicyThatCountsBytesSaysSo(t *testing.T) {
 		`RateLimit: "upload";r=400;t=6, "hourly";r=400;t=6`,
 	)
 	rules := rulesOf(found)
-	rules[0].LimitFor = func(string) (core.Limit, error) { return perHour.Limit, nil }
+	rules[0].LimitFor = func(string) (limits.Limit, error) { return perHour.Limit, nil }
 	o = decidedFor(t, "client", rules, room)
 	want(t, written(t, headers.Options{}, []headers.Policy{found}, o),
 		`RateLimit-Policy: "plan";q=1000;qu="content-bytes";w=3600`,
@@ -251,10 +252,10 @@ func TestThePartitionKeyIsADigestOnRateLimitAlone(t *testing.T) {
 }
 
 func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
-	policies := []headers.Policy{{Name: "p", Limit: core.FixedWindow(core.Per(10000, 1000*time.Second))}}
+	policies := []headers.Policy{{Name: "p", Limit: limits.FixedWindow(limits.Per(10000, 1000*time.Second))}}
 	tests := []struct {
 		name     string
-		decision core.Decision
+		decision limits.Decision
 		want     []string
 	}{
 		{"the draft's bad example", allowed(10000, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=10000;t=1000`}},
@@ -263,7 +264,7 @@ func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
 		{"nothing left", allowed(0, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=0;t=10`}},
 		{"denied", denied(0, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=0;t=10`, "Retry-After: 10"}},
 		{"denied with units left", denied(5000, 10*time.Second, 10*time.Second), []string{`RateLimit: "p";r=5000;t=500`, "Retry-After: 500"}},
-		{"never", denied(5000, core.Never, 10*time.Second), []string{`RateLimit: "p";r=5000`}},
+		{"never", denied(5000, limits.Never, 10*time.Second), []string{`RateLimit: "p";r=5000`}},
 		{"huge numbers of a faulty backend", allowed(1<<62, time.Second, 0), []string{`RateLimit: "p";r=999999999999999;t=9223372036`}},
 	}
 	for _, tt := range tests {
@@ -275,7 +276,7 @@ func TestCapPaceRaisesTUntilNoPaceIsHigherThanThePolicys(t *testing.T) {
 }
 
 func TestCapPaceOfAFaultyBackendIsHeldToWhatFits(t *testing.T) {
-	for _, limit := range []core.Limit{core.FixedWindow(core.Per(1, 366*24*time.Hour)), core.FixedWindow(core.Per(7, 366*24*time.Hour)), core.FixedWindow(core.Per(1_000_000, 366*24*time.Hour))} {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(1, 366*24*time.Hour)), limits.FixedWindow(limits.Per(7, 366*24*time.Hour)), limits.FixedWindow(limits.Per(1_000_000, 366*24*time.Hour))} {
 		policies := []headers.Policy{{Name: "p", Limit: limit}}
 		for r := int64(1); r > 0; r *= 7 {
 			written(t, headers.Options{CapPace: true}, policies, decided(t, policies, allowed(r, time.Second, 0)))

@@ -26,7 +26,7 @@ type Options struct {
 	//
 	// The outcome has all rules, whatever Show says. With OnDenial, publish only the
 	// rules that denied. Never publish a key. The numbers of a decision mean something
-	// only if [core.Source.Counted] is true for it.
+	// only if [limits.Source.Counted] is true for it.
 	//
 	// Custom must be quick and safe for concurrent use. It must not keep the header. It
 	// must not shorten Retry-After: a client would come back too early and be denied.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
@@ -27,7 +27,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		perMinute,
 		{},
 		{Name: "tab\t"},
-		{Name: "bad", Limit: core.FixedWindow(core.Per(0, -time.Second)), Unit: 9},
+		{Name: "bad", Limit: limits.FixedWindow(limits.Per(0, -time.Second)), Unit: 9},
 	})
 	if err == nil {
 		t.Fatal("no error")

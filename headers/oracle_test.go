@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // oracle is the information about limits in a response. It is computed as the
@@ -49,8 +50,8 @@ func ceil(r *big.Rat) int64 {
 	return q.Int64()
 }
 
-func quotaAndWindow(l core.Limit) (q, w int64) {
-	if l.Algorithm() == core.AlgorithmConcurrent {
+func quotaAndWindow(l limits.Limit) (q, w int64) {
+	if l.Algorithm() == limits.AlgorithmConcurrent {
 		return l.Burst(), 0
 	}
 	unit := new(big.Rat).Quo(seconds(l.Rate().Period), rat(l.Rate().Units))
@@ -70,7 +71,7 @@ func counted(o *core.Outcome) (ds []core.RuleDecision) {
 
 // resetOf returns the wait that is shown as a reset: a second for a concurrency limit.
 func resetOf(d core.RuleDecision) *big.Rat {
-	if d.Limit.Algorithm() == core.AlgorithmConcurrent {
+	if d.Limit.Algorithm() == limits.AlgorithmConcurrent {
 		return rat(1)
 	}
 	return seconds(d.ResetAfter)
@@ -107,7 +108,7 @@ func windowOf(o *core.Outcome) (w int64) {
 func (s *oracle) tell(o *core.Outcome) {
 	s.retry = 0
 	if !o.Allowed() {
-		if d := o.RetryAfter(); d != core.Never {
+		if d := o.RetryAfter(); d != limits.Never {
 			s.retry = max(1, ceil(seconds(d)))
 			if s.options.RetryAfter == headers.Window && o.Verdict() == core.Denied {
 				s.retry = max(s.retry, windowOf(o))
@@ -165,7 +166,7 @@ func (s *oracle) list(d core.RuleDecision) {
 
 	quota := httpsfv.NewItem(d.Rule)
 	quota.Params.Add("r", d.Remaining)
-	if d.EffectiveWindow != core.Never {
+	if d.EffectiveWindow != limits.Never {
 		t := ceil(seconds(d.EffectiveWindow))
 		if s.options.CapPace {
 			t = max(t, ceil(new(big.Rat).Quo(rat(d.Remaining), big.NewRat(q, w))))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Policy describes a rule to clients.
@@ -13,7 +14,7 @@ type Policy struct {
 	// Name is the name of the rule: printable ASCII, stable, and nothing secret.
 	Name string
 	// Limit is the limit of the rule. Zero: LimitFor returns it per request.
-	Limit core.Limit
+	Limit limits.Limit
 	// Unit is what the rule counts. IETF publishes it as the parameter qu, unless it is
 	// [core.Requests]. With a concurrency limit it may be zero, and is
 	// [core.ConcurrentRequests] all the same.
@@ -31,7 +32,7 @@ func Policies[R any](rules []core.Rule[R]) []Policy {
 }
 
 // concurrent reports whether p describes a rule with a concurrency limit.
-func (p *Policy) concurrent() bool { return p.Limit.Algorithm() == core.AlgorithmConcurrent }
+func (p *Policy) concurrent() bool { return p.Limit.Algorithm() == limits.AlgorithmConcurrent }
 
 // unit returns the unit to publish. A concurrency limit sets it.
 func (p *Policy) unit() core.Unit {
@@ -57,7 +58,7 @@ func validatePolicies(policies []Policy) error {
 		if err := p.validateUnit(); err != nil {
 			errs = append(errs, fmt.Errorf("%sunit: %w", prefix, err))
 		}
-		if p.Limit == (core.Limit{}) {
+		if p.Limit == (limits.Limit{}) {
 			continue
 		}
 		if err := p.Limit.Validate(); err != nil {
@@ -74,7 +75,7 @@ func (p *Policy) validateUnit() error {
 	case p.concurrent() && p.unit() != core.ConcurrentRequests:
 		return fmt.Errorf("a concurrency limit counts concurrent requests: remove Unit (got %v)", p.Unit)
 	case p.Unit == core.ConcurrentRequests && !p.concurrent():
-		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or use core.Concurrent")
+		return errors.New("only a concurrency limit counts concurrent requests: remove Unit or use limits.Concurrent")
 	case p.Unit > core.ConcurrentRequests:
 		return fmt.Errorf("must be Requests or ContentBytes (got %d)", p.Unit)
 	}
@@ -85,7 +86,7 @@ func (p *Policy) validateUnit() error {
 // limit has no window, which is 0 then.
 type allowance struct{ quota, window int64 }
 
-func allowanceOf(l core.Limit) allowance {
+func allowanceOf(l limits.Limit) allowance {
 	rate := l.Rate()
 	if rate.Units == 0 {
 		return allowance{quota: l.Burst()}
@@ -110,7 +111,7 @@ func compile(p Policy) policy {
 		Policy: p,
 		scope:  scopeUser,
 	}
-	if p.Limit != (core.Limit{}) {
+	if p.Limit != (limits.Limit{}) {
 		c.allowance = allowanceOf(p.Limit)
 		c.member = string(appendMember(nil, p.Name, c.allowance, p.unit()))
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // RetryAfter says what Retry-After is on a denial. Whichever is chosen, it is never
@@ -26,7 +27,7 @@ const (
 // helps.
 func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
 	wait := o.RetryAfter()
-	if wait == core.Never {
+	if wait == limits.Never {
 		return 0
 	}
 	if w.retryAfter == Window && o.Verdict() == core.Denied {

@@ -6,26 +6,27 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
-	bucket := headers.Policy{Name: "bucket", Limit: core.TokenBucket(core.PerMinute(100), 20)} // 12 s
+	bucket := headers.Policy{Name: "bucket", Limit: limits.TokenBucket(limits.PerMinute(100), 20)} // 12 s
 	policies := []headers.Policy{perMinute, perHour, bucket}
 	ok, no := allowed(5, 30*time.Second, time.Minute), denied(0, 3*time.Second, time.Minute)
 	for _, tt := range []struct {
 		name        string
-		decisions   []core.Decision
+		decisions   []limits.Decision
 		least, want string
 	}{
-		{"one", []core.Decision{no, ok, ok}, "3", "60"},
-		{"another", []core.Decision{ok, ok, no}, "3", "12"},
-		{"two", []core.Decision{no, no, ok}, "3", "3600"},
-		{"the longest wait is of the shorter window", []core.Decision{denied(0, 59*time.Second, time.Minute), ok, no}, "59", "60"},
-		{"a wait longer than the window", []core.Decision{denied(0, 61*time.Second, time.Minute), ok, ok}, "61", "61"},
-		{"a wait just longer", []core.Decision{denied(0, time.Minute+time.Microsecond, time.Minute), ok, ok}, "61", "61"},
-		{"no wait helps", []core.Decision{denied(0, core.Never, time.Minute), ok, ok}, "", ""},
-		{"no wait helps with one", []core.Decision{no, denied(0, core.Never, time.Minute), ok}, "", ""},
-		{"allowed", []core.Decision{ok, ok, ok}, "", ""},
+		{"one", []limits.Decision{no, ok, ok}, "3", "60"},
+		{"another", []limits.Decision{ok, ok, no}, "3", "12"},
+		{"two", []limits.Decision{no, no, ok}, "3", "3600"},
+		{"the longest wait is of the shorter window", []limits.Decision{denied(0, 59*time.Second, time.Minute), ok, no}, "59", "60"},
+		{"a wait longer than the window", []limits.Decision{denied(0, 61*time.Second, time.Minute), ok, ok}, "61", "61"},
+		{"a wait just longer", []limits.Decision{denied(0, time.Minute+time.Microsecond, time.Minute), ok, ok}, "61", "61"},
+		{"no wait helps", []limits.Decision{denied(0, limits.Never, time.Minute), ok, ok}, "", ""},
+		{"no wait helps with one", []limits.Decision{no, denied(0, limits.Never, time.Minute), ok}, "", ""},
+		{"allowed", []limits.Decision{ok, ok, ok}, "", ""},
 	} {
 		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
 			o := decided(t, policies, tt.decisions...)
@@ -50,7 +51,7 @@ func TestAWindowOfRetryAfterLeavesTheLeastWaitInT(t *testing.T) {
 
 func TestAWindowOfRetryAfterIsThatOfTheLimitHeldTo(t *testing.T) {
 	known := []headers.Policy{{Name: "plan"}} // the limit is found per request
-	actual := headers.Policy{Name: "plan", Limit: core.FixedWindow(core.Per(5, 90*time.Second))}
+	actual := headers.Policy{Name: "plan", Limit: limits.FixedWindow(limits.Per(5, 90*time.Second))}
 	o := decided(t, []headers.Policy{actual}, denied(0, 3*time.Second, time.Minute))
 	if got := written(t, headers.Options{RetryAfter: headers.Window}, known, o).Get("Retry-After"); got != "90" {
 		t.Errorf("got %q, want 90", got)

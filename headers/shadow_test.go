@@ -8,13 +8,14 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestClientsLearnNothingOfShadows(t *testing.T) {
 	key := func(s string) (string, error) { return s, nil }
 	rules := []core.Rule[string]{
-		{Name: "next", Limit: core.FixedWindow(core.PerDay(1)), Key: key, Mode: core.Shadow},
-		{Name: "now", Limit: core.FixedWindow(core.PerDay(2)), Key: key},
+		{Name: "next", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key, Mode: core.Shadow},
+		{Name: "now", Limit: limits.FixedWindow(limits.PerDay(2)), Key: key},
 	}
 	limiter := core.MustNew(core.Config[string]{Rules: rules})
 	all := []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}

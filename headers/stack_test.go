@@ -8,17 +8,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // stacked returns the fields after an outer limiter of perHour and an inner one
 // of perMinute have written, each with its own formats and decision.
-func stacked(t *testing.T, outer headers.Format, hourly core.Decision, inner headers.Format, minute core.Decision) http.Header {
+func stacked(t *testing.T, outer headers.Format, hourly limits.Decision, inner headers.Format, minute limits.Decision) http.Header {
 	t.Helper()
 	h := http.Header{}
 	for _, l := range []struct {
 		format   headers.Format
 		policy   headers.Policy
-		decision core.Decision
+		decision limits.Decision
 	}{{outer, perHour, hourly}, {inner, perMinute, minute}} {
 		policies := []headers.Policy{l.policy}
 		w := writer(t, headers.Options{Formats: []headers.Format{l.format}}, policies...)
@@ -71,7 +72,7 @@ func TestALimiterThatCountedNothingLeavesTheOuterFieldsAlone(t *testing.T) {
 	policies := []headers.Policy{perMinute}
 	for _, formats := range everyFormat {
 		h := fields(before...)
-		open := core.Decision{Allowed: true, Source: core.SourceOpen}
+		open := limits.Decision{Allowed: true, Source: limits.SourceOpen}
 		writer(t, headers.Options{Formats: formats}, policies...).Write(h, decided(t, policies, open))
 		want(t, h, before...)
 	}
@@ -82,8 +83,8 @@ func TestALimiterThatCountedNothingLeavesTheOuterFieldsAlone(t *testing.T) {
 func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 	tests := []struct {
 		name   string
-		hourly core.Decision
-		minute core.Decision
+		hourly limits.Decision
+		minute limits.Decision
 		inner  bool // the inner one is left
 	}{
 		{"the lower remaining is further in", allowed(51, 1, time.Hour), allowed(50, 1, time.Minute), true},
@@ -92,7 +93,7 @@ func TestWhereOnePolicyHasRoomTheOneThatBindsIsShownAsASet(t *testing.T) {
 		{"equal remaining, longer reset further out", allowed(50, 1, time.Hour), allowed(50, 1, time.Minute), false},
 		{"equal in everything", allowed(50, 1, time.Minute), allowed(50, 1, time.Minute), false},
 		{"a denial wins", allowed(0, 1, time.Hour), denied(50, time.Second, time.Second), true},
-		{"a denial for ever wins", allowed(0, 1, time.Hour), denied(50, core.Never, time.Second), true},
+		{"a denial for ever wins", allowed(0, 1, time.Hour), denied(50, limits.Never, time.Second), true},
 	}
 	sets := map[headers.Format][]string{
 		headers.Draft6:       {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},

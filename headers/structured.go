@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // maxInteger is the largest Integer of a structured field (RFC 9651, section 3.3.1).
@@ -76,5 +76,5 @@ func ceilMulDiv(a, b, d int64) int64 {
 
 // plus returns d + e for d, e ≥ 0, or the largest duration below Never if that is less.
 func plus(d, e time.Duration) time.Duration {
-	return min(d, core.Never-1-e) + e
+	return min(d, limits.Never-1-e) + e
 }

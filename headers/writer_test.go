@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // everyFormat are sets of formats that together name every format once.
@@ -49,7 +50,7 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 
 // A login that is denied for its address must not show how many tries a user has left.
 func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
-	user, address, route := headers.Policy{Name: "user", Limit: core.FixedWindow(core.PerHour(3))}, perMinute, perHour
+	user, address, route := headers.Policy{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3))}, perMinute, perHour
 	policies := []headers.Policy{user, address, route}
 	spent := denied(0, 30*time.Second, time.Minute)
 	for name, formats := range map[string][]headers.Format{
@@ -67,7 +68,7 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 				known := slices.Clone(policies)
 				if !fixed {
 					for i := range known {
-						known[i].Limit = core.Limit{}
+						known[i].Limit = limits.Limit{}
 					}
 				}
 				options := headers.Options{Formats: formats, Show: headers.OnDenial}
@@ -203,9 +204,9 @@ func TestJitterLeavesAllowedAnswersAndNeverAlone(t *testing.T) {
 	for range 50 {
 		want(t, written(t, options, policies, decided(t, policies, allowed(50, 30*time.Second, time.Minute))),
 			`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`)
-		want(t, written(t, options, policies, decided(t, policies, denied(100, core.Never, 0))),
+		want(t, written(t, options, policies, decided(t, policies, denied(100, limits.Never, 0))),
 			`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=100`)
-		h := written(t, options, policies, decided(t, policies, denied(0, core.Never-1, 0)))
+		h := written(t, options, policies, decided(t, policies, denied(0, limits.Never-1, 0)))
 		if got := h.Get("Retry-After"); len(got) != len("9223372037") {
 			t.Fatalf("got Retry-After %q", got)
 		}
@@ -260,7 +261,7 @@ func TestAChangeToOneAnswerReachesNoOther(t *testing.T) {
 func TestOneWriterServesManyGoroutines(t *testing.T) {
 	policies := []headers.Policy{perMinute, {Name: "plan"}}
 	rules := rulesOf(policies...)
-	rules[1].LimitFor = func(string) (core.Limit, error) { return perHour.Limit, nil }
+	rules[1].LimitFor = func(string) (limits.Limit, error) { return perHour.Limit, nil }
 	o := decidedFor(t, "client", rules, allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Hour))
 	w := writer(t, headers.Options{Formats: everyFormat[0], PartitionKey: headers.Digest}, policies...)
 	expected := http.Header{}
@@ -281,7 +282,7 @@ func TestOneWriterServesManyGoroutines(t *testing.T) {
 }
 
 func TestAnAnswerCostsTwoAllocations(t *testing.T) {
-	for name, decisions := range map[string][]core.Decision{
+	for name, decisions := range map[string][]limits.Decision{
 		"allowed": {allowed(99, 10*time.Second, time.Second), allowed(50, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
 		"denied":  {allowed(99, 10*time.Second, time.Second), denied(0, 30*time.Second, time.Minute), allowed(500, 30*time.Minute, time.Hour)},
 	} {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
@@ -13,7 +13,7 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 	// The decision is made at 1795262400.25 seconds since the epoch.
 	tests := []struct {
 		name                   string
-		decision               core.Decision
+		decision               limits.Decision
 		github, delta, discord []string
 		retry                  []string
 	}{
@@ -42,12 +42,12 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Reset: 0"},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 101", "X-RateLimit-Reset: 1795262400.250", "X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default"},
 			nil},
-		{"negative numbers of a faulty backend", core.Decision{Allowed: true, Remaining: -1, ResetAfter: -time.Second, At: -1},
+		{"negative numbers of a faulty backend", limits.Decision{Allowed: true, Remaining: -1, ResetAfter: -time.Second, At: -1},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Used: 100", "X-RateLimit-Reset: 0", "X-RateLimit-Resource: default"},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0"},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.000", "X-RateLimit-Reset-After: 0.000", "X-RateLimit-Bucket: default"},
 			nil},
-		{"huge numbers of a faulty backend", core.Decision{Allowed: true, Remaining: 1, ResetAfter: core.Never, At: 1<<63 - 1},
+		{"huge numbers of a faulty backend", limits.Decision{Allowed: true, Remaining: 1, ResetAfter: limits.Never, At: 1<<63 - 1},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Used: 99", "X-RateLimit-Reset: 9223372036854", "X-RateLimit-Resource: default"},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 9223372037"},
 			[]string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 9223372036853.776", "X-RateLimit-Reset-After: 9223372036.855", "X-RateLimit-Bucket: default"},
@@ -68,7 +68,7 @@ func TestXRateLimitFieldsOfEachDecision(t *testing.T) {
 }
 
 func TestTheEpochOfAResetDoesNotWobble(t *testing.T) {
-	policies := []headers.Policy{{Name: "default", Limit: core.FixedWindow(core.PerMinute(1000))}}
+	policies := []headers.Policy{{Name: "default", Limit: limits.FixedWindow(limits.PerMinute(1000))}}
 	const end = at/60_000_000*60_000_000 + 60_000_000
 	for now := int64(at); now < end; now += 333_337 {
 		d := allowed(50, 30*time.Second, time.Duration(end-now)*time.Microsecond)
@@ -92,13 +92,13 @@ func TestDiscordsScopeSaysWhoSharesTheUnits(t *testing.T) {
 	ok, no := allowed(50, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Minute)
 	for _, tt := range []struct {
 		name, key, scope, global string
-		decisions                []core.Decision
+		decisions                []limits.Decision
 	}{
-		{"many clients", "client", "shared", "", []core.Decision{no, ok, ok}},
-		{"all requests of one client", "client", "global", "true", []core.Decision{ok, no, ok}},
-		{"one client", "client", "user", "", []core.Decision{ok, ok, no}},
-		{"nobody in particular", "", "shared", "", []core.Decision{ok, no, ok}},
-		{"allowed", "client", "", "", []core.Decision{ok, ok, ok}},
+		{"many clients", "client", "shared", "", []limits.Decision{no, ok, ok}},
+		{"all requests of one client", "client", "global", "true", []limits.Decision{ok, no, ok}},
+		{"one client", "client", "user", "", []limits.Decision{ok, ok, no}},
+		{"nobody in particular", "", "shared", "", []limits.Decision{ok, no, ok}},
+		{"allowed", "client", "", "", []limits.Decision{ok, ok, ok}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := written(t, options, policies, decidedFor(t, tt.key, rulesOf(policies...), tt.decisions...))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // pair is a request type that belongs to no framework.
@@ -158,7 +159,7 @@ func TestCombinatorsOfNothingAreNil(t *testing.T) {
 }
 
 func TestTheLimiterReportsAKeyFunctionThatCouldNotBeMade(t *testing.T) {
-	rule := core.Rule[*http.Request]{Name: "r", Limit: core.SlidingWindow(core.PerMinute(1))}
+	rule := core.Rule[*http.Request]{Name: "r", Limit: limits.SlidingWindow(limits.PerMinute(1))}
 	for _, key := range []key{keyfuncs.Header("Host"), keyfuncs.Address(keyfuncs.AddrSource(nil)), keyfuncs.Join(keyfuncs.Method, keyfuncs.Cookie(""))} {
 		rule.Key = key
 		if _, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}}); err == nil {

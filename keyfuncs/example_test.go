@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // show prints the key of r, or why it has none.
@@ -230,7 +231,7 @@ func ExampleOrPeer() {
 func ExampleOrTogether() {
 	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 		Name:  "per-client",
-		Limit: core.TokenBucket(core.PerDay(1), 1),
+		Limit: limits.TokenBucket(limits.PerDay(1), 1),
 		Key:   keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
 	}}})
 	for _, hop := range []string{"203.0.113.7", "unknown", "_hidden", "203.0.113.8"} {

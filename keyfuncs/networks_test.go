@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // itself is the source of requests that are an address.
@@ -237,7 +238,7 @@ func TestAnExemptNetworkIsLeftOutOfTheOutcome(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("192.0.2.1")
 	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 		Name:  "per-client",
-		Limit: core.SlidingWindow(core.PerMinute(1)),
+		Limit: limits.SlidingWindow(limits.PerMinute(1)),
 		Key:   keyfuncs.MustOutside(source, []string{"10.0.0.0/8"}, keyfuncs.Address(source)),
 	}}})
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestWhatCannotBeIdentifiedCountsTogether(t *testing.T) {
@@ -49,7 +50,7 @@ func TestOrTogetherSwallowsEveryErrorButOne(t *testing.T) {
 func TestARequestThatCannotBeIdentifiedIsCountedNotRefused(t *testing.T) {
 	for _, failure := range []core.Failure{core.FallBack, core.FailOpen, core.FailClosed} {
 		limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
-			Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), OnFailure: failure,
+			Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: failure,
 			Key: keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
 		}}})
 		for _, c := range []struct {
@@ -66,7 +67,7 @@ func TestARequestThatCannotBeIdentifiedIsCountedNotRefused(t *testing.T) {
 
 func TestAPanicIsNoRequestWithoutAKey(t *testing.T) {
 	limiter := core.MustNew(core.Config[pair]{Rules: []core.Rule[pair]{{
-		Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1),
+		Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1),
 		Key: keyfuncs.OrTogether(func(pair) (string, error) { panic("a bug") }),
 	}}})
 	if o := limiter.Decide(t.Context(), pair{}); o.Verdict() != core.Unavailable || o.Err() == nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -24,7 +24,7 @@ func denialFor(limit *nethttp.Limiter, accept ...string) (contentType, body stri
 
 func spent(name string) *nethttp.Limiter {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: name, Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: name, Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	limit.Decide(httptest.NewRequest("GET", "/", nil))
 	return limit
@@ -99,7 +99,7 @@ func FuzzEveryLegalNameGivesAValidProblem(f *testing.F) {
 	f.Add("per-client")
 	f.Add(`a"b\c</script>`)
 	f.Fuzz(func(t *testing.T, name string) {
-		config := nethttp.Config{Rules: []nethttp.Rule{{Name: name, Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}}}
+		config := nethttp.Config{Rules: []nethttp.Rule{{Name: name, Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}}}
 		if _, err := nethttp.New(config); err != nil {
 			t.Skip()
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -19,7 +19,7 @@ func (s *sink) WriteHeader(int)             {}
 
 var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-func serveOne(limit core.Limit) func() {
+func serveOne(limit limits.Limit) func() {
 	handler := nethttp.MustNew(perClient(limit)).Handler(nothing)
 	r, _ := http.NewRequest("GET", "/", nil)
 	r.RemoteAddr = "198.51.100.7:4711"
@@ -31,14 +31,14 @@ func serveOne(limit core.Limit) func() {
 }
 
 func TestAnAllowedRequestCostsAtMostSixAllocations(t *testing.T) {
-	serve := serveOne(core.SlidingWindow(core.PerSecond(1_000_000)))
+	serve := serveOne(limits.SlidingWindow(limits.PerSecond(1_000_000)))
 	if got := testing.AllocsPerRun(200, serve); got > 6 {
 		t.Errorf("%v allocations, want at most 6", got)
 	}
 }
 
 func BenchmarkAllowed(b *testing.B) {
-	serve := serveOne(core.SlidingWindow(core.PerSecond(1_000_000_000)))
+	serve := serveOne(limits.SlidingWindow(limits.PerSecond(1_000_000_000)))
 	b.ReportAllocs()
 	for b.Loop() {
 		serve()
@@ -46,7 +46,7 @@ func BenchmarkAllowed(b *testing.B) {
 }
 
 func BenchmarkDenied(b *testing.B) {
-	serve := serveOne(core.SlidingWindow(core.PerDay(1)))
+	serve := serveOne(limits.SlidingWindow(limits.PerDay(1)))
 	serve()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -55,7 +55,7 @@ func BenchmarkDenied(b *testing.B) {
 }
 
 func BenchmarkDeniedAMegabyteOfAccept(b *testing.B) {
-	handler := nethttp.MustNew(perClient(core.SlidingWindow(core.PerDay(1)))).Handler(nothing)
+	handler := nethttp.MustNew(perClient(limits.SlidingWindow(limits.PerDay(1)))).Handler(nothing)
 	for _, c := range []struct {
 		name   string
 		accept []string

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // service is a rule about the whole service, of n requests at once.
 func service(n int64) nethttp.Rule {
-	return nethttp.Rule{Name: "service", Limit: core.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true}
+	return nethttp.Rule{Name: "service", Limit: limits.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true}
 }
 
 // during returns the answer of a limiter to a request that comes while another one is in
@@ -60,7 +61,7 @@ func TestAServiceAtCapacityAnswers503WithoutNumbers(t *testing.T) {
 		"by formats": {nethttp.Config{Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}}, func(*http.Request) {}, atCapacity},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.config.Rules = append(perClient(core.FixedWindow(core.PerMinute(10))).Rules, service(1))
+			tt.config.Rules = append(perClient(limits.FixedWindow(limits.PerMinute(10))).Rules, service(1))
 			w := during(t, tt.config, tt.change)
 			wantStatus(t, w, http.StatusServiceUnavailable)
 			wantField(t, w, "Retry-After", "1")
@@ -78,7 +79,7 @@ func TestAServiceAtCapacityAnswers503WithoutNumbers(t *testing.T) {
 }
 
 func TestAConcurrencyLimitOfClientsAnswers429(t *testing.T) {
-	config := perClient(core.Concurrent(1))
+	config := perClient(limits.Concurrent(1))
 	w := during(t, config)
 	wantStatus(t, w, http.StatusTooManyRequests)
 	wantField(t, w, "Retry-After", "1")
@@ -92,7 +93,7 @@ func TestAConcurrencyLimitOfClientsAnswers429(t *testing.T) {
 // The client asked too much, too: it is told all rules that denied.
 func TestCapacityAndAnotherDenialAnswer429AndNameBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := perClient(core.FixedWindow(core.PerMinute(1)))
+		config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 		config.Rules = append(config.Rules, service(1))
 		w := during(t, config)
 		wantStatus(t, w, http.StatusTooManyRequests)
@@ -107,7 +108,7 @@ func TestCapacityAndAnotherDenialAnswer429AndNameBoth(t *testing.T) {
 func TestARateMayBeACapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := service(1)
-		rule.Limit = core.TokenBucket(core.PerMinute(2), 1)
+		rule.Limit = limits.TokenBucket(limits.PerMinute(2), 1)
 		handler := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{rule}}).Handler(&hello{})
 		w := get(handler)
 		wantField(t, w, "RateLimit", `"service";r=0;t=30`)
@@ -133,9 +134,9 @@ func TestACostAboveTheCapacityIsToldThatNoWaitHelps(t *testing.T) {
 }
 
 func TestADenialByALocalRuleIsNamed(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerHour(1000)))
+	config := perClient(limits.FixedWindow(limits.PerHour(1000)))
 	config.Backend = core.NewMemory(core.MemoryOptions{})
-	local := nethttp.Rule{Name: "here", Limit: core.AnchoredWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
+	local := nethttp.Rule{Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
 	config.Backend, config.Rules = remote{config.Backend}, append(config.Rules, local)
 	synctest.Test(t, func(t *testing.T) {
 		handler := nethttp.MustNew(config).Handler(&hello{})
@@ -150,23 +151,23 @@ func TestADenialByALocalRuleIsNamed(t *testing.T) {
 }
 
 // remote is a backend that does not look like one of this process.
-type remote struct{ inner core.Backend }
+type remote struct{ inner limits.Backend }
 
-func (r remote) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (r remote) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return r.inner.Take(ctx, charges, out)
 }
 
 // Every 503 is without the fields of an outer limiter, the bare one of a deadline too.
 func TestA503HasNoFieldsOfAnOuterLimiter(t *testing.T) {
-	outer := perClient(core.FixedWindow(core.PerMinute(10)))
+	outer := perClient(limits.FixedWindow(limits.PerMinute(10)))
 	outer.Rules[0].Name = "outer"
-	noKey := perClient(core.FixedWindow(core.PerMinute(10)))
+	noKey := perClient(limits.FixedWindow(limits.PerMinute(10)))
 	noKey.Rules[0].Key = func(*http.Request) (string, error) { return "", errSecret }
-	queue := perClient(core.LeakyQueue(core.PerHour(1), 3))
-	fullQueue := perClient(core.LeakyQueue(core.PerHour(1), 3))
+	queue := perClient(limits.LeakyQueue(limits.PerHour(1), 3))
+	fullQueue := perClient(limits.LeakyQueue(limits.PerHour(1), 3))
 	fullQueue.MaxWaiting = 1
 	spent := service(1)
-	spent.Limit = core.FixedWindow(core.PerMinute(1))
+	spent.Limit = limits.FixedWindow(limits.PerMinute(1))
 	for name, config := range map[string]nethttp.Config{
 		"capacity": {Rules: []nethttp.Rule{spent}},
 		"no key":   noKey,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // answering is how to answer requests that certain rules have decided. It is the companion
@@ -87,7 +88,7 @@ func (g *Gate[R]) Explain(r *http.Request, request R) core.Outcome {
 
 // ExplainKey returns the decision that a request would have now under one rule and a key,
 // and takes nothing: see [core.Limiter.ExplainKey].
-func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error) {
+func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error) {
 	return g.engine.ExplainKey(ctx, rule, key, limit)
 }
 

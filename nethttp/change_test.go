@@ -11,12 +11,13 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 func TestAGateHasACompanionOfItsOwn(t *testing.T) {
 	config := nethttp.GateConfig[*http.Request]{MaxWaiting: -1}
-	config.Rules = perClient(core.FixedWindow(core.PerMinute(1))).Rules
+	config.Rules = perClient(limits.FixedWindow(limits.PerMinute(1))).Rules
 	config.Companion = func([]nethttp.Rule) (any, error) { return nil, nil }
 	_, err := nethttp.NewGate(config)
 	if err == nil || !strings.Contains(err.Error(), "nethttp: companion: ") || !strings.Contains(err.Error(), "max waiting") {
@@ -26,8 +27,8 @@ func TestAGateHasACompanionOfItsOwn(t *testing.T) {
 
 // Only requests that a rule with a FinalCost may have decided get a writer that counts.
 func TestTheWriterFollowsTheRulesOfTheRequest(t *testing.T) {
-	plain := perClient(core.FixedWindow(core.PerMinute(100))).Rules
-	looking := perClient(core.FixedWindow(core.PerMinute(100))).Rules
+	plain := perClient(limits.FixedWindow(limits.PerMinute(100))).Rules
+	looking := perClient(limits.FixedWindow(limits.PerMinute(100))).Rules
 	var results []core.Result
 	looking[0].FinalCost = func(r core.Result) int64 { results = append(results, r); return 1 }
 	limit := nethttp.MustNew(nethttp.Config{Rules: plain})
@@ -36,9 +37,9 @@ func TestTheWriterFollowsTheRulesOfTheRequest(t *testing.T) {
 		seen = w
 		w.WriteHeader(http.StatusTeapot)
 	}))
-	off := perClient(core.FixedWindow(core.PerMinute(100))).Rules
+	off := perClient(limits.FixedWindow(limits.PerMinute(100))).Rules
 	off[0].FinalCost, off[0].Name, off[0].Mode = looking[0].FinalCost, "off", core.Disabled
-	off = append(off, nethttp.Rule{Name: "slots", Limit: core.Concurrent(9), Key: off[0].Key})
+	off = append(off, nethttp.Rule{Name: "slots", Limit: limits.Concurrent(9), Key: off[0].Key})
 	for i, rules := range [][]nethttp.Rule{plain, looking, plain, looking, off} {
 		if err := limit.Replace(rules); err != nil {
 			t.Fatal(err)
@@ -57,7 +58,7 @@ func TestTheWriterFollowsTheRulesOfTheRequest(t *testing.T) {
 
 // The options of the header fields are read at every change.
 func TestTheHeaderOptionsAreCopied(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerMinute(100)))
+	config := perClient(limits.FixedWindow(limits.PerMinute(100)))
 	config.Headers = headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{config.Rules[0].Name}}
 	limit := nethttp.MustNew(config)
 	config.Headers.Formats[0], config.Headers.DiscordShared[0] = headers.GitHub, "another"
@@ -69,7 +70,7 @@ func TestTheHeaderOptionsAreCopied(t *testing.T) {
 // A request to which no rule applies is answered by the newest rules.
 func TestNoRuleAppliesAfterAReplacement(t *testing.T) {
 	never := core.When(func(*http.Request) bool { return false }, keyfuncs.Path)
-	rules := []nethttp.Rule{{Name: "none", Limit: core.FixedWindow(core.PerMinute(1)), Key: never}}
+	rules := []nethttp.Rule{{Name: "none", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: never}}
 	custom := 0
 	limit := nethttp.MustNew(nethttp.Config{Rules: rules, Headers: headers.Options{Custom: func(http.Header, core.Outcome) { custom++ }}})
 	handler := limit.Handler(&hello{})
@@ -84,8 +85,8 @@ func TestNoRuleAppliesAfterAReplacement(t *testing.T) {
 
 // A limiter whose rules have changed costs what one does whose rules never have.
 func TestAChangeCostsNoAllocationLater(t *testing.T) {
-	for name, limit := range map[string]core.Limit{
-		"allowed": core.SlidingWindow(core.PerSecond(1_000_000)), "denied": core.SlidingWindow(core.PerDay(1)),
+	for name, limit := range map[string]limits.Limit{
+		"allowed": limits.SlidingWindow(limits.PerSecond(1_000_000)), "denied": limits.SlidingWindow(limits.PerDay(1)),
 	} {
 		config := perClient(limit)
 		never, changed := nethttp.MustNew(config), nethttp.MustNew(config)
@@ -122,7 +123,7 @@ func allocationsOf(limit *nethttp.Limiter) float64 {
 func BenchmarkReplaceAThousandRules(b *testing.B) {
 	rules := make([]nethttp.Rule, 1000)
 	for i := range rules {
-		rules[i] = nethttp.Rule{Name: fmt.Sprint("rule", i), Limit: core.SlidingWindow(core.PerMinute(int64(1 + i))), Key: keyfuncs.Address(keyfuncs.Peer)}
+		rules[i] = nethttp.Rule{Name: fmt.Sprint("rule", i), Limit: limits.SlidingWindow(limits.PerMinute(int64(1 + i))), Key: keyfuncs.Address(keyfuncs.Peer)}
 	}
 	limit := nethttp.MustNew(nethttp.Config{Rules: rules})
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/answer"
+	"github.com/weir-go/weir/limits"
 )
 
 // quotaExceeded begins a problem document of the type of
@@ -62,7 +63,7 @@ func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
 		b = append(b, "The service cannot decide on this request right now"...)
-	case (len(retry) == 0 || retry[0] == "") && o.RetryAfter() == core.Never:
+	case (len(retry) == 0 || retry[0] == "") && o.RetryAfter() == limits.Never:
 		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
 	case o.Status() == http.StatusServiceUnavailable:
 		b = answer.AppendAtCapacity(b)

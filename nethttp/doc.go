@@ -7,7 +7,7 @@
 //	limit := nethttp.MustNew(nethttp.Config{
 //		Rules: []nethttp.Rule{{
 //			Name:  "per-client",
-//			Limit: core.SlidingWindow(core.PerMinute(100)),
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   keyfuncs.Address(keyfuncs.Peer),
 //		}},
 //	})
@@ -53,7 +53,7 @@
 //
 // # Queues
 //
-// If a limit is a [core.LeakyQueue], an allowed request waits for its turn before the
+// If a limit is a [limits.LeakyQueue], an allowed request waits for its turn before the
 // next handler is called. At most [Config].MaxWaiting requests wait at once, and of
 // each key at most one fewer than the capacity of the queue.
 //

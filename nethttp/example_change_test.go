@@ -9,13 +9,14 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 // A limit is raised while the program runs. What is used stays used.
 func ExampleLimiter_Replace() {
 	perClient := func(n int64) []nethttp.Rule {
-		return []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}}
+		return []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}}
 	}
 	limit := nethttp.MustNew(nethttp.Config{Rules: perClient(1)})
 	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -41,7 +42,7 @@ func ExampleLimiter_Replace() {
 // A rule that denies the wrong people is switched to a shadow for an hour.
 func ExampleLimiter_Override() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func() {
@@ -71,7 +72,7 @@ func ExampleLimiter_Override() {
 // A page shows what a request would get, and the request costs nothing.
 func ExampleLimiter_Explain() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	r := httptest.NewRequest("GET", "/", nil)
 	for range 3 {
@@ -79,7 +80,7 @@ func ExampleLimiter_Explain() {
 	}
 	o := limit.Explain(r)
 	fmt.Println(o.Verdict(), o.At(0).Rule, o.At(0).Remaining)
-	d, err := limit.ExplainKey(r.Context(), "per-client", o.At(0).Key, core.Limit{})
+	d, err := limit.ExplainKey(r.Context(), "per-client", o.At(0).Key, limits.Limit{})
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output:
 	// allowed per-client 97
@@ -89,7 +90,7 @@ func ExampleLimiter_Explain() {
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func() {

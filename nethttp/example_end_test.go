@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -14,7 +15,7 @@ import (
 // client reads it.
 func ExampleDetach() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "downloads", Limit: core.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "downloads", Limit: limits.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end, ok := nethttp.Detach(r.Context())
@@ -41,12 +42,12 @@ func ExampleSpend() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:      "tokens",
-			Limit:     core.SlidingWindow(core.PerMinute(1000)),
+			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			Cost:      func(*http.Request) int64 { return 100 },
 			FinalCost: core.Spent,
 		}},
-		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
+		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
@@ -63,11 +64,11 @@ func ExampleConfig_observeEnd() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:      "failures",
-			Limit:     core.SlidingLog(core.PerMinute(5)),
+			Limit:     limits.SlidingLog(limits.PerMinute(5)),
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			FinalCost: core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}},
-		ObserveEnd: func(s core.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
+		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
 	})
 	login := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("password") != "right" {
@@ -85,7 +86,7 @@ func ExampleConfig_observeEnd() {
 // Whoever decides without Handler ends the request.
 func ExampleLimiter_Held() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "jobs", Limit: core.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "jobs", Limit: limits.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	o := limit.Decide(httptest.NewRequest("GET", "/", nil))
 	units, _ := limit.Held()
@@ -102,7 +103,7 @@ func ExampleLimiter_Held() {
 func ExampleLimiter_Preflights() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
-			Name: "everybody", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
 		SkipPreflight: true,
 	})
@@ -116,7 +117,7 @@ func ExampleLimiter_Preflights() {
 
 func ExampleLimiter_Queue() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "in-turn", Limit: core.LeakyQueue(core.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	waiting, full, left := limit.Queue()
 	fmt.Println(waiting, "wait,", full, "found no room,", left, "left")

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -29,7 +30,7 @@ func Example() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
-			Limit: core.FixedWindow(core.PerDay(2)),
+			Limit: limits.FixedWindow(limits.PerDay(2)),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 	})
@@ -52,7 +53,7 @@ func Example() {
 func ExampleLimiter_Handler() {
 	perDay := func(name string, n int64) *nethttp.Limiter {
 		return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-			Name: name, Limit: core.TokenBucket(core.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
+			Name: name, Limit: limits.TokenBucket(limits.PerDay(n), n), Key: keyfuncs.Address(keyfuncs.Peer),
 		}}})
 	}
 	mux := http.NewServeMux()
@@ -76,7 +77,7 @@ func ExampleLimiter_Handler() {
 
 func ExampleNew() {
 	_, err := nethttp.New(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "per-client", Limit: core.SlidingWindow(core.PerMinute(0))}},
+		Rules:   []nethttp.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0))}},
 		Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft7}},
 	})
 	fmt.Println(err)
@@ -97,7 +98,7 @@ func ExampleRule() {
 	type userKey struct{}
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name:  "per-user",
-		Limit: core.FixedWindow(core.PerDay(1)),
+		Limit: limits.FixedWindow(limits.PerDay(1)),
 		Key: keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
 			user, ok := ctx.Value(userKey{}).(string)
 			return user, ok
@@ -119,7 +120,7 @@ func ExampleRule() {
 
 func ExampleConfig_denied() {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(o.Status())
@@ -136,7 +137,7 @@ func ExampleConfig_denied() {
 
 func ExamplePlainText() {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:  []nethttp.Rule{{Name: "per-client", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:  []nethttp.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: nethttp.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
@@ -152,8 +153,8 @@ func ExamplePlainText() {
 // A limit on the whole service. A denial by it is not the client's fault.
 func ExampleConfig_capacity() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
-		{Name: "per-client", Limit: core.TokenBucket(core.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
-		{Name: "service", Limit: core.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true},
+		{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
+		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true},
 	}})
 	var handler http.Handler
 	handler = limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +175,7 @@ func ExampleConfig_capacity() {
 
 // A backend that fails, its fallback, and the operator's view of both.
 func ExampleConfig() {
-	perClient := nethttp.Rule{Name: "per-client", Limit: core.FixedWindow(core.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	perClient := nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
 		Backend:   unreachable{},                                     // a backend that many instances share
@@ -206,7 +207,7 @@ func ExampleConfig() {
 // unreachable is a backend that always fails.
 type unreachable struct{}
 
-func (unreachable) Take(context.Context, []core.Charge, []core.Decision) error {
+func (unreachable) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("connection refused")
 }
 
@@ -214,7 +215,7 @@ func (unreachable) Take(context.Context, []core.Charge, []core.Decision) error {
 // requests to the handler past every rule.
 func ExampleConfig_skipPreflight() {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:         []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:         []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		SkipPreflight: true,
 	})
 	cors := func(next http.Handler) http.Handler {
@@ -247,7 +248,7 @@ func ExampleConfig_skipPreflight() {
 // Requests start 10 ms apart, one after the other, instead of being denied.
 func ExampleLimiter_Handler_queue() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "evenly", Limit: core.LeakyQueue(core.PerSecond(100), 50), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "evenly", Limit: limits.LeakyQueue(limits.PerSecond(100), 50), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	handler := limit.Handler(hi)
 	start := time.Now()
@@ -266,7 +267,7 @@ func ExampleLimiter_Handler_queue() {
 // A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{Name: "previews", Limit: core.FixedWindow(core.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules: []nethttp.Rule{{Name: "previews", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 	})
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		outcome := limit.Decide(r)
@@ -285,7 +286,7 @@ func ExampleLimiter_Decide() {
 
 func ExampleOutcomeFrom() {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:            []nethttp.Rule{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)}},
+		Rules:            []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		OutcomeInContext: true,
 	})
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -307,7 +308,7 @@ func ExampleGate() {
 	gate, err := nethttp.NewGate(nethttp.GateConfig[*Context]{
 		Config: core.Config[*Context]{Rules: []core.Rule[*Context]{{
 			Name:  "per-user",
-			Limit: core.FixedWindow(core.PerDay(1)),
+			Limit: limits.FixedWindow(limits.PerDay(1)),
 			Key:   func(c *Context) (string, error) { return c.user, nil },
 		}}},
 	})
@@ -342,7 +343,7 @@ func ExampleGate() {
 func ExampleNewGate() {
 	key := func(path string) (string, error) { return path, nil }
 	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
-		Config: core.Config[string]{Rules: []core.Rule[string]{{Name: "path", Limit: core.FixedWindow(core.PerDay(1)), Key: key}}},
+		Config: core.Config[string]{Rules: []core.Rule[string]{{Name: "path", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key}}},
 		Denied: func(_ http.ResponseWriter, path string, o core.Outcome) error {
 			return fmt.Errorf("%s: %v", path, o.Verdict())
 		},
@@ -374,7 +375,7 @@ func ExampleGateConfig() {
 	gate, err := nethttp.NewGate(nethttp.GateConfig[Context]{
 		Config: core.Config[Context]{Rules: []core.Rule[Context]{{
 			Name:  "per-client",
-			Limit: core.FixedWindow(core.PerDay(5)),
+			Limit: limits.FixedWindow(limits.PerDay(5)),
 			Key:   func(c Context) (string, error) { return keyfuncs.Address(keyfuncs.Peer)(c.r) },
 		}}},
 		Attach: func(c Context, o core.Outcome) Context {
@@ -399,7 +400,7 @@ func ExampleGateConfig() {
 func ExampleErrQueueFull() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
-			Name: "evenly", Limit: core.LeakyQueue(core.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
+			Name: "evenly", Limit: limits.LeakyQueue(limits.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
 		MaxWaiting: 1,
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
@@ -433,7 +434,7 @@ func ExampleGate_Decide() {
 	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
 		Config: core.Config[string]{Rules: []core.Rule[string]{{
 			Name:  "path",
-			Limit: core.FixedWindow(core.PerDay(1)),
+			Limit: limits.FixedWindow(limits.PerDay(1)),
 			Key:   func(path string) (string, error) { return path, nil },
 		}}},
 	})
@@ -456,7 +457,7 @@ func ExampleGate_Serve() {
 	gate, err := nethttp.NewGate(nethttp.GateConfig[string]{
 		Config: core.Config[string]{Rules: []core.Rule[string]{{
 			Name:  "path",
-			Limit: core.Concurrent(1),
+			Limit: limits.Concurrent(1),
 			Key:   func(path string) (string, error) { return path, nil },
 		}}},
 		Attach: func(path string, o core.Outcome) string { // what it returns goes to next

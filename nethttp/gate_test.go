@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 func TestDeniedFindsTheOutcomeToo(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerMinute(1)))
+	config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 	config.OutcomeInContext = true
 	config.Denied = func(w http.ResponseWriter, r *http.Request, _ core.Outcome) {
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -26,9 +27,9 @@ func TestDeniedFindsTheOutcomeToo(t *testing.T) {
 }
 
 func TestAResponseThatHasBegunIsNotAnsweredAgain(t *testing.T) {
-	limits := perClient(core.FixedWindow(core.PerMinute(1)))
+	rules := perClient(limits.FixedWindow(limits.PerMinute(1))).Rules
 	config := nethttp.GateConfig[*http.Request]{
-		Config:    core.Config[*http.Request]{Rules: limits.Rules},
+		Config:    core.Config[*http.Request]{Rules: rules},
 		Committed: func(*http.Request) bool { return true },
 	}
 	plain, err := nethttp.NewGate(config)

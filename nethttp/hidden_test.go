@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -16,8 +16,8 @@ func TestNoBodyNamesAHiddenRule(t *testing.T) {
 	all := keyfuncs.Constant[*http.Request]("all")
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{
-			{Name: "secret", Limit: core.FixedWindow(core.PerDay(1)), Key: all},
-			{Name: "public", Limit: core.FixedWindow(core.PerDay(1)), Key: all},
+			{Name: "secret", Limit: limits.FixedWindow(limits.PerDay(1)), Key: all},
+			{Name: "public", Limit: limits.FixedWindow(limits.PerDay(1)), Key: all},
 		},
 		Headers: headers.Options{Hidden: []string{"secret"}},
 	})
@@ -28,7 +28,7 @@ func TestNoBodyNamesAHiddenRule(t *testing.T) {
 			t.Errorf("%d: %s", w.Code, w.Body)
 		}
 	}
-	err := limit.Replace([]nethttp.Rule{{Name: "public", Limit: core.FixedWindow(core.PerDay(1)), Key: all}})
+	err := limit.Replace([]nethttp.Rule{{Name: "public", Limit: limits.FixedWindow(limits.PerDay(1)), Key: all}})
 	if err == nil || !strings.Contains(err.Error(), `hidden: there is no policy "secret"`) {
 		t.Errorf("Replace of a hidden rule by none: %v", err)
 	}

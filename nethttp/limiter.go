@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
@@ -21,12 +22,12 @@ type Config struct {
 	Rules []Rule
 
 	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
-	Backend core.Backend
+	Backend limits.Backend
 
 	// Fallback decides while Backend fails, for the rules that fall back. nil:
 	// in-process memory, which is created when it is first needed and shared by all
 	// limiters on one Backend. See [core.Config].
-	Fallback core.Backend
+	Fallback limits.Backend
 
 	// Instances is the number of processes that share Backend. If it is above 1, each
 	// falls back to its share of every limit. 0: each falls back to the whole limit.
@@ -40,7 +41,7 @@ type Config struct {
 	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
 	// after the end of a request that the rule allowed. It must be quick and safe for
 	// concurrent use. A panic in it is dropped. nil: nothing is called.
-	ObserveEnd func(core.Settlement)
+	ObserveEnd func(limits.Settlement)
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Replace puts other rules into force, from the next request on. Everything else of the
@@ -37,7 +38,7 @@ func (l *Limiter) Explain(r *http.Request) core.Outcome { return l.gate.Explain(
 // for rules with a LimitFor; zero: the rule's. It returns an error if there is no such
 // rule, it is disabled or finds its limits by LimitFor and limit is zero, or the backend
 // fails.
-func (l *Limiter) ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error) {
+func (l *Limiter) ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error) {
 	return l.gate.ExplainKey(ctx, rule, key, limit)
 }
 

@@ -20,10 +20,11 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
-func perClient(limit core.Limit) nethttp.Config {
+func perClient(limit limits.Limit) nethttp.Config {
 	return nethttp.Config{Rules: []nethttp.Rule{{Name: "per-client", Limit: limit, Key: keyfuncs.Address(keyfuncs.Peer)}}}
 }
 
@@ -66,7 +67,7 @@ func TestAnAllowedRequestReachesItsHandlerWithTheFieldsSet(t *testing.T) {
 			seen = w.Header().Get("RateLimit")
 			w.WriteHeader(http.StatusTeapot)
 		})
-		w := get(nethttp.MustNew(perClient(core.SlidingWindow(core.PerMinute(10)))).Handler(next))
+		w := get(nethttp.MustNew(perClient(limits.SlidingWindow(limits.PerMinute(10)))).Handler(next))
 		wantStatus(t, w, http.StatusTeapot)
 		wantField(t, w, "RateLimit", `"per-client";r=9;t=54`)
 		wantField(t, w, "RateLimit-Policy", `"per-client";q=10;w=60`)
@@ -81,7 +82,7 @@ func TestAnAllowedRequestReachesItsHandlerWithTheFieldsSet(t *testing.T) {
 func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &hello{}
-		handler := nethttp.MustNew(perClient(core.TokenBucket(core.PerMinute(2), 1))).Handler(next)
+		handler := nethttp.MustNew(perClient(limits.TokenBucket(limits.PerMinute(2), 1))).Handler(next)
 		get(handler)
 		time.Sleep(500 * time.Millisecond)
 		w := get(handler)
@@ -112,7 +113,7 @@ func TestADeniedRequestIsAnsweredWithAProblemAndGoesNoFurther(t *testing.T) {
 }
 
 func TestACostThatNeverFitsIsDeniedWithoutRetryAfter(t *testing.T) {
-	config := perClient(core.SlidingWindow(core.PerMinute(10)))
+	config := perClient(limits.SlidingWindow(limits.PerMinute(10)))
 	config.Rules[0].Cost = func(*http.Request) int64 { return 11 }
 	w := get(nethttp.MustNew(config).Handler(&hello{}))
 	wantStatus(t, w, http.StatusTooManyRequests)
@@ -125,7 +126,7 @@ func TestACostThatNeverFitsIsDeniedWithoutRetryAfter(t *testing.T) {
 
 func TestHEADIsCountedAndHasTheFieldsOfGETWithoutContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(1)))).Handler(&hello{})
+		handler := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerMinute(1)))).Handler(&hello{})
 		get(handler)
 		head := get(handler, func(r *http.Request) { r.Method = "HEAD" })
 		full := get(handler)
@@ -141,7 +142,7 @@ func TestHEADIsCountedAndHasTheFieldsOfGETWithoutContent(t *testing.T) {
 }
 
 func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
-	limiter := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(1)))).Handler(&hello{})
+	limiter := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerMinute(1)))).Handler(&hello{})
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Allow": "GET", "ETag": `"v1"`, "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "Expires": "0", "Content-Encoding": "br",
@@ -163,7 +164,7 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 
 func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
 	next := &hello{}
-	config := perClient(core.FixedWindow(core.PerMinute(1)))
+	config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 	w := get(nethttp.MustNew(config).Handler(next), func(r *http.Request) { r.RemoteAddr = "@" })
 	wantStatus(t, w, http.StatusServiceUnavailable)
 	wantField(t, w, "Retry-After", "1")
@@ -187,11 +188,11 @@ type down struct{}
 
 var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
 
-func (down) Take(context.Context, []core.Charge, []core.Decision) error { return errSecret }
+func (down) Take(context.Context, []limits.Charge, []limits.Decision) error { return errSecret }
 
 func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
 	for failure, want := range map[core.Failure]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
-		config := perClient(core.FixedWindow(core.PerMinute(1)))
+		config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 		config.Backend = down{}
 		config.Rules[0].OnFailure = failure
 		w := get(nethttp.MustNew(config).Handler(&hello{}))
@@ -205,7 +206,7 @@ func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
 // lost is a backend that cannot be reached.
 type lost struct{ asked atomic.Int64 }
 
-func (b *lost) Take(context.Context, []core.Charge, []core.Decision) error {
+func (b *lost) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	b.asked.Add(1)
 	return errSecret
 }
@@ -217,7 +218,7 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 		limit := nethttp.MustNew(nethttp.Config{
 			Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
 			Rules: []nethttp.Rule{{
-				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: core.FixedWindow(core.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
 			}},
 		})
 		mux.Handle(fmt.Sprint("GET /", i), limit.Handler(&hello{}))
@@ -245,7 +246,7 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 }
 
 func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerMinute(1)))
+	config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 	config.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 		if w.Header().Get("Retry-After") == "" || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("fields %v", w.Header())
@@ -263,7 +264,7 @@ func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
 }
 
 func TestOnlyATruePreflightIsExempt(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerHour(1)))
+	config := perClient(limits.FixedWindow(limits.PerHour(1)))
 	config.SkipPreflight = true
 	preflight := func(r *http.Request) {
 		r.Method = "OPTIONS"
@@ -287,7 +288,7 @@ func TestOnlyATruePreflightIsExempt(t *testing.T) {
 // Any client can send what a preflight has. CORS middleware inside the limiter keeps that
 // from the handlers; without it they are not limited.
 func TestSkipPreflightLetsAnybodyPastABan(t *testing.T) {
-	config := perClient(core.Ban(core.PerHour(1), time.Hour))
+	config := perClient(limits.Ban(limits.PerHour(1), time.Hour))
 	config.SkipPreflight = true
 	preflight := func(r *http.Request) {
 		r.Method = "OPTIONS"
@@ -326,7 +327,7 @@ func TestSkipPreflightLetsAnybodyPastABan(t *testing.T) {
 }
 
 func TestTheOutcomeTravelsOnlyIfAskedTo(t *testing.T) {
-	config := perClient(core.FixedWindow(core.PerMinute(5)))
+	config := perClient(limits.FixedWindow(limits.PerMinute(5)))
 	for _, asked := range []bool{false, true} {
 		config.OutcomeInContext = asked
 		var same *http.Request
@@ -346,9 +347,9 @@ func TestTheOutcomeTravelsOnlyIfAskedTo(t *testing.T) {
 
 func TestLimitersStackIntoOneList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		route := perClient(core.FixedWindow(core.PerMinute(1)))
+		route := perClient(limits.FixedWindow(limits.PerMinute(1)))
 		route.Rules[0].Name = "route"
-		outer, inner := nethttp.MustNew(perClient(core.FixedWindow(core.PerMinute(10)))), nethttp.MustNew(route)
+		outer, inner := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerMinute(10)))), nethttp.MustNew(route)
 		handler := outer.Handler(inner.Handler(&hello{}))
 		w := get(handler)
 		wantStatus(t, w, 200)
@@ -362,7 +363,7 @@ func TestLimitersStackIntoOneList(t *testing.T) {
 }
 
 func TestOneLimiterOnSeveralRoutesCountsThemTogether(t *testing.T) {
-	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(2))))
+	limit := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(2))))
 	mux := http.NewServeMux()
 	mux.Handle("GET /a", limit.Handler(&hello{}))
 	mux.Handle("GET /b", limit.Handler(&hello{}))
@@ -378,7 +379,7 @@ func TestOneLimiterOnSeveralRoutesCountsThemTogether(t *testing.T) {
 func TestAKeyByRoutePatternIsKnownBeforeAndInsideTheMux(t *testing.T) {
 	at := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
 	config := func(key func(*http.Request) (string, error)) nethttp.Config {
-		return nethttp.Config{Rules: []nethttp.Rule{{Name: "route", Limit: core.FixedWindow(core.PerHour(2)), Key: key}}}
+		return nethttp.Config{Rules: []nethttp.Rule{{Name: "route", Limit: limits.FixedWindow(limits.PerHour(2)), Key: key}}}
 	}
 	t.Run("outside", func(t *testing.T) {
 		mux := http.NewServeMux()
@@ -408,7 +409,7 @@ func TestAKeyByRoutePatternIsKnownBeforeAndInsideTheMux(t *testing.T) {
 
 func TestAQueuedRequestWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerSecond(2), 4))).Handler(&hello{})
+		handler := nethttp.MustNew(perClient(limits.LeakyQueue(limits.PerSecond(2), 4))).Handler(&hello{})
 		start := time.Now()
 		var mu sync.Mutex
 		var waited []time.Duration
@@ -434,7 +435,7 @@ func TestAQueuedRequestWaitsForItsTurn(t *testing.T) {
 func TestAClientThatLeavesTheQueueIsNotServedAndItsSlotStaysSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &hello{}
-		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerSecond(1), 3))).Handler(next)
+		handler := nethttp.MustNew(perClient(limits.LeakyQueue(limits.PerSecond(1), 3))).Handler(next)
 		get(handler)
 		ctx, cancel := context.WithCancel(t.Context())
 		start := time.Now()
@@ -459,7 +460,7 @@ func TestAClientThatLeavesTheQueueIsNotServedAndItsSlotStaysSpent(t *testing.T) 
 
 func TestACallerThatHasLeftIsNotServed(t *testing.T) {
 	next := &hello{}
-	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1)))).Handler(next)
+	handler := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(1)))).Handler(next)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
@@ -475,7 +476,7 @@ func TestACallerThatHasLeftIsNotServed(t *testing.T) {
 func TestAServersOwnDeadlineIsNotAnEmptySuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &hello{}
-		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerHour(1), 3))).Handler(next)
+		handler := nethttp.MustNew(perClient(limits.LeakyQueue(limits.PerHour(1), 3))).Handler(next)
 		get(handler)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -490,7 +491,7 @@ func TestAServersOwnDeadlineIsNotAnEmptySuccess(t *testing.T) {
 }
 
 func TestAPanicInTheHandlerPassesThrough(t *testing.T) {
-	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(5)))).Handler(
+	handler := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(5)))).Handler(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer func() {
 		if v := recover(); v != http.ErrAbortHandler {
@@ -502,7 +503,7 @@ func TestAPanicInTheHandlerPassesThrough(t *testing.T) {
 
 func TestTheResponseWriterIsHandedOnAsItIs(t *testing.T) {
 	var got http.ResponseWriter
-	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(5)))).Handler(
+	handler := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(5)))).Handler(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { got = w }))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -512,7 +513,7 @@ func TestTheResponseWriterIsHandedOnAsItIs(t *testing.T) {
 }
 
 func TestAnUpgradedConnectionWorksUnchanged(t *testing.T) {
-	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	limit := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(1))))
 	server := httptest.NewServer(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -558,7 +559,7 @@ func TestAnUpgradedConnectionWorksUnchanged(t *testing.T) {
 }
 
 func TestStreamingAndHTTP2WorkUnchanged(t *testing.T) {
-	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	limit := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(1))))
 	release := make(chan struct{})
 	server := httptest.NewUnstartedServer(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "first\n")
@@ -599,7 +600,7 @@ func TestStreamingAndHTTP2WorkUnchanged(t *testing.T) {
 
 func TestAnotherRequestsFieldsCannotBeChanged(t *testing.T) {
 	var seen string
-	handler := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(3)))).Handler(
+	handler := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(3)))).Handler(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			seen = w.Header().Get("RateLimit-Policy")
 			for _, values := range w.Header() {
@@ -618,7 +619,7 @@ func TestAnotherRequestsFieldsCannotBeChanged(t *testing.T) {
 
 func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
 	_, err := nethttp.New(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "x", Limit: core.FixedWindow(core.PerHour(0))}},
+		Rules:   []nethttp.Rule{{Name: "x", Limit: limits.FixedWindow(limits.PerHour(0))}},
 		Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft7}},
 	})
 	for _, want := range []string{`core: rule "x": limit: units`, `core: rule "x": key: is nil`, "headers: "} {
@@ -630,7 +631,7 @@ func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
 		"MustNew": func() { nethttp.MustNew(nethttp.Config{}) },
 		"nil":     func() { (*nethttp.Limiter)(nil).Handler(&hello{}) },
 		"zero":    func() { new(nethttp.Limiter).Handler(&hello{}) },
-		"Handler": func() { nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1)))).Handler(nil) },
+		"Handler": func() { nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(1)))).Handler(nil) },
 	} {
 		func() {
 			defer func() {
@@ -644,14 +645,14 @@ func TestNewReportsTheMistakesOfRulesAndHeadersTogether(t *testing.T) {
 }
 
 func TestEachMistakeIsReportedOnce(t *testing.T) {
-	rule := perClient(core.FixedWindow(core.PerHour(1))).Rules[0]
+	rule := perClient(limits.FixedWindow(limits.PerHour(1))).Rules[0]
 	named := func(name string) nethttp.Rule {
 		r := rule
 		r.Name = name
 		return r
 	}
 	illegal := named("illegal")
-	illegal.Limit = core.TokenBucket(core.Per(0, -time.Second), 0)
+	illegal.Limit = limits.TokenBucket(limits.Per(0, -time.Second), 0)
 	for name, tt := range map[string]struct {
 		rules   []nethttp.Rule
 		headers headers.Options
@@ -687,7 +688,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 }
 
 func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
-	limit := nethttp.MustNew(perClient(core.FixedWindow(core.PerHour(1))))
+	limit := nethttp.MustNew(perClient(limits.FixedWindow(limits.PerHour(1))))
 	r := httptest.NewRequest("GET", "/", nil)
 	if o := limit.Decide(r); !o.Allowed() {
 		t.Errorf("first: %v", o.Verdict())
@@ -700,7 +701,7 @@ func TestDecideLeavesTheAnswerToTheHandler(t *testing.T) {
 // byForm is a rule whose key comes from the body.
 func byForm(read func(r *http.Request, name string) string) *nethttp.Limiter {
 	return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "user", Limit: core.FixedWindow(core.PerDay(2)),
+		Name: "user", Limit: limits.FixedWindow(limits.PerDay(2)),
 		Key: func(r *http.Request) (string, error) { return read(r, "user"), nil },
 	}}})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/parity"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 )
@@ -22,7 +23,7 @@ func TestParity(t *testing.T) {
 		},
 		Request:      func(r *http.Request) *http.Request { return r },
 		Lift:         same,
-		LiftLimit:    func(f func(*http.Request) (core.Limit, error)) func(*http.Request) (core.Limit, error) { return f },
+		LiftLimit:    func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) { return f },
 		RoutePattern: func(r *http.Request) (string, error) { return keyfuncs.MuxPattern(mux)(r) },
 		PathParam: func(name string) func(*http.Request) (string, error) {
 			return keyfuncs.Value(func(r *http.Request) any { return r.PathValue(name) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -38,7 +39,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := nethttp.MustNew(nethttp.Config{
-				Rules: []nethttp.Rule{{Name: "secret-name", Limit: core.TokenBucket(core.PerMinute(1), 1), Key: fails, Cost: func(r *http.Request) int64 {
+				Rules: []nethttp.Rule{{Name: "secret-name", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: fails, Cost: func(r *http.Request) int64 {
 					if r.Header.Get("Spend") != "" {
 						return 1
 					}
@@ -71,7 +72,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 // A problem document contains nothing that Custom wrote.
 func TestAProblemDocumentHoldsNoTextOfRetryAfter(t *testing.T) {
 	limit := nethttp.MustNew(nethttp.Config{
-		Rules:   []nethttp.Rule{{Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), Key: func(*http.Request) (string, error) { return "k", nil }}},
+		Rules:   []nethttp.Rule{{Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*http.Request) (string, error) { return "k", nil }}},
 		Headers: headers.Options{Custom: retryAfter(`1","x":"`)},
 	})
 	handler := limit.Handler(http.NotFoundHandler())
@@ -96,7 +97,7 @@ func retryAfter(value string) func(http.Header, core.Outcome) {
 
 func TestPlainTextAnswersNeitherWhatIsAllowedNorWhoHasLeft(t *testing.T) {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name: "r", Limit: core.TokenBucket(core.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
+		Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(r string) (string, error) { return r, nil },
 	}}})
 	left, leave := context.WithCancel(t.Context())
 	leave()

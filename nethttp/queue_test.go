@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -62,7 +63,7 @@ func openQueue(t *testing.T, server *http.Server, outside func(http.Handler) htt
 	t.Helper()
 	q := &queue{pipes: &pipes{make(chan net.Conn), make(chan struct{})}}
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1), 9), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	server.Handler = outside(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, q.body = io.Copy(io.Discard, r.Body)
@@ -230,7 +231,7 @@ func (c leftInTime) Err() error {
 func TestAContextIsLookedAtWhenItsTurnComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &hello{}
-		handler := nethttp.MustNew(perClient(core.LeakyQueue(core.PerSecond(1000), 3))).Handler(next)
+		handler := nethttp.MustNew(perClient(limits.LeakyQueue(limits.PerSecond(1000), 3))).Handler(next)
 		get(handler)
 		ctx := leftInTime{t.Context(), time.Now().Add(time.Millisecond)}
 		get(handler, func(r *http.Request) { *r = *r.WithContext(ctx) })
@@ -265,7 +266,7 @@ func TestSoManyRequestsWaitAndNoMore(t *testing.T) {
 	for maxWaiting, places := range map[int]int{0: 10_000, 1: 1, 7: 7} {
 		t.Run(fmt.Sprint(maxWaiting), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				config := perClient(core.LeakyQueue(core.PerSecond(1), 30_000))
+				config := perClient(limits.LeakyQueue(limits.PerSecond(1), 30_000))
 				config.MaxWaiting = maxWaiting
 				next := &hello{}
 				limit := nethttp.MustNew(config)
@@ -306,7 +307,7 @@ func TestSoManyRequestsWaitAndNoMore(t *testing.T) {
 func TestAPlaceInTheQueueIsGivenBackWhateverHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
-		config := perClient(core.LeakyQueue(core.PerSecond(1), 9))
+		config := perClient(limits.LeakyQueue(limits.PerSecond(1), 9))
 		config.MaxWaiting = 1
 		config.Headers.PartitionKey = func(string) []byte {
 			if broken {
@@ -337,7 +338,7 @@ func TestAPlaceInTheQueueIsGivenBackWhateverHappens(t *testing.T) {
 
 func TestARefusalForWantOfRoomIsAnUnavailableOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := perClient(core.LeakyQueue(core.PerHour(1), 9))
+		config := perClient(limits.LeakyQueue(limits.PerHour(1), 9))
 		config.MaxWaiting, config.OutcomeInContext = 1, true
 		var observed []core.Verdict
 		config.Observe = func(_ context.Context, _ *http.Request, o core.Outcome) { observed = append(observed, o.Verdict()) }

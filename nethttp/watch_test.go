@@ -15,13 +15,14 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 // watching returns a limiter that looks at the answers and hands their results to see.
 func watching(see func(core.Result)) *nethttp.Limiter {
 	return nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "tokens", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		FinalCost: func(r core.Result) int64 {
 			if see != nil {
 				see(r)
@@ -270,7 +271,7 @@ func TestAnUnusualWriterKeepsWhatHandlersNeed(t *testing.T) {
 
 func TestAWriterIsWatchedOnlyForAFinalCost(t *testing.T) {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "slots", Limit: core.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"),
+		Name: "slots", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
 	inner := &sink{http.Header{}}
 	limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -363,8 +364,8 @@ func TestAWatchedWriterKeepsTheErrorOfAFlush(t *testing.T) {
 func TestAWatchedWriterCostsOneAllocation(t *testing.T) {
 	serve := func(final func(core.Result) int64) float64 {
 		rules := []nethttp.Rule{
-			{Name: "slots", Limit: core.Concurrent(9), Key: keyfuncs.Constant[*http.Request]("everybody")},
-			{Name: "tokens", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"), FinalCost: final},
+			{Name: "slots", Limit: limits.Concurrent(9), Key: keyfuncs.Constant[*http.Request]("everybody")},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: keyfuncs.Constant[*http.Request]("everybody"), FinalCost: final},
 		}
 		handler := nethttp.MustNew(nethttp.Config{Rules: rules}).Handler(nothing)
 		r := httptest.NewRequest("GET", "/", nil)

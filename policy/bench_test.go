@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -103,7 +104,7 @@ func BenchmarkDecide(b *testing.B) {
 		}
 		return p.Rules()
 	}
-	second := core.Rule[request]{Name: "b", Limit: core.SlidingWindow(core.PerSecond(1_000_000_000)), Key: keyfuncs.Address(keyfuncs.Peer)}
+	second := core.Rule[request]{Name: "b", Limit: limits.SlidingWindow(limits.PerSecond(1_000_000_000)), Key: keyfuncs.Address(keyfuncs.Peer)}
 	code := second
 	code.Name = "a"
 	none := code

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // builder makes rules of a file.
@@ -198,8 +199,8 @@ func (b *builder[R]) cost(c *cost) func(R) int64 {
 
 // limitFor returns the function that finds the limit of a request: the override of its
 // key, the limit of its plan, or the limit of the rule. It is forKey if there are overrides.
-func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (core.Limit, error), forKey func(R, string) (core.Limit, error)) {
-	base := func(R) (core.Limit, error) { return r.limit.fixed, nil }
+func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (limits.Limit, error), forKey func(R, string) (limits.Limit, error)) {
+	base := func(R) (limits.Limit, error) { return r.limit.fixed, nil }
 	if r.limit.by.text != "" {
 		base = planned(&r.limit, b.names.Plans[r.limit.by.text])
 	}
@@ -216,7 +217,7 @@ func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (core.Limit, error), f
 	if now == nil {
 		now = func(R) time.Time { return time.Now() }
 	}
-	return nil, func(r R, key string) (core.Limit, error) {
+	return nil, func(r R, key string) (limits.Limit, error) {
 		if o := overrides[key]; o != nil && (o.until.IsZero() || !o.hasEnded(now(r))) {
 			return o.limit, nil
 		}
@@ -225,18 +226,18 @@ func (b *builder[R]) limitFor(r *rule) (byRequest func(R) (core.Limit, error), f
 }
 
 // planned returns the function that finds the limit of a plan.
-func planned[R any](l *limit, plan func(R) (string, error)) func(R) (core.Limit, error) {
-	limits := make(map[string]core.Limit, len(l.plans))
+func planned[R any](l *limit, plan func(R) (string, error)) func(R) (limits.Limit, error) {
+	byPlan := make(map[string]limits.Limit, len(l.plans))
 	for _, p := range l.plans {
-		limits[p.text] = p.limit
+		byPlan[p.text] = p.limit
 	}
 	fallback := l.fallback
-	return func(r R) (core.Limit, error) {
+	return func(r R) (limits.Limit, error) {
 		name, err := plan(r)
 		if err != nil && !errors.Is(err, core.ErrAbsent) {
-			return core.Limit{}, err
+			return limits.Limit{}, err
 		}
-		if limit, ok := limits[name]; ok && err == nil {
+		if limit, ok := byPlan[name]; ok && err == nil {
 			return limit, nil
 		}
 		return fallback, nil

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // check reports mistakes that no field has alone.
@@ -87,14 +88,14 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 	if most := r.limit.fixed.Burst() - 1; r.undelayed != 0 && (r.limit.by.text != "" || most >= 0) {
 		d.in("undelayed", func() {
 			switch {
-			case r.limit.fixed.Algorithm() != core.AlgorithmLeakyQueue || len(r.overrides) > 0:
+			case r.limit.fixed.Algorithm() != limits.AlgorithmLeakyQueue || len(r.overrides) > 0:
 				d.mistake(r.at, "only a leaky queue without plans and overrides has this: remove it")
 			case r.undelayed > most:
 				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.undelayed)
 			}
 		})
 	}
-	if r.limit.fixed.Algorithm() != core.AlgorithmConcurrent {
+	if r.limit.fixed.Algorithm() != limits.AlgorithmConcurrent {
 		return
 	}
 	if r.final != nil {

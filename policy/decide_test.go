@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -83,7 +84,7 @@ func TestACostAboveItsLimitClosesARoute(t *testing.T) {
 		s := tell(t, head+"  - {name: closed, match: /export, key: everybody, limit: "+limit+", cost: 2}\n")
 		closed := send("GET", "/export", "192.0.2.1")
 		o := s.limiter.Decide(closed.Context(), closed)
-		if o.Allowed() || o.RetryAfter() != core.Never {
+		if o.Allowed() || o.RetryAfter() != limits.Never {
 			t.Errorf("%s: %v, retry after %v", limit, o.Verdict(), o.RetryAfter())
 		}
 		s.has(send("GET", "/", "192.0.2.1"), 0, "")
@@ -450,13 +451,13 @@ func TestARuleHasTheFieldsOfTheFile(t *testing.T) {
 	for _, r := range p.Rules() {
 		rules[r.Name] = r
 	}
-	if r := rules["everybody"]; r.Scope != "shop/everybody" || r.OnFailure != core.FailOpen || r.Limit != core.SlidingWindow(core.PerSecond(2000)) || r.LimitFor != nil || r.LimitForKey != nil || r.Cost != nil || r.FinalCost != nil {
+	if r := rules["everybody"]; r.Scope != "shop/everybody" || r.OnFailure != core.FailOpen || r.Limit != limits.SlidingWindow(limits.PerSecond(2000)) || r.LimitFor != nil || r.LimitForKey != nil || r.Cost != nil || r.FinalCost != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := rules["failed-log-ins"]; r.Mode != core.EnforceFor(25) || r.Lasts != 5*time.Second || r.FinalCost == nil {
 		t.Errorf("%+v", r)
 	}
-	if r := rules["in-this-process"]; !r.Local || !r.Capacity || r.Limit != core.Concurrent(500) {
+	if r := rules["in-this-process"]; !r.Local || !r.Capacity || r.Limit != limits.Concurrent(500) {
 		t.Errorf("%+v", r)
 	}
 	if r := rules["bytes"]; r.Scope != "shop/uploads" || r.Unit != core.ContentBytes || r.Mode != core.Disabled {

@@ -4,21 +4,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // limit is the limit of a rule: one for all, or one for each plan.
 type limit struct {
 	at       *node
-	fixed    core.Limit
+	fixed    limits.Limit
 	by       word
 	plans    []plan
-	fallback core.Limit // of keys with no plan, or one that is not listed
+	fallback limits.Limit // of keys with no plan, or one that is not listed
 }
 
 type plan struct {
 	word
-	limit core.Limit
+	limit limits.Limit
 }
 
 var planObject = object[limit]{"planLimit", []field[limit]{
@@ -61,7 +61,7 @@ func (d *decoder) limit(n *node) limit {
 	if n.kind == mapping {
 		readObject(d, &planObject, n, &l)
 		for _, p := range append(l.plans, plan{word{"default", n}, l.fallback}) {
-			if p.limit.Algorithm() == core.AlgorithmConcurrent {
+			if p.limit.Algorithm() == limits.AlgorithmConcurrent {
 				d.mistake(p.at, "a concurrency limit cannot depend on the plan: write a rule with a fixed limit")
 			}
 		}
@@ -72,15 +72,15 @@ func (d *decoder) limit(n *node) limit {
 }
 
 // parseLimit reads a limit such as 100/minute.
-func (d *decoder) parseLimit(n *node) core.Limit {
+func (d *decoder) parseLimit(n *node) limits.Limit {
 	if n.kind != scalar || n.isNull() {
 		d.mistake(n, "must be a limit such as 100/minute (got %s)", n.describe())
-		return core.Limit{}
+		return limits.Limit{}
 	}
-	l, err := core.ParseLimit(n.text)
+	l, err := limits.Parse(n.text)
 	if err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
-		if _, after, ok := strings.Cut(why, `": `); ok && strings.HasPrefix(why, "core: limit ") {
+		if _, after, ok := strings.Cut(why, `": `); ok && strings.HasPrefix(why, "limits: ") {
 			why = after
 		}
 		if !strings.Contains(why, "(got ") {
@@ -102,7 +102,7 @@ type override struct {
 	at    *node
 	of    []entry // for: names of keys and their values
 	key   string  // what the key function returns for them
-	limit core.Limit
+	limit limits.Limit
 	until time.Time // zero: for good
 	why   string
 }
@@ -117,7 +117,7 @@ var overrideObject = object[override]{"override", []field[override]{
 	}},
 	{"limit", true, func(d *decoder, n *node, o *override) {
 		o.limit = d.parseLimit(n)
-		if o.limit.Algorithm() == core.AlgorithmConcurrent {
+		if o.limit.Algorithm() == limits.AlgorithmConcurrent {
 			d.mistake(n, "a concurrency limit cannot be an override: write a rule with a fixed limit")
 		}
 	}},

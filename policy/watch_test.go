@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -24,10 +25,10 @@ type watched struct {
 	*testing.T
 	path string
 
-	mu      sync.Mutex   // the goroutine of Watch writes what follows
-	applied []core.Limit // of the first rule, one for each call of apply
-	refuse  error        // what apply returns
-	panicky bool         // apply panics
+	mu      sync.Mutex     // the goroutine of Watch writes what follows
+	applied []limits.Limit // of the first rule, one for each call of apply
+	refuse  error          // what apply returns
+	panicky bool           // apply panics
 	events  []policy.Event
 	log     strings.Builder
 }

@@ -34,13 +34,13 @@ func parseYAML(file string, text []byte) (root *node, mistakes []*Mistake) {
 		}
 	}()
 	var document yaml.Node
-	limits := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
+	bounds := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
 		if depth > maxDepth {
 			return errDepth
 		}
 		return nil
 	}))
-	if err := yaml.Load(text, &document, yaml.WithPlugin(limits), yaml.WithUniqueKeys(false)); err != nil {
+	if err := yaml.Load(text, &document, yaml.WithPlugin(bounds), yaml.WithUniqueKeys(false)); err != nil {
 		line, column, why := describeYAML(err)
 		if line == 0 {
 			line, column = placeOf(why, text)

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // account is the sum of all charges of one Take on one key.
 type account struct {
-	core.Account
+	limits.Account
 	name     string
 	limit    *encoded
 	enforces bool  // it has charges that are not Shadow, perhaps of no units
@@ -19,8 +19,8 @@ type account struct {
 }
 
 // accountsOf merges charges into the accounts of r, and sets the owner of each charge.
-func (b *Backend) accountsOf(charges []core.Charge, r *request, mode mode) (err error) {
-	r.merged, r.owners, err = core.Accounts(charges, r.merged, r.owners)
+func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (err error) {
+	r.merged, r.owners, err = limits.Accounts(charges, r.merged, r.owners)
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
@@ -29,7 +29,7 @@ func (b *Backend) accountsOf(charges []core.Charge, r *request, mode mode) (err 
 		if err != nil {
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
 		}
-		if a.Limit.Algorithm() == core.AlgorithmConcurrent {
+		if a.Limit.Algorithm() == limits.AlgorithmConcurrent {
 			r.holds = true
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
@@ -79,9 +79,9 @@ func (a *account) width(mode mode) int {
 // weight returns how many keys a counts as in a call.
 func (a *account) weight() int {
 	switch a.limit.limit.Algorithm() {
-	case core.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		return logWeight
-	case core.AlgorithmConcurrent:
+	case limits.AlgorithmConcurrent:
 		return 1 + int(a.held()/unitsWeight)
 	}
 	return 1

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -44,7 +44,7 @@ func user(t *testing.T, admin *redis.Client, prefix string, lists ...string) {
 
 // decidesEverything has limits of some algorithms decided in every way, on a server
 // that has forgotten the scripts, and returns what failed.
-func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend, limits []core.Limit) error {
+func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend, choices []limits.Limit) error {
 	var errs []error
 	// flushed has a server that does not know the scripts.
 	flushed := func(what string, do func() error) {
@@ -57,36 +57,36 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 			}
 		}
 	}
-	var group []core.Charge
-	for i, limit := range limits {
+	var group []limits.Charge
+	for i, limit := range choices {
 		c := charge(fmt.Sprint("scope ", i), "k", limit, 1)
 		group = append(group, c)
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		changed := c
-		changed.Limit = core.FixedWindow(core.PerDay(7))
+		changed.Limit = limits.FixedWindow(limits.PerDay(7))
 		flushed(fmt.Sprint(limit), func() error {
 			for range 2 * limit.Rate().Units { // until it is denied
-				if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+				if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
 					return err
 				}
 			}
 			if out[0].Allowed {
 				return fmt.Errorf("never denied: %+v", out[0])
 			}
-			return errors.Join(b.Peek(ctx, []core.Charge{c}, out), b.Take(ctx, []core.Charge{changed}, out))
+			return errors.Join(b.Peek(ctx, []limits.Charge{c}, out), b.Take(ctx, []limits.Charge{changed}, out))
 		})
 		flushed("reset", func() error { return b.Reset(ctx, c.Scope, c.Key) })
 		flushed("settle", func() error {
 			c.Lasts = time.Second
-			var endings []core.Ending
+			var endings []limits.Ending
 			for range 3 { // of a log, one is the latest
-				if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+				if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
 					return err
 				}
 				endings = append(endings, endingOf(c, out[0], 0))
 			}
 			endings[1].Final = 3
-			results := make([]core.Settlement, len(endings))
+			results := make([]limits.Settlement, len(endings))
 			err := b.Settle(ctx, endings, results)
 			for _, s := range results {
 				err = errors.Join(err, s.Err)
@@ -101,18 +101,18 @@ func decidesEverything(ctx context.Context, admin *redis.Client, b *redisbackend
 			return err
 		})
 	}
-	flushed("group", func() error { return b.Take(ctx, group, make([]core.Decision, len(group))) })
+	flushed("group", func() error { return b.Take(ctx, group, make([]limits.Decision, len(group))) })
 	return errors.Join(errs...)
 }
 
 // holdsEverything has units held, renewed and released in every way.
 func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Backend) error {
-	c := charge("held", "k", core.Concurrent(3), 1)
+	c := charge("held", "k", limits.Concurrent(3), 1)
 	name := redisbackend.HeldName(b, c.Scope, c.Key)
-	out := make([]core.Decision, 1)
-	var endings []core.Ending
+	out := make([]limits.Decision, 1)
+	var endings []limits.Ending
 	for range 4 { // until it is denied
-		if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+		if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
 			return err
 		}
 		endings = append(endings, ending(c, out[0]))
@@ -123,11 +123,11 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 	if err := admin.ZAdd(ctx, name, redis.Z{Score: 1, Member: "has ended"}).Err(); err != nil {
 		return err
 	}
-	settled := make([]core.Settlement, len(endings))
+	settled := make([]limits.Settlement, len(endings))
 	if err := b.Settle(ctx, endings[1:], settled[1:]); err != nil {
 		return err
 	}
-	if err := b.Take(ctx, []core.Charge{c}, out); err != nil {
+	if err := b.Take(ctx, []limits.Charge{c}, out); err != nil {
 		return err
 	}
 	redisbackend.RenewAll(b)
@@ -150,12 +150,12 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	defer client.Close()
 	prefix := uniquePrefix()
 	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
-	others := []core.Limit{
-		core.TokenBucket(core.PerHour(3), 4), core.TokenBucket(core.PerHour(7), 4), core.LeakyBucket(core.PerHour(3), 4),
-		core.LeakyQueue(core.PerHour(3), 4), core.FixedWindow(core.PerDay(5)), core.SlidingWindow(core.PerDay(5)),
-		core.AnchoredWindow(core.PerDay(5)), core.Ban(core.PerDay(5), time.Hour),
+	others := []limits.Limit{
+		limits.TokenBucket(limits.PerHour(3), 4), limits.TokenBucket(limits.PerHour(7), 4), limits.LeakyBucket(limits.PerHour(3), 4),
+		limits.LeakyQueue(limits.PerHour(3), 4), limits.FixedWindow(limits.PerDay(5)), limits.SlidingWindow(limits.PerDay(5)),
+		limits.AnchoredWindow(limits.PerDay(5)), limits.Ban(limits.PerDay(5), time.Hour),
 	}
-	logs := []core.Limit{core.SlidingLog(core.PerHour(5)), core.SlidingLog(core.PerDay(50))}
+	logs := []limits.Limit{limits.SlidingLog(limits.PerHour(5)), limits.SlidingLog(limits.PerDay(50))}
 
 	for what, c := range map[string]struct {
 		list, and string
@@ -256,8 +256,8 @@ func worksUnderAnACL(t *testing.T, c *cluster) {
 		defer client.Close()
 		b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
 		for i := range 20 {
-			charges := []core.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
-			if err := b.Take(t.Context(), charges, make([]core.Decision, 2)); err != nil {
+			charges := []limits.Charge{charge("a", fmt.Sprint(i), ten, 1), charge("b", fmt.Sprint(i), ten, 2+int64(i%3)*8)}
+			if err := b.Take(t.Context(), charges, make([]limits.Decision, 2)); err != nil {
 				return fmt.Errorf("take: %w", err)
 			}
 		}

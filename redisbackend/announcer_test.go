@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -28,12 +29,12 @@ func newAnnouncing(t testing.TB, client redis.UniversalClient, perSecond int) an
 	return announcing{a, core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: a})}
 }
 
-var banned = core.Ban(core.PerMinute(1), time.Hour)
+var banned = limits.Ban(limits.PerMinute(1), time.Hour)
 
-func (a announcing) decide(t testing.TB, key string) core.Decision {
+func (a announcing) decide(t testing.TB, key string) limits.Decision {
 	t.Helper()
-	var out [1]core.Decision
-	ok(t, a.cache.Take(context.Background(), []core.Charge{{Scope: "s", Key: key, Limit: banned, Cost: 1}}, out[:]))
+	var out [1]limits.Decision
+	ok(t, a.cache.Take(context.Background(), []limits.Charge{{Scope: "s", Key: key, Limit: banned, Cost: 1}}, out[:]))
 	return out[0]
 }
 
@@ -45,7 +46,7 @@ func (a announcing) hears(t testing.TB, from announcing, test string) {
 	until(t, "what one instance bans is denied by the other", func() bool {
 		for _, key := range keys {
 			if d := a.decide(t, key); !d.Allowed {
-				if d.Source != core.SourceDenialCache || d.RetryAfter > time.Hour || d.RetryAfter < 50*time.Minute {
+				if d.Source != limits.SourceDenialCache || d.RetryAfter > time.Hour || d.RetryAfter < 50*time.Minute {
 					t.Fatalf("%+v", d)
 				}
 				return true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A message is the version, the process, and announcements. Numbers are varints, instants
@@ -56,12 +57,12 @@ func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) 
 	for len(r.rest) > 0 {
 		scope, key, text := r.text(), r.text(), r.text()
 		cost, asked, left := r.number(), r.number(), r.number()
-		d := core.Decision{RetryAfter: r.wait(), ResetAfter: r.wait(), Remaining: min(max(0, r.number()), maxRemaining), At: r.number()}
+		d := limits.Decision{RetryAfter: r.wait(), ResetAfter: r.wait(), Remaining: min(max(0, r.number()), maxRemaining), At: r.number()}
 		d.EffectiveWindow = d.RetryAfter
 		if r.failed || asked < 0 || asked > maxInstant || d.At < 0 || d.At > maxInstant || len(all) >= maxTogether || len(scope)+len(key) > maxAnnouncedKey || len(text) > maxAnnouncedLimit {
 			return instance, nil, errMessage
 		}
-		limit, err := core.ParseLimit(text)
+		limit, err := limits.Parse(text)
 		if err != nil {
 			return instance, nil, errMessage
 		}

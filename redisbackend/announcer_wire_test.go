@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -40,9 +41,9 @@ func TestAnAnnouncedDenialEndsWhenItEndsAndNoLater(t *testing.T) {
 		asked := base.Add(10 * time.Second).Add(upTo(time.Second))
 		sent := asked.Add(upTo(time.Second))
 		arrived := sent.Add(upTo(5 * time.Second))
-		d := core.Decision{RetryAfter: time.Second + upTo(time.Hour), Remaining: 3, At: 12}
+		d := limits.Decision{RetryAfter: time.Second + upTo(time.Hour), Remaining: 3, At: 12}
 		d.ResetAfter, d.EffectiveWindow = d.RetryAfter+time.Second, d.RetryAfter
-		a := core.Announcement{Scope: "per user", Key: "ann\x00\xff", Limit: core.TokenBucket(core.PerHour(7), 9), Cost: 2, Asked: asked, Decision: d}
+		a := core.Announcement{Scope: "per user", Key: "ann\x00\xff", Limit: limits.TokenBucket(limits.PerHour(7), 9), Cost: 2, Asked: asked, Decision: d}
 		all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a, a}, here, sent)), elsewhere, arrived)
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%d announcements, %v", len(all), err)
@@ -63,8 +64,8 @@ func TestAClockThatIsSetMakesNoDenialLongerThanItsWait(t *testing.T) {
 	base := time.Now()
 	before, after := server{0}.asked(base, 0, 0), server{-time.Hour}.asked(base, 0, 0)
 	a := core.Announcement{
-		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1,
-		Asked: base, Decision: core.Decision{RetryAfter: 10 * time.Minute},
+		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1,
+		Asked: base, Decision: limits.Decision{RetryAfter: 10 * time.Minute},
 	}
 	sent := base.Add(time.Minute)
 	arrived := sent.Add(time.Second)
@@ -82,8 +83,8 @@ func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{}.asked(now, 0, 0)
 	a := core.Announcement{
-		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1, Asked: now,
-		Decision: core.Decision{RetryAfter: time.Minute, Remaining: math.MaxInt64, At: now.UnixMicro()},
+		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now,
+		Decision: limits.Decision{RetryAfter: time.Minute, Remaining: math.MaxInt64, At: now.UnixMicro()},
 	}
 	decode := func() ([]core.Announcement, error) {
 		return redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a}, offset, now)), offset, now)
@@ -104,7 +105,7 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	offset := server{}.asked(now, 0, 0)
 	huge := strings.Repeat("k", 25<<20)
 	good := core.Announcement{
-		Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1, Asked: now, Decision: core.Decision{RetryAfter: time.Minute},
+		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now, Decision: limits.Decision{RetryAfter: time.Minute},
 	}
 	encoded := func(all ...core.Announcement) string {
 		return string(redisbackend.EncodeAnnouncements(all, offset, now))
@@ -131,10 +132,10 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{}.asked(now, 0, 0)
-	limit := core.TokenBucket(core.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
+	limit := limits.TokenBucket(limits.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
 	all := slices.Repeat([]core.Announcement{{
 		Scope: strings.Repeat("s", 2<<10), Key: strings.Repeat("k", 2<<10), Limit: limit, Cost: 1e9, Asked: now,
-		Decision: core.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9, At: 9e15},
+		Decision: limits.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9, At: 9e15},
 	}}, 128)
 	if heard, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements(all, offset, now)), offset, now); len(heard) != 128 {
 		t.Errorf("%d announcements, %v", len(heard), err)
@@ -145,7 +146,7 @@ func FuzzDecodeAnnouncements(f *testing.F) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{time.Minute}.asked(now, time.Millisecond, time.Millisecond)
 	f.Add(string(redisbackend.EncodeAnnouncements([]core.Announcement{{
-		Scope: "s", Key: "k", Limit: core.Ban(core.PerMinute(3), time.Hour), Asked: now, Decision: core.Decision{RetryAfter: time.Hour},
+		Scope: "s", Key: "k", Limit: limits.Ban(limits.PerMinute(3), time.Hour), Asked: now, Decision: limits.Decision{RetryAfter: time.Hour},
 	}}, offset, now)))
 	f.Add("\x01")
 	f.Add("\x01" + strings.Repeat("\xff", 200))

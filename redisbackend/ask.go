@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // ask is a question: what one caller wants one server to decide in one step. The call
@@ -69,7 +69,7 @@ func (a *ask) reset() {
 // the same units. A call decides them together.
 type sameness struct {
 	name             string
-	limit            core.Limit
+	limit            limits.Limit
 	enforced, shadow int64
 	enforces         bool
 	shadows          bool

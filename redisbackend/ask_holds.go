@@ -3,7 +3,7 @@ package redisbackend
 import (
 	"fmt"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A taking by a concurrency limit is under ids that the client chose. If nobody learns what
@@ -18,10 +18,10 @@ const (
 	abandoned       // its caller left first
 )
 
-func (a *account) isConcurrent() bool { return a.limit.limit.Algorithm() == core.AlgorithmConcurrent }
+func (a *account) isConcurrent() bool { return a.limit.limit.Algorithm() == limits.AlgorithmConcurrent }
 
 // heldAccount returns the account of a concurrency limit.
-func (b *Backend) heldAccount(of core.Account, limit *encoded, mode mode) account {
+func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) account {
 	a := account{Account: of, name: b.heldName(of.Scope, of.Key), limit: limit}
 	if mode != modePeek {
 		a.ticket = b.holds.issue(a.held())
@@ -102,14 +102,14 @@ func (a *ask) reissue(accounts []account) {
 }
 
 // hold sets the tickets of a request that was decided, and notes what it holds.
-func (b *Backend) hold(r *request, charges []core.Charge, out []core.Decision) {
+func (b *Backend) hold(r *request, charges []limits.Charge, out []limits.Decision) {
 	allowed := true
 	for i := range charges {
 		allowed = allowed && (charges[i].Shadow || out[i].Allowed)
 	}
 	for i, owner := range r.owners {
 		a, ch, d := &r.accounts[owner], &charges[i], &out[i]
-		if !allowed || !d.Allowed || ch.Cost == 0 || !a.isConcurrent() || d.Source == core.SourceNotAsked {
+		if !allowed || !d.Allowed || ch.Cost == 0 || !a.isConcurrent() || d.Source == limits.SourceNotAsked {
 			continue
 		}
 		// The ids of shadow charges follow those of the others.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -52,7 +52,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 	for name, pipeliner := range clients {
 		t.Run(name, func(t *testing.T) {
 			backendtest.Run(t, backendtest.Harness{
-				Open: func(_ testing.TB, now func() time.Time) core.Backend {
+				Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 					b := redisbackend.New(pipeliner, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "one server"})
 					return redisbackend.HoldForEver(redisbackend.WithClock(b, now))
 				},
@@ -71,7 +71,7 @@ func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const callers, calls, most = 32, 40, 100
 			b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
-			c := charge("s", "k", core.LeakyBucket(core.PerDay(1), most), 1) // nothing drains meanwhile
+			c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1) // nothing drains meanwhile
 			var admitted atomic.Int64
 			var all sync.WaitGroup
 			admin := newClient(t, server.addr)
@@ -83,8 +83,8 @@ func TestScriptsThatAreFlushedUnderLoadLoseNothing(t *testing.T) {
 								t.Error(err)
 							}
 						}
-						out := make([]core.Decision, 1)
-						if err := b.Take(t.Context(), []core.Charge{c}, out); err != nil {
+						out := make([]limits.Decision, 1)
+						if err := b.Take(t.Context(), []limits.Charge{c}, out); err != nil {
 							t.Errorf("call %d: %v", j, err)
 							return
 						}

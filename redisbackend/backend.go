@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -47,7 +47,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Backend is a [core.Backend] that keeps state in Redis. It is safe for
+// Backend is a [limits.Backend] that keeps state in Redis. It is safe for
 // concurrent use. The caller closes the client of a backend from [New], after [Backend.Close]
 // if rules of it have an end.
 type Backend struct {
@@ -58,7 +58,7 @@ type Backend struct {
 	prefix string
 	tagged map[string]bool  // the scopes of Options.Together
 	now    func() time.Time // nil: the server's clock
-	limits limits
+	limits encodedLimits
 
 	requests sync.Pool // of *request
 
@@ -104,17 +104,17 @@ func New(client redis.Scripter, options Options) *Backend {
 	return b
 }
 
-// Take implements [core.Backend]. Its errors are those of the client, wrapped.
-func (b *Backend) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+// Take implements [limits.Backend]. Its errors are those of the client, wrapped.
+func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, modeTake)
 }
 
-// Peek implements [core.Peeker].
-func (b *Backend) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+// Peek implements [limits.Peeker].
+func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return b.decide(ctx, charges, out, modePeek)
 }
 
-// Reset implements [core.Resetter].
+// Reset implements [limits.Resetter].
 func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 	if err := resetScript.run(ctx, b.client, []string{b.name(scope, key)}).Err(); err != nil {
 		return fmt.Errorf("redisbackend: reset: %w", err)
@@ -136,7 +136,7 @@ var modes = [...]string{modeTake: "take", modePeek: "peek", modeTentative: "tent
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
-func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.Decision, mode mode) error {
+func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []limits.Decision, mode mode) error {
 	if len(charges) != len(out) {
 		return errLengths
 	}
@@ -173,7 +173,7 @@ func (b *Backend) decide(ctx context.Context, charges []core.Charge, out []core.
 
 // request is the memory of a decision, pooled.
 type request struct {
-	merged   []core.Account
+	merged   []limits.Account
 	accounts []account // the same, with names and encoded limits
 	owners   []int     // index of the account of each charge
 	all      []result

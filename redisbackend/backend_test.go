@@ -17,31 +17,32 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func charge(scope, key string, limit core.Limit, cost int64) core.Charge {
-	return core.Charge{Scope: scope, Key: key, Limit: limit, Cost: cost}
+func charge(scope, key string, limit limits.Limit, cost int64) limits.Charge {
+	return limits.Charge{Scope: scope, Key: key, Limit: limit, Cost: cost}
 }
 
-func take(t testing.TB, b core.Backend, charges ...core.Charge) []core.Decision {
+func take(t testing.TB, b limits.Backend, charges ...limits.Charge) []limits.Decision {
 	t.Helper()
-	out := make([]core.Decision, len(charges))
+	out := make([]limits.Decision, len(charges))
 	if err := b.Take(context.Background(), charges, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-var everyAlgorithm = []core.Limit{
-	core.TokenBucket(core.PerMinute(100), 10),
-	core.TokenBucket(core.PerSecond(7), 10),
-	core.LeakyBucket(core.PerMinute(100), 10),
-	core.LeakyQueue(core.PerMinute(100), 10),
-	core.FixedWindow(core.PerMinute(10)),
-	core.SlidingWindow(core.PerMinute(10)),
-	core.SlidingLog(core.PerMinute(10)),
-	core.AnchoredWindow(core.PerMinute(10)),
+var everyAlgorithm = []limits.Limit{
+	limits.TokenBucket(limits.PerMinute(100), 10),
+	limits.TokenBucket(limits.PerSecond(7), 10),
+	limits.LeakyBucket(limits.PerMinute(100), 10),
+	limits.LeakyQueue(limits.PerMinute(100), 10),
+	limits.FixedWindow(limits.PerMinute(10)),
+	limits.SlidingWindow(limits.PerMinute(10)),
+	limits.SlidingLog(limits.PerMinute(10)),
+	limits.AnchoredWindow(limits.PerMinute(10)),
 }
 
 // Every decision is replayed in memory at the instant that Redis decided it.
@@ -62,7 +63,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
 				charges := randomCharges(random)
-				got, want := make([]core.Decision, len(charges)), make([]core.Decision, len(charges))
+				got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
 				if err := remote.Take(t.Context(), charges, got); err != nil {
 					t.Error(err)
 					return
@@ -93,22 +94,22 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 
 // randomCharges charges up to three keys by limits that let them live for
 // milliseconds to seconds.
-func randomCharges(random *rand.Rand) []core.Charge {
-	limits := []core.Limit{
-		core.TokenBucket(core.Per(1+random.Int64N(3), 2*time.Millisecond), 5),
-		core.TokenBucket(core.PerSecond(700), 9),
-		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4),
-		core.LeakyQueue(core.PerSecond(300), 6),
-		core.FixedWindow(core.Per(5, 10*time.Millisecond)),
-		core.SlidingWindow(core.Per(4+random.Int64N(2), 25*time.Millisecond)),
-		core.SlidingLog(core.Per(6, 30*time.Millisecond)),
-		core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
-		core.TokenBucket(core.PerHour(50), 4), // this and the next are soon spent, however slow the machine
-		core.SlidingWindow(core.PerHour(5)),
+func randomCharges(random *rand.Rand) []limits.Charge {
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.Per(1+random.Int64N(3), 2*time.Millisecond), 5),
+		limits.TokenBucket(limits.PerSecond(700), 9),
+		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4),
+		limits.LeakyQueue(limits.PerSecond(300), 6),
+		limits.FixedWindow(limits.Per(5, 10*time.Millisecond)),
+		limits.SlidingWindow(limits.Per(4+random.Int64N(2), 25*time.Millisecond)),
+		limits.SlidingLog(limits.Per(6, 30*time.Millisecond)),
+		limits.AnchoredWindow(limits.Per(5, 10*time.Millisecond)),
+		limits.TokenBucket(limits.PerHour(50), 4), // this and the next are soon spent, however slow the machine
+		limits.SlidingWindow(limits.PerHour(5)),
 	}
-	var charges []core.Charge
-	for _, i := range random.Perm(len(limits))[:1+random.IntN(3)] {
-		c := charge(fmt.Sprint("scope", i), fmt.Sprint("key", random.IntN(3)), limits[i], random.Int64N(4))
+	var charges []limits.Charge
+	for _, i := range random.Perm(len(choices))[:1+random.IntN(3)] {
+		c := charge(fmt.Sprint("scope", i), fmt.Sprint("key", random.IntN(3)), choices[i], random.Int64N(4))
 		c.Shadow = random.IntN(8) == 0
 		charges = append(charges, c)
 	}
@@ -121,7 +122,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 	var commands counter
 	client.AddHook(&commands)
 	b := redisbackend.New(client, redisbackend.Options{})
-	var charges []core.Charge
+	var charges []limits.Charge
 	for i, limit := range everyAlgorithm {
 		charges = append(charges, charge(fmt.Sprint("scope", i), "client", limit, 1))
 	}
@@ -152,7 +153,7 @@ func TestAServerThatForgotItsScriptsIsSentThem(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.FixedWindow(core.PerDay(5))
+	limit := limits.FixedWindow(limits.PerDay(5))
 	for i := range 5 {
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -189,7 +190,7 @@ func TestStatesLiveUntilTheyAreFreshAndASecondLonger(t *testing.T) {
 // expires checks that a state lives a second longer than until it is fresh. The state is made
 // again if it does not: a server reads the clock for expiry once in a round of commands, and
 // may stall after that. What is wrong stays wrong.
-func expires(t *testing.T, client *redis.Client, limit core.Limit, state func() (name string, fresh time.Duration)) {
+func expires(t *testing.T, client *redis.Client, limit limits.Limit, state func() (name string, fresh time.Duration)) {
 	t.Helper()
 	wrong := ""
 	for range 100 {
@@ -257,7 +258,7 @@ func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
 			if err := client.Set(t.Context(), name, state, time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
-			err := b.Take(t.Context(), []core.Charge{charge("s", "secret key", limit, 1)}, make([]core.Decision, 1))
+			err := b.Take(t.Context(), []limits.Charge{charge("s", "secret key", limit, 1)}, make([]limits.Decision, 1))
 			if err == nil || !strings.Contains(err.Error(), "version") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v on %q: got %v, want an error about the version, without the key", limit, state, err)
 			}
@@ -274,8 +275,8 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	client := newClient(t, server.addr)
 	b := redisbackend.New(client, redisbackend.Options{})
 	name := redisbackend.Name(b, "s", "k")
-	for limit, states := range map[core.Limit][]string{
-		core.TokenBucket(core.PerMinute(100), 10): {
+	for limit, states := range map[limits.Limit][]string{
+		limits.TokenBucket(limits.PerMinute(100), 10): {
 			"1t 10 600000 1 99999999999999999999 5 0",
 			"1t 10 600000 1 5 99999999999999999999 0",
 			"1t 10 600000 1 " + tooMuch + " 5 0",
@@ -298,7 +299,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"2t 10 600000 1 9000000000000000 5 0;1 1 2 3 - - - - - - - a",
 			"3t 10 600000 1 9000000000000000 5 0",
 		},
-		core.SlidingWindow(core.PerMinute(10)): {
+		limits.SlidingWindow(limits.PerMinute(10)): {
 			"1s 10 60000000 10 9000000000000000 99999999999999999999 0",
 			"1s 10 60000000 10 9000000000000000 0 99999999999999999999",
 			"1f 10 0 10 60000000 0 5",
@@ -306,7 +307,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"1s 10 60000000 10 9000000000000000 21 0",
 			"1s 10 60000000 10 9000000000000000 1 2000000001",
 		},
-		core.FixedWindow(core.PerMinute(10)): {
+		limits.FixedWindow(limits.PerMinute(10)): {
 			"1f 10 60000000 10 1767268800000001 3 0", // no start of a window
 			"1f 10 60000000 10 9000000000000000 3 1", // nothing in the one before
 			"1f 10 60000000 10 9000000000000000 11 0",
@@ -317,7 +318,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"2f 10 60000000 10 9000000000000000 11 0;1 12",
 			"2f 10 60000000 10 9000000000000000 11 0",
 		},
-		core.AnchoredWindow(core.PerMinute(10)): {
+		limits.AnchoredWindow(limits.PerMinute(10)): {
 			"1n 10 60000000 10 99999999999999999999 1 1",
 			"1n 10 60000000 10 60000000 99999999999999999999 1",
 			"1n 10 60000000 10 60000000 11 1",
@@ -325,14 +326,14 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"2n 10 60000000 10 60000000 21 3;1 1",
 			"2n 10 60000000 10 60000000 11 3;1 11",
 		},
-		core.Ban(core.PerMinute(10), time.Hour): {
+		limits.Ban(limits.PerMinute(10), time.Hour): {
 			"1b 10 60000000 3600000000 60000000 3",
 			"1b 10 60000000 3600000000 60000000 50000000 3", // a ban that ended before it began
 			"1b 10 60000000 3600000000 60000000 0 4294967296",
 			"2b 10 60000000 3600000000 60000000 0 3;0",
 			"2b 10 60000000 3600000000 60000000 0 3;1 1",
 		},
-		core.SlidingLog(core.PerMinute(10)): {
+		limits.SlidingLog(limits.PerMinute(10)): {
 			"1g 10 60000000 10 00000000 0000000000000003;",
 			"1g 10 60000000 10 00000000 0000000000000003 000001;17672688005000000000000000000000",
 			"2g 10 60000000 10 00000000 0000000000000003;17672688005000000000000000000000",
@@ -352,8 +353,8 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	} {
 		for _, state := range states {
 			ok(t, client.Set(t.Context(), name, state, time.Hour).Err())
-			for _, limit := range []core.Limit{limit, core.LeakyBucket(core.PerHour(7), 3)} { // counted on, and converted
-				err := b.Take(t.Context(), []core.Charge{charge("s", "k", limit, 1)}, make([]core.Decision, 1))
+			for _, limit := range []limits.Limit{limit, limits.LeakyBucket(limits.PerHour(7), 3)} { // counted on, and converted
+				err := b.Take(t.Context(), []limits.Charge{charge("s", "k", limit, 1)}, make([]limits.Decision, 1))
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
 				}
@@ -375,12 +376,12 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 	clock := func() time.Time { return now }
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
 	memory := core.NewMemory(core.MemoryOptions{Clock: clock})
-	limit := core.SlidingLog(core.Per(1000, time.Second))
+	limit := limits.SlidingLog(limits.Per(1000, time.Second))
 	for i := range 5000 {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)
 		c := charge("s", "k", limit, int64(1+i%2))
 		c.Lasts = time.Millisecond
-		if diff := cmp.Diff(withTickets([]core.Charge{c}, take(t, memory, c)), withTickets([]core.Charge{c}, take(t, b, c))); diff != "" {
+		if diff := cmp.Diff(withTickets([]limits.Charge{c}, take(t, memory, c)), withTickets([]limits.Charge{c}, take(t, b, c))); diff != "" {
 			t.Fatalf("taking %d: memory (-), Redis (+):\n%s", i, diff)
 		}
 	}
@@ -393,7 +394,7 @@ func TestAClosedPortIsAnError(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: freeAddr(t), MaxRetries: -1})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
-	err := b.Take(t.Context(), []core.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]core.Decision, 1))
+	err := b.Take(t.Context(), []limits.Charge{charge("s", "203.0.113.7", everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 	var refused *net.OpError
 	if !errors.As(err, &refused) || strings.Contains(err.Error(), "203.0.113.7") {
 		t.Errorf("got %v, want the client's error, without the key", err)
@@ -446,17 +447,17 @@ func TestWhatServersSayOfThemselvesIsJudged(t *testing.T) {
 func TestInvalidChargesAreErrorsThatSendNothing(t *testing.T) {
 	b := redisbackend.New(newClient(t, freeAddr(t)), redisbackend.Options{})
 	limit, other := everyAlgorithm[0], everyAlgorithm[4]
-	for what, charges := range map[string][]core.Charge{
+	for what, charges := range map[string][]limits.Charge{
 		"negative":     {charge("s", "secret", limit, -1)},
-		"not set":      {charge("s", "secret", core.Limit{}, 1)},
+		"not set":      {charge("s", "secret", limits.Limit{}, 1)},
 		"equal limits": {charge("s", "secret", limit, 1), charge("s", "secret", other, 1)},
 	} {
-		err := b.Take(t.Context(), charges, make([]core.Decision, len(charges)))
+		err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges)))
 		if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want an error with %q and without the key", err, what)
 		}
 	}
-	if err := b.Take(t.Context(), []core.Charge{charge("s", "k", limit, 1)}, nil); err == nil {
+	if err := b.Take(t.Context(), []limits.Charge{charge("s", "k", limit, 1)}, nil); err == nil {
 		t.Error("slices of different lengths: no error")
 	}
 	if err := b.Take(t.Context(), nil, nil); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -27,7 +27,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	backendtest.Run(t, backendtest.Harness{
-		Open: func(t testing.TB, now func() time.Time) core.Backend {
+		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })
 			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), now))
@@ -38,7 +38,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 
 // asking is what one of several requests of a call asks.
 type asking struct {
-	charges []core.Charge
+	charges []limits.Charge
 	peeks   bool
 }
 
@@ -53,19 +53,19 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 	clock := func() time.Time { return now }
 	many := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
 	one := redisbackend.WithClock(redisbackend.New(alone, redisbackend.Options{Prefix: uniquePrefix()}), clock)
-	limits := []core.Limit{
-		core.TokenBucket(core.Per(2, 3*time.Millisecond), 7), core.TokenBucket(core.PerSecond(700), 9),
-		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4), core.LeakyQueue(core.PerSecond(300), 12),
-		core.FixedWindow(core.Per(15, 10*time.Millisecond)), core.SlidingWindow(core.Per(14, 25*time.Millisecond)),
-		core.SlidingLog(core.Per(16, 30*time.Millisecond)), core.SlidingLog(core.Per(9, 30*time.Millisecond)),
-		core.TokenBucket(core.PerHour(50), 200), core.SlidingWindow(core.PerHour(300)),
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.TokenBucket(limits.PerSecond(700), 9),
+		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 12),
+		limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+		limits.SlidingLog(limits.Per(16, 30*time.Millisecond)), limits.SlidingLog(limits.Per(9, 30*time.Millisecond)),
+		limits.TokenBucket(limits.PerHour(50), 200), limits.SlidingWindow(limits.PerHour(300)),
 	}
 	next := func() asking {
 		var a asking
 		for _, j := range random.Perm(4)[:1+random.IntN(3)] {
-			limit := limits[j] // most often by the limit of the scope
+			limit := choices[j] // most often by the limit of the scope
 			if random.IntN(4) == 0 {
-				limit = limits[random.IntN(len(limits))]
+				limit = choices[random.IntN(len(choices))]
 			}
 			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), limit, random.Int64N(4))
 			if random.IntN(20) == 0 {
@@ -83,7 +83,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 	}
 	denied, calls := 0, 0
 	for round := range testrun.Sized(15, 60) {
-		random.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
+		random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
 		var all []asking
 		for range 2 + random.IntN(12) {
 			a := next()
@@ -103,7 +103,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 		// Equal takings are decided where the first of them waited.
 		for _, i := range inOrder(all) {
 			a := all[i]
-			want := make([]core.Decision, len(a.charges))
+			want := make([]limits.Decision, len(a.charges))
 			decide := one.Take
 			if a.peeks {
 				decide = one.Peek
@@ -113,7 +113,7 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 			if diff := cmp.Diff(want, got[i]); diff != "" {
 				t.Fatalf("round %d, request %d, peeks %v, %v:\nalone (-), with others (+):\n%s", round, i, a.peeks, a.charges, diff)
 			}
-			if slices.ContainsFunc(want, func(d core.Decision) bool { return !d.Allowed }) {
+			if slices.ContainsFunc(want, func(d limits.Decision) bool { return !d.Allowed }) {
 				denied++
 			}
 		}
@@ -151,13 +151,13 @@ func inOrder(all []asking) (order []int) {
 }
 
 // queueAll is queue for takings and peeks.
-func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, all []asking) (decisions [][]core.Decision, errs []error, wait func()) {
+func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, all []asking) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
 	_, _, held := queue(t, ctx, b, g, nil)
-	decisions, errs = make([][]core.Decision, len(all)), make([]error, len(all))
+	decisions, errs = make([][]limits.Decision, len(all)), make([]error, len(all))
 	var callers sync.WaitGroup
 	for i, a := range all {
-		decisions[i] = make([]core.Decision, len(a.charges))
+		decisions[i] = make([]limits.Decision, len(a.charges))
 		decide := b.Take
 		if a.peeks {
 			decide = b.Peek
@@ -173,7 +173,7 @@ func queueAll(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gat
 func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
-	limit := core.LeakyBucket(core.PerDay(1), 10)
+	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	for what, spoil := range map[string]func(name string) error{
 		"of another version": func(name string) error { return admin.Set(t.Context(), name, "2t 1 1 1 1 1 1", 0).Err() },
 		"of another type":    func(name string) error { return admin.LPush(t.Context(), name, "x").Err() },
@@ -183,7 +183,7 @@ func TestAStateThatCannotBeReadFailsOnlyThoseThatChargeIt(t *testing.T) {
 		spoilt, sound := charge("s", "spoilt", limit, 1), charge("s", "sound", limit, 1)
 		twice := sound
 		twice.Cost = 2
-		groups := [][]core.Charge{{sound}, {spoilt}, {sound, spoilt}, {twice}, {spoilt}, {charge("s", "other", limit, 1)}}
+		groups := [][]limits.Charge{{sound}, {spoilt}, {sound, spoilt}, {twice}, {spoilt}, {charge("s", "other", limit, 1)}}
 		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 		g.open()
 		wait()
@@ -209,10 +209,10 @@ func TestAServerThatRefusesToWriteGrantsNothing(t *testing.T) {
 	client, g := startGate(t)
 	admin := newClient(t, client.Options().Addr)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit, log := core.LeakyBucket(core.PerDay(1), 10), core.SlidingLog(core.PerDay(10))
-	var groups [][]core.Charge
+	limit, log := limits.LeakyBucket(limits.PerDay(1), 10), limits.SlidingLog(limits.PerDay(10))
+	var groups [][]limits.Charge
 	for i := range 20 {
-		groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
+		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%7), limit, int64(1+i%3)), charge("log", fmt.Sprint(i%3), log, 1)})
 	}
 	take(t, b, groups[0]...) // a log that exists is written in three steps
 	for what, refuse := range map[string][2][]string{
@@ -255,11 +255,11 @@ func TestACallForSeveralSlotsIsSentApart(t *testing.T) {
 	g := new(gate)
 	client.AddHook(g)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.LeakyBucket(core.PerDay(1), 10)
+	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	for round := range 2 {
-		var groups [][]core.Charge
+		var groups [][]limits.Charge
 		for i := range 40 {
-			groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
+			groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%8), limit, int64(1+i/8%2))})
 		}
 		decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 		g.open()
@@ -288,7 +288,7 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 	client.AddHook(g)
 	b := redisbackend.New(client, redisbackend.Options{})
 	redisbackend.WaitForEver(b)
-	limit := core.LeakyBucket(core.PerDay(1), 100)
+	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for range 20 {
 		take(t, b, charge("s", "k", limit, 1)) // the server is near
 	}

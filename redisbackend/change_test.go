@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -18,7 +19,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	backend := redisbackend.New(client, redisbackend.Options{})
 	rule := core.Rule[string]{
-		Name: "first", Scope: "user", Limit: core.FixedWindow(core.PerDay(2)),
+		Name: "first", Scope: "user", Limit: limits.FixedWindow(limits.PerDay(2)),
 		Key: func(user string) (string, error) { return user, nil },
 	}
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule}, Backend: backend})
@@ -26,7 +27,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	want := func(l *core.Limiter[string], allowed bool, remaining int64) {
 		t.Helper()
 		o := l.Decide(context.Background(), "ann")
-		if d := o.At(0); o.Allowed() != allowed || d.Remaining != remaining || d.Source != core.SourcePrimary {
+		if d := o.At(0); o.Allowed() != allowed || d.Remaining != remaining || d.Source != limits.SourcePrimary {
 			t.Errorf("%v, %d left, by %v (%v): want %t and %d", o.Verdict(), d.Remaining, d.Source, o.Err(), allowed, remaining)
 		}
 	}
@@ -43,7 +44,7 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	replace(rule)
 	want(limiter, true, 0)
 	want(other, false, 0)
-	rule.Limit = core.FixedWindow(core.PerDay(4))
+	rule.Limit = limits.FixedWindow(limits.PerDay(4))
 	replace(rule)
 	want(limiter, true, 1) // a shadow counts what fits
 	rule.Mode = core.Enforce

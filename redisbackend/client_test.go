@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -64,7 +64,7 @@ func TestNoRingAdmitsMoreThanTheLimit(t *testing.T) {
 		"hidden, with a tag": redisbackend.New(hidden{ring}, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}),
 	} {
 		const most = 10
-		limit := core.LeakyBucket(core.PerDay(1), most)
+		limit := limits.LeakyBucket(limits.PerDay(1), most)
 		admitted := 0
 		for i := range 60 {
 			if take(t, b, charge("a", fmt.Sprint("other ", i), limit, 1), charge("hot", "k", limit, 1))[1].Allowed {

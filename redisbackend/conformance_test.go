@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -30,7 +31,7 @@ func TestOnRedisItKeepsTheContract(t *testing.T) {
 // number of a full run.
 func harness(addr string, decisions int) backendtest.Harness {
 	return backendtest.Harness{
-		Open: func(t testing.TB, now func() time.Time) core.Backend {
+		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(newClient(t, addr), redisbackend.Options{Prefix: uniquePrefix()}), now))
 		},
 		Decisions: sized(decisions),
@@ -53,7 +54,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	h := harness(server.addr, 2000)
 	open := h.Open
-	h.Open = func(t testing.TB, now func() time.Time) core.Backend {
+	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
 		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 		return core.NewDenialCache(guarded, core.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -58,7 +58,7 @@ func TestADeadlineEndsTheWaitWhateverTheClient(t *testing.T) {
 			done := make(chan error)
 			for i := range 40 {
 				go func() {
-					done <- b.Take(ctx, []core.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]core.Decision, 1))
+					done <- b.Take(ctx, []limits.Charge{charge("s", fmt.Sprint(i%30), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 				}()
 			}
 			for range 40 {

@@ -3,7 +3,7 @@ package redisbackend
 import (
 	"slices"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // If many requests wait for one key and the key denies one of them, the same answer denies
@@ -80,4 +80,4 @@ func denialOf(a *ask, accounts []account, all []result) []result {
 	return all
 }
 
-var notAsked = core.Decision{Allowed: true, Source: core.SourceNotAsked}
+var notAsked = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}

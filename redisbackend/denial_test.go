@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -14,12 +14,12 @@ import (
 func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
-	perAddress, perUser := core.FixedWindow(core.PerDay(3)), core.SlidingWindow(core.PerDay(100))
-	login := func(address, user string) []core.Charge {
-		return []core.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}
+	perAddress, perUser := limits.FixedWindow(limits.PerDay(3)), limits.SlidingWindow(limits.PerDay(100))
+	login := func(address, user string) []limits.Charge {
+		return []limits.Charge{charge("address", address, perAddress, 1), charge("user", user, perUser, 1)}
 	}
 	const crowd = 400
-	var groups [][]core.Charge
+	var groups [][]limits.Charge
 	for i := range crowd {
 		groups = append(groups, login("a", fmt.Sprint("user ", i)))
 	}
@@ -36,7 +36,7 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 		address, user := d[0], d[1]
 		switch {
 		case i >= crowd:
-			if !address.Allowed || !user.Allowed || address.Source != core.SourcePrimary || user.Remaining > 99 {
+			if !address.Allowed || !user.Allowed || address.Source != limits.SourcePrimary || user.Remaining > 99 {
 				t.Errorf("somebody else, request %d: %+v", i-crowd, d)
 			}
 		case address.Allowed:
@@ -45,7 +45,7 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 			if address.Remaining != 0 || address.RetryAfter <= 0 || address.RetryAfter != address.EffectiveWindow || address.At == 0 || !user.Allowed {
 				t.Fatalf("request %d: %+v", i, d)
 			}
-			if user.Source == core.SourceNotAsked {
+			if user.Source == limits.SourceNotAsked {
 				notAsked++
 			}
 		}
@@ -53,8 +53,8 @@ func TestACrowdOfOneKeyIsDeniedTogetherThoughItsRequestsDiffer(t *testing.T) {
 	if scripts := g.scripts.Load() - before; allowed != 3 || notAsked < crowd/2 || scripts > 300 {
 		t.Errorf("%d admitted, %d denied without being asked about, %d scripts; want 3, most, and fewer than there are requests", allowed, notAsked, scripts)
 	}
-	out := make([]core.Decision, 1)
-	ok(t, b.Take(t.Context(), []core.Charge{charge("user", "user 399", perUser, 0)}, out))
+	out := make([]limits.Decision, 1)
+	ok(t, b.Take(t.Context(), []limits.Charge{charge("user", "user 399", perUser, 0)}, out))
 	if out[0].Remaining != 100 {
 		t.Errorf("a user who was not asked about has %d left, want 100", out[0].Remaining)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -30,8 +30,8 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 	})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
-	limit := core.FixedWindow(core.PerMinute(10))
-	for what, charges := range map[string][]core.Charge{
+	limit := limits.FixedWindow(limits.PerMinute(10))
+	for what, charges := range map[string][]limits.Charge{
 		"one key":             {charge("s", "k", limit, 1)},
 		"keys of all servers": {charge("s", "k", limit, 1), charge("s", "1", limit, 1), charge("s", "2", limit, 1), charge("s", "3", limit, 1)},
 	} {
@@ -39,7 +39,7 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 		until(t, "the server is down", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
-			err = b.Take(ctx, charges, make([]core.Decision, len(charges)))
+			err = b.Take(ctx, charges, make([]limits.Decision, len(charges)))
 			return err != nil && strings.Contains(err.Error(), "does not answer, while others may")
 		})
 		var sparer breaker.Sparer

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -26,7 +27,7 @@ func ExampleOpen() {
 	limit, err := nethttp.New(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
-			Limit: core.TokenBucket(core.PerMinute(100), 20),
+			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		Backend:   breaker.NewStack(backend, breaker.Options{}),
@@ -50,8 +51,8 @@ func ExampleOpen() {
 func ExampleNewAnnouncer() {
 	client, end := miniClient()
 	defer end()
-	limit := core.FixedWindow(core.PerDay(1))
-	instance := func() (*redisbackend.Announcer, core.Backend) {
+	limit := limits.FixedWindow(limits.PerDay(1))
+	instance := func() (*redisbackend.Announcer, limits.Backend) {
 		announcer := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{})
 		backend := redisbackend.New(client, redisbackend.Options{})
 		return announcer, core.NewDenialCache(backend, core.DenialCacheOptions{Announcer: announcer})
@@ -61,7 +62,7 @@ func ExampleNewAnnouncer() {
 	defer one.Close()
 	defer two.Close()
 
-	charges, out := []core.Charge{{Scope: "per-client", Key: "ann", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+	charges, out := []limits.Charge{{Scope: "per-client", Key: "ann", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 	for range 2 {
 		if err := here.Take(context.Background(), charges, out); err != nil {
 			fmt.Println(err)
@@ -105,7 +106,7 @@ func miniClient() (client *redis.Client, end func()) {
 }
 
 // signUp is one request of a client, under a limit of one a day.
-var signUp = []core.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: core.TokenBucket(core.PerDay(1), 1), Cost: 1}}
+var signUp = []limits.Charge{{Scope: "sign-up", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 
 // The caller makes the client, and closes it.
 func ExampleNew() {
@@ -113,7 +114,7 @@ func ExampleNew() {
 	defer end()
 	backend := redisbackend.New(client, redisbackend.Options{})
 
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	for range 2 {
 		if err := backend.Take(context.Background(), signUp, out); err != nil {
 			fmt.Println(err)
@@ -132,7 +133,7 @@ func ExampleOptions() {
 	defer end()
 	for _, prefix := range []string{"shop", "blog"} {
 		backend := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
-		out := make([]core.Decision, 1)
+		out := make([]limits.Decision, 1)
 		err := backend.Take(context.Background(), signUp, out)
 		fmt.Println(prefix, out[0].Allowed, err)
 	}
@@ -146,7 +147,7 @@ func ExampleBackend_Peek() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.New(client, redisbackend.Options{})
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	for range 2 {
 		err := backend.Peek(context.Background(), signUp, out)
 		fmt.Println(out[0].Allowed, err)
@@ -161,7 +162,7 @@ func ExampleBackend_Reset() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.New(client, redisbackend.Options{})
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	for range 2 {
 		if err := backend.Take(context.Background(), signUp, out); err != nil {
 			fmt.Println(err)
@@ -217,7 +218,7 @@ func ExampleBackend_Close() {
 		fmt.Println(err)
 		return
 	}
-	out := make([]core.Decision, 1)
+	out := make([]limits.Decision, 1)
 	fmt.Println(backend.Take(context.Background(), signUp, out))
 	fmt.Println(backend.Close())
 	fmt.Println(backend.Take(context.Background(), signUp, out) != nil)
@@ -232,7 +233,7 @@ func ExampleBackend_Supports() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.New(client, redisbackend.Options{})
-	fmt.Println(backend.Supports(core.SlidingLog(core.PerHour(10))))
+	fmt.Println(backend.Supports(limits.SlidingLog(limits.PerHour(10))))
 	// Output:
 	// true
 }
@@ -242,8 +243,8 @@ func ExampleBackend_Take() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.New(client, redisbackend.Options{})
-	request := append([]core.Charge{{Scope: "per-day", Key: "all", Limit: core.TokenBucket(core.PerDay(10), 10), Cost: 1}}, signUp...)
-	out := make([]core.Decision, len(request))
+	request := append([]limits.Charge{{Scope: "per-day", Key: "all", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: 1}}, signUp...)
+	out := make([]limits.Decision, len(request))
 	for range 2 {
 		if err := backend.Take(context.Background(), request, out); err != nil {
 			fmt.Println(err)
@@ -273,14 +274,14 @@ func ExampleBackend_Settle() {
 	backend := redisbackend.New(client, redisbackend.Options{})
 	defer backend.Close()
 
-	limit := core.Concurrent(1)
-	upload := []core.Charge{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Cost: 1}}
-	first, second := make([]core.Decision, 1), make([]core.Decision, 1)
+	limit := limits.Concurrent(1)
+	upload := []limits.Charge{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Cost: 1}}
+	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
 	fmt.Println(backend.Take(context.Background(), upload, first), first[0].Allowed)
 	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)
 
-	endings := []core.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: first[0].Ticket}}
-	settled := make([]core.Settlement, 1)
+	endings := []limits.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: first[0].Ticket}}
+	settled := make([]limits.Settlement, 1)
 	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
 	fmt.Println(backend.Take(context.Background(), upload, second), second[0].Allowed)
 	// Output:
@@ -297,10 +298,10 @@ func ExampleBackend_Hold() {
 	backend := redisbackend.New(client, redisbackend.Options{})
 	defer backend.Close()
 
-	limit := core.Concurrent(1)
+	limit := limits.Concurrent(1)
 	ticket := backend.Hold("uploads", "198.51.100.7", limit, 1) // does not wait
-	endings := []core.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: ticket}}
-	settled := make([]core.Settlement, 1)
+	endings := []limits.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: ticket}}
+	settled := make([]limits.Settlement, 1)
 	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
 	// Output:
 	// <nil> 1

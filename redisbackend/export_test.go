@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/limits"
 )
 
 // WithClock makes b decide by now instead of the server's clock, by 2255 at the
@@ -47,9 +48,9 @@ var Explain = explain
 
 // TakeTentatively takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
-func TakeTentatively(ctx context.Context, b *Backend, c core.Charge) (d core.Decision, giveBack func() (bool, error), err error) {
+func TakeTentatively(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]core.Charge{c}, &r, modeTentative); err != nil {
+	if err := b.accountsOf([]limits.Charge{c}, &r, modeTentative); err != nil {
 		return d, nil, err
 	}
 	accounts := r.accounts
@@ -148,7 +149,7 @@ func RenewAll(b *Backend) {
 func HeldName(b *Backend, scope, key string) string { return b.heldName(scope, key) }
 
 // Forget has b neither renew nor release what it holds.
-func Forget(b *Backend, c core.Charge, d core.Decision) {
+func Forget(b *Backend, c limits.Charge, d limits.Decision) {
 	b.holds.forget([]span{{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost}})
 }
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -28,7 +28,7 @@ type load struct {
 
 // start has callers take the groups that charges makes for a key. Every key is
 // asked for by so many calls, then comes the next.
-func startLoad(ctx context.Context, b core.Backend, callsOfAKey int64, charges func(key int) []core.Charge) *load {
+func startLoad(ctx context.Context, b limits.Backend, callsOfAKey int64, charges func(key int) []limits.Charge) *load {
 	l := &load{stop: make(chan struct{}), errors: make(map[string]int)}
 	for range 8 {
 		l.callers.Go(func() {
@@ -45,10 +45,10 @@ func startLoad(ctx context.Context, b core.Backend, callsOfAKey int64, charges f
 	return l
 }
 
-func (l *load) call(ctx context.Context, b core.Backend, callsOfAKey int64, charges func(key int) []core.Charge) {
+func (l *load) call(ctx context.Context, b limits.Backend, callsOfAKey int64, charges func(key int) []limits.Charge) {
 	key := int((l.calls.Add(1)-1)/callsOfAKey) % len(l.admitted)
 	group := charges(key)
-	out := make([]core.Decision, len(group))
+	out := make([]limits.Decision, len(group))
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := b.Take(ctx, group, out); err != nil {
@@ -57,7 +57,7 @@ func (l *load) call(ctx context.Context, b core.Backend, callsOfAKey int64, char
 		l.errors[kind(err)]++
 		return
 	}
-	if !slices.ContainsFunc(out, func(d core.Decision) bool { return !d.Allowed }) {
+	if !slices.ContainsFunc(out, func(d limits.Decision) bool { return !d.Allowed }) {
 		l.admitted[key].Add(1)
 	}
 }
@@ -102,13 +102,13 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 	const limit = 20
 	c := startCluster(t)
 	client := c.client(t)
-	slow := core.LeakyBucket(core.PerDay(1), limit)
-	one := func(key int) []core.Charge { return []core.Charge{charge("one", fmt.Sprint(key), slow, 1)} }
-	several := func(key int) []core.Charge {
-		return []core.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1), charge("c", fmt.Sprint(key), slow, 1)}
+	slow := limits.LeakyBucket(limits.PerDay(1), limit)
+	one := func(key int) []limits.Charge { return []limits.Charge{charge("one", fmt.Sprint(key), slow, 1)} }
+	several := func(key int) []limits.Charge {
+		return []limits.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1), charge("c", fmt.Sprint(key), slow, 1)}
 	}
 	// exact fails unless each new key is admitted exactly its limit.
-	exact := func(t *testing.T, b core.Backend, charges func(key int) []core.Charge) {
+	exact := func(t *testing.T, b limits.Backend, charges func(key int) []limits.Charge) {
 		t.Helper()
 		for key := 10_000; key < 10_010; key++ {
 			for i := range limit + 3 {
@@ -121,7 +121,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 
 	for name, kindOf := range map[string]struct {
 		tag     string
-		charges func(key int) []core.Charge
+		charges func(key int) []limits.Charge
 		errors  []string // that there may be while a slot is half moved
 	}{
 		"one key":                    {"", one, nil},
@@ -167,7 +167,7 @@ func TestAClusterThatChangesUnderLoad(t *testing.T) {
 		})
 		until(t, "the client has noticed", func() bool {
 			for key := range 20 {
-				if b.Take(t.Context(), several(20_000+key), make([]core.Decision, 3)) != nil {
+				if b.Take(t.Context(), several(20_000+key), make([]limits.Decision, 3)) != nil {
 					return false
 				}
 			}

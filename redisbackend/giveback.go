@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -200,15 +200,15 @@ func (b *Backend) giveBackLate(ctx context.Context, client processor, a *ask, ta
 // giveBackFor returns the give-back of what an account took, which s describes. It
 // reports whether there is one: units of concurrency limits are released instead.
 func giveBackFor(client processor, a *account, s *result, instant int64) (p giveBack, ok bool) {
-	e := core.Ending{Limit: a.limit.limit, Taken: a.Enforced, Ticket: s.takenAt}
+	e := limits.Ending{Limit: a.limit.limit, Taken: a.Enforced, Ticket: s.takenAt}
 	left := s.enforced.ResetAfter
 	if a.HasShadow && s.shadow.Allowed {
 		e.Taken, left = e.Taken+a.Shadow, s.shadow.ResetAfter
 	}
-	if e.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+	if e.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
 		e.Ticket = s.enforced.At + left.Microseconds()
 	}
-	if e.Limit.Algorithm() == core.AlgorithmBan { // the script counts no further
+	if e.Limit.Algorithm() == limits.AlgorithmBan { // the script counts no further
 		e.Taken = min(e.Taken, math.MaxUint32-(e.Limit.Burst()-s.before.Remaining))
 	}
 	return giveBack{client: client, key: a.name, args: settleArguments(nil, "g ", a.limit, &e, instant)}, e.Taken > 0 && !a.isConcurrent()

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -30,16 +30,16 @@ func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
 		return nil
 	}))
 	b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
-	spent := charge("spent", "k", core.FixedWindow(core.PerDay(1)), 1)
-	ok(t, b.Take(t.Context(), []core.Charge{spent}, make([]core.Decision, 1)))
+	spent := charge("spent", "k", limits.FixedWindow(limits.PerDay(1)), 1)
+	ok(t, b.Take(t.Context(), []limits.Charge{spent}, make([]limits.Decision, 1)))
 	const callers = 200
 	done := make(chan error)
 	for i := range callers {
 		go func() {
-			out := make([]core.Decision, 8)
-			charges := []core.Charge{spent}
+			out := make([]limits.Decision, 8)
+			charges := []limits.Charge{spent}
 			for j := range 7 { // on either shard
-				charges = append(charges, charge("other", fmt.Sprint(i, " ", j), core.FixedWindow(core.PerDay(1)), 1))
+				charges = append(charges, charge("other", fmt.Sprint(i, " ", j), limits.FixedWindow(limits.PerDay(1)), 1))
 			}
 			done <- b.Take(context.Background(), charges, out)
 		}()
@@ -51,7 +51,7 @@ func TestAHookThatMisbehavesInAGiveBackHarmsNobodyElse(t *testing.T) {
 	if panics.Load() == 0 || gaveBack.Load() < callers {
 		t.Errorf("%d give-backs, %d of them panicked", gaveBack.Load(), panics.Load())
 	}
-	ok(t, b.Take(t.Context(), []core.Charge{charge("after", "k", core.FixedWindow(core.PerDay(1)), 1)}, make([]core.Decision, 1)))
+	ok(t, b.Take(t.Context(), []limits.Charge{charge("after", "k", limits.FixedWindow(limits.PerDay(1)), 1)}, make([]limits.Decision, 1)))
 }
 
 // giveBackHook is called before each give-back: a script with one key, the second of

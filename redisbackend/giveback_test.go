@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -29,10 +29,10 @@ type shared struct {
 	now     time.Time
 	held    time.Time // the latest instant at which a taking was seen that the model did not see
 	key     string
-	limit   core.Limit
+	limit   limits.Limit
 }
 
-func newShared(t testing.TB, client redis.UniversalClient, key string, limit core.Limit) *shared {
+func newShared(t testing.TB, client redis.UniversalClient, key string, limit limits.Limit) *shared {
 	s := &shared{TB: t, client: client, key: key, limit: limit, now: time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)}
 	s.backend = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return s.now })
 	s.model = backendtest.NewExact(func() time.Time {
@@ -44,12 +44,12 @@ func newShared(t testing.TB, client redis.UniversalClient, key string, limit cor
 	return s
 }
 
-func (s *shared) charge(cost int64) core.Charge { return charge("s", s.key, s.limit, cost) }
+func (s *shared) charge(cost int64) limits.Charge { return charge("s", s.key, s.limit, cost) }
 
 func (s *shared) after(d time.Duration) *shared { s.now = s.now.Add(d); return s }
 
 // keep takes units that stay taken, and fails if the model denies them.
-func (s *shared) keep(cost int64) core.Decision {
+func (s *shared) keep(cost int64) limits.Decision {
 	s.Helper()
 	d := take(s, s.backend, s.charge(cost))[0]
 	if d.Allowed {
@@ -91,7 +91,7 @@ func (s *shared) mustShare(cost int64) (giveBack func() bool) {
 }
 
 // looks returns what Redis and the model say of the key.
-func (s *shared) looks() (got, model core.Decision) {
+func (s *shared) looks() (got, model limits.Decision) {
 	s.Helper()
 	return take(s, s.backend, s.charge(0))[0], take(s, s.model, s.charge(0))[0]
 }
@@ -157,7 +157,7 @@ func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
 		giveBack := s.after(time.Millisecond).mustShare(3)
 		s.after(time.Millisecond).keep(2)
 		s.after(time.Millisecond)
-		if limit.Algorithm() == core.AlgorithmLeakyQueue {
+		if limit.Algorithm() == limits.AlgorithmLeakyQueue {
 			before, _ := s.looks()
 			s.gives(false, giveBack, "with somebody queued behind")
 			if after, _ := s.looks(); after != before {
@@ -170,7 +170,7 @@ func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
 		if late := got.ResetAfter - model.ResetAfter; late < 0 || late > time.Millisecond {
 			t.Errorf("%v: fresh %v after what would be without the taking, want at most the 1ms until another took", limit, late)
 		}
-		if s.after(time.Millisecond); limit.Algorithm() >= core.AlgorithmFixedWindow {
+		if s.after(time.Millisecond); limit.Algorithm() >= limits.AlgorithmFixedWindow {
 			s.same("with others behind")
 		}
 	}
@@ -178,12 +178,12 @@ func TestOthersThatTookInBetweenKeepWhatTheyTook(t *testing.T) {
 
 func TestABucketLosesOnlyWhatHasNotDrainedSince(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	s := newShared(t, client, "k", core.TokenBucket(core.PerSecond(10), 10))
+	s := newShared(t, client, "k", limits.TokenBucket(limits.PerSecond(10), 10))
 	giveBack := s.mustShare(3) // drained in 300ms
 	s.after(200 * time.Millisecond).keep(1)
 	s.gives(true, giveBack, "after two of three units have drained")
 	s.same("with one unit given back")
-	s = newShared(t, client, "k", core.TokenBucket(core.PerSecond(10), 10))
+	s = newShared(t, client, "k", limits.TokenBucket(limits.PerSecond(10), 10))
 	giveBack = s.mustShare(2)
 	s.after(200 * time.Millisecond).keep(9)
 	s.gives(false, giveBack, "after all has drained")
@@ -192,13 +192,13 @@ func TestABucketLosesOnlyWhatHasNotDrainedSince(t *testing.T) {
 
 func TestAWindowLosesOnlyWhatStillCounts(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	fixed := newShared(t, client, "k", core.FixedWindow(core.PerMinute(10)))
+	fixed := newShared(t, client, "k", limits.FixedWindow(limits.PerMinute(10)))
 	giveBack := fixed.mustShare(4)
 	fixed.after(time.Minute).keep(5)
 	fixed.gives(false, giveBack, "of a window that is over")
 	fixed.same("in the next window")
 
-	sliding := newShared(t, client, "k", core.SlidingWindow(core.PerMinute(10)))
+	sliding := newShared(t, client, "k", limits.SlidingWindow(limits.PerMinute(10)))
 	sliding.keep(3)
 	first, second := sliding.mustShare(4), sliding.mustShare(2)
 	sliding.after(time.Minute).keep(1)
@@ -212,7 +212,7 @@ func TestAWindowLosesOnlyWhatStillCounts(t *testing.T) {
 // opened with theirs, and close later.
 func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	limit := core.AnchoredWindow(core.PerMinute(10))
+	limit := limits.AnchoredWindow(limits.PerMinute(10))
 	remaining := func(s *shared, want int64, reset time.Duration, when string) {
 		t.Helper()
 		if got := take(s, s.backend, s.charge(0))[0]; got.Remaining != want || got.ResetAfter != reset {
@@ -247,7 +247,7 @@ func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
 	closed.gives(false, giveBack, "of a window that is closed")
 	closed.same("in the next window")
 
-	converted := newShared(t, client, "converted", core.AnchoredWindow(core.PerHour(10)))
+	converted := newShared(t, client, "converted", limits.AnchoredWindow(limits.PerHour(10)))
 	converted.keep(3)
 	converted.limit = limit
 	giveBack = converted.after(time.Second).mustShare(4)
@@ -257,7 +257,7 @@ func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
 
 func TestALogLosesOneEntry(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
-	s := newShared(t, client, "k", core.SlidingLog(core.PerMinute(100)))
+	s := newShared(t, client, "k", limits.SlidingLog(limits.PerMinute(100)))
 	s.keep(5)
 	twins := []func() bool{s.mustShare(4), s.mustShare(3), s.mustShare(4), s.mustShare(2)} // all at one instant
 	s.keep(4)
@@ -299,7 +299,7 @@ func TestAChangedLimitIsGivenNothing(t *testing.T) {
 func TestAClockThatStepsBackIsHeldByWhatWasGivenBack(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	for _, limit := range everyAlgorithm {
-		if limit.Algorithm() == core.AlgorithmSlidingLog {
+		if limit.Algorithm() == limits.AlgorithmSlidingLog {
 			continue // has no other instant than those of its entries
 		}
 		s := newShared(t, client, "k", limit)
@@ -396,15 +396,15 @@ func TestGiveBacksNeverCreditAUnitTooMany(t *testing.T) {
 
 func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (given int) {
 	units, period := 1+random.Int64N(20), time.Duration(1+random.Int64N(50))*time.Millisecond+time.Duration(random.IntN(3))*time.Microsecond
-	limitOf := func(most int64) core.Limit {
-		return []core.Limit{
-			core.TokenBucket(core.Per(units, period), most),
-			core.LeakyBucket(core.Per(units, period), most),
-			core.LeakyQueue(core.Per(units, period), most),
-			core.FixedWindow(core.Per(most, period)),
-			core.SlidingWindow(core.Per(most, period)),
-			core.SlidingLog(core.Per(most, period)),
-			core.AnchoredWindow(core.Per(most, period)),
+	limitOf := func(most int64) limits.Limit {
+		return []limits.Limit{
+			limits.TokenBucket(limits.Per(units, period), most),
+			limits.LeakyBucket(limits.Per(units, period), most),
+			limits.LeakyQueue(limits.Per(units, period), most),
+			limits.FixedWindow(limits.Per(most, period)),
+			limits.SlidingWindow(limits.Per(most, period)),
+			limits.SlidingLog(limits.Per(most, period)),
+			limits.AnchoredWindow(limits.Per(most, period)),
 		}[i%7]
 	}
 	most := 1 + random.Int64N(30)
@@ -467,7 +467,7 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 // A request that another server denies bans nobody, whatever it would have cost.
 func TestABanOfAnyCostIsGivenBack(t *testing.T) {
 	b := redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	limit := core.Ban(core.PerMinute(10), time.Hour)
+	limit := limits.Ban(limits.PerMinute(10), time.Hour)
 	take(t, b, charge("s", "k", limit, 4))
 	for _, cost := range []int64{1, 6, math.MaxUint32 - 5, math.MaxUint32 - 4, math.MaxUint32, 1 << 33, math.MaxInt64} {
 		d, giveBack, err := redisbackend.TakeTentatively(t.Context(), b, charge("s", "k", limit, cost))

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
@@ -159,9 +159,9 @@ func (h *holds) close() {
 	h.releases.stop()
 }
 
-// Hold implements [core.Holder]: the units are put into Redis by a renewal, which begins
+// Hold implements [limits.Holder]: the units are put into Redis by a renewal, which begins
 // at once.
-func (b *Backend) Hold(scope, key string, _ core.Limit, cost int64) (ticket int64) {
+func (b *Backend) Hold(scope, key string, _ limits.Limit, cost int64) (ticket int64) {
 	cost = max(0, cost)
 	ticket = b.holds.issue(cost)
 	if cost > 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -16,22 +16,22 @@ import (
 // script-µs is the time in EVALSHA, TIME and all commands within it included.
 func BenchmarkHold(b *testing.B) {
 	client := newClient(b, startRedis(b).addr)
-	rate := func(i int) core.Charge {
-		return charge("rate", fmt.Sprint(i%100), core.TokenBucket(core.PerSecond(1_000_000), 1_000_000), 1)
+	rate := func(i int) limits.Charge {
+		return charge("rate", fmt.Sprint(i%100), limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), 1)
 	}
-	held := func(i int) core.Charge { return charge("uploads", fmt.Sprint(i%100), core.Concurrent(20), 1) }
+	held := func(i int) limits.Charge { return charge("uploads", fmt.Sprint(i%100), limits.Concurrent(20), 1) }
 	for _, c := range []struct {
 		name    string
-		charges func(int) []core.Charge
+		charges func(int) []limits.Charge
 		keep    int // requests of each key that are under way
 	}{
-		{"one rate", func(i int) []core.Charge { return []core.Charge{rate(i)} }, 0},
-		{"two rates", func(i int) []core.Charge {
-			return []core.Charge{rate(i), charge("other", "k", core.FixedWindow(core.PerDay(1_000_000_000)), 1)}
+		{"one rate", func(i int) []limits.Charge { return []limits.Charge{rate(i)} }, 0},
+		{"two rates", func(i int) []limits.Charge {
+			return []limits.Charge{rate(i), charge("other", "k", limits.FixedWindow(limits.PerDay(1_000_000_000)), 1)}
 		}, 0},
-		{"held", func(i int) []core.Charge { return []core.Charge{held(i)} }, 0},
-		{"held and one rate", func(i int) []core.Charge { return []core.Charge{held(i), rate(i)} }, 0},
-		{"held and one rate, 15 under way", func(i int) []core.Charge { return []core.Charge{held(i), rate(i)} }, 15},
+		{"held", func(i int) []limits.Charge { return []limits.Charge{held(i)} }, 0},
+		{"held and one rate", func(i int) []limits.Charge { return []limits.Charge{held(i), rate(i)} }, 0},
+		{"held and one rate, 15 under way", func(i int) []limits.Charge { return []limits.Charge{held(i), rate(i)} }, 15},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			backend := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
@@ -42,20 +42,20 @@ func BenchmarkHold(b *testing.B) {
 			take(b, backend, c.charges(0)...)
 			const some = 250 // the least of the times for so many: other programs run on the machine
 			start, finish := math.Inf(1), math.Inf(1)
-			var ends []core.Ending
+			var ends []limits.Ending
 			b.ResetTimer()
 			for i := range b.N {
 				if i%some == 0 {
 					ok(b, client.ConfigResetStat(b.Context()).Err())
 				}
 				all := c.charges(i)
-				if out := take(b, backend, all...); all[0].Limit.Algorithm() == core.AlgorithmConcurrent {
+				if out := take(b, backend, all...); all[0].Limit.Algorithm() == limits.AlgorithmConcurrent {
 					ends = append(ends, ending(all[0], out[0]))
 				}
 				if i%some == some-1 {
 					start = min(start, scriptTime(b, client))
 					ok(b, client.ConfigResetStat(b.Context()).Err())
-					if ok(b, backend.Settle(b.Context(), ends, make([]core.Settlement, len(ends)))); ends != nil {
+					if ok(b, backend.Settle(b.Context(), ends, make([]limits.Settlement, len(ends)))); ends != nil {
 						finish = min(finish, scriptTime(b, client)/some)
 					}
 					ends = nil

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // holdsNothing waits until nothing is held on the key of c.
-func holdsNothing(t *testing.T, b core.Peeker, c core.Charge) {
+func holdsNothing(t *testing.T, b limits.Peeker, c limits.Charge) {
 	t.Helper()
 	until(t, "nothing is held", func() bool { return held(t, b, c) == 0 })
 }
@@ -35,8 +35,8 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 	type embedding struct{ *redis.Client }
 	clients["plain"], clients["embedded"] = client, embedding{client}
 	looks := redisbackend.New(newClient(t, server.addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(1), 1)
-	rate := charge("rate", "ann", core.FixedWindow(core.PerDay(10)), 1)
+	c := charge("uploads", "ann", limits.Concurrent(1), 1)
+	rate := charge("rate", "ann", limits.FixedWindow(limits.PerDay(10)), 1)
 	for kind, client := range clients {
 		for how, deadline := range map[string]bool{"inline": false, "by a worker": true} {
 			name := kind + ", " + how
@@ -48,7 +48,7 @@ func TestATakingWhoseReplyIsLostHoldsNothing(t *testing.T) {
 				}
 				end(t, b, c, take(t, b, c)[0])
 				lose.Store(true)
-				err := b.Take(ctx, []core.Charge{c, rate}, make([]core.Decision, 2))
+				err := b.Take(ctx, []limits.Charge{c, rate}, make([]limits.Decision, 2))
 				cancel()
 				if err == nil || lose.Load() {
 					t.Fatalf("%s: the reply was lost: %v", name, err)
@@ -68,8 +68,8 @@ func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{})
 	redisbackend.WaitForEver(b)
-	c := charge("uploads", "ann", core.Concurrent(1000), 3)
-	take(t, b, charge("other", "k", core.Concurrent(1), 1)) // the server learns the script
+	c := charge("uploads", "ann", limits.Concurrent(1000), 3)
+	take(t, b, charge("other", "k", limits.Concurrent(1), 1)) // the server learns the script
 	for range 10 {
 		g.close()
 		const callers = 40
@@ -83,8 +83,8 @@ func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 				if c.Shadow = i%5 == 4; i%2 == 0 {
 					mine = context.Background()
 				}
-				out := make([]core.Decision, 1)
-				switch err := b.Take(mine, []core.Charge{c}, out); {
+				out := make([]limits.Decision, 1)
+				switch err := b.Take(mine, []limits.Charge{c}, out); {
 				case err == nil:
 					took.Store(i, out[0])
 					n.Add(1)
@@ -98,7 +98,7 @@ func TestATakingOfACallerWhoHasLeftHoldsNothing(t *testing.T) {
 		leave()
 		wg.Wait()
 		until(t, "only what callers know of is held", func() bool { return held(t, b, c) == 3*n.Load() })
-		took.Range(func(_, d any) bool { end(t, b, c, d.(core.Decision)); return true })
+		took.Range(func(_, d any) bool { end(t, b, c, d.(limits.Decision)); return true })
 		holdsNothing(t, b, c)
 	}
 }
@@ -108,7 +108,7 @@ func TestAReleaseWhoseReplyIsLostIsRepeated(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t).addr, Dialer: loser(&lose), MaxRetries: -1})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	end(t, b, c, take(t, b, c)[0]) // the server learns the script
 	d := take(t, b, c)[0]
 	lose.Store(true)
@@ -126,7 +126,7 @@ func TestARenewalWhoseReplyIsLostIsRepeated(t *testing.T) {
 	defer client.Close()
 	var log logged
 	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d := take(t, b, c)[0]
 	redisbackend.RenewAll(b.Backend) // the server learns the script
 	for range 3 {
@@ -167,8 +167,8 @@ func TestAReleaseDuringARenewalIsRepeatedAfterIt(t *testing.T) {
 	client.AddHook(hook)
 	var log logged
 	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	c := charge("uploads", "ann", core.Concurrent(5), 2)
-	d, other := take(t, b, c)[0], take(t, b, charge("uploads", "bob", core.Concurrent(5), 1))[0]
+	c := charge("uploads", "ann", limits.Concurrent(5), 2)
+	d, other := take(t, b, c)[0], take(t, b, charge("uploads", "bob", limits.Concurrent(5), 1))[0]
 	redisbackend.RenewAll(b)
 	gate := make(chan struct{})
 	hook.gate.Store(&gate)
@@ -183,7 +183,7 @@ func TestAReleaseDuringARenewalIsRepeatedAfterIt(t *testing.T) {
 	close(gate)
 	<-renewed
 	holdsNothing(t, b, c)
-	if n := held(t, b, charge("uploads", "bob", core.Concurrent(5), 1)); n != 1 {
+	if n := held(t, b, charge("uploads", "bob", limits.Concurrent(5), 1)); n != 1 {
 		t.Errorf("%d of another key are held, want 1", n)
 	}
 	_ = other
@@ -222,8 +222,8 @@ func TestWhatEndsWhileRedisIsAwayIsReleasedWhenItIsBack(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(100), 2)
-	var all []core.Decision
+	c := charge("uploads", "ann", limits.Concurrent(100), 2)
+	var all []limits.Decision
 	for range 50 {
 		all = append(all, take(t, b, c)[0])
 	}
@@ -244,13 +244,13 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Dialer: breakable(&away), MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
-	c := charge("uploads", "ann", core.Concurrent(100_000), 64)
-	var endings []core.Ending
+	c := charge("uploads", "ann", limits.Concurrent(100_000), 64)
+	var endings []limits.Ending
 	for range 1100 {
 		endings = append(endings, ending(c, take(t, b, c)[0]))
 	}
 	away.Store(true)
-	out := make([]core.Settlement, len(endings))
+	out := make([]limits.Settlement, len(endings))
 	ok(t, b.Settle(t.Context(), endings, out))
 	if out[0].Err == nil {
 		t.Error("70,400 units wait to be released, and nobody is told")
@@ -267,12 +267,12 @@ func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.Options{})
 	const most = 100_000
-	c := charge("uploads", "ann", core.Concurrent(most), 50)
-	var endings []core.Ending
+	c := charge("uploads", "ann", limits.Concurrent(most), 50)
+	var endings []limits.Ending
 	for range most / 50 {
 		endings = append(endings, ending(c, take(t, b, c)[0]))
 	}
-	if d := take(t, b, charge("uploads", "ann", core.Concurrent(most), 1))[0]; d.Allowed {
+	if d := take(t, b, charge("uploads", "ann", limits.Concurrent(most), 1))[0]; d.Allowed {
 		t.Error("100,001 are held")
 	}
 	before := client.MemoryUsage(t.Context(), redisbackend.HeldName(b.Backend, c.Scope, c.Key)).Val()
@@ -287,7 +287,7 @@ func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	t.Logf("%d bytes a unit; %s", before/most, client.Info(t.Context(), "commandstats").Val())
 	for len(endings) > 0 {
 		n := min(1024, len(endings))
-		ok(t, b.Settle(t.Context(), endings[:n], make([]core.Settlement, n)))
+		ok(t, b.Settle(t.Context(), endings[:n], make([]limits.Settlement, n)))
 		endings = endings[n:]
 	}
 	if n := held(t, b, c); n != 0 {
@@ -346,10 +346,10 @@ func TestRenewalsAreMadeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &scripted{since: time.Now()}
 		b := redisbackend.New(server, redisbackend.Options{HashTag: "one"})
-		c := charge("uploads", "ann", core.Concurrent(5), 1)
-		var all []core.Decision
+		c := charge("uploads", "ann", limits.Concurrent(5), 1)
+		var all []limits.Decision
 		for i := range 3 {
-			all = append(all, core.Decision{Ticket: b.Hold(c.Scope, fmt.Sprint(i), c.Limit, 1)})
+			all = append(all, limits.Decision{Ticket: b.Hold(c.Scope, fmt.Sprint(i), c.Limit, 1)})
 		}
 		server.expect(t, "0.00: renew 3")
 		time.Sleep(22 * time.Second)
@@ -394,13 +394,13 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 				busy, server := &scripted{since: time.Now()}, &scripted{since: time.Now()}
 				both := &twoServers{renews: server, releases: busy}
 				b := redisbackend.New(both, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
-				c := charge("uploads", "ann", core.Concurrent(5), 1)
-				d := core.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
+				c := charge("uploads", "ann", limits.Concurrent(5), 1)
+				d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
 				server.expect(t, "0.00: renew 1")
 				busy.away.Store(true)
-				many := charge("uploads", "bob", core.Concurrent(100_000), 64)
+				many := charge("uploads", "bob", limits.Concurrent(100_000), 64)
 				for i := range int64(100) {
-					end(t, b, many, core.Decision{Ticket: 1000 * i})
+					end(t, b, many, limits.Decision{Ticket: 1000 * i})
 				}
 				synctest.Wait() // the first release is answered
 				busy.slow.Store(int64(of.takes))
@@ -433,8 +433,8 @@ func TestRenewalsAreTriedAgainWithinAThirtiethOfHoldTime(t *testing.T) {
 		server := &scripted{since: time.Now()}
 		server.away.Store(true)
 		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
-		c := charge("uploads", "ann", core.Concurrent(5), 1)
-		d := core.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
+		c := charge("uploads", "ann", limits.Concurrent(5), 1)
+		d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
 		time.Sleep(400 * time.Millisecond)
 		server.expect(t, "0.00: renew in vain 1", "0.05: renew in vain 1", "0.15: renew in vain 1", "0.25: renew in vain 1", "0.35: renew in vain 1")
 		server.away.Store(false)
@@ -472,16 +472,16 @@ func TestHoldTimeHasARange(t *testing.T) {
 // A request that one server denies holds nothing on the others.
 func holdsNothingForDeniedGroups(t *testing.T, client redis.UniversalClient) {
 	b := newStepped(client, redisbackend.Options{Prefix: uniquePrefix()})
-	spent := charge("spent", "k", core.FixedWindow(core.PerDay(1)), 1)
+	spent := charge("spent", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, spent)
-	var charges []core.Charge
+	var charges []limits.Charge
 	for i := range 8 { // on all servers
-		charges = append(charges, charge("uploads", fmt.Sprint(i), core.Concurrent(5), 2))
+		charges = append(charges, charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2))
 	}
-	kept := make([]core.Decision, 8)
+	kept := make([]limits.Decision, 8)
 	ok(t, b.Take(t.Context(), charges, kept))
 	for range 5 {
-		ok(t, b.Take(t.Context(), append(charges, spent), make([]core.Decision, 9)))
+		ok(t, b.Take(t.Context(), append(charges, spent), make([]limits.Decision, 9)))
 	}
 	until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(b.Backend) })
 	for i, c := range charges {
@@ -505,7 +505,7 @@ func TestARenewalThatArrivesAfterTheReleaseHoldsNothing(t *testing.T) {
 	late := new(lateRenewal)
 	client.AddHook(late)
 	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
-	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	for _, renewedAgain := range []bool{false, true} {
 		until(t, "the renewal arrives between two releases", func() bool {
 			d := take(t, b, c)[0]
@@ -556,11 +556,11 @@ func TestATakingByATypeThatEmbedsAClientIsNotRepeated(t *testing.T) {
 	client := embedding{redis.NewClient(&redis.Options{Addr: server.addr, Dialer: loser(&lose), ContextTimeoutEnabled: true})}
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(1), 1)
+	c := charge("uploads", "ann", limits.Concurrent(1), 1)
 	end(t, b, c, take(t, b, c)[0]) // the server learns the script
 	lose.Store(true)
-	out := make([]core.Decision, 1)
-	if err := b.Take(t.Context(), []core.Charge{c}, out); err == nil || lose.Load() {
+	out := make([]limits.Decision, 1)
+	if err := b.Take(t.Context(), []limits.Charge{c}, out); err == nil || lose.Load() {
 		t.Errorf("the reply was lost: %+v, %v", out, err)
 	}
 	holdsNothing(t, redisbackend.New(newClient(t, server.addr), redisbackend.Options{}), c)
@@ -593,10 +593,10 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 	defer client.Close()
 	client.AddHook(new(halfMoved))
 	b := newStepped(client, redisbackend.Options{HashTag: "moving", Logger: slog.New(slog.DiscardHandler)})
-	var charges []core.Charge
-	var endings []core.Ending
+	var charges []limits.Charge
+	var endings []limits.Ending
 	for i := range 5 {
-		c := charge("uploads", fmt.Sprint(i), core.Concurrent(5), 2)
+		c := charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2)
 		for range 2 {
 			endings = append(endings, ending(c, take(t, b, c)[0]))
 		}
@@ -611,7 +611,7 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 			t.Errorf("%d: %d are held, want 4", i, n)
 		}
 	}
-	ok(t, b.Settle(t.Context(), endings, make([]core.Settlement, len(endings))))
+	ok(t, b.Settle(t.Context(), endings, make([]limits.Settlement, len(endings))))
 	if _, units := redisbackend.Holding(b.Backend); units != 0 {
 		t.Errorf("%d units wait to be released", units)
 	}

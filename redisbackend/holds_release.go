@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // releaseHolds releases the units of endings of concurrency limits, and ignores others.
 // What a server does not confirm is released later. It returns an error if that is not
 // possible: the units then end by themselves.
-func (b *Backend) releaseHolds(ctx context.Context, endings []core.Ending) error {
+func (b *Backend) releaseHolds(ctx context.Context, endings []limits.Ending) error {
 	spans := make([]span, 0, len(endings))
 	for i := range endings {
-		if e := &endings[i]; e.Limit.Algorithm() == core.AlgorithmConcurrent && e.Taken > 0 {
+		if e := &endings[i]; e.Limit.Algorithm() == limits.AlgorithmConcurrent && e.Taken > 0 {
 			spans = append(spans, span{b.heldName(e.Scope, e.Key), e.Ticket, e.Taken})
 		}
 	}

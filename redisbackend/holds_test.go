@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -39,37 +40,37 @@ func (s stepped) sharing(client redis.Scripter, options redisbackend.Options) st
 func (s stepped) after(d time.Duration) { s.now.Add(d.Microseconds()) }
 
 // end ends a charge that was allowed.
-func end(t testing.TB, b core.Settler, c core.Charge, d core.Decision) core.Settlement {
+func end(t testing.TB, b limits.Settler, c limits.Charge, d limits.Decision) limits.Settlement {
 	t.Helper()
-	out := make([]core.Settlement, 1)
-	ok(t, b.Settle(t.Context(), []core.Ending{ending(c, d)}, out))
+	out := make([]limits.Settlement, 1)
+	ok(t, b.Settle(t.Context(), []limits.Ending{ending(c, d)}, out))
 	ok(t, out[0].Err)
 	return out[0]
 }
 
-func ending(c core.Charge, d core.Decision) core.Ending {
-	return core.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Ticket: d.Ticket}
+func ending(c limits.Charge, d limits.Decision) limits.Ending {
+	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Ticket: d.Ticket}
 }
 
 // held returns how many units the limit of c, of 100,000, leaves.
-func held(t testing.TB, b core.Peeker, c core.Charge) int64 {
+func held(t testing.TB, b limits.Peeker, c limits.Charge) int64 {
 	t.Helper()
-	c.Limit, c.Cost = core.Concurrent(100_000), 0
-	out := make([]core.Decision, 1)
-	ok(t, b.Peek(t.Context(), []core.Charge{c}, out))
+	c.Limit, c.Cost = limits.Concurrent(100_000), 0
+	out := make([]limits.Decision, 1)
+	ok(t, b.Peek(t.Context(), []limits.Charge{c}, out))
 	return 100_000 - out[0].Remaining
 }
 
 func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(3), 2)
-	rate := charge("rate", "ann", core.TokenBucket(core.PerHour(1), 10), 1)
+	c := charge("uploads", "ann", limits.Concurrent(3), 2)
+	rate := charge("rate", "ann", limits.TokenBucket(limits.PerHour(1), 10), 1)
 	first := take(t, b, c, rate)
-	if d := first[0]; !d.Allowed || d.Remaining != 1 || d.ResetAfter != 0 || d.EffectiveWindow != core.Never {
+	if d := first[0]; !d.Allowed || d.Remaining != 1 || d.ResetAfter != 0 || d.EffectiveWindow != limits.Never {
 		t.Errorf("the first: %+v", d)
 	}
 	second := take(t, b, c, rate)
-	if d := second[0]; d.Allowed || d.Remaining != 1 || d.RetryAfter != time.Second || d.EffectiveWindow != core.Never {
+	if d := second[0]; d.Allowed || d.Remaining != 1 || d.RetryAfter != time.Second || d.EffectiveWindow != limits.Never {
 		t.Errorf("the second: %+v", d)
 	}
 	if left := second[1].Remaining; left != 9 {
@@ -84,7 +85,7 @@ func TestUnitsAreHeldUntilTheirEnd(t *testing.T) {
 		}
 	}
 	c.Cost = 4
-	if d := take(t, b, c)[0]; d.Allowed || d.RetryAfter != core.Never {
+	if d := take(t, b, c)[0]; d.Allowed || d.RetryAfter != limits.Never {
 		t.Errorf("more than the limit: %+v", d)
 	}
 }
@@ -94,7 +95,7 @@ func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
 	server := startRedis(t)
 	crashed := newStepped(newClient(t, server.addr), redisbackend.Options{HoldTime: 10 * time.Second})
 	b := crashed.sharing(newClient(t, server.addr), redisbackend.Options{HoldTime: 10 * time.Second})
-	c := charge("uploads", "ann", core.Concurrent(2), 1)
+	c := charge("uploads", "ann", limits.Concurrent(2), 1)
 	take(t, crashed, c)
 	crashed.Close()
 	crashed.after(time.Second)
@@ -115,7 +116,7 @@ func TestWhatACrashedProcessHoldsEndsAfterHoldTime(t *testing.T) {
 
 func TestWhatIsHeldLongIsRenewed(t *testing.T) {
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 2)
+	c := charge("uploads", "ann", limits.Concurrent(5), 2)
 	d := take(t, b, c)[0]
 	for range 5 {
 		b.after(29 * time.Second)
@@ -135,7 +136,7 @@ func TestWhatIsHeldLongIsRenewed(t *testing.T) {
 func TestTheFirstRenewalIsAfterAThirdOfHoldTime(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.New(client, redisbackend.Options{HoldTime: 3 * time.Second})
-	c := charge("uploads", "ann", core.Concurrent(5), 1)
+	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	d := take(t, b, c)[0]
 	name := redisbackend.HeldName(b, c.Scope, c.Key)
 	score := func() float64 { return client.ZRangeWithScores(t.Context(), name, 0, -1).Val()[0].Score }
@@ -155,14 +156,14 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	client := newClient(t, server.addr)
 	var log logged
 	b := newStepped(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	var charges []core.Charge
+	var charges []limits.Charge
 	for i := range 5 {
-		charges = append(charges, charge("uploads", fmt.Sprint(i), core.Concurrent(5), 2))
+		charges = append(charges, charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 2))
 		take(t, b, charges[i])
 	}
 	ok(t, client.FlushAll(t.Context()).Err())
 	ok(t, client.ScriptFlush(t.Context()).Err())
-	c := charge("uploads", "after", core.Concurrent(5), 1)
+	c := charge("uploads", "after", limits.Concurrent(5), 1)
 	take(t, b, c)
 	redisbackend.RenewAll(b.Backend)
 	for _, c := range charges {
@@ -185,8 +186,8 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 
 func TestUnitsThatAnotherBackendAllowedArePutIntoRedis(t *testing.T) {
 	b := redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(1), 2)
-	d := core.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, c.Cost)}
+	c := charge("uploads", "ann", limits.Concurrent(1), 2)
+	d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, c.Cost)}
 	until(t, "they are held, above the limit", func() bool { return held(t, b, c) == 2 })
 	end(t, b, c, d)
 	if n := held(t, b, c); n != 0 {
@@ -196,12 +197,12 @@ func TestUnitsThatAnotherBackendAllowedArePutIntoRedis(t *testing.T) {
 
 func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 1)
-	var all []core.Decision
+	c := charge("uploads", "ann", limits.Concurrent(5), 1)
+	var all []limits.Decision
 	for range 5 {
 		all = append(all, take(t, b, c)[0])
 	}
-	c.Limit = core.Concurrent(2)
+	c.Limit = limits.Concurrent(2)
 	for i, d := range all {
 		if denied := take(t, b, c)[0]; denied.Allowed || denied.Remaining != 0 {
 			t.Errorf("with %d held under a limit of 2: %+v", 5-i, denied)
@@ -217,7 +218,7 @@ func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
 
 func TestResetReleasesNothing(t *testing.T) {
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 1)
+	c := charge("uploads", "ann", limits.Concurrent(5), 1)
 	take(t, b, c)
 	ok(t, b.Reset(t.Context(), c.Scope, c.Key))
 	if n := held(t, b, c); n != 1 {
@@ -228,12 +229,12 @@ func TestResetReleasesNothing(t *testing.T) {
 func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 1)
-	rate := charge("rate", "ann", core.FixedWindow(core.PerHour(10)), 1)
+	c := charge("uploads", "ann", limits.Concurrent(5), 1)
+	rate := charge("rate", "ann", limits.FixedWindow(limits.PerHour(10)), 1)
 	name := redisbackend.HeldName(b.Backend, c.Scope, c.Key)
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
-	for _, c := range []core.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
-		if err := b.Take(t.Context(), []core.Charge{rate, c}, make([]core.Decision, 2)); !redis.HasErrorPrefix(errors.Unwrap(err), "WRONGTYPE") {
+	for _, c := range []limits.Charge{c, {Scope: c.Scope, Key: c.Key, Limit: c.Limit, Cost: 2}} {
+		if err := b.Take(t.Context(), []limits.Charge{rate, c}, make([]limits.Decision, 2)); !redis.HasErrorPrefix(errors.Unwrap(err), "WRONGTYPE") {
 			t.Errorf("%v, want WRONGTYPE", err)
 		}
 	}
@@ -241,7 +242,7 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 		t.Errorf("%d of the rate remain, want 9: a request that failed was charged", left)
 	}
 	// One such key does not keep others from being renewed.
-	other := charge("uploads", "bob", core.Concurrent(5), 1)
+	other := charge("uploads", "bob", limits.Concurrent(5), 1)
 	ok(t, client.Del(t.Context(), name).Err())
 	take(t, b, c)
 	take(t, b, other)
@@ -258,16 +259,16 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 func TestAFullServerRenewsAndReleases(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := newStepped(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(5), 1)
-	rate := charge("rate", "ann", core.FixedWindow(core.PerHour(10)), 1)
+	c := charge("uploads", "ann", limits.Concurrent(5), 1)
+	rate := charge("rate", "ann", limits.FixedWindow(limits.PerHour(10)), 1)
 	stale := take(t, b, c)[0]
 	b.after(20 * time.Second)
 	d := take(t, b, c)[0]
 	redisbackend.Forget(b.Backend, c, stale)
 	b.after(15 * time.Second) // one unit has ended, and is still in the set
 	ok(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	for _, charges := range [][]core.Charge{{c, rate}, {rate, c}, {c}} {
-		if err := b.Take(t.Context(), charges, make([]core.Decision, len(charges))); err == nil || !strings.Contains(err.Error(), "OOM") {
+	for _, charges := range [][]limits.Charge{{c, rate}, {rate, c}, {c}} {
+		if err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges))); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("%v, want an error: out of memory", err)
 		}
 	}
@@ -312,8 +313,8 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
 	type running struct {
 		by     int // backend
-		charge core.Charge
-		got    core.Decision // by Redis
+		charge limits.Charge
+		got    limits.Decision // by Redis
 		ends   int64
 	}
 	var all []*running
@@ -322,7 +323,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 		switch random.IntN(10) {
 		default: // take
 			by := random.IntN(len(backends))
-			var charges []core.Charge
+			var charges []limits.Charge
 			for i := range 1 + random.IntN(3) {
 				key := fmt.Sprint(random.IntN(2))
 				scope := fmt.Sprint("held ", i%2)
@@ -331,15 +332,15 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 					limit = 1 + random.Int64N(12)
 					most[scope] = limit
 				}
-				charges = append(charges, core.Charge{Scope: scope, Key: key, Limit: core.Concurrent(limit), Cost: random.Int64N(4), Shadow: random.IntN(5) == 0})
+				charges = append(charges, limits.Charge{Scope: scope, Key: key, Limit: limits.Concurrent(limit), Cost: random.Int64N(4), Shadow: random.IntN(5) == 0})
 			}
 			for i := range charges { // one limit for each scope of a request
-				charges[i].Limit = core.Concurrent(most[charges[i].Scope])
+				charges[i].Limit = limits.Concurrent(most[charges[i].Scope])
 			}
 			if random.IntN(2) == 0 {
-				charges = append(charges, core.Charge{Scope: "rate", Key: "k", Limit: core.TokenBucket(core.PerSecond(1), 40), Cost: random.Int64N(3)})
+				charges = append(charges, limits.Charge{Scope: "rate", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 40), Cost: random.Int64N(3)})
 			}
-			got, want := make([]core.Decision, len(charges)), make([]core.Decision, len(charges))
+			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
 			ok(t, backends[by].Peek(t.Context(), charges, got))
 			ok(t, memory.Peek(t.Context(), charges, want))
 			if _, alone := client.(*redis.Client); alone { // a peek at several servers decides shadow charges as if each group were allowed
@@ -357,7 +358,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				until(t, "releases are done", func() bool { return redisbackend.ReleasesAreDone(backends[by].Backend) })
 			}
 			for i, c := range charges {
-				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == core.AlgorithmConcurrent {
+				if allowed && got[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmConcurrent {
 					all = append(all, &running{by, c, got[i], clock.Load() + hold.Microseconds()})
 				}
 			}
@@ -367,7 +368,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				r := all[i]
 				end(t, backends[r.by], r.charge, r.got)
 				if r.ends > clock.Load() {
-					end(t, memory, r.charge, core.Decision{})
+					end(t, memory, r.charge, limits.Decision{})
 				}
 				all = append(all[:i], all[i+1:]...)
 			}
@@ -376,7 +377,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			for _, r := range all {
 				if r.ends > 0 && r.ends <= clock.Load() {
 					r.ends = 0
-					end(t, memory, r.charge, core.Decision{})
+					end(t, memory, r.charge, limits.Decision{})
 				}
 			}
 		case 4: // renewal: puts back what had ended, too
@@ -397,7 +398,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 	}
 }
 
-func compareHolds(t *testing.T, what string, charges []core.Charge, got, want []core.Decision) {
+func compareHolds(t *testing.T, what string, charges []limits.Charge, got, want []limits.Decision) {
 	t.Helper()
 	for i := range got {
 		g, w := got[i], want[i]
@@ -413,18 +414,18 @@ func compareHolds(t *testing.T, what string, charges []core.Charge, got, want []
 func TestManyCallersNeverHoldMoreThanTheLimit(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("uploads", "ann", core.Concurrent(7), 1)
-	rate := charge("rate", "ann", core.TokenBucket(core.PerSecond(1_000_000), 1_000_000), 1)
+	c := charge("uploads", "ann", limits.Concurrent(7), 1)
+	rate := charge("rate", "ann", limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), 1)
 	var now, most, allowed atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 48 {
 		wg.Go(func() {
 			for i := range 60 {
-				charges := []core.Charge{c}
+				charges := []limits.Charge{c}
 				if (i+g)%2 == 0 {
 					charges = append(charges, rate)
 				}
-				out := make([]core.Decision, len(charges))
+				out := make([]limits.Decision, len(charges))
 				if err := b.Take(context.Background(), charges, out); err != nil {
 					t.Error(err)
 					return

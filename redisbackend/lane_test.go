@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -87,21 +88,21 @@ func startGate(t *testing.T) (*redis.Client, *gate) {
 
 // queue has a call held up by the gate, and then every group wait behind it, in
 // order. It returns what waits for all of them.
-func queue(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, groups [][]core.Charge) (decisions [][]core.Decision, errs []error, wait func()) {
+func queue(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, groups [][]limits.Charge) (decisions [][]limits.Decision, errs []error, wait func()) {
 	t.Helper()
-	decisions, errs = make([][]core.Decision, len(groups)), make([]error, len(groups))
+	decisions, errs = make([][]limits.Decision, len(groups)), make([]error, len(groups))
 	redisbackend.WaitForEver(b)
 	var callers sync.WaitGroup
 	g.close()
 	callers.Go(func() {
-		first := []core.Charge{charge("held up", "k", everyAlgorithm[0], 0)}
-		if err := b.Take(t.Context(), first, make([]core.Decision, 1)); err != nil {
+		first := []limits.Charge{charge("held up", "k", everyAlgorithm[0], 0)}
+		if err := b.Take(t.Context(), first, make([]limits.Decision, 1)); err != nil {
 			t.Error(err)
 		}
 	})
 	until(t, "a call is held up", func() bool { return g.held.Load() == 1 })
 	for i, group := range groups {
-		decisions[i] = make([]core.Decision, len(group))
+		decisions[i] = make([]limits.Decision, len(group))
 		callers.Go(func() { errs[i] = b.Take(ctx, group, decisions[i]) })
 		for redisbackend.Waiting(b) <= i {
 			runtime.Gosched()
@@ -115,11 +116,11 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 	client, g := startGate(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	shadow := func(c core.Charge) core.Charge { c.Shadow = true; return c }
+	shadow := func(c limits.Charge) limits.Charge { c.Shadow = true; return c }
 	for i, limit := range settled {
 		name := fmt.Sprint("algorithm ", i)
-		second := charge(name, "second", core.FixedWindow(core.PerMinute(20)), 1)
-		for what, group := range map[string][]core.Charge{
+		second := charge(name, "second", limits.FixedWindow(limits.PerMinute(20)), 1)
+		for what, group := range map[string][]limits.Charge{
 			"one key":          {charge(name, "k", limit, 3)},
 			"two keys":         {charge(name, "two", limit, 1), second},
 			"shadow":           {charge(name, "shadow", limit, 2), shadow(charge(name, "other", limit, 4))},
@@ -136,7 +137,7 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 				if round == 2 {
 					now = now.Add(-20 * time.Millisecond) // the clock steps back
 				}
-				groups := slices.Repeat([][]core.Charge{group}, 14)
+				groups := slices.Repeat([][]limits.Charge{group}, 14)
 				g.scripts.Store(0)
 				decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 				g.open()
@@ -161,13 +162,13 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 func TestRequestsThatWaitAreSentInOnePipeline(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.LeakyBucket(core.PerDay(1), 400)
-	var groups [][]core.Charge
+	limit := limits.LeakyBucket(limits.PerDay(1), 400)
+	var groups [][]limits.Charge
 	for i := range 600 {
-		groups = append(groups, []core.Charge{charge("s", fmt.Sprint(i%3), limit, 1)})
+		groups = append(groups, []limits.Charge{charge("s", fmt.Sprint(i%3), limit, 1)})
 	}
 	for i := range 40 {
-		groups = append(groups, []core.Charge{charge("distinct", fmt.Sprint(i), limit, 1)})
+		groups = append(groups, []limits.Charge{charge("distinct", fmt.Sprint(i), limit, 1)})
 	}
 	for _, known := range []bool{true, false} {
 		if !known {
@@ -191,7 +192,7 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{})
 	const most = 600
-	groups := slices.Repeat([][]core.Charge{{charge("s", "k", core.LeakyBucket(core.PerDay(1), most), 1)}}, 1000)
+	groups := slices.Repeat([][]limits.Charge{{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), most), 1)}}, 1000)
 	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 	g.scripts.Store(0)
 	g.open()
@@ -212,9 +213,9 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 func TestWhoLeavesBeforeItsTurnTakesNothing(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.LeakyBucket(core.PerDay(1), 10)
+	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	ctx, leave := context.WithCancel(t.Context())
-	groups := [][]core.Charge{
+	groups := [][]limits.Charge{
 		{charge("s", "k", limit, 1)}, {charge("s", "k", limit, 1)}, {charge("s", "other", limit, 1)}, {charge("s", "k", limit, 2)},
 	}
 	_, errs, wait := queue(t, ctx, b, g, groups)
@@ -252,10 +253,10 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 	})
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := []core.Charge{charge("s", "k", core.LeakyBucket(core.PerDay(1), 10), 1)}
+	c := []limits.Charge{charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 10), 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := b.Take(ctx, c, make([]core.Decision, 1)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.Take(ctx, c, make([]limits.Decision, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that the time is up", err)
 	}
 	until(t, "a connection is being made", func() bool { return dials.Load() == 1 })
@@ -270,15 +271,15 @@ func TestAConnectionOutlivesTheCallerWhoHadItMade(t *testing.T) {
 func TestHooksThatEndTheirGoroutineHarmNobodyElse(t *testing.T) {
 	client, g := startGate(t)
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("s", "k", core.LeakyBucket(core.PerDay(1), 1000), 1)
+	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 1000), 1)
 	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {
 		g.before = before
-		groups := [][]core.Charge{{c}, {c}, {charge("s", "other", c.Limit, 1)}}
+		groups := [][]limits.Charge{{c}, {c}, {charge("s", "other", c.Limit, 1)}}
 		errs := make([]error, len(groups))
 		var callers sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context()) // so that no call is made on the caller's goroutine
 		for i, group := range groups {
-			callers.Go(func() { errs[i] = b.Take(ctx, group, make([]core.Decision, 1)) })
+			callers.Go(func() { errs[i] = b.Take(ctx, group, make([]limits.Decision, 1)) })
 		}
 		callers.Wait()
 		cancel()
@@ -302,7 +303,7 @@ func TestNoGoroutineIsLeftWhenNothingHappens(t *testing.T) {
 	defer cancel()
 	for i := range 200 {
 		callers.Go(func() {
-			_ = b.Take(ctx, []core.Charge{charge("s", fmt.Sprint(i%50), everyAlgorithm[0], 1)}, make([]core.Decision, 1))
+			_ = b.Take(ctx, []limits.Charge{charge("s", fmt.Sprint(i%50), everyAlgorithm[0], 1)}, make([]limits.Decision, 1))
 		})
 	}
 	callers.Wait()
@@ -318,9 +319,9 @@ func TestALostReplyIsAnErrorOfAllWhomItAnswers(t *testing.T) {
 	g := new(gate)
 	client.AddHook(g)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.LeakyBucket(core.PerDay(1), 10)
+	limit := limits.LeakyBucket(limits.PerDay(1), 10)
 	take(t, b, charge("s", "k", limit, 1))
-	_, errs, wait := queue(t, t.Context(), b, g, slices.Repeat([][]core.Charge{{charge("s", "k", limit, 1)}}, 5))
+	_, errs, wait := queue(t, t.Context(), b, g, slices.Repeat([][]limits.Charge{{charge("s", "k", limit, 1)}}, 5))
 	g.mu.Lock()
 	g.before = func() { lose.Store(g.scripts.Load() > 2) } // not of what was held up
 	g.scripts.Store(2)

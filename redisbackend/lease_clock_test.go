@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -26,8 +27,8 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	const step = 1000 * time.Second // the test takes less, so an instant tells how far the clock has stepped
 	steps := []time.Duration{step, 0, 2 * step, step}
 	forward := 2
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerMinute(240_000), 4000), core.FixedWindow(core.PerSecond(4000)), core.SlidingWindow(core.PerSecond(4000)), core.SlidingLog(core.PerSecond(2000)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(240_000), 4000), limits.FixedWindow(limits.PerSecond(4000)), limits.SlidingWindow(limits.PerSecond(4000)), limits.SlidingLog(limits.PerSecond(2000)),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +46,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 				cache := core.NewLeaseCache(onClock{backend, clock}, core.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
-					charges, out := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+					charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 					for i := 0; ; i++ {
 						select {
 						case <-ended:
@@ -63,7 +64,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 						if !out[0].Allowed {
 							continue
 						}
-						if out[0].Source == core.SourceLease {
+						if out[0].Source == limits.SourceLease {
 							leased.Add(1)
 						}
 						at := out[0].At - start.UnixMicro()
@@ -97,7 +98,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			slices.SortFunc(admitted, func(a, b int64) int { return cmp.Compare(a, b) })
 			var at int64
 			model := backendtest.NewExact(func() time.Time { return time.UnixMicro(at) })
-			charges, out := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			beyond := 0
 			for _, at = range admitted {
 				if err := model.Take(t.Context(), charges, out); err != nil {
@@ -107,7 +108,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 					beyond++
 				}
 			}
-			_, lease := limit.Leased(time.Second)
+			_, lease := core.Leased(limit, time.Second)
 			blocks := instances * int(limit.Rate().Units*lease.Microseconds()/limit.Rate().Period.Microseconds())
 			bound := forward * (int(limit.Burst()) + blocks)
 			t.Logf("%d admitted, %d by leases, up to %d held; %d beyond the limit, bound %d", len(admitted), leased.Load(), held, beyond, bound)
@@ -139,13 +140,13 @@ type onClock struct {
 	clock *steppingClock
 }
 
-func (b onClock) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b onClock) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
 	return b.Backend.Take(ctx, charges, out)
 }
 
-func (b onClock) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (b onClock) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	b.clock.mu.RLock()
 	defer b.clock.mu.RUnlock()
 	return b.Backend.Settle(ctx, endings, out)

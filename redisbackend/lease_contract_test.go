@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 // All that is not leased is decided through a lease cache as without it: other limits, other
@@ -18,7 +19,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	onRedis := harness(server.addr, 2000)
 	inMemory := backendtest.Harness{
-		Open: func(t testing.TB, now func() time.Time) core.Backend {
+		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			return core.NewMemory(core.MemoryOptions{Clock: now})
 		},
 		Decisions: sized(20_000),
@@ -27,7 +28,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := h.Open
-			h.Open = func(t testing.TB, now func() time.Time) core.Backend {
+			h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
 				inner := open(t, now)
 				return pastLeases{core.NewLeaseCache(inner, core.LeaseOptions{}), inner}
 			}
@@ -39,36 +40,36 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 // pastLeases is a lease cache that leased limits go past, with all that they are decided with.
 type pastLeases struct {
 	*core.LeaseCache
-	inner core.Backend
+	inner limits.Backend
 }
 
 // isLeased reports whether one of limits is leased.
-func isLeased[T any](all []T, limit func(T) core.Limit) bool {
+func isLeased[T any](all []T, limit func(T) limits.Limit) bool {
 	return slices.ContainsFunc(all, func(one T) bool {
-		_, lease := limit(one).Leased(time.Second)
+		_, lease := core.Leased(limit(one), time.Second)
 		return lease > 0
 	})
 }
 
-func limitOf(ch core.Charge) core.Limit { return ch.Limit }
+func limitOf(ch limits.Charge) limits.Limit { return ch.Limit }
 
-func (b pastLeases) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b pastLeases) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if isLeased(charges, limitOf) {
 		return b.inner.Take(ctx, charges, out)
 	}
 	return b.LeaseCache.Take(ctx, charges, out)
 }
 
-func (b pastLeases) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b pastLeases) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if isLeased(charges, limitOf) {
-		return core.Peek(ctx, b.inner, charges, out)
+		return limits.Peek(ctx, b.inner, charges, out)
 	}
 	return b.LeaseCache.Peek(ctx, charges, out)
 }
 
-func (b pastLeases) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
-	if isLeased(endings, func(e core.Ending) core.Limit { return e.Limit }) {
-		return core.Settle(ctx, b.inner, endings, out)
+func (b pastLeases) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	if isLeased(endings, func(e limits.Ending) limits.Limit { return e.Limit }) {
+		return limits.Settle(ctx, b.inner, endings, out)
 	}
 	return b.LeaseCache.Settle(ctx, endings, out)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -22,15 +23,15 @@ import (
 func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerSecond(8000), 8000), core.FixedWindow(core.PerSecond(8000)),
-		core.SlidingWindow(core.PerSecond(8000)), core.SlidingLog(core.PerSecond(4000)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(8000), 8000), limits.FixedWindow(limits.PerSecond(8000)),
+		limits.SlidingWindow(limits.PerSecond(8000)), limits.SlidingLog(limits.PerSecond(4000)),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			t.Parallel()
 			seed, prefix := testrun.Seed(t), uniquePrefix()
 			var mu sync.Mutex
-			var admitted []core.Decision
+			var admitted []limits.Decision
 			var all sync.WaitGroup
 			asked, leased, returned := 0, 0, int64(0)
 			for instance := range 4 {
@@ -38,11 +39,11 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 				cache := core.NewLeaseCache(backend, core.LeaseOptions{})
 				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {
-					charges := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
+					charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}
 					if instance == 1 {
 						charges[0].Lasts = 50 * time.Millisecond
 					}
-					out := make([]core.Decision, 1)
+					out := make([]limits.Decision, 1)
 					for start := time.Now(); time.Since(start) < time.Duration(sized(3000))*time.Millisecond; {
 						if err := cache.Take(context.Background(), charges, out); err != nil {
 							t.Error(err)
@@ -51,8 +52,8 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 						d := out[0]
 						ended := d.Allowed && instance == 1 && random.IntN(4) == 0
 						if ended { // it has cost nothing
-							e := []core.Ending{{Scope: "s", Key: "k", Limit: limit, Taken: 1, Ticket: d.Ticket, Lasts: charges[0].Lasts}}
-							s := make([]core.Settlement, 1)
+							e := []limits.Ending{{Scope: "s", Key: "k", Limit: limit, Taken: 1, Ticket: d.Ticket, Lasts: charges[0].Lasts}}
+							s := make([]limits.Settlement, 1)
 							if err := cache.Settle(context.Background(), e, s); err != nil {
 								t.Error(err)
 							}
@@ -60,7 +61,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 						}
 						mu.Lock()
 						asked++
-						if d.Source == core.SourceLease {
+						if d.Source == limits.SourceLease {
 							leased++
 						}
 						if d.Allowed && !ended {
@@ -74,10 +75,10 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 				})
 			}
 			all.Wait()
-			slices.SortStableFunc(admitted, func(a, b core.Decision) int { return cmp.Compare(a.At, b.At) })
+			slices.SortStableFunc(admitted, func(a, b limits.Decision) int { return cmp.Compare(a.At, b.At) })
 			var now int64
 			model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
-			charges, out := []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]core.Decision, 1)
+			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			for i, d := range admitted {
 				now = d.At
 				if err := model.Take(t.Context(), charges, out); err != nil {

@@ -6,36 +6,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // algorithms are the letters by which scripts and states name algorithms.
 var algorithms = [...]byte{
-	core.AlgorithmTokenBucket:    't',
-	core.AlgorithmLeakyBucket:    'l',
-	core.AlgorithmLeakyQueue:     'q',
-	core.AlgorithmFixedWindow:    'f',
-	core.AlgorithmSlidingWindow:  's',
-	core.AlgorithmSlidingLog:     'g',
-	core.AlgorithmAnchoredWindow: 'n',
-	core.AlgorithmConcurrent:     'c',
-	core.AlgorithmBan:            'b',
+	limits.AlgorithmTokenBucket:    't',
+	limits.AlgorithmLeakyBucket:    'l',
+	limits.AlgorithmLeakyQueue:     'q',
+	limits.AlgorithmFixedWindow:    'f',
+	limits.AlgorithmSlidingWindow:  's',
+	limits.AlgorithmSlidingLog:     'g',
+	limits.AlgorithmAnchoredWindow: 'n',
+	limits.AlgorithmConcurrent:     'c',
+	limits.AlgorithmBan:            'b',
 }
 
 const version = '1'
 
 // encoded is a limit and the form in which scripts read it.
 type encoded struct {
-	limit core.Limit
+	limit limits.Limit
 	text  any // version and algorithm, capacity in units, P and Q: see state.lua
 }
 
-// limits caches the encoded forms of the limits in use.
-type limits [256]atomic.Pointer[encoded]
+// encodedLimits caches the encoded forms of the limits in use.
+type encodedLimits [256]atomic.Pointer[encoded]
 
 // encode returns the encoded form of a limit, or an error if it is invalid. Units of a
 // concurrency limit are held for the time hold unless they are renewed.
-func (c *limits) encode(l core.Limit, hold time.Duration) (*encoded, error) {
+func (c *encodedLimits) encode(l limits.Limit, hold time.Duration) (*encoded, error) {
 	entry := &c[cacheIndex(l)]
 	if e := entry.Load(); e != nil && e.limit == l {
 		return e, nil
@@ -48,21 +48,21 @@ func (c *limits) encode(l core.Limit, hold time.Duration) (*encoded, error) {
 	return e, nil
 }
 
-func cacheIndex(l core.Limit) uint8 {
+func cacheIndex(l limits.Limit) uint8 {
 	h := uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-func encode(l core.Limit, hold time.Duration) *encoded {
+func encode(l limits.Limit, hold time.Duration) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
 	switch l.Algorithm() {
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		g := gcd(p, q)
 		p, q = p/g, q/g
-	case core.AlgorithmConcurrent:
+	case limits.AlgorithmConcurrent:
 		p, q = hold.Microseconds(), 1
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		q = l.Lasting().Microseconds()
 	}
 	return &encoded{l, fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)}

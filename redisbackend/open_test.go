@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -33,8 +34,8 @@ func TestOpenReadsEveryFormOfURL(t *testing.T) {
 			b, err := redisbackend.Open(url, redisbackend.Options{Prefix: uniquePrefix()})
 			ok(t, err)
 			until(t, "it checks", func() bool { return b.Check(t.Context()) == nil })
-			out := make([]core.Decision, 2)
-			charges := []core.Charge{charge("s", "a", core.FixedWindow(core.PerDay(1)), 1), charge("s", "b", core.FixedWindow(core.PerDay(1)), 1)}
+			out := make([]limits.Decision, 2)
+			charges := []limits.Charge{charge("s", "a", limits.FixedWindow(limits.PerDay(1)), 1), charge("s", "b", limits.FixedWindow(limits.PerDay(1)), 1)}
 			for i := range 2 {
 				ok(t, b.Take(t.Context(), charges, out))
 				if out[0].Allowed != (i == 0) || out[1].Allowed != (i == 0) {
@@ -108,7 +109,7 @@ func TestCloseEndsWhileAServerIsSilent(t *testing.T) {
 	b, err := redisbackend.Open("redis://"+server.addr, redisbackend.Options{})
 	ok(t, err)
 	ask := func(ctx context.Context) error {
-		return b.Take(ctx, []core.Charge{charge("s", "k", core.TokenBucket(core.PerDay(10), 10), 1)}, make([]core.Decision, 1))
+		return b.Take(ctx, []limits.Charge{charge("s", "k", limits.TokenBucket(limits.PerDay(10), 10), 1)}, make([]limits.Decision, 1))
 	}
 	ok(t, ask(t.Context()))
 	ok(t, newClient(t, server.addr).Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
@@ -139,12 +140,12 @@ func openCluster(t *testing.T) *redisbackend.Backend {
 }
 
 // givingBack is charges of which the second is given back: the first is spent.
-func givingBack(t *testing.T, b *redisbackend.Backend) []core.Charge {
+func givingBack(t *testing.T, b *redisbackend.Backend) []limits.Charge {
 	t.Helper()
-	limit := core.LeakyBucket(core.PerDay(1), 1)
+	limit := limits.LeakyBucket(limits.PerDay(1), 1)
 	spent := charge("spent", "k", limit, 1)
 	take(t, b, spent)
-	return []core.Charge{spent, charge("given back", "k", limit, 1)}
+	return []limits.Charge{spent, charge("given back", "k", limit, 1)}
 }
 
 func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
@@ -177,7 +178,7 @@ func TestCloseMayBeCalledWhileDecisionsAreMade(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
-			for b.Take(t.Context(), group, make([]core.Decision, len(group))) == nil {
+			for b.Take(t.Context(), group, make([]limits.Decision, len(group))) == nil {
 			}
 		})
 	}
@@ -197,7 +198,7 @@ func TestCloseWaitsForTheEndsOfRequests(t *testing.T) {
 		ok(t, err)
 		for _, b := range []*redisbackend.Backend{given, opened} {
 			limiter := core.MustNew(core.Config[string]{Backend: core.NewDenialCache(b, core.DenialCacheOptions{}), Rules: []core.Rule[string]{{
-				Name: "uploads", Limit: core.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
+				Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 			}}})
 			for range 5 {
 				o := limiter.Decide(t.Context(), "ann")

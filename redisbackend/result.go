@@ -3,18 +3,18 @@ package redisbackend
 import (
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // result is the result of take.lua for one account.
 type result struct {
-	enforced, shadow core.Decision
+	enforced, shadow limits.Decision
 
 	takenAt int64 // with [modeTentative] even if the clock stands still
 
 	// With [modeTentative] only:
-	before core.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
-	alone  time.Duration // RetryAfter of the shadow charges without the enforced ones
+	before limits.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
+	alone  time.Duration   // RetryAfter of the shadow charges without the enforced ones
 }
 
 // read appends the result of each account, from a reply of take.lua.
@@ -26,10 +26,10 @@ func read(now int64, rest []any, accounts []account, mode mode, all []result) []
 			s.shadow, rest = a.decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		}
 		if mode == modeTentative {
-			s.before = core.Decision{Remaining: number(rest[0]), ResetAfter: wait(number(rest[1])), EffectiveWindow: wait(number(rest[2]))}
+			s.before = limits.Decision{Remaining: number(rest[0]), ResetAfter: wait(number(rest[1])), EffectiveWindow: wait(number(rest[2]))}
 			s.alone, s.takenAt, rest = wait(number(rest[3])), number(rest[4]), rest[5:]
 			if a.isConcurrent() {
-				s.before.EffectiveWindow = core.Never
+				s.before.EffectiveWindow = limits.Never
 			}
 		}
 		all = append(all, s)
@@ -43,7 +43,7 @@ func number(v any) int64 { return v.(int64) }
 // numbers returns how many numbers of a reply make a decision on a.
 func (a *account) numbers() int {
 	n := 3
-	if a.limit.limit.Algorithm() == core.AlgorithmLeakyQueue {
+	if a.limit.limit.Algorithm() == limits.AlgorithmLeakyQueue {
 		n++
 	}
 	if a.settles {
@@ -53,7 +53,7 @@ func (a *account) numbers() int {
 }
 
 // decision reads the numbers of a decision on a.
-func (a *account) decision(now int64, reply []any) core.Decision {
+func (a *account) decision(now int64, reply []any) limits.Decision {
 	if !a.settles {
 		return a.decisionWithoutTicket(now, reply)
 	}
@@ -63,23 +63,23 @@ func (a *account) decision(now int64, reply []any) core.Decision {
 	return d
 }
 
-// never stands for [core.Never] in replies of take.lua.
+// never stands for [limits.Never] in replies of take.lua.
 const never = 1<<53 - 1
 
 // decisionWithoutTicket reads remaining, reset after, and effective window or minus retry
 // after; and the delay of a queue.
-func (a *account) decisionWithoutTicket(now int64, reply []any) core.Decision {
+func (a *account) decisionWithoutTicket(now int64, reply []any) limits.Decision {
 	var all [4]int64
 	numbers := all[:len(reply)]
 	for i, v := range reply {
 		numbers[i] = number(v)
 	}
-	d := core.Decision{Allowed: numbers[2] >= 0, Remaining: numbers[0], ResetAfter: wait(numbers[1]), At: now}
+	d := limits.Decision{Allowed: numbers[2] >= 0, Remaining: numbers[0], ResetAfter: wait(numbers[1]), At: now}
 	switch {
 	case d.Allowed:
 		d.EffectiveWindow = wait(numbers[2])
 	case numbers[2] == -never:
-		d.RetryAfter, d.EffectiveWindow = core.Never, core.Never
+		d.RetryAfter, d.EffectiveWindow = limits.Never, limits.Never
 	default:
 		d.RetryAfter = wait(-numbers[2])
 		d.EffectiveWindow = d.RetryAfter
@@ -88,15 +88,15 @@ func (a *account) decisionWithoutTicket(now int64, reply []any) core.Decision {
 		d.Delay = wait(numbers[3])
 	}
 	if a.isConcurrent() {
-		d.EffectiveWindow = core.Never
+		d.EffectiveWindow = limits.Never
 	}
 	return d
 }
 
-// wait converts microseconds; a negative number is [core.Never].
+// wait converts microseconds; a negative number is [limits.Never].
 func wait(us int64) time.Duration {
 	if us < 0 {
-		return core.Never
+		return limits.Never
 	}
-	return time.Duration(min(us, core.Never.Microseconds())) * time.Microsecond
+	return time.Duration(min(us, limits.Never.Microseconds())) * time.Microsecond
 }

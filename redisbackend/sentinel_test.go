@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -60,9 +60,9 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 	defer client.Close()
 	b := redisbackend.New(client, redisbackend.Options{})
 	ok(t, b.Check(t.Context()))
-	slow := core.LeakyBucket(core.PerDay(1), limit)
-	group := func(key int) []core.Charge {
-		return []core.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1)}
+	slow := limits.LeakyBucket(limits.PerDay(1), limit)
+	group := func(key int) []limits.Charge {
+		return []limits.Charge{charge("a", fmt.Sprint(key), slow, 1), charge("b", fmt.Sprint(key), slow, 1)}
 	}
 	for range limit {
 		take(t, b, group(30_000)...)
@@ -78,7 +78,7 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 	master.kill()
 	killed := time.Now()
 	until(t, "the replica has taken over", func() bool {
-		return b.Take(t.Context(), group(20_000), make([]core.Decision, 2)) == nil
+		return b.Take(t.Context(), group(20_000), make([]limits.Decision, 2)) == nil
 	})
 	t.Logf("decided again after %v", time.Since(killed).Round(100*time.Millisecond))
 	load.more(t, 300)

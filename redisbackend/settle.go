@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Endings are settled by calls of a script of their own, of which each server has one
@@ -19,11 +19,11 @@ const settleBudget = time.Second
 
 var errSettleLengths = errors.New("redisbackend: endings and settlements differ in length")
 
-// Settle implements [core.Settler]. It takes a second at most, and returns an error only
+// Settle implements [limits.Settler]. It takes a second at most, and returns an error only
 // if endings and out differ in length: what is not known of an ending is in the Err of its
 // Settlement. A call whose reply is lost is not sent again, since the server may have run
 // it.
-func (b *Backend) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errSettleLengths
 	}
@@ -44,13 +44,13 @@ func (b *Backend) Settle(ctx context.Context, endings []core.Ending, out []core.
 	return nil
 }
 
-// ServerOf implements [core.Divided].
-func (b *Backend) ServerOf(scope, key string, limit core.Limit) any {
+// ServerOf implements [limits.Divided].
+func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
 	if b.lanes.only != nil || b.lanes.learn != nil && !b.lanes.known.Load() {
 		return nil
 	}
 	name := b.name
-	if limit.Algorithm() == core.AlgorithmConcurrent {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
 		name = b.heldName
 	}
 	if server, err := b.lanes.serverOf(name(scope, key)); err == nil {
@@ -61,10 +61,10 @@ func (b *Backend) ServerOf(scope, key string, limit core.Limit) any {
 
 // settlingsOf returns the endings that have something to return or to charge, but for
 // those of concurrency limits.
-func (b *Backend) settlingsOf(endings []core.Ending, out []core.Settlement) (all []*settling) {
+func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) (all []*settling) {
 	for i := range endings {
 		e := &endings[i]
-		if e.Limit.Algorithm() == core.AlgorithmConcurrent || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+		if e.Limit.Algorithm() == limits.AlgorithmConcurrent || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 			continue
 		}
 		limit, err := b.limits.encode(e.Limit, b.holds.time)
@@ -129,10 +129,10 @@ func (b *Backend) settleInTurn(ctx context.Context, all []*settling) {
 }
 
 // settleHolds releases the units of concurrency limits.
-func (b *Backend) settleHolds(ctx context.Context, endings []core.Ending, out []core.Settlement) {
-	var held []core.Ending
+func (b *Backend) settleHolds(ctx context.Context, endings []limits.Ending, out []limits.Settlement) {
+	var held []limits.Ending
 	for i := range endings {
-		if endings[i].Limit.Algorithm() == core.AlgorithmConcurrent {
+		if endings[i].Limit.Algorithm() == limits.AlgorithmConcurrent {
 			held = append(held, endings[i])
 		}
 	}
@@ -141,11 +141,11 @@ func (b *Backend) settleHolds(ctx context.Context, endings []core.Ending, out []
 	}
 	err := b.releaseHolds(ctx, held)
 	for i := range endings {
-		if endings[i].Limit.Algorithm() != core.AlgorithmConcurrent {
+		if endings[i].Limit.Algorithm() != limits.AlgorithmConcurrent {
 			continue
 		}
 		if out[i].Returned = endings[i].Taken; err != nil {
-			out[i] = core.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
+			out[i] = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
 		}
 	}
 }
@@ -163,8 +163,8 @@ func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMas
 
 // settling is an ending on its way.
 type settling struct {
-	ending *core.Ending
-	out    *core.Settlement
+	ending *limits.Ending
+	out    *limits.Settlement
 	name   string
 	limit  *encoded
 
@@ -181,9 +181,9 @@ const ringWeight = 2
 // weight returns how many keys s counts as in a call.
 func (s *settling) weight() int {
 	switch s.limit.limit.Algorithm() {
-	case core.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		return logWeight
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
 		return ringWeight
 	}
 	return 1

@@ -11,24 +11,24 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // settled are limits of all algorithms whose charges may be settled.
-var settled = append([]core.Limit{core.Ban(core.PerMinute(10), time.Hour)}, everyAlgorithm...)
+var settled = append([]limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, everyAlgorithm...)
 
 // lasting is a charge that may be settled.
-func lasting(scope, key string, limit core.Limit, cost int64) core.Charge {
+func lasting(scope, key string, limit limits.Limit, cost int64) limits.Charge {
 	c := charge(scope, key, limit, cost)
 	c.Lasts = 20 * time.Second
 	return c
 }
 
 // endingOf ends a charge.
-func endingOf(c core.Charge, d core.Decision, final int64) core.Ending {
-	return core.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts}
+func endingOf(c limits.Charge, d limits.Decision, final int64) limits.Ending {
+	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: d.Ticket, Lasts: c.Lasts}
 }
 
 func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAnEndingOfAKeyThatIsGoneReturnsNothing(t *testing.T) {
 		c := lasting("s", "k", limit, 3)
 		d := take(t, b, c)[0]
 		ok(t, client.FlushAll(t.Context()).Err())
-		if s := settle(t, b, endingOf(c, d, 0))[0]; s != (core.Settlement{}) {
+		if s := settle(t, b, endingOf(c, d, 0))[0]; s != (limits.Settlement{}) {
 			t.Errorf("%v: got %+v", limit, s)
 		}
 		if n := client.DBSize(t.Context()).Val(); n != 0 {
@@ -69,7 +69,7 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 	now := func() time.Time { return time.UnixMicro(1_767_268_800_500_000) }
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: "app"}), now)
 	for i, c := range []struct {
-		limit core.Limit
+		limit limits.Limit
 		lasts bool
 		final int64
 		want  string
@@ -110,7 +110,7 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.New(client, redisbackend.Options{})
-	var endings []core.Ending
+	var endings []limits.Ending
 	for i, limit := range settled {
 		for _, key := range []string{"good", "bad", "list"} {
 			c := lasting(fmt.Sprint(i), key, limit, 3)
@@ -139,9 +139,9 @@ func TestAnEndingThatCannotBeReadIsAnErrorAndTheOthersAreSettled(t *testing.T) {
 // settlesOnce settles by a client that repeats what it has no reply to.
 func settlesOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool) {
 	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
-	limit := core.LeakyBucket(core.PerDay(1), 100)
+	limit := limits.LeakyBucket(limits.PerDay(1), 100)
 	for round := range 3 {
-		var endings []core.Ending
+		var endings []limits.Ending
 		for i := range 1 + 199*(round%2) { // one command, or several slots
 			for _, final := range []int64{2, 9} {
 				c := lasting("s", fmt.Sprint(round, " ", i, " ", final), limit, 5)
@@ -207,8 +207,8 @@ func TestAServerThatForgotTheScriptOfSettlementsIsSentIt(t *testing.T) {
 	server := startRedis(t)
 	client := newClient(t, server.addr)
 	b := redisbackend.New(client, redisbackend.Options{})
-	limit := core.FixedWindow(core.PerDay(500))
-	var endings []core.Ending
+	limit := limits.FixedWindow(limits.PerDay(500))
+	var endings []limits.Ending
 	for range 300 {
 		c := lasting("s", "k", limit, 1)
 		endings = append(endings, endingOf(c, take(t, b, c)[0], 0))
@@ -239,7 +239,7 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 	} {
 		var commands counter
 		client := redisbackend.Client(b).(*redis.ClusterClient)
-		var endings []core.Ending
+		var endings []limits.Ending
 		for i := range 100 {
 			c := lasting("s", fmt.Sprint(i), settled[i%len(settled)], 5)
 			endings = append(endings, endingOf(c, take(t, b, c)[0], int64(i%3*5)))
@@ -261,8 +261,8 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 
 func TestAnEndingUnderAnIllegalLimitIsAnError(t *testing.T) {
 	b := redisbackend.New(newClient(t, freeAddr(t)), redisbackend.Options{})
-	s := settle(t, b, core.Ending{Scope: "s", Key: "secret", Taken: 1}, core.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
-	if s[0].Err == nil || strings.Contains(s[0].Err.Error(), "secret") || s[1] != (core.Settlement{}) {
+	s := settle(t, b, limits.Ending{Scope: "s", Key: "secret", Taken: 1}, limits.Ending{Scope: "s", Key: "k", Limit: everyAlgorithm[0], Taken: 1, Final: 1})
+	if s[0].Err == nil || strings.Contains(s[0].Err.Error(), "secret") || s[1] != (limits.Settlement{}) {
 		t.Errorf("got %+v", s)
 	}
 	if errors.Is(s[0].Err, errors.ErrUnsupported) {
@@ -287,7 +287,7 @@ func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) 
 			}
 		}
 		p.now = at
-		c := lasting("s", "k", core.TokenBucket(core.PerMinute(60_000), 60_000), 4000)
+		c := lasting("s", "k", limits.TokenBucket(limits.PerMinute(60_000), 60_000), 4000)
 		d, same := p.take(c)
 		if !same {
 			return
@@ -305,7 +305,7 @@ func TestOnRedisABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) 
 
 type timed struct {
 	at time.Time
-	core.Ending
+	limits.Ending
 }
 
 type byTime []timed

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -61,12 +61,12 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	b := redisbackend.New(client, redisbackend.Options{})
 	redisbackend.WaitForEver(b)
 	isSilent := func(name string) bool { return redisbackend.SlotOf(name) >= 8192 }
-	window := core.FixedWindow(core.PerDay(10))
+	window := limits.FixedWindow(limits.PerDay(10))
 	const keys = 400
-	endings := func() (all []core.Ending, silent []bool) {
+	endings := func() (all []limits.Ending, silent []bool) {
 		for i := range keys {
 			c := lasting("rate", fmt.Sprint(i), window, 3)
-			h := charge("uploads", fmt.Sprint(i), core.Concurrent(5), 1)
+			h := charge("uploads", fmt.Sprint(i), limits.Concurrent(5), 1)
 			if i%10 > 0 {
 				all = append(all, endingOf(c, take(t, b, c)[0], 1))
 				silent = append(silent, isSilent(redisbackend.Name(b, c.Scope, c.Key)))
@@ -82,11 +82,11 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	all, silent := endings()
 	again, silentAgain := endings()
 	mute.Store(true)
-	expect := func(all []core.Ending, silent []bool) (refused bool) {
+	expect := func(all []limits.Ending, silent []bool) (refused bool) {
 		t.Helper()
 		healthy := 0
 		for i, s := range settle(t, b, all...) {
-			switch holds := all[i].Limit.Algorithm() == core.AlgorithmConcurrent; {
+			switch holds := all[i].Limit.Algorithm() == limits.AlgorithmConcurrent; {
 			case holds && silent[i]:
 				continue // released later
 			case holds:
@@ -119,8 +119,8 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	until(t, "both servers settle", func() bool {
 		for i := range 20 {
 			c.Key = fmt.Sprint("x", i)
-			out := make([]core.Decision, 1)
-			if b.Take(t.Context(), []core.Charge{c}, out) != nil || settle(t, b, endingOf(c, out[0], 0))[0].Err != nil {
+			out := make([]limits.Decision, 1)
+			if b.Take(t.Context(), []limits.Charge{c}, out) != nil || settle(t, b, endingOf(c, out[0], 0))[0].Err != nil {
 				return false
 			}
 		}

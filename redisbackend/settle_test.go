@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
-func settle(t testing.TB, s core.Settler, endings ...core.Ending) []core.Settlement {
+func settle(t testing.TB, s limits.Settler, endings ...limits.Ending) []limits.Settlement {
 	t.Helper()
-	out := make([]core.Settlement, len(endings))
+	out := make([]limits.Settlement, len(endings))
 	if err := s.Settle(context.Background(), endings, out); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func (p *pair) same(what, want, got any) bool {
 }
 
 // take takes from both and reports whether their decisions are equal.
-func (p *pair) take(charges ...core.Charge) ([]core.Decision, bool) {
+func (p *pair) take(charges ...limits.Charge) ([]limits.Decision, bool) {
 	p.Helper()
 	want, got := take(p, p.memory, charges...), take(p, p.remote, charges...)
 	p.note("take %+v: %+v", charges, got)
@@ -72,7 +73,7 @@ func (p *pair) take(charges ...core.Charge) ([]core.Decision, bool) {
 
 // withTickets returns decisions with 1 for each ticket that means something: units that
 // were taken and may be settled have one. What it is is the backend's own business.
-func withTickets(charges []core.Charge, decisions []core.Decision) []core.Decision {
+func withTickets(charges []limits.Charge, decisions []limits.Decision) []limits.Decision {
 	allowed := true
 	for i := range decisions {
 		allowed = allowed && (decisions[i].Allowed || charges[i].Shadow)
@@ -89,7 +90,7 @@ func withTickets(charges []core.Charge, decisions []core.Decision) []core.Decisi
 }
 
 // settle settles endings of takings from Redis, and the same of memory.
-func (p *pair) settle(endings ...core.Ending) bool {
+func (p *pair) settle(endings ...limits.Ending) bool {
 	p.Helper()
 	same := slices.Clone(endings)
 	for i := range same {
@@ -115,10 +116,10 @@ func TestSettlementsAreThoseOfMemory(t *testing.T) {
 }
 
 // randomLimits returns limits between which a history changes. Most are of one algorithm.
-func randomLimits(random *rand.Rand) []core.Limit {
+func randomLimits(random *rand.Rand) []limits.Limit {
 	period := time.Duration(1000+random.Int64N(50_000)) * time.Microsecond
 	kind := random.IntN(8)
-	var limits []core.Limit
+	var choices []limits.Limit
 	for range 1 + random.IntN(3) {
 		units, most := 1+random.Int64N(30), 1+random.Int64N(30)
 		if random.IntN(4) == 0 {
@@ -127,31 +128,31 @@ func randomLimits(random *rand.Rand) []core.Limit {
 		if random.IntN(6) == 0 {
 			kind = random.IntN(8)
 		}
-		rate := core.Per(units, period)
-		if len(limits) > 0 && random.IntN(2) == 0 {
-			rate = limits[0].Rate() // of a bucket only the burst changes
+		rate := limits.Per(units, period)
+		if len(choices) > 0 && random.IntN(2) == 0 {
+			rate = choices[0].Rate() // of a bucket only the burst changes
 		}
-		limits = append(limits, []core.Limit{
-			core.TokenBucket(rate, most),
-			core.LeakyBucket(rate, most),
-			core.LeakyQueue(rate, most),
-			core.FixedWindow(core.Per(most, period)),
-			core.SlidingWindow(core.Per(most, period)),
-			core.SlidingLog(core.Per(most, period)),
-			core.AnchoredWindow(core.Per(most, period)),
-			core.Ban(core.Per(most, period), time.Duration(1000+random.Int64N(100_000))*time.Microsecond),
+		choices = append(choices, []limits.Limit{
+			limits.TokenBucket(rate, most),
+			limits.LeakyBucket(rate, most),
+			limits.LeakyQueue(rate, most),
+			limits.FixedWindow(limits.Per(most, period)),
+			limits.SlidingWindow(limits.Per(most, period)),
+			limits.SlidingLog(limits.Per(most, period)),
+			limits.AnchoredWindow(limits.Per(most, period)),
+			limits.Ban(limits.Per(most, period), time.Duration(1000+random.Int64N(100_000))*time.Microsecond),
 		}[kind])
 	}
-	return limits
+	return choices
 }
 
 func settleAtRandom(p *pair, random *rand.Rand) bool {
-	limits := randomLimits(random)
-	limit := limits[0]
+	choices := randomLimits(random)
+	limit := choices[0]
 	period := limit.Rate().Period
 	lasts := time.Duration(1+random.Int64N(4*period.Microseconds())) * time.Microsecond
 	steps := random.IntN(3) == 0
-	var open []core.Ending
+	var open []limits.Ending
 	for range 60 {
 		c := charge("s", "k", limit, random.Int64N(2+limit.Burst()/2))
 		switch random.IntN(3) {
@@ -165,21 +166,21 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 		switch what := random.IntN(20); {
 		case what < 9:
 			c.Lasts = lasts
-			charges := []core.Charge{c}
+			charges := []limits.Charge{c}
 			if random.IntN(8) == 0 {
 				shadow := c
 				shadow.Shadow, shadow.Cost = true, random.Int64N(3)
 				charges = append(charges, shadow)
 			}
 			if random.IntN(8) == 0 {
-				charges = append(charges, charge("other", "k", core.FixedWindow(core.Per(5, period)), 1))
+				charges = append(charges, charge("other", "k", limits.FixedWindow(limits.Per(5, period)), 1))
 			}
 			got, same := p.take(charges...)
 			if !same {
 				return false
 			}
 			if d := got[0]; d.Allowed && (len(charges) == 1 || got[len(got)-1].Allowed) && c.Cost > 0 {
-				open = append(open, core.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts})
+				open = append(open, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: c.Cost, Ticket: d.Ticket, Lasts: c.Lasts})
 			}
 		case what < 11: // one that has no end
 			if _, same := p.take(c); !same {
@@ -187,7 +188,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 			}
 		case what < 17 && len(open) > 0:
 			i := random.IntN(len(open))
-			endings := []core.Ending{open[i]}
+			endings := []limits.Ending{open[i]}
 			open = append(open[:i], open[i+1:]...)
 			if len(open) > 0 && random.IntN(4) == 0 {
 				endings = append(endings, open[0])
@@ -213,7 +214,7 @@ func settleAtRandom(p *pair, random *rand.Rand) bool {
 				return false
 			}
 		case what == 17 && random.IntN(3) == 0:
-			limit = limits[random.IntN(len(limits))]
+			limit = choices[random.IntN(len(choices))]
 			p.note("limit %v", limit)
 		case what == 18 && random.IntN(4) == 0:
 			ok(p, p.memory.Reset(context.Background(), "s", "k"))

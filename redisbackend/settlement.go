@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // settlement is endings that one call of the script settles.
@@ -86,7 +86,7 @@ func (b *Backend) newSettlement(of ...*settling) *settlement {
 
 // settleArguments appends the arguments of settle.lua for an ending, and the instant
 // unless it is 0.
-func settleArguments(to []any, kind string, limit *encoded, e *core.Ending, instant int64) []any {
+func settleArguments(to []any, kind string, limit *encoded, e *limits.Ending, instant int64) []any {
 	text := append(make([]byte, 0, 64), kind...)
 	if kind == "c " {
 		text = strconv.AppendInt(text, e.Final-e.Taken, 10)

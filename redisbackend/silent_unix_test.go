@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -58,12 +58,12 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		OnChange: func(c breaker.Change) { changes.Add(1); t.Logf("the breaker is %v: %v", c.State, c.Err) },
 		Logger:   slog.New(slog.DiscardHandler),
 	})
-	limit := core.LeakyBucket(core.PerDay(1), 1000)
+	limit := limits.LeakyBucket(limits.PerDay(1), 1000)
 	silent := func(key int) bool { // is kept by the last master
 		return int(redisbackend.SlotOf(redisbackend.Name(backend, "s", fmt.Sprint(key)))) >= 2*16384/3
 	}
 	decide := func(key int) error {
-		return b.Take(context.Background(), []core.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]core.Decision, 1))
+		return b.Take(context.Background(), []limits.Charge{charge("s", fmt.Sprint(key), limit, 1)}, make([]limits.Decision, 1))
 	}
 	until(t, "all servers decide", func() bool {
 		for key := range 50 {
@@ -129,8 +129,8 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 		t.Error("a key is in the log")
 	}
 	for i := range 1003 {
-		out := make([]core.Decision, 1)
-		ok(t, backend.Take(t.Context(), []core.Charge{charge("s", "afterwards", limit, 1)}, out))
+		out := make([]limits.Decision, 1)
+		ok(t, backend.Take(t.Context(), []limits.Charge{charge("s", "afterwards", limit, 1)}, out))
 		if out[0].Allowed != (i < 1000) {
 			t.Fatalf("afterwards, request %d of 1000: %+v", i+1, out[0])
 		}

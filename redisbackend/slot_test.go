@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -91,11 +91,11 @@ func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
 func TestScopesTogetherAreDecidedInOneStepOfACluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	limit := core.FixedWindow(core.Per(1, 365*24*time.Hour))
+	limit := limits.FixedWindow(limits.Per(1, 365*24*time.Hour))
 	for name, together := range map[string][]string{"together": {"rate", "charges"}, "apart": nil} {
 		b := redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix(), Together: together})
-		charges := []core.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
-		out := make([]core.Decision, 2)
+		charges := []limits.Charge{{Scope: "rate", Key: "ann", Limit: limit, Cost: 1}, {Scope: "charges", Key: "ann", Limit: limit, Cost: 1}}
+		out := make([]limits.Decision, 2)
 		for range 2 {
 			if err := b.Take(t.Context(), charges, out); err != nil {
 				t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/limits"
 )
 
 // If keys are spread over several servers, no script can decide all of them. The accounts
@@ -189,10 +189,10 @@ func (s *result) untake(mode mode) {
 		return
 	}
 	s.shadow.Allowed, s.shadow.RetryAfter = s.alone == 0, s.alone
-	if s.shadow.EffectiveWindow = s.alone; s.before.EffectiveWindow == core.Never { // of a concurrency limit
-		s.shadow.EffectiveWindow = core.Never
+	if s.shadow.EffectiveWindow = s.alone; s.before.EffectiveWindow == limits.Never { // of a concurrency limit
+		s.shadow.EffectiveWindow = limits.Never
 	}
-	for _, d := range []*core.Decision{&s.enforced, &s.shadow} {
+	for _, d := range []*limits.Decision{&s.enforced, &s.shadow} {
 		d.Remaining, d.ResetAfter = s.before.Remaining, s.before.ResetAfter
 		if d.Allowed {
 			d.EffectiveWindow = s.before.EffectiveWindow

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -84,7 +84,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	}
 	t.Run("spread", func(t *testing.T) {
 		backendtest.Run(t, backendtest.Harness{
-			Open: func(t testing.TB, now func() time.Time) core.Backend {
+			Open: func(t testing.TB, now func() time.Time) limits.Backend {
 				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made", "what_they_did_while_limits_change"} {
 					if strings.Contains(t.Name(), name) {
 						t.Skip("a taking that is given back has held the clock, brought a changed limit into force and stays the latest: docs/redis.md")
@@ -97,7 +97,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 	})
 	t.Run("with a hash tag", func(t *testing.T) {
 		backendtest.Run(t, backendtest.Harness{
-			Open:      func(_ testing.TB, now func() time.Time) core.Backend { return open("tag", now) },
+			Open:      func(_ testing.TB, now func() time.Time) limits.Backend { return open("tag", now) },
 			Decisions: sized(1200),
 		})
 	})
@@ -110,7 +110,7 @@ type inTurn struct {
 	*redisbackend.Backend
 }
 
-func (b *inTurn) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *inTurn) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer redisbackend.WaitForReleases(b.Backend)
@@ -129,20 +129,20 @@ func (b *inTurn) Reset(ctx context.Context, scope, key string) error {
 func whatIsGivenBackStaysTheLatest(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })}
-	full := charge("full", "k", core.FixedWindow(core.PerDay(1)), 1)
+	full := charge("full", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, full)
 	for _, test := range []struct {
-		limit core.Limit
+		limit limits.Limit
 		left  int64 // of 10, when the group was spread
 	}{
-		{core.LeakyQueue(core.PerSecond(5), 10), 9},
-		{core.TokenBucket(core.PerSecond(5), 10), 10}, // 1 µs has drained, and the rest has come back
+		{limits.LeakyQueue(limits.PerSecond(5), 10), 9},
+		{limits.TokenBucket(limits.PerSecond(5), 10), 10}, // 1 µs has drained, and the rest has come back
 	} {
 		seen := make(map[int64]bool)
 		for i := range 32 {
 			c := charge(test.limit.Algorithm().String(), fmt.Sprint(i), test.limit, 1)
 			c.Lasts = time.Minute
-			e := core.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket}
+			e := limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Lasts: c.Lasts, Ticket: take(t, b, c)[0].Ticket}
 			now = now.Add(time.Microsecond)
 			take(t, b, c, full)
 			returned := settle(t, b, e)[0].Returned
@@ -166,18 +166,18 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 	clock := func() time.Time { return now }
 	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)}
 	model := backendtest.NewExact(clock)
-	limits := []core.Limit{
-		core.TokenBucket(core.Per(1, 2*time.Millisecond), 5), core.TokenBucket(core.PerSecond(700), 9),
-		core.LeakyBucket(core.Per(3, 20*time.Millisecond), 4), core.LeakyQueue(core.PerSecond(300), 6),
-		core.FixedWindow(core.Per(5, 10*time.Millisecond)), core.SlidingWindow(core.Per(4, 25*time.Millisecond)),
-		core.SlidingLog(core.Per(6, 30*time.Millisecond)), core.AnchoredWindow(core.Per(5, 10*time.Millisecond)),
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.Per(1, 2*time.Millisecond), 5), limits.TokenBucket(limits.PerSecond(700), 9),
+		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 6),
+		limits.FixedWindow(limits.Per(5, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(4, 25*time.Millisecond)),
+		limits.SlidingLog(limits.Per(6, 30*time.Millisecond)), limits.AnchoredWindow(limits.Per(5, 10*time.Millisecond)),
 	}
 	random := testrun.Random(t)
 	denied := 0
 	for i := range 800 {
-		var charges []core.Charge
-		for _, j := range random.Perm(len(limits))[:1+random.IntN(4)] {
-			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), limits[j], random.Int64N(4))
+		var charges []limits.Charge
+		for _, j := range random.Perm(len(choices))[:1+random.IntN(4)] {
+			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), choices[j], random.Int64N(4))
 			c.Shadow = random.IntN(6) == 0
 			charges = append(charges, c)
 			if random.IntN(6) == 0 {
@@ -214,20 +214,20 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 	const keys, callers, most = 14, 64, 70
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
-	rate := core.PerHour(most)
-	limits := []core.Limit{
-		core.TokenBucket(rate, most), core.LeakyBucket(rate, most), core.LeakyQueue(rate, most), core.FixedWindow(rate),
-		core.SlidingWindow(rate), core.SlidingLog(rate), core.TokenBucket(core.Per(7, time.Hour+time.Second), most), core.AnchoredWindow(rate),
+	rate := limits.PerHour(most)
+	choices := []limits.Limit{
+		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most), limits.FixedWindow(rate),
+		limits.SlidingWindow(rate), limits.SlidingLog(rate), limits.TokenBucket(limits.Per(7, time.Hour+time.Second), most), limits.AnchoredWindow(rate),
 	}
-	of := func(k int, cost int64) core.Charge {
-		return charge("s", fmt.Sprint("key ", k), limits[k%len(limits)], cost)
+	of := func(k int, cost int64) limits.Charge {
+		return charge("s", fmt.Sprint("key ", k), choices[k%len(choices)], cost)
 	}
-	full := charge("full", "k", core.FixedWindow(core.PerDay(1)), 1)
+	full := charge("full", "k", limits.FixedWindow(limits.PerDay(1)), 1)
 	take(t, b, full)
 
 	seed := testrun.Seed(t)
 	// crowd has all callers take groups and returns what was admitted of each key.
-	crowd := func(calls int, more ...core.Charge) (admitted [keys]int64, groups int64) {
+	crowd := func(calls int, more ...limits.Charge) (admitted [keys]int64, groups int64) {
 		var taken [keys]atomic.Int64
 		var allowed atomic.Int64
 		var all sync.WaitGroup
@@ -235,7 +235,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			all.Go(func() {
 				for range calls {
-					var charges []core.Charge
+					var charges []limits.Charge
 					ks := random.Perm(keys)[:1+random.IntN(4)]
 					for _, k := range ks {
 						charges = append(charges, of(k, 1+random.Int64N(3)))
@@ -244,12 +244,12 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 						charges = append(charges, full)
 					}
 					charges = append(charges, more...)
-					out := make([]core.Decision, len(charges))
+					out := make([]limits.Decision, len(charges))
 					if err := b.Take(t.Context(), charges, out); err != nil {
 						t.Error(err)
 						return
 					}
-					if slices.ContainsFunc(out, func(d core.Decision) bool { return !d.Allowed }) {
+					if slices.ContainsFunc(out, func(d limits.Decision) bool { return !d.Allowed }) {
 						continue
 					}
 					allowed.Add(1)
@@ -272,7 +272,7 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 		t.Helper()
 		for k := range keys {
 			left := take(t, b, of(k, 0))[0].Remaining
-			if admitted[k] > most || left > most-admitted[k] || left < most-admitted[k] && of(k, 0).Limit.Algorithm() != core.AlgorithmLeakyQueue {
+			if admitted[k] > most || left > most-admitted[k] || left < most-admitted[k] && of(k, 0).Limit.Algorithm() != limits.AlgorithmLeakyQueue {
 				t.Errorf("%v: of %d units %d were admitted and %d are left", of(k, 0).Limit, most, admitted[k], left)
 			}
 		}

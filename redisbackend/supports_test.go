@@ -4,26 +4,26 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestEveryAlgorithmIsSupportedAndTested(t *testing.T) {
 	b := redisbackend.New(newClient(t, "127.0.0.1:1"), redisbackend.Options{})
-	if !core.CanSettle(b) {
+	if !limits.CanSettle(b) {
 		t.Error("the backend cannot settle")
 	}
-	for _, algorithm := range core.Algorithms() {
-		if algorithm == core.AlgorithmConcurrent { // has no rate, and tests of its own: holds_test.go
-			if !core.Supports(b, core.Concurrent(1)) {
+	for _, algorithm := range limits.Algorithms() {
+		if algorithm == limits.AlgorithmConcurrent { // has no rate, and tests of its own: holds_test.go
+			if !limits.Supports(b, limits.Concurrent(1)) {
 				t.Errorf("the backend does not support %v", algorithm)
 			}
 			continue
 		}
-		i := slices.IndexFunc(settled, func(l core.Limit) bool { return l.Algorithm() == algorithm })
+		i := slices.IndexFunc(settled, func(l limits.Limit) bool { return l.Algorithm() == algorithm })
 		if i < 0 {
 			t.Errorf("settled of these tests has no %v", algorithm)
-		} else if !core.Supports(b, settled[i]) {
+		} else if !limits.Supports(b, settled[i]) {
 			t.Errorf("the backend does not support %v", algorithm)
 		}
 	}

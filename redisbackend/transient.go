@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // If keys are spread over several servers, a denial may be due to units that another request
@@ -73,12 +73,12 @@ func (b *Backend) lieTogether(accounts []account) bool {
 
 // markTransient marks the denials that may be due to units about to be given back. A denial
 // for ever is not.
-func (b *Backend) markTransient(charges []core.Charge, out []core.Decision) {
+func (b *Backend) markTransient(charges []limits.Charge, out []limits.Decision) {
 	if b.lanes.partitioner.Load() == nil {
 		return
 	}
 	for i := range out {
 		d := &out[i]
-		d.Transient = !d.Allowed && d.RetryAfter != core.Never && b.spread.has(charges[i].Scope)
+		d.Transient = !d.Allowed && d.RetryAfter != limits.Never && b.spread.has(charges[i].Scope)
 	}
 }

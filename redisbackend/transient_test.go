@@ -10,11 +10,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // ten is of units that do not come back while a test runs.
-var ten = core.TokenBucket(core.Per(10, 100*24*time.Hour), 10)
+var ten = limits.TokenBucket(limits.Per(10, 100*24*time.Hour), 10)
 
 // A group takes ten units here and is denied there, so that it gives them back.
 // Somebody is denied in between, and must not be once they are back.
@@ -24,7 +25,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
 	take(t, b, charge("all", "elsewhere", ten, 1), charge("user", "elsewhere", ten, 1)) // as every request of this limiter
 
-	for name, victim := range map[string][]core.Charge{
+	for name, victim := range map[string][]limits.Charge{
 		"in a group": {charge("all", "in a group", ten, 1), charge("user", "victim", ten, 1)},
 		"alone":      {charge("all", "alone", ten, 1)},
 	} {
@@ -34,7 +35,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 		if err != nil || !d.Allowed {
 			t.Fatalf("%s: the attacker took nothing: %+v, %v", name, d, err)
 		}
-		if d := take(t, cache, victim...)[0]; d.Allowed || !d.Transient || d.Source != core.SourcePrimary {
+		if d := take(t, cache, victim...)[0]; d.Allowed || !d.Transient || d.Source != limits.SourcePrimary {
 			t.Errorf("%s: got %+v, want a transient denial", name, d)
 		}
 		if gave, err := giveBack(); !gave || err != nil {
@@ -63,7 +64,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 // What is never given back may be remembered, and is.
 func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
-	charges := []core.Charge{charge("lone", "k", ten, 10)}
+	charges := []limits.Charge{charge("lone", "k", ten, 10)}
 	if group {
 		charges = append(charges, charge("another", "k", ten, 1))
 	}
@@ -71,7 +72,7 @@ func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
 	if d := take(t, cache, charges...)[0]; d.Allowed || d.Transient {
 		t.Errorf("got %+v, want a denial that lasts", d)
 	}
-	if d := take(t, cache, charges...)[0]; d.Source != core.SourceDenialCache {
+	if d := take(t, cache, charges...)[0]; d.Source != limits.SourceDenialCache {
 		t.Errorf("got %+v, want it from the cache", d)
 	}
 }
@@ -144,7 +145,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 	b := redisbackend.New(ring, redisbackend.Options{})
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
 	// at returns a charge that a server keeps.
-	at := func(server *redisServer, scope string, cost int64) core.Charge {
+	at := func(server *redisServer, scope string, cost int64) limits.Charge {
 		for i := 0; ; i++ {
 			c := charge(scope, fmt.Sprint(i), ten, cost)
 			if shard, err := ring.GetShardClientForKey(redisbackend.Name(b, scope, c.Key)); err != nil {
@@ -155,13 +156,13 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 		}
 	}
 	victim := at(quick, "all", 1)
-	attack := []core.Charge{at(quick, "all", 10), at(slow, "user", 11)}
+	attack := []limits.Charge{at(quick, "all", 10), at(slow, "user", 11)}
 
 	gate := make(chan struct{})
 	hold.gate.Store(&gate)
-	decided := make(chan core.Decision)
+	decided := make(chan limits.Decision)
 	go func() {
-		out := make([]core.Decision, 2)
+		out := make([]limits.Decision, 2)
 		if err := b.Take(t.Context(), attack, out); err != nil {
 			t.Error(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -17,10 +17,10 @@ import (
 func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	client, lose := clusterThatLoses(t)
 	b := redisbackend.New(client, redisbackend.Options{})
-	c := charge("s", "k", core.LeakyBucket(core.PerDay(1), 20), 3)
+	c := charge("s", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 	take(t, b, c)
 	lose.Store(true)
-	if err := b.Take(t.Context(), []core.Charge{c}, make([]core.Decision, 1)); err == nil || lose.Load() {
+	if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil || lose.Load() {
 		t.Errorf("the reply was lost: %v", err)
 	}
 	c.Cost = 0
@@ -117,8 +117,8 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	})
 	defer ring.Close()
 	b := redisbackend.New(ring, redisbackend.Options{})
-	limit := core.LeakyBucket(core.PerDay(1), 20)
-	var group []core.Charge
+	limit := limits.LeakyBucket(limits.PerDay(1), 20)
+	var group []limits.Charge
 	shards := make(map[*redis.Client]bool)
 	for i := 0; len(shards) < 2; i++ {
 		c := charge("s", fmt.Sprint(i), limit, 3)
@@ -129,7 +129,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 			group = append(group, c)
 		}
 	}
-	for name, charges := range map[string][]core.Charge{"a key": group[:1], "a group": group} {
+	for name, charges := range map[string][]limits.Charge{"a key": group[:1], "a group": group} {
 		take(t, b, charges...)
 		before := make(map[string]int64)
 		for _, c := range charges {
@@ -137,7 +137,7 @@ func TestATakingOnARingWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 			before[c.Key] = take(t, b, c)[0].Remaining
 		}
 		lose.Store(true)
-		if err := b.Take(t.Context(), charges, make([]core.Decision, len(charges))); err == nil || lose.Load() {
+		if err := b.Take(t.Context(), charges, make([]limits.Decision, len(charges))); err == nil || lose.Load() {
 			t.Errorf("%s: the reply was lost: %v", name, err)
 		}
 		redisbackend.WaitForGiveBacks(b)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -13,10 +13,10 @@ import (
 func TestStatesAreOfVersion2WhereChargesLast(t *testing.T) {
 	client := newClient(t, startRedis(t).addr)
 	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerDay(10), 10), core.LeakyBucket(core.PerDay(10), 10), core.LeakyQueue(core.PerDay(10), 10),
-		core.FixedWindow(core.PerDay(10)), core.SlidingWindow(core.PerDay(10)), core.AnchoredWindow(core.PerDay(10)),
-		core.SlidingLog(core.PerDay(10)),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
+		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.AnchoredWindow(limits.PerDay(10)),
+		limits.SlidingLog(limits.PerDay(10)),
 	} {
 		for lasts, version := range map[time.Duration]string{0: "1", time.Minute: "2"} {
 			c := charge("s", limit.String()+lasts.String(), limit, 1)

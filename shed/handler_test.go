@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 )
@@ -46,7 +47,7 @@ func ask(h http.Handler, change ...func(*http.Request)) *httptest.ResponseRecord
 // capacity is a limiter whose only rule is about the whole service, which is full.
 func capacity(t *testing.T) *nethttp.Limiter {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "service", Limit: core.Concurrent(1), Key: keyfuncs.Constant[request]("everybody"), Capacity: true,
+		Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[request]("everybody"), Capacity: true,
 	}}})
 	o := limit.Decide(httptest.NewRequest("GET", "/", nil))
 	t.Cleanup(func() { o.End(core.Result{}) })
@@ -101,7 +102,7 @@ func TestRetryAfterIsOneToFourSecondsAtRandom(t *testing.T) {
 
 func TestA503HasNoFieldsOfAnOuterLimiterAndNoContentOfAnOuterHandler(t *testing.T) {
 	outer := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "outer", Limit: core.FixedWindow(core.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+		Name: "outer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	inner := shed.Handler(full(t, shed.Options[request]{}), http.HandlerFunc(ok))
 	w := ask(outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

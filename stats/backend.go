@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-// Backend is a [core.Backend] that times another. It passes everything on as it is, and
+// Backend is a [limits.Backend] that times another. It passes everything on as it is, and
 // has the optional methods of the other: those that it lacks return an error that is
 // [errors.ErrUnsupported]. It is safe for concurrent use.
 type Backend struct {
-	inner  core.Backend
+	inner  limits.Backend
 	counts *backendCounts
 }
 
@@ -22,7 +22,7 @@ type Backend struct {
 // around the backend, inside a breaker, so that what the breaker refuses is not counted.
 // The name is a label of metrics; backends of one name are counted together. It panics if
 // inner is nil.
-func (s *Stats) Backend(name string, inner core.Backend) *Backend {
+func (s *Stats) Backend(name string, inner limits.Backend) *Backend {
 	if inner == nil {
 		panic("stats: Backend: the inner backend is nil")
 	}
@@ -51,39 +51,39 @@ type operationCounts struct {
 	timeout, canceled, unsupported, other atomic.Int64
 }
 
-// Take implements [core.Backend].
-func (b *Backend) Take(ctx context.Context, charges []core.Charge, out []core.Decision) (err error) {
+// Take implements [limits.Backend].
+func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) (err error) {
 	defer b.counts.time(opTake, time.Now(), &err)
 	return b.inner.Take(ctx, charges, out)
 }
 
-// Peek implements [core.Peeker] if the inner backend does.
-func (b *Backend) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) (err error) {
+// Peek implements [limits.Peeker] if the inner backend does.
+func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) (err error) {
 	defer b.counts.time(opPeek, time.Now(), &err)
-	return core.Peek(ctx, b.inner, charges, out)
+	return limits.Peek(ctx, b.inner, charges, out)
 }
 
-// Settle implements [core.Settler] if the inner backend does. One call may carry the
+// Settle implements [limits.Settler] if the inner backend does. One call may carry the
 // endings of many requests.
-func (b *Backend) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) (err error) {
+func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) (err error) {
 	defer b.counts.time(opSettle, time.Now(), &err)
-	return core.Settle(ctx, b.inner, endings, out)
+	return limits.Settle(ctx, b.inner, endings, out)
 }
 
-// Reset implements [core.Resetter] if the inner backend does.
+// Reset implements [limits.Resetter] if the inner backend does.
 func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
 	defer b.counts.time(opReset, time.Now(), &err)
-	return core.Reset(ctx, b.inner, scope, key)
+	return limits.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [core.Counter] if the inner backend does.
+// Count implements [limits.Counter] if the inner backend does.
 func (b *Backend) Count(ctx context.Context) (n int, err error) {
 	defer b.counts.time(opCount, time.Now(), &err)
-	return core.Count(ctx, b.inner)
+	return limits.Count(ctx, b.inner)
 }
 
-// Supports implements [core.Supporter].
-func (b *Backend) Supports(limit core.Limit) bool { return core.Supports(b.inner, limit) }
+// Supports implements [limits.Supporter].
+func (b *Backend) Supports(limit limits.Limit) bool { return limits.Supports(b.inner, limit) }
 
 // HonoursDeadline reports whether the inner backend says that it keeps to deadlines, as
 // package breaker asks.
@@ -93,8 +93,8 @@ func (b *Backend) HonoursDeadline() bool {
 }
 
 // Unwrap returns the inner backend. Limiters find there what else a backend can do, such
-// as [core.Holder].
-func (b *Backend) Unwrap() core.Backend { return b.inner }
+// as [limits.Holder].
+func (b *Backend) Unwrap() limits.Backend { return b.inner }
 
 // time counts a call that began at start and returned *err. A panic counts as an error.
 func (c *backendCounts) time(op operation, start time.Time, err *error) {

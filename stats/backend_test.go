@@ -13,12 +13,13 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
 func TestATimedBackendKeepsTheContract(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
-		Open: func(_ testing.TB, now func() time.Time) core.Backend {
+		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 			return stats.New(quietly()).Backend("memory", core.NewMemory(core.MemoryOptions{Clock: now}))
 		},
 	})
@@ -31,7 +32,7 @@ type far struct {
 	err   error
 }
 
-func (f *far) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (f *far) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	time.Sleep(f.takes)
 	if f.err != nil {
 		return f.err
@@ -39,7 +40,7 @@ func (f *far) Take(ctx context.Context, charges []core.Charge, out []core.Decisi
 	return f.Memory.Take(ctx, charges, out)
 }
 
-func (f *far) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (f *far) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	time.Sleep(f.takes)
 	return f.Memory.Settle(ctx, endings, out)
 }
@@ -51,8 +52,8 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		counts := stats.New(quietly())
 		f := &far{Memory: core.NewMemory(core.MemoryOptions{}), takes: 3 * time.Millisecond}
 		b := counts.Backend("redis", f)
-		charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(5)), Cost: 1}}
-		out := make([]core.Decision, 1)
+		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}}
+		out := make([]limits.Decision, 1)
 		take := func() { b.Take(t.Context(), charges, out) }
 		take()
 		f.takes = 250 * time.Microsecond // a bound belongs to its own bucket
@@ -66,7 +67,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 		} {
 			take()
 		}
-		if err := b.Settle(t.Context(), []core.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute}}, make([]core.Settlement, 1)); err != nil {
+		if err := b.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: "k", Limit: charges[0].Limit, Taken: 1, Ticket: out[0].Ticket, Lasts: time.Minute}}, make([]limits.Settlement, 1)); err != nil {
 			t.Error(err)
 		}
 		if err := b.Reset(t.Context(), "s", "k"); err != nil {
@@ -91,7 +92,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 // plain is a backend that can do nothing but take.
 type plain struct{ m *core.Memory }
 
-func (p plain) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (p plain) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return p.m.Take(ctx, charges, out)
 }
 
@@ -99,10 +100,10 @@ func TestATimedBackendCanDoWhatTheOtherCan(t *testing.T) {
 	counts := stats.New(quietly())
 	m := core.NewMemory(core.MemoryOptions{})
 	full, bare := counts.Backend("a", &far{Memory: m}), counts.Backend("b", plain{m})
-	if !core.CanSettle(full) || core.CanSettle(bare) {
+	if !limits.CanSettle(full) || limits.CanSettle(bare) {
 		t.Error("settling is not that of the inner backend")
 	}
-	if ban := core.Ban(core.PerHour(3), time.Hour); !core.Supports(full, ban) || core.Supports(bare, ban) {
+	if ban := limits.Ban(limits.PerHour(3), time.Hour); !limits.Supports(full, ban) || limits.Supports(bare, ban) {
 		t.Error("support is not that of the inner backend")
 	}
 	if !full.HonoursDeadline() || bare.HonoursDeadline() {
@@ -134,7 +135,7 @@ func TestAPanicOfABackendIsCountedAndGoesOn(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		b.Take(t.Context(), make([]core.Charge, 1), make([]core.Decision, 1))
+		b.Take(t.Context(), make([]limits.Charge, 1), make([]limits.Decision, 1))
 	}()
 	if got := counts.Snapshot().Backends[0].Operations[0].Errors.Other; got != 1 {
 		t.Errorf("%d errors: want 1", got)
@@ -146,7 +147,7 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 		counts := stats.New(quietly())
 		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100})
 		counts.WatchMemory("local", m)
-		l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "a", Limit: core.FixedWindow(core.PerDay(9)), Key: byKey}}})
+		l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey}}})
 		decide := func(n int) {
 			for i := range n {
 				l.Decide(t.Context(), request{key: fmt.Sprint(i)})
@@ -179,7 +180,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 		counts.WatchLeases("without", breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Logger: discard}).Leases)
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
-			Rules:   []core.Rule[string]{{Name: "all", Limit: core.TokenBucket(core.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
+			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
 			Backend: stack, Observe: stats.Observe[string](api),
 		})
 		api.Watch(limiter)
@@ -192,7 +193,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 		if !slices.Equal(shot.Leases, want) {
 			t.Errorf("got  %+v\nwant %+v", shot.Leases, want)
 		}
-		leased := shot.Limiters[0].Rules[0].Count(func(d stats.DecisionCount) bool { return d.Source == core.SourceLease })
+		leased := shot.Limiters[0].Rules[0].Count(func(d stats.DecisionCount) bool { return d.Source == limits.SourceLease })
 		if leased != 4 {
 			t.Errorf("%d decisions by leases, want 4", leased)
 		}
@@ -210,10 +211,10 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		if got, want := counts.Snapshot().Breakers[0], (stats.BreakerSnapshot{Name: "redis", State: "closed", Since: begun}); got != want {
 			t.Errorf("%+v: want %+v", got, want)
 		}
-		charges := []core.Charge{{Scope: "s", Key: "k", Limit: core.FixedWindow(core.PerHour(100)), Cost: 1}}
+		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(100)), Cost: 1}}
 		f.err = errors.New("away")
 		for range 8 {
-			stack.Take(t.Context(), charges, make([]core.Decision, 1))
+			stack.Take(t.Context(), charges, make([]limits.Decision, 1))
 		}
 		if got := counts.Snapshot().Breakers[0]; !got.Open || got.State != "open" || got.Opened != 1 || !got.Since.After(begun) || stack.State() != breaker.Open {
 			t.Errorf("%+v: want open", got)
@@ -221,7 +222,7 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		f.takes, f.err = 0, nil
 		time.Sleep(2 * time.Second)
 		for range 3 {
-			stack.Take(t.Context(), charges, make([]core.Decision, 1))
+			stack.Take(t.Context(), charges, make([]limits.Decision, 1))
 		}
 		if got := counts.Snapshot().Breakers[0]; got.Open || got.Opened != 1 || !got.Since.Equal(time.Now()) {
 			t.Errorf("%+v: want closed again", got)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -16,7 +17,7 @@ func byText(s string) (string, error) { return s, nil }
 
 // outcomes returns outcomes of one and of three rules, allowed and denied.
 func outcomes() map[string]core.Outcome {
-	generous := core.TokenBucket(core.PerSecond(1_000_000), 1_000_000)
+	generous := limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000)
 	rules := []core.Rule[string]{
 		{Name: "per-client", Limit: generous, Key: byText},
 		{Name: "per-route", Limit: generous, Key: byText},
@@ -28,7 +29,7 @@ func outcomes() map[string]core.Outcome {
 		return l.Decide(context.Background(), "key")
 	}
 	denying := rules[0]
-	denying.Limit = core.FixedWindow(core.PerDay(1))
+	denying.Limit = limits.FixedWindow(limits.PerDay(1))
 	return map[string]core.Outcome{
 		"one rule": decide(rules[0]), "three rules": decide(rules...), "denied": decide(denying),
 	}
@@ -68,7 +69,7 @@ func BenchmarkDecide(b *testing.B) {
 		"counted":   stats.Observe[string](counts.Limiter("api")),
 	} {
 		l := core.MustNew(core.Config[string]{
-			Rules:   []core.Rule[string]{{Name: "per-client", Limit: core.TokenBucket(core.PerSecond(1_000_000), 1_000_000), Key: byText}},
+			Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000), Key: byText}},
 			Observe: observe,
 		})
 		b.Run(name, func(b *testing.B) {
@@ -86,7 +87,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	counts := stats.New(quietly())
 	var rules []core.Rule[string]
 	for i := range 100 {
-		rules = append(rules, core.Rule[string]{Name: fmt.Sprint("rule ", i), Limit: core.FixedWindow(core.PerDay(9)), Key: byText})
+		rules = append(rules, core.Rule[string]{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerDay(9)), Key: byText})
 	}
 	counts.Limiter("api").Watch(core.MustNew(core.Config[string]{Rules: rules}))
 	for b.Loop() {

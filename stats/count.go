@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // verdicts counts requests by verdict, except those that a rule counts. Each is on
@@ -73,7 +74,7 @@ func (l *Limiter) countAny(o *core.Outcome) {
 	n := o.Len()
 	for i := range n {
 		d := o.InPlace(i)
-		if d.Source() >= core.SourceNotAsked {
+		if d.Source() >= limits.SourceNotAsked {
 			continue
 		}
 		k := kindOf(d, verdict, n == 1, i == binding)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -43,7 +44,7 @@ func (s *slowly) observe(_ context.Context, _ request, o core.Outcome) {
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Source == core.SourceNotAsked {
+		if d.Source == limits.SourceNotAsked {
 			continue
 		}
 		rule := s.rules[d.Rule]
@@ -109,7 +110,7 @@ type flaky struct {
 	fails bool
 }
 
-func (f *flaky) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (f *flaky) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if f.fails {
 		return errors.New("flaky")
 	}
@@ -117,7 +118,7 @@ func (f *flaky) Take(ctx context.Context, charges []core.Charge, out []core.Deci
 }
 
 func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
-	limit := core.FixedWindow(core.PerHour(6))
+	limit := limits.FixedWindow(limits.PerHour(6))
 	for _, rules := range [][]core.Rule[request]{
 		{{Name: "one", Limit: limit, Key: byKey}},
 		{{Name: "shadow", Limit: limit, Key: byKey, Mode: core.Shadow}},
@@ -127,10 +128,10 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 		{{Name: "closed shadow", Limit: limit, Key: orFails, OnFailure: core.FailClosed, Mode: core.Shadow}},
 		{{Name: "share", Limit: limit, Key: byKey, Mode: core.EnforceFor(50)}},
 		{{Name: "local", Limit: limit, Key: byKey, Local: true}},
-		{{Name: "held", Limit: core.Concurrent(3), Key: byKey}},
+		{{Name: "held", Limit: limits.Concurrent(3), Key: byKey}},
 		{
-			{Name: "a", Limit: limit, Key: byKey}, {Name: "b", Limit: core.TokenBucket(core.PerHour(9), 4), Key: orFails, Cost: costOf},
-			{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow}, {Name: "d", Limit: core.FixedWindow(core.PerHour(5)), Key: byKey, Local: true},
+			{Name: "a", Limit: limit, Key: byKey}, {Name: "b", Limit: limits.TokenBucket(limits.PerHour(9), 4), Key: orFails, Cost: costOf},
+			{Name: "c", Limit: limit, Key: byKey, Mode: core.Shadow}, {Name: "d", Limit: limits.FixedWindow(limits.PerHour(5)), Key: byKey, Local: true},
 			{Name: "e", Limit: limit, Key: byKey, OnFailure: core.FailOpen},
 		},
 	} {
@@ -170,7 +171,7 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 		leases := core.NewLeaseCache(core.NewMemory(core.MemoryOptions{}), core.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
 			Backend: core.NewDenialCache(leases, core.DenialCacheOptions{}),
-			Rules:   []core.Rule[request]{{Name: "per-client", Limit: core.FixedWindow(core.PerMinute(6000)), Key: byKey, Cost: costOf}},
+			Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
 			Observe: stats.Observe[request](counts.Limiter("api")),
 		})
 		for range 12 {
@@ -180,14 +181,14 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 		for range 3 {
 			l.Decide(t.Context(), request{key: "ann", cost: 6000})
 		}
-		got := map[core.Source]int64{}
+		got := map[limits.Source]int64{}
 		for _, d := range only(counts).Rules[0].Decisions {
 			got[d.Source] += d.Count
-			if d.Count > 0 && d.Allowed != (d.Source <= core.SourceLease && d.Source != core.SourceDenialCache) && d.Source != core.SourcePrimary {
+			if d.Count > 0 && d.Allowed != (d.Source <= limits.SourceLease && d.Source != limits.SourceDenialCache) && d.Source != limits.SourcePrimary {
 				t.Errorf("%+v", d)
 			}
 		}
-		if got[core.SourcePrimary] != 9 || got[core.SourceLease] != 4 || got[core.SourceDenialCache] != 2 {
+		if got[limits.SourcePrimary] != 9 || got[limits.SourceLease] != 4 || got[limits.SourceDenialCache] != 2 {
 			t.Errorf("decisions by source: %v, want 9 by the backend, 4 by a lease and 2 by the denial cache", got)
 		}
 	})
@@ -196,8 +197,8 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 func TestEverySeriesExistsAtZero(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
-		{Name: "per-client", Limit: core.FixedWindow(core.PerHour(6)), Key: byKey},
-		{Name: "tomorrow", Limit: core.TokenBucket(core.PerHour(3), 9), Key: byKey, Mode: core.Shadow},
+		{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey},
+		{Name: "tomorrow", Limit: limits.TokenBucket(limits.PerHour(3), 9), Key: byKey, Mode: core.Shadow},
 	}})
 	counts.Limiter("api").Watch(l)
 	shot := only(counts)
@@ -216,7 +217,7 @@ func TestEverySeriesExistsAtZero(t *testing.T) {
 func TestRulesThatAreGoneKeepTheirCounters(t *testing.T) {
 	counts := stats.New(quietly())
 	rule := func(name string) core.Rule[request] {
-		return core.Rule[request]{Name: name, Limit: core.FixedWindow(core.PerHour(100)), Key: byKey}
+		return core.Rule[request]{Name: name, Limit: limits.FixedWindow(limits.PerHour(100)), Key: byKey}
 	}
 	l := core.MustNew(core.Config[request]{
 		Rules:   []core.Rule[request]{rule("a"), rule("b")},
@@ -251,11 +252,11 @@ func TestRulesThatAreGoneKeepTheirCounters(t *testing.T) {
 func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{
-		Rules:   []core.Rule[request]{{Name: "first", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey}},
+		Rules:   []core.Rule[request]{{Name: "first", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}},
 		Observe: stats.Observe[request](counts.Limiter("api")),
 	})
 	for i := range 1100 {
-		if err := l.Replace([]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: core.FixedWindow(core.PerHour(1)), Key: byKey}}); err != nil {
+		if err := l.Replace([]core.Rule[request]{{Name: fmt.Sprint("rule ", i), Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey}}); err != nil {
 			t.Fatal(err)
 		}
 		l.Decide(t.Context(), request{key: "k"})
@@ -270,7 +271,7 @@ func TestBeyondAThousandNamesRulesAreCountedTogether(t *testing.T) {
 func TestKeysAreNoNames(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{
-		Rules:   []core.Rule[request]{{Name: "per-client", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey, Cost: costOf}},
+		Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}},
 		Observe: stats.Observe[request](counts.Limiter("api")),
 	})
 	counts.Limiter("api").Watch(l)
@@ -294,8 +295,8 @@ func TestKeysAreNoNames(t *testing.T) {
 func TestCountersNeverFallAndLoseNothing(t *testing.T) {
 	counts := stats.New(quietly())
 	rules := []core.Rule[request]{
-		{Name: "a", Limit: core.FixedWindow(core.PerHour(1000)), Key: byKey},
-		{Name: "b", Limit: core.FixedWindow(core.PerHour(5000)), Key: byKey, Cost: costOf},
+		{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1000)), Key: byKey},
+		{Name: "b", Limit: limits.FixedWindow(limits.PerHour(5000)), Key: byKey, Cost: costOf},
 	}
 	l := core.MustNew(core.Config[request]{Rules: rules, Observe: stats.Observe[request](counts.Limiter("api"))})
 	counts.Limiter("api").Watch(l)
@@ -355,8 +356,8 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	api := counts.Limiter("api")
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{
-			{Name: "tokens", Limit: core.FixedWindow(core.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.Spent},
-			{Name: "at-once", Limit: core.Concurrent(5), Key: byKey},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.Spent},
+			{Name: "at-once", Limit: limits.Concurrent(5), Key: byKey},
 		},
 		Observe: stats.Observe[request](api), ObserveEnd: api.ObserveEnd,
 	})
@@ -369,8 +370,8 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	more.Spend("tokens", 30)
 	less.End(core.Result{})
 	more.End(core.Result{})
-	api.ObserveEnd(core.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", core.ErrEndingDropped)})
-	api.ObserveEnd(core.Settlement{Rule: "tokens", Err: errors.New("away")})
+	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", core.ErrEndingDropped)})
+	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: errors.New("away")})
 	shot := only(counts)
 	if got, want := shot.Rules[0].Settlements, (stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
 		t.Errorf("tokens: %+v: want %+v", got, want)
@@ -389,7 +390,7 @@ func TestEndsAreCountedByWhatBecameOfThem(t *testing.T) {
 	for _, err := range []error{errors.New("down"), core.ErrEndingDropped} {
 		all.Go(func() {
 			for range 100_000 {
-				l.ObserveEnd(core.Settlement{Rule: "r", Err: err})
+				l.ObserveEnd(limits.Settlement{Rule: "r", Err: err})
 			}
 		})
 	}

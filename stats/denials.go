@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // denials are the lists that denials are entered into. The memory for them is made at the
@@ -37,9 +38,9 @@ type recentDenials struct {
 type recentDenial struct {
 	at         time.Time
 	rule       uint16
-	source     core.Source
+	source     limits.Source
 	key        shortKey
-	limit      core.Limit
+	limit      limits.Limit
 	cost       int64
 	remaining  int64
 	retryAfter time.Duration

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -17,7 +18,7 @@ import (
 func denying(o stats.Options, rules ...core.Rule[request]) (*core.Limiter[request], *stats.Stats) {
 	counts := stats.New(o)
 	if len(rules) == 0 {
-		rules = []core.Rule[request]{{Name: "per-client", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey, Cost: costOf}}
+		rules = []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Cost: costOf}}
 	}
 	l := core.MustNew(core.Config[request]{Rules: rules, Observe: stats.Observe[request](counts.Limiter("api"))})
 	counts.Limiter("api").Watch(l)
@@ -123,9 +124,9 @@ func TestAKeyCountsApartForWhenItsRuleWasAShadow(t *testing.T) {
 
 func TestAKeyCountsApartForEachRuleAndForItsShadow(t *testing.T) {
 	l, counts := denying(quietly(),
-		core.Rule[request]{Name: "a", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey},
-		core.Rule[request]{Name: "b", Limit: core.FixedWindow(core.PerHour(2)), Key: byKey, Mode: core.Shadow},
-		core.Rule[request]{Name: "c", Limit: core.TokenBucket(core.PerHour(1), 1), Key: byKey, Cost: costOf, Mode: core.Shadow},
+		core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey},
+		core.Rule[request]{Name: "b", Limit: limits.FixedWindow(limits.PerHour(2)), Key: byKey, Mode: core.Shadow},
+		core.Rule[request]{Name: "c", Limit: limits.TokenBucket(limits.PerHour(1), 1), Key: byKey, Cost: costOf, Mode: core.Shadow},
 	)
 	for range 3 {
 		l.Decide(t.Context(), request{key: "ann", cost: tooMuch})
@@ -156,9 +157,9 @@ func TestTheLastDenialsAreKeptForAnHour(t *testing.T) {
 		now := time.Now()
 		got := only(counts).Denials
 		want := []stats.Denial{
-			{At: now, Rule: "per-client", Key: "late", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1, RetryAfter: now.Truncate(time.Hour).Add(time.Hour).Sub(now)},
-			{At: now.Add(-time.Second), Rule: "per-client", Key: long[:92], Cut: true, Limit: core.FixedWindow(core.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: core.Never},
-			{At: now.Add(-time.Second - time.Hour), Rule: "per-client", Key: "early", Limit: core.FixedWindow(core.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: core.Never},
+			{At: now, Rule: "per-client", Key: "late", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, RetryAfter: now.Truncate(time.Hour).Add(time.Hour).Sub(now)},
+			{At: now.Add(-time.Second), Rule: "per-client", Key: long[:92], Cut: true, Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
+			{At: now.Add(-time.Second - time.Hour), Rule: "per-client", Key: "early", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: tooMuch, Remaining: 1, RetryAfter: limits.Never},
 		}[:2]
 		if len(got) != 2 || !same(got[0], want[0]) || !same(got[1], want[1]) {
 			t.Errorf("%+v\nwant %+v", got, want)
@@ -181,8 +182,8 @@ func same(a, b stats.Denial) bool {
 func TestHistoryHasTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counts := denying(quietly(),
-			core.Rule[request]{Name: "a", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey},
-			core.Rule[request]{Name: "b", Limit: core.FixedWindow(core.PerHour(1)), Key: byKey, Mode: core.Shadow},
+			core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey},
+			core.Rule[request]{Name: "b", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Mode: core.Shadow},
 		)
 		l.Decide(t.Context(), request{key: "early"})
 		if got := only(counts).Rules[0].History; len(got) != 0 {

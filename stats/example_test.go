@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -28,7 +29,7 @@ func stdout() *slog.Logger {
 	}}))
 }
 
-var perClient = core.Rule[string]{Name: "per-client", Limit: core.FixedWindow(core.PerDay(2)), Key: byText}
+var perClient = core.Rule[string]{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: byText}
 
 // A limiter of net/http, counted.
 func Example() {
@@ -37,7 +38,7 @@ func Example() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
-			Limit: core.FixedWindow(core.PerDay(2)),
+			Limit: limits.FixedWindow(limits.PerDay(2)),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		Observe:    stats.Observe[*http.Request](api),
@@ -151,7 +152,7 @@ func ExampleLimiter_ObserveEnd() {
 	jobs := counts.Limiter("jobs")
 	l := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{
-			Name: "tokens", Limit: core.FixedWindow(core.PerDay(1000)), Key: byText,
+			Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byText,
 			Cost: func(string) int64 { return 100 }, FinalCost: core.Spent,
 		}},
 		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
@@ -168,7 +169,7 @@ func ExampleWatched() {
 	for _, limiter := range []stats.Watched{
 		core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}}),
 		nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-			Name: "all", Limit: core.FixedWindow(core.PerDay(2)), Key: keyfuncs.Constant[*http.Request]("all"),
+			Name: "all", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Constant[*http.Request]("all"),
 		}}}),
 	} {
 		fmt.Println(limiter.Rules()[0].Name)
@@ -205,7 +206,7 @@ func ExampleStats_Backend() {
 
 func ExampleBackend() {
 	timed := stats.New(stats.Options{}).Backend("redis", core.NewMemory(core.MemoryOptions{}))
-	fmt.Println(core.CanSettle(timed), core.Supports(timed, core.Concurrent(3)))
+	fmt.Println(limits.CanSettle(timed), limits.Supports(timed, limits.Concurrent(3)))
 	// Output: true true
 }
 
@@ -313,7 +314,7 @@ func ExampleStats_Snapshot() {
 // shot returns a snapshot of a limiter that has allowed two requests and denied three.
 func shot() stats.Snapshot {
 	counts := stats.New(stats.Options{Logger: discard})
-	next := core.Rule[string]{Name: "tomorrow", Limit: core.FixedWindow(core.PerDay(1)), Key: byText, Mode: core.Shadow}
+	next := core.Rule[string]{Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byText, Mode: core.Shadow}
 	l := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{perClient, next}, Observe: stats.Observe[string](counts.Limiter("jobs")),
 	})

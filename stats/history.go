@@ -6,7 +6,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -67,7 +67,7 @@ func (l *Limiter) begin(now time.Time) {
 // sums returns how much r has decided until now.
 func (r *rule) sums(now time.Time) Sample {
 	sums := Sample{At: now}
-	r.each(func(_ core.Source, shadow bool, k kind, n int64) {
+	r.each(func(_ limits.Source, shadow bool, k kind, n int64) {
 		switch {
 		case !k.denies():
 			sums.Allowed += n

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/stats"
 )
@@ -19,7 +19,7 @@ func TestCountersOfALimiterThatIsReplacedDoNotFall(t *testing.T) {
 	api := counts.Limiter("api")
 	preflight := func(n int) *nethttp.Limiter {
 		limit := nethttp.MustNew(nethttp.Config{
-			Rules:         []nethttp.Rule{{Name: "all", Limit: core.FixedWindow(core.PerDay(1)), Key: func(*http.Request) (string, error) { return "k", nil }}},
+			Rules:         []nethttp.Rule{{Name: "all", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*http.Request) (string, error) { return "k", nil }}},
 			SkipPreflight: true,
 		})
 		api.Watch(limit)
@@ -45,7 +45,7 @@ func TestWhatPassesALimiterWithoutADecisionIsSeen(t *testing.T) {
 		api := counts.Limiter("api")
 		limit := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{{
-				Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1), 10),
+				Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10),
 				Key: func(*http.Request) (string, error) { return "k", nil },
 			}},
 			SkipPreflight: true, MaxWaiting: 2,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Limiter has the counters of a limiter. [Stats.Limiter] makes it. It is safe for
@@ -83,7 +84,7 @@ func Observe[R any](l *Limiter, also ...func(context.Context, R, core.Outcome)) 
 
 // ObserveEnd is to be the ObserveEnd of a limiter's Config: it counts what became of the
 // end of a request under one rule.
-func (l *Limiter) ObserveEnd(s core.Settlement) {
+func (l *Limiter) ObserveEnd(s limits.Settlement) {
 	ends := &l.ruleOf(s.Rule).ends
 	switch {
 	case errors.Is(s.Err, core.ErrEndingDropped):

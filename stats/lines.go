@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // lines writes log lines in order, on a goroutine that ends when all are written: a logger
@@ -32,8 +33,8 @@ func (l *lines) wait(limiter, rule string) time.Duration {
 	}
 	memory := l.memory
 	l.mu.Unlock()
-	var d [1]core.Decision
-	err := memory.Take(context.Background(), []core.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
+	var d [1]limits.Decision
+	err := memory.Take(context.Background(), []limits.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
 	if err != nil || d[0].Allowed {
 		return 0
 	}
@@ -98,7 +99,7 @@ func (l *lines) write(what *line) {
 	attrs := append(make([]slog.Attr, 0, 6), slog.String("limiter", what.limiter), slog.String("rule", what.rule))
 	if what.over {
 		attrs = append(attrs, slog.Int64("denied", what.denied), slog.Duration("after", what.lasted))
-	} else if what.retryAfter != core.Never {
+	} else if what.retryAfter != limits.Never {
 		attrs = append(attrs, slog.Duration("retry_after", what.retryAfter))
 	}
 	if what.suppressed > 0 {

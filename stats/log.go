@@ -4,14 +4,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // quietAfter is how long a rule has denied nothing when its denials count as over.
 const quietAfter = time.Minute
 
 // linesPerMinute bounds the lines of one rule between the first denial and the last.
-var linesPerMinute = core.SlidingWindow(core.PerMinute(10))
+var linesPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 
 // ruleLog is what the log lines of one rule need. The zero ruleLog does not deny.
 type ruleLog struct {
@@ -84,8 +84,8 @@ func (d *denials) lookForQuiet() {
 
 // denied returns how many requests the rule, enforced, has denied.
 func (r *rule) denied() (denials int64) {
-	for source := range core.SourceClosed {
-		if source == core.SourceLease {
+	for source := range limits.SourceClosed {
+		if source == limits.SourceLease {
 			continue // denies nothing
 		}
 		for _, k := range [...]kind{denied, deniedMost, aloneDenied} {

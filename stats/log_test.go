@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -140,7 +141,7 @@ level=INFO msg="weir: denied" limiter=api rule=per-client
 func TestEachRuleHasLinesOfItsOwnAndShadowsHaveNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, text := logged()
-		limit := core.TokenBucket(core.PerHour(1), 1)
+		limit := limits.TokenBucket(limits.PerHour(1), 1)
 		l, _ := denying(stats.Options{Logger: logger},
 			core.Rule[request]{Name: "a", Limit: limit, Key: byKey},
 			core.Rule[request]{Name: "b", Limit: limit, Cost: costOf, Key: func(request) (string, error) { return "all", nil }},

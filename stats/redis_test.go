@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
 )
@@ -28,15 +29,15 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 	stack := breaker.NewStack(timed, breaker.Options{Logger: discard, Budget: 10 * time.Second})
 	counts.WatchBreaker("redis", stack.Status)
 	api := counts.Limiter("api")
-	settled := make(chan core.Settlement, 8)
+	settled := make(chan limits.Settlement, 8)
 	l := core.MustNew(core.Config[request]{
 		Backend: stack,
 		Rules: []core.Rule[request]{
-			{Name: "clients", Limit: core.SlidingLog(core.PerHour(4)), Key: byKey, Cost: costOf},
-			{Name: "tokens", Limit: core.FixedWindow(core.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.Spent},
+			{Name: "clients", Limit: limits.SlidingLog(limits.PerHour(4)), Key: byKey, Cost: costOf},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.Spent},
 		},
 		Observe: stats.Observe[request](api),
-		ObserveEnd: func(s core.Settlement) {
+		ObserveEnd: func(s limits.Settlement) {
 			api.ObserveEnd(s)
 			settled <- s
 		},
@@ -62,7 +63,7 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 
 	shot := counts.Snapshot()
 	clients := shot.Limiters[0].Rules[0]
-	for source, want := range map[core.Source]int64{core.SourcePrimary: 2, core.SourceDenialCache: 1, core.SourceFallback: 1} {
+	for source, want := range map[limits.Source]int64{limits.SourcePrimary: 2, limits.SourceDenialCache: 1, limits.SourceFallback: 1} {
 		if n := clients.Count(func(d stats.DecisionCount) bool { return d.Source == source }); n != want {
 			t.Errorf("%d decisions of %v: want %d", n, source, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // rule has the counters of one rule.
@@ -43,12 +44,12 @@ type stripe struct {
 }
 
 // cells is how many combinations of source, mode and kind there are.
-const cells = int(core.SourceNotAsked-1) * 2 * kinds
+const cells = int(limits.SourceNotAsked-1) * 2 * kinds
 
 // cell returns the counter of a combination. A denial cache only denies and leases only
 // allow, so they share their counters: see sourceOf.
-func cell(source core.Source, shadow bool, k kind) int {
-	if source >= core.SourceLease {
+func cell(source limits.Source, shadow bool, k kind) int {
+	if source >= limits.SourceLease {
 		source--
 	}
 	i := int(source) * 2
@@ -63,9 +64,9 @@ func cell(source core.Source, shadow bool, k kind) int {
 type ends struct{ done, returned, charged, forgiven, lost, dropped atomic.Int64 }
 
 // sourceOf returns the source that a counter is of.
-func sourceOf(c int) core.Source {
-	source := core.Source(c / kinds / 2)
-	if source > core.SourceDenialCache || source == core.SourceDenialCache && !kind(c%kinds).denies() {
+func sourceOf(c int) limits.Source {
+	source := limits.Source(c / kinds / 2)
+	if source > limits.SourceDenialCache || source == limits.SourceDenialCache && !kind(c%kinds).denies() {
 		source++
 	}
 	return source
@@ -103,7 +104,7 @@ func verdictOf(d core.InPlace) core.Verdict {
 	switch {
 	case d.Mode() == core.Shadow:
 		return core.Allowed
-	case d.Source() == core.SourceClosed:
+	case d.Source() == limits.SourceClosed:
 		return core.Unavailable
 	}
 	return core.Denied
@@ -136,7 +137,7 @@ func (r *rule) delayed(d time.Duration) {
 }
 
 // each calls f with each combination that has decisions, and how many.
-func (r *rule) each(f func(source core.Source, shadow bool, k kind, n int64)) {
+func (r *rule) each(f func(source limits.Source, shadow bool, k kind, n int64)) {
 	var sums [cells]int64
 	for i := range r.stripes {
 		for c := range sums {
@@ -160,8 +161,8 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	for i := range r.stripes {
 		shot.Units += r.stripes[i].extra.Load()
 	}
-	var of [core.SourceNotAsked][2][2]int64 // by source, shadow and allowed
-	r.each(func(source core.Source, shadow bool, k kind, n int64) {
+	var of [limits.SourceNotAsked][2][2]int64 // by source, shadow and allowed
+	r.each(func(source limits.Source, shadow bool, k kind, n int64) {
 		of[source][index(shadow)][index(!k.denies())] += n
 		if k.took() && source.Counted() {
 			shot.Units += n
@@ -189,11 +190,11 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 }
 
 // countAlone counts the requests that only one rule decided.
-func (r *Requests) countAlone(source core.Source, shadow bool, k kind, n int64) {
+func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64) {
 	switch {
 	case k == aloneTaken || k == aloneNear || k == aloneDenied && shadow:
 		r.Allowed += n
-	case k == aloneDenied && source == core.SourceClosed:
+	case k == aloneDenied && source == limits.SourceClosed:
 		r.Unavailable += n
 	case k == aloneDenied:
 		r.Denied += n
@@ -208,10 +209,10 @@ func index(b bool) int {
 }
 
 // decisionCounts lists the counts of combinations that can be, and of others that were.
-func decisionCounts(of *[core.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
+func decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
 	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
 		for _, allowed := range [...]bool{true, false} {
-			for source := range core.SourceNotAsked {
+			for source := range limits.SourceNotAsked {
 				n := of[source][index(mode == core.Shadow)][index(allowed)]
 				if n != 0 || canBe(source, mode, allowed) {
 					counts = append(counts, DecisionCount{allowed, mode, source, n})
@@ -223,13 +224,13 @@ func decisionCounts(of *[core.SourceNotAsked][2][2]int64) (counts []DecisionCoun
 }
 
 // canBe reports whether a source makes such decisions.
-func canBe(source core.Source, mode core.Mode, allowed bool) bool {
+func canBe(source limits.Source, mode core.Mode, allowed bool) bool {
 	switch source {
-	case core.SourceDenialCache:
+	case limits.SourceDenialCache:
 		return !allowed && mode == core.Enforce
-	case core.SourceOpen, core.SourceLease:
+	case limits.SourceOpen, limits.SourceLease:
 		return allowed
-	case core.SourceClosed:
+	case limits.SourceClosed:
 		return !allowed
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Snapshot is all that a [Stats] has counted, as plain values that share nothing with it.
@@ -62,7 +63,7 @@ type RuleSnapshot struct {
 	InForce bool   // a watched limiter has the rule; what follows is zero if not
 
 	Scope    string
-	Limit    core.Limit `json:",omitzero"` // zero if LimitFor finds it
+	Limit    limits.Limit `json:",omitzero"` // zero if LimitFor finds it
 	Mode     core.Mode
 	Local    bool
 	Capacity bool
@@ -89,7 +90,7 @@ type RuleSnapshot struct {
 type DecisionCount struct {
 	Allowed bool
 	Mode    core.Mode // Enforce or Shadow
-	Source  core.Source
+	Source  limits.Source
 	Count   int64
 }
 
@@ -104,7 +105,7 @@ func (r *RuleSnapshot) Count(keep func(DecisionCount) bool) int64 {
 	return n
 }
 
-// Settlements counts what became of the ends of requests, by rule. See [core.Settlement].
+// Settlements counts what became of the ends of requests, by rule. See [limits.Settlement].
 type Settlements struct {
 	Ended int64 // in all, those that were lost or dropped too
 
@@ -144,11 +145,11 @@ type TopKey struct {
 // Denial is a request that was denied.
 type Denial struct {
 	At         time.Time
-	Rule       string      // the one that binds
-	Key        string      `json:"-"` // may identify a person
-	Cut        bool        // Key is the first 92 bytes of a longer one
-	Source     core.Source // who decided
-	Limit      core.Limit  // under which it was denied
+	Rule       string        // the one that binds
+	Key        string        `json:"-"` // may identify a person
+	Cut        bool          // Key is the first 92 bytes of a longer one
+	Source     limits.Source // who decided
+	Limit      limits.Limit  // under which it was denied
 	Cost       int64
 	Remaining  int64
 	RetryAfter time.Duration

@@ -8,15 +8,15 @@ import (
 	"github.com/go-chi/httprate"
 	"github.com/weir-go/weir/benchmarks/store"
 	"github.com/weir-go/weir/chimw"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // limit is the limit of weir in every framework.
-func limit(q store.Quota) core.Limit { return core.SlidingWindow(core.Per(q.Burst, q.Window)) }
+func limit(q store.Quota) limits.Limit { return limits.SlidingWindow(limits.Per(q.Burst, q.Window)) }
 
 func serveMux(limiter func(store.Quota) func(http.Handler) http.Handler) func(store.Quota) http.Handler {
 	return func(q store.Quota) http.Handler {

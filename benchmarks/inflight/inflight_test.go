@@ -5,7 +5,7 @@ import (
 
 	"github.com/weir-go/weir/benchmarks/inflight"
 	"github.com/weir-go/weir/benchmarks/store"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const client, other = "203.0.113.7", "203.0.113.8"
@@ -82,10 +82,10 @@ func TestARateHoldsThoughRequestsEnd(t *testing.T) {
 }
 
 func TestTheLimitThatIsMeasuredIsTheHighestThereIs(t *testing.T) {
-	if err := core.Concurrent(inflight.AtOnce).Validate(); err != nil {
+	if err := limits.Concurrent(inflight.AtOnce).Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := core.Concurrent(inflight.AtOnce + 1).Validate(); err == nil {
+	if err := limits.Concurrent(inflight.AtOnce + 1).Validate(); err == nil {
 		t.Errorf("a limit of %d is legal: measure with that", inflight.AtOnce+1)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/benchmarks/store"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // TwoRates is what rules with an end are compared with.
@@ -21,9 +22,9 @@ func weir() []Contestant {
 	}
 }
 
-// limits is a store of weir: a core.Limiter on a memory, whose rules are given
+// byLimiter is a store of weir: a core.Limiter on a memory, whose rules are given
 // their key.
-type limits struct{ limiter *core.Limiter[string] }
+type byLimiter struct{ limiter *core.Limiter[string] }
 
 type rule func(q store.Quota, atOnce int) core.Rule[string]
 
@@ -33,20 +34,20 @@ func open(rules ...rule) func(store.Quota, int) Store {
 		for _, rule := range rules {
 			config.Rules = append(config.Rules, rule(q, atOnce))
 		}
-		return limits{core.MustNew(config)}
+		return byLimiter{core.MustNew(config)}
 	}
 }
 
-func (s limits) Decider() store.Decider { return s }
+func (s byLimiter) Decider() store.Decider { return s }
 
 // Hold forgets the outcome, which a server keeps on the stack of a handler. The
 // limiter has what it has to end.
-func (s limits) Hold(key string) bool {
+func (s byLimiter) Hold(key string) bool {
 	o := s.limiter.Decide(context.Background(), key)
 	return o.Allowed()
 }
 
-func (s limits) Allow(key string) bool {
+func (s byLimiter) Allow(key string) bool {
 	o := s.limiter.Decide(context.Background(), key)
 	if !o.Allowed() {
 		return false
@@ -58,7 +59,7 @@ func (s limits) Allow(key string) bool {
 func itself(key string) (string, error) { return key, nil }
 
 func rate1(q store.Quota, _ int) core.Rule[string] {
-	return core.Rule[string]{Name: "rate", Limit: core.TokenBucket(core.Per(1, q.Refill), q.Burst), Key: itself}
+	return core.Rule[string]{Name: "rate", Limit: limits.TokenBucket(limits.Per(1, q.Refill), q.Burst), Key: itself}
 }
 
 func rate2(q store.Quota, atOnce int) core.Rule[string] {
@@ -68,7 +69,7 @@ func rate2(q store.Quota, atOnce int) core.Rule[string] {
 }
 
 func concurrency(_ store.Quota, atOnce int) core.Rule[string] {
-	return core.Rule[string]{Name: "at-once", Limit: core.Concurrent(int64(atOnce)), Key: itself}
+	return core.Rule[string]{Name: "at-once", Limit: limits.Concurrent(int64(atOnce)), Key: itself}
 }
 
 // Estimate and Final are what a request is charged at its start and costs in the

@@ -9,7 +9,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -61,10 +61,10 @@ func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	return func(client *redis.Client) (Decide, error) {
 		backend := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprintf("lease-%v", lease)})
 		stack := breaker.NewStack(backend, breaker.Options{Lease: lease, Budget: 10 * time.Second})
-		limit := core.TokenBucket(core.PerSecond(leasePerSecond), leasePerSecond)
+		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {
-			charges := [1]core.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}
-			var out [1]core.Decision
+			charges := [1]limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}
+			var out [1]limits.Decision
 			if err := stack.Take(ctx, charges[:], out[:]); err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -17,10 +18,10 @@ import (
 // client, and with a denial cache in front.
 func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	backend := redisbackend.New(client, redisbackend.Options{Prefix: "spent"})
-	charges := []core.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: core.FixedWindow(core.PerDay(1)), Cost: 1}}
-	denied := func(b core.Backend) Decide {
+	charges := []limits.Charge{{Scope: "spent", Key: "198.51.100.7", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
+	denied := func(b limits.Backend) Decide {
 		return func(ctx context.Context, _ string) error {
-			var out [1]core.Decision
+			var out [1]limits.Decision
 			if err := b.Take(ctx, charges, out[:]); err != nil {
 				return err
 			}
@@ -30,7 +31,7 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 			return nil
 		}
 	}
-	var out [1]core.Decision
+	var out [1]limits.Decision
 	if err := backend.Take(context.Background(), charges, out[:]); err != nil {
 		return nil, nil, err
 	}
@@ -44,9 +45,9 @@ func Dead() (Decide, error) {
 	logging.Disable()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
 	b := breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	charges := []core.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
+	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
-		var out [1]core.Decision
+		var out [1]limits.Decision
 		if err := b.Take(ctx, charges, out[:]); !errors.Is(err, breaker.ErrOpen) {
 			return errors.Join(errors.New("the breaker is not open"), err)
 		}
@@ -56,7 +57,7 @@ func Dead() (Decide, error) {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the breaker does not open")
 		}
-		var out [1]core.Decision
+		var out [1]limits.Decision
 		b.Take(context.Background(), charges, out[:])
 	}
 	return decide, nil

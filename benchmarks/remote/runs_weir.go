@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -36,7 +37,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 			r := rule(atOnce)
 			config.Rules = append(config.Rules, r)
 			prefix += "-" + r.Name
-			l.ends = l.ends || r.FinalCost != nil || r.Limit.Algorithm() == core.AlgorithmConcurrent
+			l.ends = l.ends || r.FinalCost != nil || r.Limit.Algorithm() == limits.AlgorithmConcurrent
 		}
 		config.Backend = redisbackend.New(client, redisbackend.Options{Prefix: prefix})
 		var err error
@@ -45,7 +46,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 	}
 }
 
-func (l *ruled) observeEnd(s core.Settlement) {
+func (l *ruled) observeEnd(s limits.Settlement) {
 	if errors.Is(s.Err, core.ErrEndingDropped) {
 		l.ended.drop()
 		return
@@ -63,7 +64,7 @@ func (l *ruled) start(ctx context.Context, r asked) (end func(), err error) {
 		return nil, errors.Join(ErrDenied, o.Err())
 	}
 	for i := range o.Len() {
-		if d := o.At(i); d.Source != core.SourcePrimary {
+		if d := o.At(i); d.Source != limits.SourcePrimary {
 			return nil, fmt.Errorf("%v has decided, not Redis: %w", d.Source, o.Err())
 		}
 	}
@@ -92,7 +93,7 @@ func itself(r asked) (string, error) { return r.key, nil }
 // oneRate is a limit that no key reaches within a run, not the one key of some
 // columns either.
 func oneRate(int) core.Rule[asked] {
-	return core.Rule[asked]{Name: "rate", Limit: core.TokenBucket(core.Per(1, 3*time.Second), 1_000_000_000), Key: itself}
+	return core.Rule[asked]{Name: "rate", Limit: limits.TokenBucket(limits.Per(1, 3*time.Second), 1_000_000_000), Key: itself}
 }
 
 func anotherRate(int) core.Rule[asked] {
@@ -104,7 +105,7 @@ func anotherRate(int) core.Rule[asked] {
 func concurrency(atOnce int) core.Rule[asked] {
 	return core.Rule[asked]{
 		Name:  "at-once",
-		Limit: core.Concurrent(int64(atOnce)),
+		Limit: limits.Concurrent(int64(atOnce)),
 		Key:   itself,
 		Cost:  func(r asked) int64 { return int64(r.places) },
 	}

@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 var (
-	tokenBucket   = core.TokenBucket(core.Per(1, refill), burst)
-	fixedWindow   = core.FixedWindow(core.Per(burst, time.Hour))
-	slidingWindow = core.SlidingWindow(core.Per(burst, time.Hour))
+	tokenBucket   = limits.TokenBucket(limits.Per(1, refill), burst)
+	fixedWindow   = limits.FixedWindow(limits.Per(burst, time.Hour))
+	slidingWindow = limits.SlidingWindow(limits.Per(burst, time.Hour))
 )
 
-func openWeir(limits ...core.Limit) func(*redis.Client) (Decide, error) {
-	return func(client *redis.Client) (Decide, error) { return take(client, limits), nil }
+func openWeir(choices ...limits.Limit) func(*redis.Client) (Decide, error) {
+	return func(client *redis.Client) (Decide, error) { return take(client, choices), nil }
 }
 
 func openWeirAuto(client *redis.Client) (Decide, error) {
@@ -25,26 +25,26 @@ func openWeirAuto(client *redis.Client) (Decide, error) {
 	if err != nil {
 		return nil, err
 	}
-	return take(auto, []core.Limit{tokenBucket}), nil
+	return take(auto, []limits.Limit{tokenBucket}), nil
 }
 
 // take decides by one rule for each limit.
-func take(client redis.Scripter, limits []core.Limit) Decide {
+func take(client redis.Scripter, choices []limits.Limit) Decide {
 	backend := redisbackend.New(client, redisbackend.Options{})
-	var rules [3]core.Charge
-	for i, limit := range limits {
-		rules[i] = core.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(limits)), Limit: limit, Cost: 1}
+	var rules [3]limits.Charge
+	for i, limit := range choices {
+		rules[i] = limits.Charge{Scope: fmt.Sprintf("%v-of-%d", limit.Algorithm(), len(choices)), Limit: limit, Cost: 1}
 	}
 	return func(ctx context.Context, key string) error {
 		charges := rules
-		for i := range limits {
+		for i := range choices {
 			charges[i].Key = key
 		}
-		var out [len(charges)]core.Decision
-		if err := backend.Take(ctx, charges[:len(limits)], out[:len(limits)]); err != nil {
+		var out [len(charges)]limits.Decision
+		if err := backend.Take(ctx, charges[:len(choices)], out[:len(choices)]); err != nil {
 			return err
 		}
-		for _, d := range out[:len(limits)] {
+		for _, d := range out[:len(choices)] {
 			if !d.Allowed {
 				return ErrDenied
 			}

@@ -22,7 +22,7 @@ type Kind uint8
 
 const (
 	Peer    Kind = iota // what users would pick instead
-	Backend             // weir's memory, through core.Backend
+	Backend             // weir's memory, through limits.Backend
 	Limiter             // weir's core.Limiter in front of it
 	Harness             // no limiter: what the measuring itself costs, and the floor
 )

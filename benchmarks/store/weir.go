@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func weir() []Contestant {
@@ -20,14 +21,14 @@ func weir() []Contestant {
 	}
 }
 
-func tokenBucket(q Quota) core.Limit { return core.TokenBucket(core.Per(1, q.Refill), q.Burst) }
-func leakyBucket(q Quota) core.Limit { return core.LeakyBucket(core.Per(1, q.Refill), q.Burst) }
-func leakyQueue(q Quota) core.Limit  { return core.LeakyQueue(core.Per(1, q.Refill), q.Burst) }
+func tokenBucket(q Quota) limits.Limit { return limits.TokenBucket(limits.Per(1, q.Refill), q.Burst) }
+func leakyBucket(q Quota) limits.Limit { return limits.LeakyBucket(limits.Per(1, q.Refill), q.Burst) }
+func leakyQueue(q Quota) limits.Limit  { return limits.LeakyQueue(limits.Per(1, q.Refill), q.Burst) }
 
 // fixedWindow has a window that has just begun, so that it does not turn, and
 // empty every counter, during the run.
-func fixedWindow(q Quota) core.Limit {
-	return core.FixedWindow(core.Per(q.Burst, windowTurning(time.Now(), q.Window)))
+func fixedWindow(q Quota) limits.Limit {
+	return limits.FixedWindow(limits.Per(q.Burst, windowTurning(time.Now(), q.Window)))
 }
 
 // windowTurning returns a period, about the given one, such that a window begins
@@ -39,13 +40,13 @@ func windowTurning(at time.Time, period time.Duration) time.Duration {
 	return (since / windows).Truncate(time.Microsecond)
 }
 
-// backend decides through core.Backend: one charge, slices used again and again.
+// backend decides through limits.Backend: one charge, slices used again and again.
 type backend struct {
 	memory *core.Memory
-	limit  core.Limit
+	limit  limits.Limit
 }
 
-func openBackend(limit func(Quota) core.Limit) func(Quota, int) Store {
+func openBackend(limit func(Quota) limits.Limit) func(Quota, int) Store {
 	return func(q Quota, keys int) Store {
 		return &backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit(q)}
 	}
@@ -53,7 +54,7 @@ func openBackend(limit func(Quota) core.Limit) func(Quota, int) Store {
 
 func (s *backend) Decider() Decider {
 	d := &backendDecider{backend: s.memory}
-	d.charge[0] = core.Charge{Scope: "per-client", Limit: s.limit, Cost: 1}
+	d.charge[0] = limits.Charge{Scope: "per-client", Limit: s.limit, Cost: 1}
 	return d
 }
 
@@ -67,9 +68,9 @@ func (s *backend) Live() int {
 
 type backendDecider struct {
 	_        [128]byte // goroutines do not share cache lines by accident
-	backend  core.Backend
-	charge   [1]core.Charge
-	decision [1]core.Decision
+	backend  limits.Backend
+	charge   [1]limits.Charge
+	decision [1]limits.Decision
 	_        [128]byte
 }
 
@@ -96,7 +97,7 @@ func openSliding(q Quota, keys int) Store {
 		s.turn = begin
 	}
 	s.memory = core.NewMemory(core.MemoryOptions{MaxKeys: keys})
-	s.limit = core.SlidingWindow(core.Per(q.Burst, windowTurning(begin, q.Window)))
+	s.limit = limits.SlidingWindow(limits.Per(q.Burst, windowTurning(begin, q.Window)))
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // A file of cases says which rules requests must meet. It is a test of a policy.
@@ -32,7 +33,7 @@ type expectation struct {
 	at, keyAt, limitAt, costAt, modeAt *yaml.Node
 	key                                *string
 	keyText                            string
-	limit                              *core.Limit
+	limit                              *limits.Limit
 	cost                               *int64
 	mode                               *core.Mode
 }
@@ -225,7 +226,7 @@ func (c *caseReader) expectation(name, n *yaml.Node) *expectation {
 			e.key, e.keyAt = &key, n
 		},
 		"limit": func(n *yaml.Node) {
-			l, err := core.ParseLimit(c.text(n, "limit"))
+			l, err := limits.Parse(c.text(n, "limit"))
 			if err != nil {
 				c.mistake(n, "limit", "%s", withoutPlace(err, n.Value))
 			}
@@ -267,9 +268,9 @@ func (c *caseReader) joined(n *yaml.Node) (key, text string) {
 	return key, listText(texts)
 }
 
-// withoutPlace returns an error of core.ParseLimit without the limit it begins with.
+// withoutPlace returns an error of limits.Parse without the limit it begins with.
 func withoutPlace(err error, limit string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), fmt.Sprintf("core: limit %q: ", limit))
+	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), fmt.Sprintf("limits: %q: ", limit))
 }
 
 // ruleNames returns the names of the rules, for errors.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // explanation is what becomes of a request.
@@ -130,7 +131,7 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	if a.rule.FinalCost != nil {
 		notes = append(notes, "the final cost depends on how it ends")
 	}
-	if !a.Allowed && a.RetryAfter == core.Never {
+	if !a.Allowed && a.RetryAfter == limits.Never {
 		notes = append(notes, "costs more than the limit ever allows: always denied")
 	}
 	return notes

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // alternateCases charge one key under limits that alternate, as a rule does whose
@@ -20,13 +20,13 @@ var alternateCases = []testCase{
 		why:  "under two limits that alternate a key is admitted, in any stretch of time, at most the larger burst, what drains at the faster rate, the units of each fixed window and each anchored period that begins, and a unit for rounding for each sliding window that begins; a change that lowers a level and writes it back gives units away at every alternation (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 4))
-			limits := slices.DeleteFunc(h.limits.of(alternating...), func(l core.Limit) bool { return !isRate(l) })
-			for i, a := range limits {
-				for j, b := range limits[i:] {
+			choices := slices.DeleteFunc(h.limits.of(alternating...), func(l limits.Limit) bool { return !isRate(l) })
+			for i, a := range choices {
+				for j, b := range choices[i:] {
 					w := h.world(t)
 					w.clock.advance(duration(random.Int64N(day.Microseconds())))
 					for _, greedy := range []bool{true, false} {
-						pair := [2]core.Limit{a, b}
+						pair := [2]limits.Limit{a, b}
 						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy, h.alternations())
 						if excess := all.excess(pair); excess != "" {
 							t.Error(about(a, "alternating with %s: %s", showLimit(b), excess))
@@ -40,13 +40,13 @@ var alternateCases = []testCase{
 		name: "a change of limit leaves the units in use as they are",
 		why:  "right after a change, a key that has used all of a limit has nothing left of one with the same maximum or a smaller one, and of a larger one the difference; changed back, it has nothing left (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
-			for _, a := range h.limits.every(core.PerHour(90)) {
+			for _, a := range h.limits.every(limits.PerHour(90)) {
 				for _, most := range []int64{1, 30, 90, 100} {
-					sameRate := []core.Limit{core.TokenBucket(core.PerHour(90), most), core.LeakyBucket(core.PerHour(90), most), core.LeakyQueue(core.PerHour(90), most)}
-					for _, b := range append(h.limits.every(core.PerHour(most)), sameRate...) {
+					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most), limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
+					for _, b := range append(h.limits.every(limits.PerHour(most)), sameRate...) {
 						w := h.world(t)
-						charge := func(l core.Limit, cost int64) core.Decision {
-							return w.take(core.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+						charge := func(l limits.Limit, cost int64) limits.Decision {
+							return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
 						}
 						charge(a, 90)
 						if d := charge(b, 1); d.Allowed != (most > 90) || d.Remaining != max(0, most-91) {
@@ -62,22 +62,22 @@ var alternateCases = []testCase{
 	},
 }
 
-var alternating = []core.Limit{
-	core.TokenBucket(core.PerSecond(100), 100),
-	core.TokenBucket(core.PerSecond(100), 10),
-	core.LeakyBucket(core.Per(7, 3*sec), 20),
-	core.LeakyQueue(core.PerMinute(30), 4),
-	core.FixedWindow(core.Per(30, 2*sec)),
-	core.FixedWindow(core.PerDay(5)),
-	core.SlidingWindow(core.PerMinute(100)),
-	core.SlidingWindow(core.Per(12, 5*sec)),
-	core.SlidingWindow(core.PerDay(5)),
-	core.SlidingLog(core.Per(20, 5*sec)),
-	core.SlidingLog(core.PerMinute(6)),
-	core.AnchoredWindow(core.Per(30, 2*sec)),
-	core.AnchoredWindow(core.PerDay(5)),
-	core.Concurrent(10),
-	core.Ban(core.Per(10, 5*sec), 7*sec),
+var alternating = []limits.Limit{
+	limits.TokenBucket(limits.PerSecond(100), 100),
+	limits.TokenBucket(limits.PerSecond(100), 10),
+	limits.LeakyBucket(limits.Per(7, 3*sec), 20),
+	limits.LeakyQueue(limits.PerMinute(30), 4),
+	limits.FixedWindow(limits.Per(30, 2*sec)),
+	limits.FixedWindow(limits.PerDay(5)),
+	limits.SlidingWindow(limits.PerMinute(100)),
+	limits.SlidingWindow(limits.Per(12, 5*sec)),
+	limits.SlidingWindow(limits.PerDay(5)),
+	limits.SlidingLog(limits.Per(20, 5*sec)),
+	limits.SlidingLog(limits.PerMinute(6)),
+	limits.AnchoredWindow(limits.Per(30, 2*sec)),
+	limits.AnchoredWindow(limits.PerDay(5)),
+	limits.Concurrent(10),
+	limits.Ban(limits.Per(10, 5*sec), 7*sec),
 }
 
 // admission is what a key was admitted at an instant.
@@ -93,11 +93,11 @@ func (h Harness) alternations() int {
 
 // alternate makes so many calls under one limit of the pair or the other. A greedy
 // caller takes whatever remains.
-func (w world) alternate(random *rand.Rand, key string, pair [2]core.Limit, greedy bool, calls int) admissions {
+func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, greedy bool, calls int) admissions {
 	w.Helper()
 	var all admissions
 	for range calls {
-		c := core.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
+		c := limits.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
 		if greedy {
 			c.Cost = max(1, w.look(c).Remaining)
 		} else {
@@ -124,7 +124,7 @@ func (w world) alternate(random *rand.Rand, key string, pair [2]core.Limit, gree
 }
 
 // excess says in which stretch of time too much was admitted, "" if in none.
-func (all admissions) excess(pair [2]core.Limit) string {
+func (all admissions) excess(pair [2]limits.Limit) string {
 	if len(all) == 0 {
 		return "nothing was admitted"
 	}
@@ -141,19 +141,19 @@ func (all admissions) excess(pair [2]core.Limit) string {
 }
 
 // bound is the most that alternating limits admit from one instant to another.
-func bound(pair [2]core.Limit, from, to int64) int64 {
+func bound(pair [2]limits.Limit, from, to int64) int64 {
 	burst, drained, begun := int64(0), int64(0), int64(0)
 	for _, l := range pair {
 		burst = max(burst, l.Burst())
 		windows := (windowStart(to, l) - windowStart(from, l)) / micros(l)
 		switch l.Algorithm() {
-		case core.AlgorithmFixedWindow:
+		case limits.AlgorithmFixedWindow:
 			begun += windows * l.Rate().Units
 			continue
-		case core.AlgorithmAnchoredWindow: // they end at least a period apart, however often the limit changes
+		case limits.AlgorithmAnchoredWindow: // they end at least a period apart, however often the limit changes
 			begun += ceil(ratio(to-from, micros(l), 1)) * l.Rate().Units
 			continue
-		case core.AlgorithmSlidingWindow:
+		case limits.AlgorithmSlidingWindow:
 			begun += windows
 		}
 		drained = max(drained, ceil(ratio(l.Rate().Units, micros(l), to-from)))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // lateWorld is a world in which every fourth call arrives late: between the reading
@@ -61,7 +61,7 @@ func (w world) concurrently(f func(i int)) {
 }
 
 // try is take for goroutines: an error fails the test and reads as a denial.
-func (w world) try(charges ...core.Charge) []core.Decision {
+func (w world) try(charges ...limits.Charge) []limits.Decision {
 	w.Helper()
 	out := dirty(len(charges))
 	if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -71,7 +71,7 @@ func (w world) try(charges ...core.Charge) []core.Decision {
 	return out
 }
 
-func (w world) admitted(l core.Limit, got, want int64) {
+func (w world) admitted(l limits.Limit, got, want int64) {
 	w.Helper()
 	if got != want {
 		w.Error(about(l, "%d were admitted, want %d", got, want))
@@ -79,10 +79,10 @@ func (w world) admitted(l core.Limit, got, want int64) {
 }
 
 // bounded checks the key k after more than the 20 callers that its limit allows.
-func (w world) bounded(k int, l core.Limit, admitted int64) {
+func (w world) bounded(k int, l limits.Limit, admitted int64) {
 	w.Helper()
 	w.admitted(l, admitted, 20)
-	if d := w.look(core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
+	if d := w.look(limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
 		w.Error(about(l, "%d remain of key %d", d.Remaining, k))
 	}
 }

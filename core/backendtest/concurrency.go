@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // goroutines is how many callers the concurrent cases have.
@@ -22,8 +22,8 @@ var concurrencyCases = []testCase{
 		why:  "the decision and the taking are one step: the limit is admitted, no unit more or less, and no two callers see the same Remaining; a backend that checks first and takes later admits more (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(core.PerHour(100)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+			for _, l := range h.limits.every(limits.PerHour(100)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				var left [100]atomic.Int64
 				w.concurrently(func(int) {
 					for range 4 {
@@ -49,8 +49,8 @@ var concurrencyCases = []testCase{
 		why:  "callers that take several units each never take more than the limit in all (DESIGN 1: exact under any concurrency)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(core.PerHour(1000)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
+			for _, l := range h.limits.every(limits.PerHour(1000)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
 				var taken atomic.Int64
 				w.concurrently(func(i int) {
 					c := c
@@ -77,20 +77,20 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 24
-			limits := h.limits.every(core.PerHour(20))
+			choices := h.limits.every(limits.PerHour(20))
 			strides := [...]int{1, 5, 7, 11, 13, 17, 19, 23} // each leads past every key once
 			var taken [keys]atomic.Int64
 			w.concurrently(func(i int) {
 				for j := range keys {
 					k := (j*strides[i%len(strides)] + i) % keys
-					c := core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
+					c := limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
 					if w.try(c)[0].Allowed {
 						taken[k].Add(1)
 					}
 				}
 			})
 			for k := range taken {
-				w.bounded(k, limits[k%len(limits)], taken[k].Load())
+				w.bounded(k, choices[k%len(choices)], taken[k].Load())
 			}
 		},
 	},
@@ -100,9 +100,9 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 12
-			limits := h.limits.every(core.PerHour(90))
-			charge := func(k int) core.Charge {
-				return core.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: limits[k%len(limits)], Cost: 1}
+			choices := h.limits.every(limits.PerHour(90))
+			charge := func(k int) limits.Charge {
+				return limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
 			}
 			var taken [keys]atomic.Int64
 			w.concurrently(func(i int) {
@@ -117,7 +117,7 @@ var concurrencyCases = []testCase{
 					case 3:
 						group = []int{a, b, a} // the same key twice
 					}
-					charges := make([]core.Charge, len(group))
+					charges := make([]limits.Charge, len(group))
 					for i, k := range group {
 						charges[i] = charge(k)
 					}
@@ -144,16 +144,16 @@ var concurrencyCases = []testCase{
 		why:  "64 callers of (a,b) and (b,a) are admitted as often as the smaller limit allows, and the larger limit loses no more than that; limits that are taken one after the other lose more (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			larger := h.limits.every(core.PerHour(80))
-			for i, small := range h.limits.every(core.PerHour(50)) {
+			larger := h.limits.every(limits.PerHour(80))
+			for i, small := range h.limits.every(limits.PerHour(50)) {
 				large := larger[(i+1)%len(larger)]
-				a := core.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
-				b := core.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
+				a := limits.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
+				b := limits.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
 				var admitted atomic.Int64
 				w.concurrently(func(i int) {
-					group := []core.Charge{a, b}
+					group := []limits.Charge{a, b}
 					if i%2 == 1 {
-						group = []core.Charge{b, a}
+						group = []limits.Charge{b, a}
 					}
 					for range 3 {
 						if out := w.try(group...); out[0].Allowed && out[1].Allowed {
@@ -173,8 +173,8 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			peeks := canPeek(t, w.backend)
-			for _, l := range h.limits.every(core.PerHour(100)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
+			for _, l := range h.limits.every(limits.PerHour(100)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				look, shadow := c, c
 				look.Cost, shadow.Cost, shadow.Shadow = 0, 101, true
 				var admitted atomic.Int64
@@ -184,7 +184,7 @@ var concurrencyCases = []testCase{
 						case 0:
 							w.try(look, shadow)
 							if peeks {
-								_ = core.Peek(context.Background(), w.backend, []core.Charge{c}, dirty(1))
+								_ = limits.Peek(context.Background(), w.backend, []limits.Charge{c}, dirty(1))
 							}
 						default:
 							if w.try(c)[0].Allowed {
@@ -202,13 +202,13 @@ var concurrencyCases = []testCase{
 		why:  "callers read the clock and arrive late, and the units admitted are exactly those that have drained and those in use; a bucket that takes late instants as they come drains the same time twice (DESIGN 5, a clock that steps back)",
 		run: func(t testing.TB, h Harness) {
 			const rounds = 12 // less than a second in all: a caller that is later than that has a clock that stepped back
-			for i, l := range []core.Limit{
-				core.TokenBucket(core.PerSecond(100), 100),
-				core.LeakyBucket(core.PerSecond(100), 100),
-				core.LeakyQueue(core.PerSecond(100), 100),
+			for i, l := range []limits.Limit{
+				limits.TokenBucket(limits.PerSecond(100), 100),
+				limits.LeakyBucket(limits.PerSecond(100), 100),
+				limits.LeakyQueue(limits.PerSecond(100), 100),
 			} {
 				w := h.lateWorld(t)
-				c := core.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
+				c := limits.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
 				w.take(c) // it is never empty from now on: callers ask for ten times what drains
 				c.Cost = 1
 				var admitted atomic.Int64
@@ -236,7 +236,7 @@ var concurrencyCases = []testCase{
 			// Of the 160 calls of a window at most 64 are made in the one before
 			// and at most 64 come too late, so that each has enough to be full.
 			const windows, units = 20, 20
-			c := core.Charge{Scope: "s", Key: "k", Limit: core.FixedWindow(core.Per(units, 8*ms)), Cost: 1}
+			c := limits.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)), Cost: 1}
 			var admitted atomic.Int64
 			w.concurrently(func(int) {
 				for range 160 * windows / goroutines {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // denialCases show what takes nothing, for every algorithm.
@@ -16,8 +16,8 @@ var denialCases = []testCase{
 		why:  "neither one denial nor a hundred change any state, however high the cost (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(core.PerMinute(10)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
+			for _, l := range h.limits.every(limits.PerMinute(10)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				w.take(c)
 				before := w.look(c)
 				for i := range 100 {
@@ -35,8 +35,8 @@ var denialCases = []testCase{
 		why:  "a look works on a fresh key, a full one and one above its maximum (DESIGN 5: n = 0 is always allowed)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(core.PerMinute(10)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
+			for _, l := range h.limits.every(limits.PerMinute(10)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				for range 10 {
 					w.same(about(l, "looking at a fresh key"), c, fresh)
@@ -51,14 +51,14 @@ var denialCases = []testCase{
 	},
 	{
 		name: "a peek answers like a take and takes nothing",
-		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, core.Peeker)",
+		why:  "a peek gives the decision of a take, and reports Remaining and ResetAfter as they are without it (DESIGN 5, limits.Peeker)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			if !canPeek(t, w.backend) {
 				return
 			}
-			for _, l := range h.limits.every(core.PerMinute(10)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
+			for _, l := range h.limits.every(limits.PerMinute(10)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				for _, advance := range []time.Duration{0, 0, 0, 1 * us, 13 * sec, 70 * sec} {
 					w.clock.advance(advance)
 					before := w.look(c)
@@ -73,7 +73,7 @@ var denialCases = []testCase{
 				peeked.Key, other.Key = "peeked", "other"
 				w.peekIsLikeTake(peeked, w.look(other))
 				w.clock.advance(13 * sec)
-				w.expect(about(l, "taking a while after a peek"), []core.Charge{peeked}, w.take(other)[0])
+				w.expect(about(l, "taking a while after a peek"), []limits.Charge{peeked}, w.take(other)[0])
 				w.same(about(l, "after that taking"), peeked, w.look(other))
 				w.clock.advance(47 * sec) // whole minutes for the next algorithm
 			}
@@ -87,7 +87,7 @@ var denialCases = []testCase{
 			within := time.Duration(0)
 			b := h.Open(t, func() time.Time { return clock.now().Add(within) })
 			w := world{t, clock, b}
-			c := []core.Charge{{Scope: "s", Key: "k", Limit: core.TokenBucket(core.PerSecond(1_000_000), 1), Cost: 1}}
+			c := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
 			w.expect("the first", c, allowed(0, 1*us, 1*us))
 			within = 999 * time.Nanosecond
 			w.expect("999ns later", c, denied(0, 1*us, 1*us))
@@ -102,17 +102,17 @@ var denialCases = []testCase{
 }
 
 // same checks that a look at c gives want, wherever the clock is.
-func (w world) same(what string, c core.Charge, want core.Decision) {
+func (w world) same(what string, c limits.Charge, want limits.Decision) {
 	w.Helper()
 	c.Cost = 0
-	w.expect(what, []core.Charge{c}, want)
+	w.expect(what, []limits.Charge{c}, want)
 }
 
 // peekIsLikeTake peeks at c on a key that looks like look.
-func (w world) peekIsLikeTake(c core.Charge, look core.Decision) {
+func (w world) peekIsLikeTake(c limits.Charge, look limits.Decision) {
 	w.Helper()
 	got := dirty(1)
-	if err := core.Peek(context.Background(), w.backend, []core.Charge{c}, got); err != nil {
+	if err := limits.Peek(context.Background(), w.backend, []limits.Charge{c}, got); err != nil {
 		w.Fatalf("Peek: %v", err)
 	}
 	want := look
@@ -122,10 +122,10 @@ func (w world) peekIsLikeTake(c core.Charge, look core.Decision) {
 		}
 		want.Allowed, want.RetryAfter, want.EffectiveWindow = false, got[0].RetryAfter, got[0].RetryAfter
 	}
-	if want.Allowed && c.Cost > 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+	if want.Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
 		want.Delay = look.ResetAfter // the level found has to drain first
 	}
-	if d := diff([]core.Charge{c}, got, []core.Decision{want}); d != "" {
+	if d := diff([]limits.Charge{c}, got, []limits.Decision{want}); d != "" {
 		w.Errorf("Peek:\n%s", d)
 	}
 }

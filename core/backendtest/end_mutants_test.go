@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/big"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -13,11 +13,11 @@ const (
 	endsChanged = "requests that end are decided as if they had cost what they did while limits change"
 )
 
-func isHeld(l core.Limit) bool { return l.Algorithm() == core.AlgorithmConcurrent }
-func isBan(l core.Limit) bool  { return l.Algorithm() == core.AlgorithmBan }
+func isHeld(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmConcurrent }
+func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
 
 // edit changes the usage of the account of an ending.
-func (b *broken) edit(e core.Ending, change func(u *usage, now int64)) {
+func (b *broken) edit(e limits.Ending, change func(u *usage, now int64)) {
 	b.locked(func(l ledger, now int64) {
 		a := account{e.Scope, e.Key, isHeld(e.Limit)}
 		if u, ok := l[a]; ok {
@@ -29,7 +29,7 @@ func (b *broken) edit(e core.Ending, change func(u *usage, now int64)) {
 
 // relimit writes the usages of charges under their new limits, where they carry over. If
 // dropping, it first drops what is fresh.
-func (b *broken) relimit(charges []core.Charge, dropping bool) {
+func (b *broken) relimit(charges []limits.Charge, dropping bool) {
 	b.locked(func(l ledger, now int64) {
 		if dropping {
 			l.dropFresh(now)
@@ -48,7 +48,7 @@ func (b *broken) relimit(charges []core.Charge, dropping bool) {
 var endMutants = []mutant{
 	{
 		name: "a release is done twice",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if isHeld(e.Limit) {
 				b.edit(e, func(u *usage, _ int64) {
@@ -65,8 +65,8 @@ var endMutants = []mutant{
 	},
 	{
 		name: "nothing is ever released",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
-			if *out = (core.Settlement{Returned: e.Taken}); !isHeld(e.Limit) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{Returned: e.Taken}); !isHeld(e.Limit) {
 				b.ends(e, out)
 			}
 		},
@@ -93,8 +93,8 @@ var endMutants = []mutant{
 	},
 	{
 		name: "check first, hold later",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
-			looks := append([]core.Charge{}, charges...)
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			looks := append([]limits.Charge{}, charges...)
 			if err := b.Exact.Peek(context.Background(), looks, out); err != nil {
 				return err
 			}
@@ -118,9 +118,9 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what is refunded goes to the window of now",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.ends(e, out)
-			if (e.Limit.Algorithm() == core.AlgorithmFixedWindow || e.Limit.Algorithm() == core.AlgorithmAnchoredWindow) && e.Final < e.Taken {
+			if (e.Limit.Algorithm() == limits.AlgorithmFixedWindow || e.Limit.Algorithm() == limits.AlgorithmAnchoredWindow) && e.Final < e.Taken {
 				b.edit(e, func(u *usage, now int64) {
 					if i := u.find(ticketOf(e.Ticket)); i < 0 || now-u.events[i].at >= micros(e.Limit) {
 						*u = u.turned(max(now, u.at))
@@ -133,7 +133,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a bucket returns what has drained",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			if !isBucket(e.Limit) || e.Final >= e.Taken {
 				b.ends(e, out)
 				return
@@ -151,15 +151,15 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a ring forgets when the bucket was empty",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
-				a := accountOf(core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				u, t := l[a], ticketOf(e.Ticket)
 				if isBucket(e.Limit) && u.find(t) < 0 && !u.isFresh(now) && e.Final < e.Taken {
 					n := min(e.Taken-e.Final, floor(u.level))
 					u.level = new(big.Rat).Sub(u.level, new(big.Rat).SetInt64(n))
 					u.base, u.events = nil, nil
-					l[a], *out = u, core.Settlement{Returned: n}
+					l[a], *out = u, limits.Settlement{Returned: n}
 					return
 				}
 				*out = l.settle(now, e, t)
@@ -169,9 +169,9 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a bucket returns only what it would not have drained since",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
-				a := accountOf(core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				if i := l[a].find(ticketOf(e.Ticket)); isBucket(e.Limit) && i >= 0 && e.Final < e.Taken {
 					drained := ceil(ratio(e.Limit.Rate().Units, micros(e.Limit), max(0, l[a].at-l[a].events[i].at)))
 					e.Final = min(e.Taken, e.Final+drained)
@@ -186,7 +186,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what has come back by itself is said to be returned",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, now int64) {
 				_, most := l.refundable(now, account{e.Scope, e.Key, isHeld(e.Limit)}, e, ticketOf(e.Ticket))
 				if *out = l.settle(now, e, ticketOf(e.Ticket)); most > 0 && !isHeld(e.Limit) {
@@ -198,7 +198,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a debt is forgotten at the turn of the window",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
 		},
@@ -206,7 +206,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a debt has no end",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.ends(e, out)
 			if e.Final > e.Taken {
 				out.Charged, out.Forgiven = e.Final-e.Taken, 0
@@ -214,24 +214,24 @@ var endMutants = []mutant{
 		},
 		caughtBy: []string{"a key owes no more than its maximum", endsExactly},
 	},
-	settling("what is above the estimate is charged only if it fits", func(b *broken, e *core.Ending) {
+	settling("what is above the estimate is charged only if it fits", func(b *broken, e *limits.Ending) {
 		if e.Final > e.Taken && !isHeld(e.Limit) {
-			out := make([]core.Decision, 1)
-			look := core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
-			_ = b.Exact.Peek(context.Background(), []core.Charge{look}, out)
+			out := make([]limits.Decision, 1)
+			look := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+			_ = b.Exact.Peek(context.Background(), []limits.Charge{look}, out)
 			e.Final = min(e.Final, e.Taken+out[0].Remaining)
 		}
 	}, "what a request cost above its estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly, endsBack, endsChanged),
-	settling("all that was taken is returned", func(_ *broken, e *core.Ending) {
+	settling("all that was taken is returned", func(_ *broken, e *limits.Ending) {
 		if e.Final < e.Taken {
 			e.Final = 0
 		}
 	}, "what a request did not need goes back to where it came from", "what many requests cost at once is what they cost in the end", "a window stays where its first request has opened it"),
 	{
 		name: "an end under an old limit starts the key anew",
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.locked(func(l ledger, _ int64) {
-				a := accountOf(core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 				if u := l[a]; u.limit.Algorithm() != e.Limit.Algorithm() {
 					delete(l, a)
 				}
@@ -242,7 +242,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a denial prolongs a ban",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -256,14 +256,14 @@ var endMutants = []mutant{
 		},
 		caughtBy: []string{"the charge that reaches the number is allowed and bans", "one charge at a time is decided as by the definitions"},
 	},
-	telling("a ban lets a cost of 0 pass", func(c core.Charge, d *core.Decision) {
+	telling("a ban lets a cost of 0 pass", func(c limits.Charge, d *limits.Decision) {
 		if isBan(c.Limit) && c.Cost == 0 && !d.Allowed {
 			d.Allowed, d.RetryAfter = true, 0
 		}
 	}, "the charge that reaches the number is allowed and bans"),
 	{
 		name: "a new ban starts over what was counted",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					if u := l[accountOf(c)]; isBan(c.Limit) && u.limit != c.Limit {
@@ -277,7 +277,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what a former limit counted lasts as under the new one",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.relimit(charges, false)
 			return b.exactly(charges, out)
 		},
@@ -285,7 +285,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "waits of a changed limit forget when the former state is gone",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.relimit(charges, true)
 			return b.exactly(charges, out)
 		},
@@ -293,7 +293,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "new keys inherit a ban",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if b.taken[c.Scope]++; b.maxKeys > 0 && isBan(c.Limit) && b.taken[c.Scope] > b.maxKeys {
@@ -306,8 +306,8 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a shadow of a banned key denies the request",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
-			charges = append([]core.Charge{}, charges...)
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			charges = append([]limits.Charge{}, charges...)
 			for i := range charges {
 				charges[i].Shadow = charges[i].Shadow && !isBan(charges[i].Limit)
 			}
@@ -317,7 +317,7 @@ var endMutants = []mutant{
 	},
 	{
 		name: "what is held counts under each limit apart",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -333,13 +333,13 @@ var endMutants = []mutant{
 	},
 	{
 		name: "a rate is taken when concurrency denies",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if err == nil && isHeld(c.Limit) && !out[i].Allowed {
 					for _, other := range charges {
 						if !isHeld(other.Limit) {
-							_ = b.exactly([]core.Charge{other}, make([]core.Decision, 1))
+							_ = b.exactly([]limits.Charge{other}, make([]limits.Decision, 1))
 						}
 					}
 				}

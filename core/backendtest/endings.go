@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // What a request has come to is an edit of the history of its key. A refund makes a
@@ -47,7 +47,7 @@ type event struct {
 	ticket
 	at    int64
 	units *big.Rat // what is left of them
-	limit core.Limit
+	limit limits.Limit
 	extra bool // charged at the end of a request
 
 	edited bool // a part was returned
@@ -59,10 +59,10 @@ func (e event) equal(f event) bool {
 
 // remembering is u, which a charge c left of found, with the charge in its history. A
 // key without charges that have an end has no history.
-func (u usage) remembering(found usage, c core.Charge, e event) usage {
+func (u usage) remembering(found usage, c limits.Charge, e event) usage {
 	u.base, u.events = nil, nil
 	switch {
-	case c.Limit.Algorithm() == core.AlgorithmConcurrent:
+	case c.Limit.Algorithm() == limits.AlgorithmConcurrent:
 		u.held[len(u.held)-1].ticket = e.ticket
 	case c.Lasts == 0 && len(found.events) == 0:
 	case found.limit != c.Limit: // converted: what was in use counts as taken now
@@ -86,7 +86,7 @@ func (u usage) with(events []event) usage {
 		switch n := floor(e.units); {
 		case isBucket(e.limit):
 			r = usage{limit: e.limit, at: e.at, level: new(big.Rat).Add(r.levelAt(e.at), e.units)}
-		case n == 0 && e.limit.Algorithm() == core.AlgorithmSlidingLog: // what had left by then has left
+		case n == 0 && e.limit.Algorithm() == limits.AlgorithmSlidingLog: // what had left by then has left
 			r.takings = slices.DeleteFunc(slices.Clone(r.takings), func(t taking) bool { return t.at+micros(e.limit) <= e.at })
 		case e.extra:
 			r = r.owing(e.at, n)
@@ -105,7 +105,7 @@ func (u usage) with(events []event) usage {
 func (u usage) owing(x, n int64) usage {
 	after := u.plus(x, n)
 	switch u.limit.Algorithm() {
-	case core.AlgorithmFixedWindow, core.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
 		after.debt = max(0, min(after.curr-u.limit.Burst(), after.debt+n))
 	}
 	return after
@@ -125,37 +125,37 @@ func (u usage) mayOwe(x int64) int64 {
 		return max(0, floor(limit.Sub(limit, u.levelAt(x))))
 	case u.until != 0:
 		return 0
-	case u.limit.Algorithm() == core.AlgorithmBan:
+	case u.limit.Algorithm() == limits.AlgorithmBan:
 		return max(0, 2*most-u.curr)
 	}
 	return max(0, 2*most-u.inUse(x))
 }
 
 // settle ends a charge as exactly as can be, and returns what became of it.
-func (l ledger) settle(now int64, e core.Ending, t ticket) core.Settlement {
-	a := account{e.Scope, e.Key, e.Limit.Algorithm() == core.AlgorithmConcurrent}
+func (l ledger) settle(now int64, e limits.Ending, t ticket) limits.Settlement {
+	a := account{e.Scope, e.Key, e.Limit.Algorithm() == limits.AlgorithmConcurrent}
 	switch {
 	case a.held:
 		l.release(a, t, e.Taken)
-		return core.Settlement{Returned: e.Taken}
+		return limits.Settlement{Returned: e.Taken}
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
-		return core.Settlement{}
+		return limits.Settlement{}
 	case e.Final > e.Taken:
 		n := l.charge(now, a, e)
-		return core.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
+		return limits.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
 	}
 	before := l[a]
 	_, most := l.refundable(now, a, e, t)
 	if most > 0 {
 		l.refund(a, t, new(big.Rat).SetInt64(most))
 	}
-	return core.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
+	return limits.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
 }
 
 // returned is how many of n units a refund has returned, which made a usage of another: how
 // many fewer are in use now.
 func returned(before, after usage, now, n int64) int64 {
-	if before.limit == (core.Limit{}) {
+	if before.limit == (limits.Limit{}) {
 		return 0
 	}
 	x := max(now, before.at)
@@ -175,7 +175,7 @@ func (l ledger) release(a account, t ticket, units int64) {
 }
 
 // charge charges units beyond the estimate and returns how many.
-func (l ledger) charge(now int64, a account, e core.Ending) int64 {
+func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
 	if u, ok := l[a]; ok && u.rebased(now).at != u.at {
 		l[a] = u.rebased(now)
 	}
@@ -188,7 +188,7 @@ func (l ledger) charge(now int64, a account, e core.Ending) int64 {
 	if n == 0 {
 		return 0
 	}
-	c := core.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
+	c := limits.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
 	l[a] = u.owing(x, n).remembering(found, c, event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false})
 	return n
 }
@@ -213,7 +213,7 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 		return
 	}
 	u = u.without(i, units)
-	if u.limit.Algorithm() == core.AlgorithmBan && u.curr == 0 {
+	if u.limit.Algorithm() == limits.AlgorithmBan && u.curr == 0 {
 		u = fresh(u.limit, u.at)
 	}
 	l[a] = u
@@ -221,7 +221,7 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 
 // refundable is how many units a backend has to take out of the history of a key at the end
 // of a charge, and how many it may. Whether the key then has as many back is for [returned].
-func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least, most int64) {
+func (l ledger) refundable(now int64, a account, e limits.Ending, t ticket) (least, most int64) {
 	u := l[a]
 	i, n := u.find(t), e.Taken-e.Final
 	if i < 0 || u.isFresh(now) || !sameCounting(u.limit, e.Limit) {
@@ -229,12 +229,12 @@ func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least
 	}
 	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]
 	switch u.limit.Algorithm() {
-	case core.AlgorithmFixedWindow:
+	case limits.AlgorithmFixedWindow:
 		if windowStart(taken.at, u.limit) == u.at { // that of the last taking, which may have left a debt
 			return n, n
 		}
 		return 0, 0
-	case core.AlgorithmAnchoredWindow:
+	case limits.AlgorithmAnchoredWindow:
 		switch opener := taken.at == u.at; {
 		case taken.at < u.at: // the window before
 			return 0, 0
@@ -247,22 +247,22 @@ func (l ledger) refundable(now int64, a account, e core.Ending, t ticket) (least
 			return 0, 0
 		}
 		return n, n
-	case core.AlgorithmSlidingWindow:
+	case limits.AlgorithmSlidingWindow:
 		if u.at-windowStart(taken.at, u.limit) <= p {
 			return n, n
 		}
 		return 0, 0
-	case core.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		if x < taken.at+p {
 			return n, n
 		}
 		return 0, 0
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		if u.curr >= math.MaxUint32 { // as far as a backend has to count
 			return 0, n
 		}
 		return n, n
-	case core.AlgorithmLeakyQueue:
+	case limits.AlgorithmLeakyQueue:
 		behind := func(e event) bool { return !e.extra && e.call != t.call && e.units.Sign() > 0 }
 		if slices.ContainsFunc(u.events[i+1:], behind) {
 			return 0, 0 // they have been told when their turn is

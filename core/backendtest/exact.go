@@ -7,16 +7,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-// Exact is a [core.Backend] that does what the definitions say and nothing
+// Exact is a [limits.Backend] that does what the definitions say and nothing
 // clever: rational numbers, one mutex, no key ever displaced. It is what Run
 // compares other backends with, and serves differential tests and simulations
 // that must not be wrong; it is far too slow to serve requests. Its clock must
 // not say an instant before 1970.
 //
-// It is also a [core.Settler], [core.Peeker], [core.Resetter] and [core.Counter], and
+// It is also a [limits.Settler], [limits.Peeker], [limits.Resetter] and [limits.Counter], and
 // safe for concurrent use.
 type Exact struct {
 	now func() time.Time
@@ -31,15 +31,15 @@ func NewExact(now func() time.Time) *Exact {
 	return &Exact{now: now, ledger: ledger{}}
 }
 
-// Take implements [core.Backend].
-func (e *Exact) Take(_ context.Context, charges []core.Charge, out []core.Decision) error {
+// Take implements [limits.Backend].
+func (e *Exact) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 	now := e.lock(charges)
 	defer e.mu.Unlock()
 	return e.takeLocked(now, charges, out)
 }
 
 // takeLocked is Take at the instant now.
-func (e *Exact) takeLocked(now int64, charges []core.Charge, out []core.Decision) error {
+func (e *Exact) takeLocked(now int64, charges []limits.Charge, out []limits.Decision) error {
 	e.calls++
 	changes, err := e.ledger.takeAs(e.calls, now, charges, out)
 	maps.Copy(e.ledger, changes)
@@ -51,9 +51,9 @@ func (e *Exact) takeLocked(now int64, charges []core.Charge, out []core.Decision
 	return err
 }
 
-// Settle implements [core.Settler]. What was taken is replaced in the history of the key,
+// Settle implements [limits.Settler]. What was taken is replaced in the history of the key,
 // from which its usage follows.
-func (e *Exact) Settle(_ context.Context, endings []core.Ending, out []core.Settlement) error {
+func (e *Exact) Settle(_ context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
 		return errors.New("backendtest: endings and settlements differ in length")
 	}
@@ -66,8 +66,8 @@ func (e *Exact) Settle(_ context.Context, endings []core.Ending, out []core.Sett
 	return nil
 }
 
-// Peek implements [core.Peeker].
-func (e *Exact) Peek(_ context.Context, charges []core.Charge, out []core.Decision) error {
+// Peek implements [limits.Peeker].
+func (e *Exact) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 	now := e.lock(charges)
 	defer e.mu.Unlock()
 	return e.ledger.peek(now, charges, out)
@@ -76,7 +76,7 @@ func (e *Exact) Peek(_ context.Context, charges []core.Charge, out []core.Decisi
 // lock looks at the clock, and then locks: as it must if now may call the backend.
 // It believes that the clock has stepped back if a second look finds the same as
 // the first: otherwise the caller was late.
-func (e *Exact) lock(charges []core.Charge) (now int64) {
+func (e *Exact) lock(charges []limits.Charge) (now int64) {
 	seen := int64(0)
 	for {
 		now = e.now().UnixMicro()
@@ -90,10 +90,10 @@ func (e *Exact) lock(charges []core.Charge) (now int64) {
 	}
 }
 
-// Supports implements [core.Supporter]: an Exact decides every legal limit.
-func (e *Exact) Supports(limit core.Limit) bool { return limit.Validate() == nil }
+// Supports implements [limits.Supporter]: an Exact decides every legal limit.
+func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == nil }
 
-// Reset implements [core.Resetter].
+// Reset implements [limits.Resetter].
 func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +101,7 @@ func (e *Exact) Reset(_ context.Context, scope, key string) error {
 	return nil
 }
 
-// Count implements [core.Counter].
+// Count implements [limits.Counter].
 func (e *Exact) Count(context.Context) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

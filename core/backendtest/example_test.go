@@ -8,13 +8,14 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 // A backend's own test hands Run a Harness that opens it.
 func ExampleRun() {
 	test := func(t *testing.T) { // TestMyBackendKeepsTheContract
 		backendtest.Run(t, backendtest.Harness{
-			Open: func(t testing.TB, now func() time.Time) core.Backend {
+			Open: func(t testing.TB, now func() time.Time) limits.Backend {
 				return core.NewMemory(core.MemoryOptions{Clock: now})
 			},
 		})
@@ -26,11 +27,11 @@ func ExampleRun() {
 func ExampleNewExact() {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	exact := backendtest.NewExact(func() time.Time { return now })
-	for _, limit := range []core.Limit{core.TokenBucket(core.PerMinute(6), 2), core.SlidingLog(core.PerMinute(2))} {
-		charge := core.Charge{Scope: limit.String(), Key: "client", Limit: limit, Cost: 1}
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerMinute(6), 2), limits.SlidingLog(limits.PerMinute(2))} {
+		charge := limits.Charge{Scope: limit.String(), Key: "client", Limit: limit, Cost: 1}
 		for range 3 {
-			out := make([]core.Decision, 1)
-			if err := exact.Take(context.Background(), []core.Charge{charge}, out); err != nil {
+			out := make([]limits.Decision, 1)
+			if err := exact.Take(context.Background(), []limits.Charge{charge}, out); err != nil {
 				fmt.Println(err)
 			}
 			fmt.Println(limit, out[0].Allowed, out[0].Remaining, out[0].RetryAfter)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // seed is where random cases start; a failure prints it.
@@ -20,59 +20,59 @@ func (h Harness) seed(t testing.TB) uint64 {
 }
 
 // typicalLimits are what people configure.
-var typicalLimits = []core.Limit{
-	core.TokenBucket(core.PerSecond(10), 20),
-	core.TokenBucket(core.PerMinute(100), 20),
-	core.TokenBucket(core.PerHour(5000), 100),
-	core.LeakyBucket(core.PerSecond(100), 10),
-	core.LeakyQueue(core.PerSecond(5), 10),
-	core.FixedWindow(core.PerMinute(60)),
-	core.FixedWindow(core.PerDay(1000)),
-	core.SlidingWindow(core.PerMinute(100)),
-	core.SlidingWindow(core.PerSecond(5)),
-	core.SlidingLog(core.PerMinute(10)),
-	core.SlidingLog(core.Per(3, 5*mins)),
-	core.AnchoredWindow(core.PerHour(5000)),
-	core.AnchoredWindow(core.PerMinute(10)),
-	core.Concurrent(20),
-	core.Ban(core.Per(10, 10*mins), hour),
+var typicalLimits = []limits.Limit{
+	limits.TokenBucket(limits.PerSecond(10), 20),
+	limits.TokenBucket(limits.PerMinute(100), 20),
+	limits.TokenBucket(limits.PerHour(5000), 100),
+	limits.LeakyBucket(limits.PerSecond(100), 10),
+	limits.LeakyQueue(limits.PerSecond(5), 10),
+	limits.FixedWindow(limits.PerMinute(60)),
+	limits.FixedWindow(limits.PerDay(1000)),
+	limits.SlidingWindow(limits.PerMinute(100)),
+	limits.SlidingWindow(limits.PerSecond(5)),
+	limits.SlidingLog(limits.PerMinute(10)),
+	limits.SlidingLog(limits.Per(3, 5*mins)),
+	limits.AnchoredWindow(limits.PerHour(5000)),
+	limits.AnchoredWindow(limits.PerMinute(10)),
+	limits.Concurrent(20),
+	limits.Ban(limits.Per(10, 10*mins), hour),
 }
 
 // extremeLimits are at the edges of what is legal, or do not come out even.
-var extremeLimits = []core.Limit{
-	core.TokenBucket(core.Per(1_000_000_000, 1*ms), 1_000_000_000),
-	core.TokenBucket(core.Per(1_000_000_000, 366*day), 1_000_000_000),
-	core.TokenBucket(core.Per(1, 3_155_760*us), 1_000_000_000),
-	core.TokenBucket(core.Per(1, 8766*hour), 100),
-	core.LeakyBucket(core.Per(1, 366*day), 1),
-	core.LeakyBucket(core.Per(7, 3*ms), 10),
-	core.LeakyQueue(core.Per(999_999_937, 86_399_999_999*us), 1_000_000_000),
-	core.LeakyQueue(core.Per(1_000_000_000, 31_622_399_999_999*us), 999_999_999),
-	core.LeakyQueue(core.Per(3, 1*ms), 1),
-	core.FixedWindow(core.Per(1_000_000_000, 1*ms)),
-	core.FixedWindow(core.Per(1, 366*day)),
-	core.FixedWindow(core.Per(13, 1001*us)),
-	core.SlidingWindow(core.Per(1_000_000_000, 366*day)),
-	core.SlidingWindow(core.Per(999_999_937, 86_399_999_999*us)),
-	core.SlidingWindow(core.Per(1_000_000_000, 1*ms)),
-	core.SlidingWindow(core.Per(7, 3*ms)),
-	core.SlidingWindow(core.Per(1, 1*ms)),
-	core.SlidingLog(core.Per(10_000, 1*ms)),
-	core.SlidingLog(core.Per(10_000, 366*day)),
-	core.SlidingLog(core.Per(1, 1*ms)),
-	core.AnchoredWindow(core.Per(1_000_000_000, 366*day)),
-	core.AnchoredWindow(core.Per(13, 1001*us)),
-	core.AnchoredWindow(core.Per(1, 1*ms)),
-	core.Concurrent(1),
-	core.Concurrent(100_000),
-	core.Ban(core.Per(1_000_000_000, 366*day), 1*ms),
-	core.Ban(core.Per(1, 1*ms), 366*day),
-	core.Ban(core.Per(7, 1001*us), 1003*us),
+var extremeLimits = []limits.Limit{
+	limits.TokenBucket(limits.Per(1_000_000_000, 1*ms), 1_000_000_000),
+	limits.TokenBucket(limits.Per(1_000_000_000, 366*day), 1_000_000_000),
+	limits.TokenBucket(limits.Per(1, 3_155_760*us), 1_000_000_000),
+	limits.TokenBucket(limits.Per(1, 8766*hour), 100),
+	limits.LeakyBucket(limits.Per(1, 366*day), 1),
+	limits.LeakyBucket(limits.Per(7, 3*ms), 10),
+	limits.LeakyQueue(limits.Per(999_999_937, 86_399_999_999*us), 1_000_000_000),
+	limits.LeakyQueue(limits.Per(1_000_000_000, 31_622_399_999_999*us), 999_999_999),
+	limits.LeakyQueue(limits.Per(3, 1*ms), 1),
+	limits.FixedWindow(limits.Per(1_000_000_000, 1*ms)),
+	limits.FixedWindow(limits.Per(1, 366*day)),
+	limits.FixedWindow(limits.Per(13, 1001*us)),
+	limits.SlidingWindow(limits.Per(1_000_000_000, 366*day)),
+	limits.SlidingWindow(limits.Per(999_999_937, 86_399_999_999*us)),
+	limits.SlidingWindow(limits.Per(1_000_000_000, 1*ms)),
+	limits.SlidingWindow(limits.Per(7, 3*ms)),
+	limits.SlidingWindow(limits.Per(1, 1*ms)),
+	limits.SlidingLog(limits.Per(10_000, 1*ms)),
+	limits.SlidingLog(limits.Per(10_000, 366*day)),
+	limits.SlidingLog(limits.Per(1, 1*ms)),
+	limits.AnchoredWindow(limits.Per(1_000_000_000, 366*day)),
+	limits.AnchoredWindow(limits.Per(13, 1001*us)),
+	limits.AnchoredWindow(limits.Per(1, 1*ms)),
+	limits.Concurrent(1),
+	limits.Concurrent(100_000),
+	limits.Ban(limits.Per(1_000_000_000, 366*day), 1*ms),
+	limits.Ban(limits.Per(1, 1*ms), 366*day),
+	limits.Ban(limits.Per(7, 1001*us), 1003*us),
 }
 
 // randomLimit is any legal limit; common ones and extremes are as likely as
 // all the rest.
-func randomLimit(random *rand.Rand) core.Limit {
+func randomLimit(random *rand.Rand) limits.Limit {
 	switch random.IntN(4) {
 	case 0:
 		return typicalLimits[random.IntN(len(typicalLimits))]
@@ -80,29 +80,29 @@ func randomLimit(random *rand.Rand) core.Limit {
 		return extremeLimits[random.IntN(len(extremeLimits))]
 	}
 	for {
-		rate := core.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
+		rate := limits.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
-		limit := core.Limit{}
+		limit := limits.Limit{}
 		switch random.IntN(9) {
 		case 0:
-			limit = core.TokenBucket(rate, burst)
+			limit = limits.TokenBucket(rate, burst)
 		case 1:
-			limit = core.LeakyBucket(rate, burst)
+			limit = limits.LeakyBucket(rate, burst)
 		case 2:
-			limit = core.LeakyQueue(rate, burst)
+			limit = limits.LeakyQueue(rate, burst)
 		case 3:
-			limit = core.FixedWindow(rate)
+			limit = limits.FixedWindow(rate)
 		case 4:
-			limit = core.SlidingWindow(rate)
+			limit = limits.SlidingWindow(rate)
 		case 5:
 			rate.Units = upTo(random, 10_000)
-			limit = core.SlidingLog(rate)
+			limit = limits.SlidingLog(rate)
 		case 6:
-			limit = core.AnchoredWindow(rate)
+			limit = limits.AnchoredWindow(rate)
 		case 7:
-			limit = core.Concurrent(upTo(random, 100_000))
+			limit = limits.Concurrent(upTo(random, 100_000))
 		case 8:
-			limit = core.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
+			limit = limits.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
 		}
 		if limit.Validate() == nil {
 			return limit
@@ -112,7 +112,7 @@ func randomLimit(random *rand.Rand) core.Limit {
 
 // changedLimit is a limit that replaces l under live state: in one of
 // three cases the same but for its maximum.
-func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
+func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 	if random.IntN(3) > 0 {
 		return randomLimit(random)
 	}
@@ -122,26 +122,26 @@ func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 	}
 	changed := l
 	switch l.Algorithm() {
-	case core.AlgorithmTokenBucket:
-		changed = core.TokenBucket(rate, most)
-	case core.AlgorithmLeakyBucket:
-		changed = core.LeakyBucket(rate, most)
-	case core.AlgorithmLeakyQueue:
-		changed = core.LeakyQueue(rate, most)
-	case core.AlgorithmFixedWindow:
-		changed = core.FixedWindow(core.Per(most, l.Rate().Period))
-	case core.AlgorithmSlidingWindow:
-		changed = core.SlidingWindow(core.Per(most, l.Rate().Period))
-	case core.AlgorithmSlidingLog:
-		changed = core.SlidingLog(core.Per(most, l.Rate().Period))
-	case core.AlgorithmAnchoredWindow:
-		changed = core.AnchoredWindow(core.Per(most, l.Rate().Period))
-	case core.AlgorithmConcurrent:
-		changed = core.Concurrent(most)
-	case core.AlgorithmBan:
-		changed = core.Ban(rate, l.Lasting())
+	case limits.AlgorithmTokenBucket:
+		changed = limits.TokenBucket(rate, most)
+	case limits.AlgorithmLeakyBucket:
+		changed = limits.LeakyBucket(rate, most)
+	case limits.AlgorithmLeakyQueue:
+		changed = limits.LeakyQueue(rate, most)
+	case limits.AlgorithmFixedWindow:
+		changed = limits.FixedWindow(limits.Per(most, l.Rate().Period))
+	case limits.AlgorithmSlidingWindow:
+		changed = limits.SlidingWindow(limits.Per(most, l.Rate().Period))
+	case limits.AlgorithmSlidingLog:
+		changed = limits.SlidingLog(limits.Per(most, l.Rate().Period))
+	case limits.AlgorithmAnchoredWindow:
+		changed = limits.AnchoredWindow(limits.Per(most, l.Rate().Period))
+	case limits.AlgorithmConcurrent:
+		changed = limits.Concurrent(most)
+	case limits.AlgorithmBan:
+		changed = limits.Ban(rate, l.Lasting())
 		if random.IntN(2) == 0 {
-			changed = core.Ban(core.Per(most, l.Rate().Period), l.Lasting())
+			changed = limits.Ban(limits.Per(most, l.Rate().Period), l.Lasting())
 		}
 	}
 	if changed.Validate() != nil {
@@ -151,8 +151,8 @@ func changedLimit(random *rand.Rand, l core.Limit) core.Limit {
 }
 
 // randomCost is what a request costs of l after a decision like last.
-func randomCost(random *rand.Rand, l core.Limit, last core.Decision) int64 {
-	if l.Algorithm() == core.AlgorithmConcurrent {
+func randomCost(random *rand.Rand, l limits.Limit, last limits.Decision) int64 {
+	if l.Algorithm() == limits.AlgorithmConcurrent {
 		return [...]int64{0, 1, 1, 1, 2, upTo(random, 64), min(64, last.Remaining), min(64, last.Remaining+1), 64}[random.IntN(9)]
 	}
 	switch random.IntN(12) {
@@ -178,7 +178,7 @@ func randomCost(random *rand.Rand, l core.Limit, last core.Decision) int64 {
 
 // randomAdvance is how far the clock moves before a charge of l, if the last
 // decision on it was last. It goes to where something is about to happen.
-func randomAdvance(random *rand.Rand, l core.Limit, now int64, last core.Decision) int64 {
+func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Decision) int64 {
 	off := random.Int64N(3) - 1
 	p := max(1, micros(l))
 	units := max(1, l.Rate().Units)
@@ -186,7 +186,7 @@ func randomAdvance(random *rand.Rand, l core.Limit, now int64, last core.Decisio
 	case 0:
 		return 1
 	case 1, 2:
-		if last.RetryAfter > 0 && last.RetryAfter != core.Never {
+		if last.RetryAfter > 0 && last.RetryAfter != limits.Never {
 			return last.At + last.RetryAfter.Microseconds() + off - now
 		}
 	case 3:

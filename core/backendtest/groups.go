@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // groupCases are about several charges in one Take (DESIGN 5, "Several
@@ -19,15 +19,15 @@ var groupCases = []testCase{
 		why:  "when one of several charges is denied none takes anything, so that a request denied by the minute takes nothing from the hour; charges that fit report Allowed, with nothing taken (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			full := core.Charge{Scope: "full", Key: "k", Limit: core.FixedWindow(core.PerHour(1)), Cost: 1}
+			full := limits.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
 			w.take(full)
-			for _, l := range h.limits.every(core.PerMinute(10)) {
-				c := core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
+			for _, l := range h.limits.every(limits.PerMinute(10)) {
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				w.take(c)
 				stands := w.look(c)
 				for range 3 {
-					w.expect(about(l, "in front of a full key"), []core.Charge{c, full}, stands, denied(0, hour, hour))
-					w.expect(about(l, "behind a full key"), []core.Charge{full, c}, denied(0, hour, hour), stands)
+					w.expect(about(l, "in front of a full key"), []limits.Charge{c, full}, stands, denied(0, hour, hour))
+					w.expect(about(l, "behind a full key"), []limits.Charge{full, c}, denied(0, hour, hour), stands)
 				}
 				w.same(about(l, "after denials of the group"), c, stands)
 			}
@@ -38,11 +38,11 @@ var groupCases = []testCase{
 		why:  "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs earlier it does not (DESIGN 5, several charges; DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limits := h.limits.every(core.PerMinute(7))
-			for longest := range limits { // each algorithm has the longest wait in one round
-				var group []core.Charge
-				for i, l := range limits {
-					c := core.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
+			choices := h.limits.every(limits.PerMinute(7))
+			for longest := range choices { // each algorithm has the longest wait in one round
+				var group []limits.Charge
+				for i, l := range choices {
+					c := limits.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(longest), Limit: l, Cost: 6}
 					if i == longest {
 						c.Cost = 7
 					}
@@ -53,12 +53,12 @@ var groupCases = []testCase{
 				wait := time.Duration(0)
 				for i, d := range w.take(group...) {
 					if d.Allowed {
-						t.Error(about(limits[i], "3 of 7 are allowed where at least 6 are in use: %s", showDecision(d)))
+						t.Error(about(choices[i], "3 of 7 are allowed where at least 6 are in use: %s", showDecision(d)))
 					}
 					wait = max(wait, d.RetryAfter)
 				}
 				inTime := func() bool {
-					return !slices.ContainsFunc(w.take(group...), func(d core.Decision) bool { return !d.Allowed })
+					return !slices.ContainsFunc(w.take(group...), func(d limits.Decision) bool { return !d.Allowed })
 				}
 				w.clock.advance(wait - 1*us)
 				if inTime() {
@@ -77,13 +77,13 @@ var groupCases = []testCase{
 		why:  "one charge under each algorithm is taken in one step, and the next group that does not fit one of them takes of none (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limits := h.limits.all(core.PerMinute(10))
-			group := make([]core.Charge, len(limits))
+			choices := h.limits.all(limits.PerMinute(10))
+			group := make([]limits.Charge, len(choices))
 			for step, what := range [4]string{"the first 4", "the next 4", "4 once more, of one only 2", "2"} {
-				want := make([]core.Decision, len(limits))
-				for i, l := range limits {
-					group[i] = core.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
-					if step == 2 && l.Algorithm() == core.AlgorithmFixedWindow {
+				want := make([]limits.Decision, len(choices))
+				for i, l := range choices {
+					group[i] = limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: [4]int64{4, 4, 4, 2}[step]}
+					if step == 2 && l.Algorithm() == limits.AlgorithmFixedWindow {
 						group[i].Cost = 2
 					}
 					want[i] = togetherByTen[l.Algorithm()][step]
@@ -97,20 +97,20 @@ var groupCases = []testCase{
 		why:  "they are decided as one charge of the summed cost, each reports that decision, and the sum is compared with the maximum; a backend that locks each charge deadlocks with itself (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := core.Charge{Scope: "s", Key: "twice", Limit: core.TokenBucket(core.PerSecond(1), 10)}
-			with := func(cost int64) core.Charge { c.Cost = cost; return c }
-			one := core.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
+			c := limits.Charge{Scope: "s", Key: "twice", Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
+			with := func(cost int64) limits.Charge { c.Cost = cost; return c }
+			one := limits.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
 			d := allowed(5, 5*sec, 5*sec)
-			w.expect("2 and 3", []core.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
+			w.expect("2 and 3", []limits.Charge{with(2), one, with(3)}, d, allowed(9, 1*sec, 9*sec), d)
 			d = denied(5, 1*sec, 5*sec)
-			w.expect("3 and 3", []core.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
-			d = denied(5, core.Never, 5*sec)
-			w.expect("6 and 5", []core.Charge{with(6), with(5)}, d, d)
-			w.expect("more than the largest int64", []core.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
+			w.expect("3 and 3", []limits.Charge{with(3), with(3), one}, d, d, allowed(9, 1*sec, 9*sec))
+			d = denied(5, limits.Never, 5*sec)
+			w.expect("6 and 5", []limits.Charge{with(6), with(5)}, d, d)
+			w.expect("more than the largest int64", []limits.Charge{with(math.MaxInt64), with(math.MaxInt64), with(3)}, d, d, d)
 			d = denied(5, 1*sec, 5*sec)
-			w.expect("0 and 6", []core.Charge{with(0), with(6)}, d, d)
+			w.expect("0 and 6", []limits.Charge{with(0), with(6)}, d, d)
 			d = allowed(0, 10*sec, 1*sec)
-			w.expect("1, 1, 1, 1 and 1", []core.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
+			w.expect("1, 1, 1, 1 and 1", []limits.Charge{with(1), with(1), with(1), with(1), with(1)}, d, d, d, d, d)
 		},
 	},
 	{
@@ -123,9 +123,9 @@ var groupCases = []testCase{
 				return clock.now()
 			})
 			w := world{t, clock, b}
-			var group []core.Charge
-			for _, l := range h.limits.every(core.PerMinute(10)) {
-				group = append(group, core.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
+			var group []limits.Charge
+			for _, l := range h.limits.every(limits.PerMinute(10)) {
+				group = append(group, limits.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
 			}
 			for range 5 {
 				for _, d := range w.take(group...) {
@@ -138,16 +138,16 @@ var groupCases = []testCase{
 	},
 	{
 		name: "out has the decisions in the order of the charges",
-		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (core.Backend)",
+		why:  "out[i] is the decision on charges[i], whatever the order in which a backend works and however many there are (limits.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const n = 50
-			group := make([]core.Charge, n)
-			want := make([]core.Decision, n)
+			group := make([]limits.Charge, n)
+			want := make([]limits.Decision, n)
 			for round := int64(1); round <= 2; round++ {
 				for i := range group {
 					most := int64(100 + (i*37)%n) // no two are equal
-					group[i] = core.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: core.FixedWindow(core.PerMinute(most)), Cost: 10}
+					group[i] = limits.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10), Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
 					want[i] = allowed(most-10*round, 60*sec, 60*sec)
 				}
 				w.expect("round "+strconv.FormatInt(round, 10), group, want...)
@@ -156,14 +156,14 @@ var groupCases = []testCase{
 	},
 	{
 		name: "a backend keeps neither of the slices it is given",
-		why:  "callers reuse their space for charges and decisions (core.Backend: Take keeps neither slice)",
+		why:  "callers reuse their space for charges and decisions (limits.Backend: Take keeps neither slice)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			charges, out := make([]core.Charge, 2), dirty(2)
+			charges, out := make([]limits.Charge, 2), dirty(2)
 			left := [2]int64{100, 100}
 			for i := range int64(10) {
-				charges[0] = core.Charge{Scope: "s", Key: "a", Limit: core.FixedWindow(core.PerMinute(100)), Cost: i}
-				charges[1] = core.Charge{Scope: "s", Key: "b", Limit: core.FixedWindow(core.PerMinute(100)), Cost: 1}
+				charges[0] = limits.Charge{Scope: "s", Key: "a", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
+				charges[1] = limits.Charge{Scope: "s", Key: "b", Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
 				left[0], left[1] = left[0]-i, left[1]-1
 				given := slices.Clone(charges)
 				if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -172,7 +172,7 @@ var groupCases = []testCase{
 				if !slices.Equal(charges, given) {
 					t.Fatalf("Take changed its charges: %v, were %v", charges, given)
 				}
-				want := []core.Decision{allowed(left[0], 60*sec, 60*sec), allowed(left[1], 60*sec, 60*sec)}
+				want := []limits.Decision{allowed(left[0], 60*sec, 60*sec), allowed(left[1], 60*sec, 60*sec)}
 				want[0].At, want[1].At = w.clock.micros(), w.clock.micros()
 				if i == 0 {
 					want[0].ResetAfter = 0
@@ -181,17 +181,17 @@ var groupCases = []testCase{
 					t.Errorf("call %d:\n%s", i, d)
 				}
 				clear(charges)
-				out[0], out[1] = core.Decision{}, core.Decision{}
+				out[0], out[1] = limits.Decision{}, limits.Decision{}
 			}
 		},
 	},
 	{
 		name: "no charges are no error",
-		why:  "a request that no rule applies to has nothing to decide (core.Backend)",
+		why:  "a request that no rule applies to has nothing to decide (limits.Backend)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			w.take()
-			if err := w.backend.Take(context.Background(), []core.Charge{}, []core.Decision{}); err != nil {
+			if err := w.backend.Take(context.Background(), []limits.Charge{}, []limits.Decision{}); err != nil {
 				t.Errorf("Take of no charges: %v", err)
 			}
 		},
@@ -200,14 +200,14 @@ var groupCases = []testCase{
 
 // togetherByTen is what groups of 4, 4, 4 (of the fixed window 2) and 2 units of 10 a
 // minute are told, under each algorithm. The third is denied.
-var togetherByTen = map[core.Algorithm][4]core.Decision{
-	core.AlgorithmTokenBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	core.AlgorithmLeakyBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	core.AlgorithmLeakyQueue:     {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
-	core.AlgorithmFixedWindow:    {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	core.AlgorithmSlidingWindow:  {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
-	core.AlgorithmSlidingLog:     {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	core.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	core.AlgorithmConcurrent:     {allowed(6, 0, core.Never), allowed(2, 0, core.Never), held(2, 1*sec), allowed(0, 0, core.Never)},
-	core.AlgorithmBan:            {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
+var togetherByTen = map[limits.Algorithm][4]limits.Decision{
+	limits.AlgorithmTokenBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	limits.AlgorithmLeakyBucket:    {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
+	limits.AlgorithmLeakyQueue:     {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec), denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
+	limits.AlgorithmFixedWindow:    {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmSlidingWindow:  {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec), denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
+	limits.AlgorithmSlidingLog:     {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
+	limits.AlgorithmConcurrent:     {allowed(6, 0, limits.Never), allowed(2, 0, limits.Never), held(2, 1*sec), allowed(0, 0, limits.Never)},
+	limits.AlgorithmBan:            {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
 }

@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // historyCases record what several callers were told, and look for one order
@@ -29,9 +28,9 @@ var historyCases = []testCase{
 			random := rand.New(rand.NewPCG(h.seed(t), 2))
 			for _, s := range h.scenes() {
 				for range max(1, h.Decisions/10_000) {
-					s.record(t, h, random, func(caller *rand.Rand) []core.Charge {
+					s.record(t, h, random, func(caller *rand.Rand) []limits.Charge {
 						k := caller.IntN(2)
-						return []core.Charge{s.charge(k, caller.Int64N(5))}
+						return []limits.Charge{s.charge(k, caller.Int64N(5))}
 					}).check(t, true)
 				}
 			}
@@ -46,8 +45,8 @@ var historyCases = []testCase{
 			for i, s := range scenes {
 				other := scenes[(i+1)%len(scenes)]
 				for range max(1, h.Decisions/10_000) {
-					s.record(t, h, random, func(caller *rand.Rand) []core.Charge {
-						group := make([]core.Charge, 1+caller.IntN(3))
+					s.record(t, h, random, func(caller *rand.Rand) []limits.Charge {
+						group := make([]limits.Charge, 1+caller.IntN(3))
 						for i := range group {
 							k := caller.IntN(3)
 							group[i] = s.charge(k, caller.Int64N(5))
@@ -68,18 +67,18 @@ var historyCases = []testCase{
 // clock moves on by less than 40ms in a history, so that no key becomes fresh
 // within it: a backend would be free to forget it from then on.
 type scene struct {
-	limit  core.Limit
+	limit  limits.Limit
 	start  time.Duration // after newYear
 	before []step        // only advance and cost are used
 }
 
 var scenes = []scene{
-	{core.TokenBucket(core.PerSecond(500), 64), 0, []step{{cost: 60}}}, // fresh in 120ms
-	{core.LeakyQueue(core.Per(7, 13*ms), 40), 0, []step{{cost: 38}}},
-	{core.FixedWindow(core.Per(30, 50*ms)), 0, []step{{cost: 1}}},                                                                // ends in 50ms
-	{core.SlidingWindow(core.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},                                                       // the next window starts within the history
-	{core.SlidingLog(core.Per(60, 50*ms)), 0, []step{{cost: 30}, {5 * ms, 10, core.Decision{}}, {20 * ms, 15, core.Decision{}}}}, // takings leave within it
-	{core.AnchoredWindow(core.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},                                                       // closes in 50ms
+	{limits.TokenBucket(limits.PerSecond(500), 64), 0, []step{{cost: 60}}}, // fresh in 120ms
+	{limits.LeakyQueue(limits.Per(7, 13*ms), 40), 0, []step{{cost: 38}}},
+	{limits.FixedWindow(limits.Per(30, 50*ms)), 0, []step{{cost: 1}}},                                                                    // ends in 50ms
+	{limits.SlidingWindow(limits.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},                                                           // the next window starts within the history
+	{limits.SlidingLog(limits.Per(60, 50*ms)), 0, []step{{cost: 30}, {5 * ms, 10, limits.Decision{}}, {20 * ms, 15, limits.Decision{}}}}, // takings leave within it
+	{limits.AnchoredWindow(limits.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},                                                           // closes in 50ms
 }
 
 // scenes are those under limits that the backend supports.
@@ -87,13 +86,13 @@ func (h Harness) scenes() []scene {
 	return slices.DeleteFunc(slices.Clone(scenes), func(s scene) bool { return !h.limits.has(s.limit) })
 }
 
-func (s scene) charge(key int, cost int64) core.Charge {
-	return core.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
+func (s scene) charge(key int, cost int64) limits.Charge {
+	return limits.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
 }
 
 // call is one Take or Reset in a history.
 type call struct {
-	charges []core.Charge
+	charges []limits.Charge
 	reset   bool // of the first charge's account
 }
 
@@ -105,7 +104,7 @@ type history struct {
 }
 
 // record lets callers make random calls in a scene.
-func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []core.Charge) *history {
+func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*rand.Rand) []limits.Charge) *history {
 	t.Helper()
 	const callers, each = 4, 12
 	w := h.lateWorld(t)
@@ -116,7 +115,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 	for _, step := range s.before {
 		c.advance(step.advance)
 		for k := range 3 {
-			past.call(w, callers, call{charges: []core.Charge{s.charge(k, step.cost)}})
+			past.call(w, callers, call{charges: []limits.Charge{s.charge(k, step.cost)}})
 		}
 	}
 	var all sync.WaitGroup
@@ -142,9 +141,9 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 func (p *history) call(w world, caller int, c call) {
 	w.Helper()
 	begin := p.time.Add(1)
-	var out []core.Decision
+	var out []limits.Decision
 	if c.reset {
-		if err := core.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
+		if err := limits.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
 			w.Errorf("Reset: %v", err)
 		}
 	} else {
@@ -218,8 +217,8 @@ func reportOrder(t testing.TB, order, calls []porcupine.Operation) {
 			continue
 		}
 		t.Logf("  then %s", describe(op))
-		c, got := op.Input.(call), op.Output.([]core.Decision)
-		want := make([]core.Decision, len(got))
+		c, got := op.Input.(call), op.Output.([]limits.Decision)
+		want := make([]limits.Decision, len(got))
 		if _, err := state.(ledger).take(got[0].At, c.charges, want); err == nil {
 			t.Logf("  but\n%s", diff(c.charges, got, want))
 		}
@@ -227,19 +226,19 @@ func reportOrder(t testing.TB, order, calls []porcupine.Operation) {
 }
 
 func describe(op porcupine.Operation) string {
-	return fmt.Sprintf("caller %d, %d to %d: %s", op.ClientId, op.Call, op.Return, op.Input.(call).show(op.Output.([]core.Decision)))
+	return fmt.Sprintf("caller %d, %d to %d: %s", op.ClientId, op.Call, op.Return, op.Input.(call).show(op.Output.([]limits.Decision)))
 }
 
 // explains reports whether a call that finds state is told what it was told,
 // and returns the state that it leaves.
 func explains(state, input, output any) (bool, any) {
-	before, c, got := state.(ledger), input.(call), output.([]core.Decision)
+	before, c, got := state.(ledger), input.(call), output.([]limits.Decision)
 	after := maps.Clone(before)
 	if c.reset {
 		delete(after, accountOf(c.charges[0]))
 		return true, after
 	}
-	want := make([]core.Decision, len(got))
+	want := make([]limits.Decision, len(got))
 	changes, err := before.take(got[0].At, c.charges, want)
 	if err != nil || diff(c.charges, got, want) != "" {
 		return false, before
@@ -266,7 +265,7 @@ func (u usage) equal(v usage) bool {
 		slices.EqualFunc(u.events, v.events, event.equal)
 }
 
-func (c call) show(out []core.Decision) string {
+func (c call) show(out []limits.Decision) string {
 	if c.reset {
 		return "reset " + shorten(c.charges[0].Key)
 	}

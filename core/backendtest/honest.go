@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // honestCases count the denials of clients that keep to half of their limit. A
@@ -18,7 +18,7 @@ var honestCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			client := func(name string, requests int) (denied int) {
-				c := core.Charge{Scope: "s", Key: name, Limit: honestLimit, Cost: 1}
+				c := limits.Charge{Scope: "s", Key: name, Limit: honestLimit, Cost: 1}
 				for range requests {
 					if !w.take(c)[0].Allowed {
 						denied++
@@ -46,7 +46,7 @@ var honestCases = []testCase{
 			const heavyKeys = 120
 			for range h.fillers() / heavyKeys {
 				for i := range heavyKeys {
-					w.take(core.Charge{Scope: "heavy", Key: fmt.Sprint(i), Limit: core.SlidingLog(core.PerDay(10_000)), Cost: 1})
+					w.take(limits.Charge{Scope: "heavy", Key: fmt.Sprint(i), Limit: limits.SlidingLog(limits.PerDay(10_000)), Cost: 1})
 				}
 				w.clock.advance(1 * sec)
 			}
@@ -67,7 +67,7 @@ var honestCases = []testCase{
 				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 				for i := range early {
 					for range 3 {
-						w.take(core.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
+						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
 						w.clock.advance(10 * us)
 					}
 				}
@@ -84,15 +84,15 @@ var honestCases = []testCase{
 			w := world{t, clockAt(newYear), nil}
 			const rounds = 40
 			maxKeys := max(10, min(1000, h.Decisions/20))
-			for _, l := range h.limits.every(core.PerMinute(100)) {
+			for _, l := range h.limits.every(limits.PerMinute(100)) {
 				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 				denied, regulars := 0, maxKeys*2/5
 				for round := range rounds {
 					for i := range 10 * maxKeys / rounds {
-						w.take(core.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: core.FixedWindow(core.PerDay(10)), Cost: 1})
+						w.take(limits.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
 					}
 					for i := range regulars {
-						if !w.take(core.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1})[0].Allowed {
+						if !w.take(limits.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1})[0].Allowed {
 							denied++
 						}
 					}
@@ -105,7 +105,7 @@ var honestCases = []testCase{
 }
 
 // honestLimit is twice what a client takes with one request in every honestPause.
-var honestLimit = core.SlidingLog(core.PerMinute(100))
+var honestLimit = limits.SlidingLog(limits.PerMinute(100))
 
 const honestPause = 1200 * ms
 
@@ -115,7 +115,7 @@ func (w world) honest(scope string, clients, requests int) (denied int) {
 	w.Helper()
 	for range requests {
 		for i := range clients {
-			if !w.take(core.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: honestLimit, Cost: 1})[0].Allowed {
+			if !w.take(limits.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: honestLimit, Cost: 1})[0].Allowed {
 				denied++
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 var keyCases = []testCase{
@@ -14,15 +14,15 @@ var keyCases = []testCase{
 		why:  "every pair of scope and key has a state of its own: empty, long, with separators, NUL and bytes that are not UTF-8; joined with a separator, (\"a_b\",\"c\") is (\"a\",\"b_c\") (DESIGN 4, Charge)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limit := core.FixedWindow(core.PerDay(1_000_000_000))
+			limit := limits.FixedWindow(limits.PerDay(1_000_000_000))
 			pairs := trickyPairs()
 			for i, p := range pairs {
 				cost := int64(i + 1)
-				w.expect("charging an pair of its own", []core.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
+				w.expect("charging an pair of its own", []limits.Charge{{Scope: p.scope, Key: p.key, Limit: limit, Cost: cost}},
 					allowed(1_000_000_000-cost, day, day))
 			}
 			for i, p := range pairs {
-				w.expect("looking at it", []core.Charge{{Scope: p.scope, Key: p.key, Limit: limit}},
+				w.expect("looking at it", []limits.Charge{{Scope: p.scope, Key: p.key, Limit: limit}},
 					allowed(1_000_000_000-int64(i+1), day, day))
 			}
 		},
@@ -32,9 +32,9 @@ var keyCases = []testCase{
 		why:  "a backend that has room for a key keeps its state until it is fresh: neither a sweep nor an eviction hands out a fresh budget (DESIGN 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limits := h.limits.every(core.PerHour(2))
-			charge := func(i int) core.Charge {
-				return core.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: limits[i%len(limits)], Cost: 2}
+			choices := h.limits.every(limits.PerHour(2))
+			charge := func(i int) limits.Charge {
+				return limits.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: choices[i%len(choices)], Cost: 2}
 			}
 			n := h.Decisions / 10
 			for i := range n {

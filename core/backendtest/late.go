@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // lateCases stall a caller between its reading of the clock and the decision. By then
@@ -19,7 +19,7 @@ var lateCases = []testCase{
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, together := range []bool{false, true} {
-				for _, l := range h.limits.every(core.Per(10, 100*ms)) {
+				for _, l := range h.limits.every(limits.Per(10, 100*ms)) {
 					for _, maxKeys := range []int{1, 8, 64} {
 						h.stall(t, l, maxKeys, together)
 					}
@@ -32,7 +32,7 @@ var lateCases = []testCase{
 		why:   "64 callers read the clock and arrive late, in a store that others have filled: no more is admitted than the units of all windows, of which no two start within a period (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			for _, l := range h.limits.of(core.FixedWindow(lateRate), core.AnchoredWindow(lateRate)) {
+			for _, l := range h.limits.of(limits.FixedWindow(lateRate), limits.AnchoredWindow(lateRate)) {
 				h.windowsOneByOne(t, l)
 				h.windowsAtOnce(t, l)
 			}
@@ -42,7 +42,7 @@ var lateCases = []testCase{
 
 // stall uses up a key and stalls the next charge on it between the clock and the
 // decision, until the key has become fresh and others have displaced it.
-func (h Harness) stall(t testing.TB, l core.Limit, maxKeys int, together bool) {
+func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool) {
 	t.Helper()
 	w := world{t, clockAt(newYear), nil}
 	var meanwhile func()
@@ -54,16 +54,16 @@ func (h Harness) stall(t testing.TB, l core.Limit, maxKeys int, together bool) {
 		}
 		return now
 	}, maxKeys)
-	victim := []core.Charge{{Scope: "s", Key: "victim", Limit: l, Cost: l.Burst()}}
+	victim := []limits.Charge{{Scope: "s", Key: "victim", Limit: l, Cost: l.Burst()}}
 	w.take(victim...)
 	w.clock.advance(99 * ms)
 	if together {
-		victim = append(victim, core.Charge{Scope: "plenty", Key: "victim", Limit: plenty, Cost: 1})
+		victim = append(victim, limits.Charge{Scope: "plenty", Key: "victim", Limit: plenty, Cost: 1})
 	}
 	meanwhile = func() {
 		w.clock.advance(1 * sec)
 		for i := range 40 * maxKeys {
-			w.take(core.Charge{Scope: "others", Key: fmt.Sprint(i), Limit: l, Cost: 1})
+			w.take(limits.Charge{Scope: "others", Key: fmt.Sprint(i), Limit: l, Cost: 1})
 		}
 	}
 	if !w.take(victim...)[0].Allowed {
@@ -81,20 +81,20 @@ const (
 	lateUnits   = 20
 )
 
-var lateRate = core.Per(lateUnits, 8*ms)
+var lateRate = limits.Per(lateUnits, 8*ms)
 
 // windowsOneByOne stalls callers between the clock and the decision, some of them for
 // more than a window, while later callers decide.
-func (h Harness) windowsOneByOne(t testing.TB, l core.Limit) {
+func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := world{t, clockAt(newYear), nil}
-	c := core.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
+	c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // of every so many callers one waits for so many calls
 	var calls, depth int
 	var admitted int64
 	call := func() {
 		calls++
-		w.take(core.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1})
+		w.take(limits.Charge{Scope: "others", Key: fmt.Sprint(calls), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1})
 		if w.take(c)[0].Allowed {
 			admitted++
 		}
@@ -121,14 +121,14 @@ func (h Harness) windowsOneByOne(t testing.TB, l core.Limit) {
 }
 
 // windowsAtOnce is windowsOneByOne with callers in goroutines of their own.
-func (h Harness) windowsAtOnce(t testing.TB, l core.Limit) {
+func (h Harness) windowsAtOnce(t testing.TB, l limits.Limit) {
 	t.Helper()
 	w := h.lateSmallWorld(t, 16)
-	c := core.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
+	c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	var admitted atomic.Int64
 	w.concurrently(func(caller int) {
 		for i := range 160 * lateWindows / goroutines {
-			other := core.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: core.FixedWindow(core.Per(1, 1*ms)), Cost: 1}
+			other := limits.Charge{Scope: "others", Key: fmt.Sprint(caller, i), Limit: limits.FixedWindow(limits.Per(1, 1*ms)), Cost: 1}
 			w.try(other)
 			if w.try(c)[0].Allowed {
 				admitted.Add(1)

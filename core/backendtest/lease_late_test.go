@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // A denial counts units that lie idle in blocks as used, and is by the tighter limit. Of a
@@ -19,12 +20,12 @@ import (
 // at most its bound: a lease, what one unit takes to drain, and what one block of each
 // instance does. Some instances ask steadily and then rest, others spend all that is left.
 func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerSecond(1000), 1000), core.LeakyBucket(core.PerSecond(3000), 700), core.TokenBucket(core.PerMinute(6000), 2000),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(1000), 1000), limits.LeakyBucket(limits.PerSecond(3000), 700), limits.TokenBucket(limits.PerMinute(6000), 2000),
 	} {
 		for _, instances := range []int{1, 2, 8, 32} {
 			t.Run(fmt.Sprintf("%v, %d instances", limit, instances), func(t *testing.T) {
-				tight, lease := limit.Leased(time.Second)
+				tight, lease := core.Leased(limit, time.Second)
 				perUnit := float64(limit.Rate().Period.Microseconds()) / float64(limit.Rate().Units)
 				units := func(n int64) time.Duration { return time.Duration(float64(n)*perUnit) * time.Microsecond }
 				block := limit.Burst() - tight.Burst() // what the rate brings in a lease
@@ -71,9 +72,9 @@ type lateCharge struct {
 
 // lateRun returns what instances of a backend without delays were admitted, and which
 // denials that backend made, each by time.
-func lateRun(t *testing.T, limit core.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
+func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
 	synctest.Test(t, func(t *testing.T) {
-		tight, _ := limit.Leased(time.Second)
+		tight, _ := core.Leased(limit, time.Second)
 		shared := core.NewMemory(core.MemoryOptions{})
 		var mu sync.Mutex
 		var all sync.WaitGroup
@@ -84,14 +85,14 @@ func lateRun(t *testing.T, limit core.Limit, lease time.Duration, instances int,
 			ask := func(cost int64) bool {
 				mu.Lock() // one after the other, so that it is known what a denial comes after
 				defer mu.Unlock()
-				out := make([]core.Decision, 1)
-				if err := cache.Take(context.Background(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+				out := make([]limits.Decision, 1)
+				if err := cache.Take(context.Background(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
 					t.Error(err)
 					return false
 				}
 				d := out[0]
 				if d.Allowed {
-					admitted = append(admitted, lateCharge{at: d.At, units: cost, leased: d.Source == core.SourceLease})
+					admitted = append(admitted, lateCharge{at: d.At, units: cost, leased: d.Source == limits.SourceLease})
 				} else {
 					denials = append(denials, lateCharge{at: d.At, units: cost, retry: d.RetryAfter, after: len(admitted)})
 				}

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Units that lie idle in the blocks of one instance are denied to the others. Instances that
 // together ask for twice the limit, or a little less than it, in equal parts or one of them
 // for half of all, are admitted nearly as much as without leases.
 func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
-	for _, limit := range []core.Limit{core.TokenBucket(core.PerSecond(1000), 1000), core.SlidingWindow(core.PerSecond(1000)), core.FixedWindow(core.PerSecond(1000))} {
+	for _, limit := range []limits.Limit{limits.TokenBucket(limits.PerSecond(1000), 1000), limits.SlidingWindow(limits.PerSecond(1000)), limits.FixedWindow(limits.PerSecond(1000))} {
 		for _, instances := range []int{1, 2, 8, 32} {
 			for _, skewed := range []bool{false, true} {
 				for _, demand := range []int{2000, 950} {
-					if instances == 1 && skewed || instances != 8 && limit.Algorithm() != core.AlgorithmTokenBucket {
+					if instances == 1 && skewed || instances != 8 && limit.Algorithm() != limits.AlgorithmTokenBucket {
 						continue
 					}
 					name := fmt.Sprintf("%v, %d instances, skewed %v, %d asked a second", limit.Algorithm(), instances, skewed, demand)
@@ -39,7 +40,7 @@ func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
 
 // leaseShare returns how many units a second instances are admitted, and which share of
 // them by leases.
-func leaseShare(t *testing.T, limit core.Limit, instances, perSecond int, skewed, leases bool) (admitted, leased float64) {
+func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skewed, leases bool) (admitted, leased float64) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := core.NewMemory(core.MemoryOptions{})
 		var mu sync.Mutex
@@ -49,7 +50,7 @@ func leaseShare(t *testing.T, limit core.Limit, instances, perSecond int, skewed
 		warm := time.Now().Add(3 * time.Second)
 		end := warm.Add(lasts)
 		for i := range instances {
-			var b core.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
+			var b limits.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
 			if leases {
 				b = core.NewLeaseCache(b, core.LeaseOptions{})
 			}
@@ -66,13 +67,13 @@ func leaseShare(t *testing.T, limit core.Limit, instances, perSecond int, skewed
 			for w := range workers {
 				random := rand.New(rand.NewPCG(2, uint64(i*workers+w)))
 				all.Go(func() {
-					out := make([]core.Decision, 1)
+					out := make([]limits.Decision, 1)
 					for next := time.Now(); next.Before(end); next = next.Add(time.Duration(random.Int64N(2 * int64(pause)))) {
 						time.Sleep(time.Until(next))
-						err := b.Take(context.Background(), []core.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
+						err := b.Take(context.Background(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
 						if err == nil && out[0].Allowed && next.After(warm) {
 							mu.Lock()
-							if admitted++; out[0].Source == core.SourceLease {
+							if admitted++; out[0].Source == limits.SourceLease {
 								leased++
 							}
 							mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // Instances with leases share a backend across a network that delays, loses and fails, and
@@ -55,48 +56,48 @@ func TestLeasesWithoutACorrectionAreFoundOut(t *testing.T) {
 
 const leaseRuns = 12
 
-var leasedLimits = []core.Limit{
-	core.TokenBucket(core.PerSecond(1000), 1000),
-	core.LeakyBucket(core.PerSecond(3000), 700),
-	core.FixedWindow(core.PerSecond(1000)),
-	core.SlidingWindow(core.PerSecond(1000)),
-	core.SlidingLog(core.PerSecond(700)),
+var leasedLimits = []limits.Limit{
+	limits.TokenBucket(limits.PerSecond(1000), 1000),
+	limits.LeakyBucket(limits.PerSecond(3000), 700),
+	limits.FixedWindow(limits.PerSecond(1000)),
+	limits.SlidingWindow(limits.PerSecond(1000)),
+	limits.SlidingLog(limits.PerSecond(700)),
 }
 
 var leaseMutants = map[string]leaseRun{
 	"a bucket keeps its burst": {
-		limit: core.TokenBucket(core.PerSecond(1000), 1000),
-		asked: func(limit core.Limit) core.Limit { return limit },
+		limit: limits.TokenBucket(limits.PerSecond(1000), 1000),
+		asked: func(limit limits.Limit) limits.Limit { return limit },
 	},
 	"a bucket's burst is lower by half a lease, so units are spent after the term": {
-		limit: core.TokenBucket(core.PerSecond(1000), 1000),
-		asked: func(limit core.Limit) core.Limit {
-			_, lease := limit.Leased(time.Second)
-			tight, _ := limit.Leased(lease / 2)
+		limit: limits.TokenBucket(limits.PerSecond(1000), 1000),
+		asked: func(limit limits.Limit) limits.Limit {
+			_, lease := core.Leased(limit, time.Second)
+			tight, _ := core.Leased(limit, lease/2)
 			return tight
 		},
 	},
 	"a log keeps its period": {
-		limit: core.SlidingLog(core.PerSecond(700)),
-		asked: func(limit core.Limit) core.Limit { return limit },
+		limit: limits.SlidingLog(limits.PerSecond(700)),
+		asked: func(limit limits.Limit) limits.Limit { return limit },
 	},
 	"a log's period is longer by half a lease, so units are spent after the term": {
-		limit: core.SlidingLog(core.PerSecond(700)),
-		asked: func(limit core.Limit) core.Limit {
-			_, lease := limit.Leased(time.Second)
-			tight, _ := limit.Leased(lease / 2)
+		limit: limits.SlidingLog(limits.PerSecond(700)),
+		asked: func(limit limits.Limit) limits.Limit {
+			_, lease := core.Leased(limit, time.Second)
+			tight, _ := core.Leased(limit, lease/2)
 			return tight
 		},
 	},
-	"units of a window are spent in the next": {limit: core.FixedWindow(core.PerSecond(1000)), early: 500 * time.Millisecond},
+	"units of a window are spent in the next": {limit: limits.FixedWindow(limits.PerSecond(1000)), early: 500 * time.Millisecond},
 }
 
 // leaseRun is a run of several instances.
 type leaseRun struct {
-	limit core.Limit
+	limit limits.Limit
 	seed  uint64
-	asked func(core.Limit) core.Limit // a mutant: what the backend is asked for; nil: what it should be
-	early time.Duration               // a mutant: by how much instants of the backend are too early
+	asked func(limits.Limit) limits.Limit // a mutant: what the backend is asked for; nil: what it should be
+	early time.Duration                   // a mutant: by how much instants of the backend are too early
 
 	// Instances take blocks together, spend them as late as they may, and everything else
 	// with them: the worst that can be.
@@ -109,7 +110,7 @@ type leaseRun struct {
 func (r leaseRun) steps(lease time.Duration, now time.Time, drained bool) (steps []leaseStep) {
 	p := r.limit.Rate().Period
 	at := 3 * p
-	if r.limit.Algorithm() == core.AlgorithmFixedWindow || r.limit.Algorithm() == core.AlgorithmSlidingWindow {
+	if r.limit.Algorithm() == limits.AlgorithmFixedWindow || r.limit.Algorithm() == limits.AlgorithmSlidingWindow {
 		at = now.Truncate(p).Add(3*p - lease*14/10).Sub(now)
 	}
 	steps = append(steps, leaseStep{at, 9, lease / 10})
@@ -148,7 +149,7 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(r.seed, 14))
 		shared := core.NewMemory(core.MemoryOptions{})
-		_, lease := r.limit.Leased(time.Second)
+		_, lease := core.Leased(r.limit, time.Second)
 		var mu sync.Mutex
 		var admitted []*leaseSpend
 		var all sync.WaitGroup
@@ -156,7 +157,7 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 		drained := random.IntN(2) == 0
 		for instance := range 2 + random.IntN(5) {
 			n := &leaseNetwork{run: r, inner: shared, lease: lease, counts: &counts, mu: &mu, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
-			n.tight, _ = r.limit.Leased(time.Second)
+			n.tight, _ = core.Leased(r.limit, time.Second)
 			n.faults, n.delay = random.IntN(3) > 0, time.Millisecond
 			if r.together {
 				n.faults, n.delay = n.faults && r.asked == nil && r.early == 0, lease/200
@@ -205,7 +206,7 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 }
 
 // beyond returns how many units of admissions do not fit limit.
-func beyond(limit core.Limit, admitted []*leaseSpend) (over int64) {
+func beyond(limit limits.Limit, admitted []*leaseSpend) (over int64) {
 	slices.SortStableFunc(admitted, func(a, b *leaseSpend) int { return int(a.at - b.at) })
 	u := fresh(limit, 0)
 	for _, a := range admitted {
@@ -222,7 +223,7 @@ func beyond(limit core.Limit, admitted []*leaseSpend) (over int64) {
 // it can, in turns.
 type leaseWorker struct {
 	cache    *core.LeaseCache
-	limit    core.Limit
+	limit    limits.Limit
 	lease    time.Duration
 	lasts    time.Duration
 	alone    bool // there is one rule only
@@ -266,11 +267,11 @@ func (w *leaseWorker) do(step leaseStep) {
 
 // ask has a request decided, and reports whether it was allowed.
 func (w *leaseWorker) ask() bool {
-	charges := []core.Charge{{Scope: "s", Key: "k", Limit: w.limit, Cost: 1 + w.random.Int64N(2), Lasts: w.lasts}}
+	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: w.limit, Cost: 1 + w.random.Int64N(2), Lasts: w.lasts}}
 	if !w.alone && w.random.IntN(4) == 0 { // the second rule decides elsewhere, and denies now and then
-		charges = append(charges, core.Charge{Scope: "other", Key: "k", Limit: core.LeakyQueue(core.PerSecond(300), 50), Cost: 1})
+		charges = append(charges, limits.Charge{Scope: "other", Key: "k", Limit: limits.LeakyQueue(limits.PerSecond(300), 50), Cost: 1})
 	}
-	out := make([]core.Decision, len(charges))
+	out := make([]limits.Decision, len(charges))
 	err := w.cache.Take(context.Background(), charges, out)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +285,7 @@ func (w *leaseWorker) ask() bool {
 	}
 	a := &leaseSpend{at: out[0].At, units: charges[0].Cost}
 	w.counts.direct++
-	if out[0].Source == core.SourceLease {
+	if out[0].Source == limits.SourceLease {
 		w.counts.leased++
 		w.counts.direct--
 		if len(charges) == 1 { // otherwise the units were spent when they were set aside
@@ -293,13 +294,13 @@ func (w *leaseWorker) ask() bool {
 	}
 	*w.admitted = append(*w.admitted, a)
 	if w.lasts > 0 && w.random.IntN(2) == 0 {
-		e := core.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1), Ticket: out[0].Ticket, Lasts: w.lasts}
+		e := limits.Ending{Scope: "s", Key: "k", Limit: w.limit, Taken: a.units, Final: w.random.Int64N(a.units + 1), Ticket: out[0].Ticket, Lasts: w.lasts}
 		after := time.Duration(w.random.Int64N(int64(w.lease)))
 		time.AfterFunc(after, func() {
 			w.mu.Lock()
 			a.units = e.Final
 			w.mu.Unlock()
-			_ = w.cache.Settle(context.Background(), []core.Ending{e}, make([]core.Settlement, 1))
+			_ = w.cache.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1))
 		})
 	}
 	return true
@@ -309,7 +310,7 @@ func (w *leaseWorker) ask() bool {
 type leaseNetwork struct {
 	run    leaseRun
 	inner  *core.Memory
-	tight  core.Limit
+	tight  limits.Limit
 	lease  time.Duration
 	dies   time.Time
 	faults bool
@@ -339,14 +340,14 @@ func (n *leaseNetwork) cross() bool {
 }
 
 // limit returns what a limit is for the backend.
-func (n *leaseNetwork) limit(limit core.Limit) core.Limit {
+func (n *leaseNetwork) limit(limit limits.Limit) limits.Limit {
 	if n.run.asked != nil && limit == n.tight {
 		return n.run.asked(n.run.limit)
 	}
 	return limit
 }
 
-func (n *leaseNetwork) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (n *leaseNetwork) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if !n.cross() {
 		return errLost
 	}
@@ -368,7 +369,7 @@ func (n *leaseNetwork) Take(ctx context.Context, charges []core.Charge, out []co
 	return ctx.Err()
 }
 
-func (n *leaseNetwork) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (n *leaseNetwork) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if !n.cross() {
 		return errLost
 	}

@@ -7,7 +7,7 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // account is what state belongs to. The units that are held under a concurrency limit
@@ -17,8 +17,8 @@ type account struct {
 	held       bool
 }
 
-func accountOf(c core.Charge) account {
-	return account{c.Scope, c.Key, c.Limit.Algorithm() == core.AlgorithmConcurrent}
+func accountOf(c limits.Charge) account {
+	return account{c.Scope, c.Key, c.Limit.Algorithm() == limits.AlgorithmConcurrent}
 }
 
 // ledger is the usage of every key. A key without an entry is fresh.
@@ -31,12 +31,12 @@ type ledger map[account]usage
 // Charges that are enforced and name one account are one charge of their summed
 // cost, and are decided before any shadow; so are the shadows of one account,
 // on top of what the enforced charges take.
-func (l ledger) take(now int64, charges []core.Charge, out []core.Decision) (ledger, error) {
+func (l ledger) take(now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
 	return l.takeAs(0, now, charges, out)
 }
 
 // takeAs is take of a call that a later settlement may name.
-func (l ledger) takeAs(call int64, now int64, charges []core.Charge, out []core.Decision) (ledger, error) {
+func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
 	if err := validate(charges, out); err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (l ledger) takeAs(call int64, now int64, charges []core.Charge, out []core.
 		d, _ := decide(find(a), c, now, false)
 		fits = fits && d.Allowed
 	}
-	decisions := [2]map[account]core.Decision{{}, {}}
-	for i, round := range []map[account]core.Charge{enforced, shadows} {
+	decisions := [2]map[account]limits.Decision{{}, {}}
+	for i, round := range []map[account]limits.Charge{enforced, shadows} {
 		for a, c := range round {
 			d, after := decide(find(a), c, now, fits)
 			decisions[i][a] = d
@@ -76,7 +76,7 @@ func (l ledger) takeAs(call int64, now int64, charges []core.Charge, out []core.
 
 // rebased returns the accounts of charges that are too far ahead of the clock, as
 // they are rebased. A taking that is denied, or takes nothing, rebases them too.
-func (l ledger) rebased(now int64, charges []core.Charge) ledger {
+func (l ledger) rebased(now int64, charges []limits.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
 		a := accountOf(c)
@@ -89,7 +89,7 @@ func (l ledger) rebased(now int64, charges []core.Charge) ledger {
 
 // ahead is the latest instant of the accounts of charges that would be rebased, 0 if
 // none would.
-func (l ledger) ahead(now int64, charges []core.Charge) int64 {
+func (l ledger) ahead(now int64, charges []limits.Charge) int64 {
 	latest := int64(0)
 	for _, c := range charges {
 		if u, ok := l[accountOf(c)]; ok && u.rebased(now).at != u.at {
@@ -101,7 +101,7 @@ func (l ledger) ahead(now int64, charges []core.Charge) int64 {
 
 // peek sets out to what take would: the same answers, and the numbers that
 // stand while nothing is taken.
-func (l ledger) peek(now int64, charges []core.Charge, out []core.Decision) error {
+func (l ledger) peek(now int64, charges []limits.Charge, out []limits.Decision) error {
 	if _, err := l.take(now, charges, out); err != nil {
 		return err
 	}
@@ -138,27 +138,27 @@ func (l ledger) dropFresh(now int64) {
 
 // decide is the decision on one charge that finds u when the clock says now,
 // and the usage after it. Units are taken only if taking.
-func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usage) {
+func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
 	l, most := c.Limit, c.Limit.Burst()
 	found, x := u.foundBy(l, now)
 	step := x - now // how far the clock has stepped back: waits are longer by it
 	switch l.Algorithm() {
-	case core.AlgorithmConcurrent:
+	case limits.AlgorithmConcurrent:
 		return decideHeld(found, c, now, taking)
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		return decideBan(found, c, x, now, taking)
 	}
-	if found.limit.Algorithm() == core.AlgorithmFixedWindow || found.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+	if found.limit.Algorithm() == limits.AlgorithmFixedWindow || found.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 		found = found.turned(x)
 	}
 	inUse := found.inUseBy(l, x)
 
-	d := core.Decision{At: now}
+	d := limits.Decision{At: now}
 	d.Allowed = c.Cost == 0 || c.Cost <= most && inUse+c.Cost <= most
 	after := found
 	if d.Allowed && taking && c.Cost > 0 {
 		after = found.plusBy(l, x, c.Cost)
-		if l.Algorithm() == core.AlgorithmLeakyQueue {
+		if l.Algorithm() == limits.AlgorithmLeakyQueue {
 			level := new(big.Rat).SetInt64(inUse)
 			if found.limit == l {
 				level = found.levelAt(x)
@@ -172,7 +172,7 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 	}
 	switch {
 	case c.Cost > most:
-		d.RetryAfter = core.Never
+		d.RetryAfter = limits.Never
 	case !d.Allowed:
 		d.RetryAfter = duration(step + found.waitBy(l, x, c.Cost))
 	}
@@ -181,11 +181,11 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 		d.EffectiveWindow = d.RetryAfter
 	case after.limit == l && after.debt > 0 && d.Remaining == 0:
 		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
-	case l.Algorithm() == core.AlgorithmFixedWindow:
+	case l.Algorithm() == limits.AlgorithmFixedWindow:
 		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
-	case l.Algorithm() == core.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
+	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
 		d.EffectiveWindow = duration(after.at + micros(l) - now)
-	case l.Algorithm() == core.AlgorithmAnchoredWindow: // the window that a taking would open
+	case l.Algorithm() == limits.AlgorithmAnchoredWindow: // the window that a taking would open
 		d.EffectiveWindow = duration(x + micros(l) - now)
 	case d.Remaining == 0:
 		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
@@ -200,9 +200,9 @@ func decide(u usage, c core.Charge, now int64, taking bool) (core.Decision, usag
 const heldRetryAfter = 1 * sec
 
 // decideHeld is decide under a concurrency limit.
-func decideHeld(u usage, c core.Charge, now int64, taking bool) (core.Decision, usage) {
+func decideHeld(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
 	most := c.Limit.Burst()
-	d := core.Decision{At: now, EffectiveWindow: core.Never}
+	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
 	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units()+c.Cost <= most
 	if d.Allowed && taking && c.Cost > 0 {
 		u = u.plus(now, c.Cost)
@@ -210,7 +210,7 @@ func decideHeld(u usage, c core.Charge, now int64, taking bool) (core.Decision, 
 	d.Remaining = max(0, most-u.units())
 	switch {
 	case c.Cost > most:
-		d.RetryAfter = core.Never
+		d.RetryAfter = limits.Never
 	case !d.Allowed:
 		d.RetryAfter = heldRetryAfter
 	}
@@ -219,8 +219,8 @@ func decideHeld(u usage, c core.Charge, now int64, taking bool) (core.Decision, 
 
 // decideBan is decide under a ban, at instant x: what is banned is denied whatever it
 // costs, and what is not is allowed.
-func decideBan(u usage, c core.Charge, x, now int64, taking bool) (core.Decision, usage) {
-	d := core.Decision{At: now, Allowed: u.until == 0}
+func decideBan(u usage, c limits.Charge, x, now int64, taking bool) (limits.Decision, usage) {
+	d := limits.Decision{At: now, Allowed: u.until == 0}
 	if d.Allowed && taking && c.Cost > 0 {
 		u = u.plus(x, c.Cost)
 	}
@@ -242,8 +242,8 @@ func decideBan(u usage, c core.Charge, x, now int64, taking bool) (core.Decision
 }
 
 // sums merges the charges of each account: those enforced and those in shadow.
-func sums(charges []core.Charge) (enforced, shadows map[account]core.Charge) {
-	enforced, shadows = map[account]core.Charge{}, map[account]core.Charge{}
+func sums(charges []limits.Charge) (enforced, shadows map[account]limits.Charge) {
+	enforced, shadows = map[account]limits.Charge{}, map[account]limits.Charge{}
 	for _, c := range charges {
 		round := enforced
 		if c.Shadow {
@@ -262,11 +262,11 @@ func sums(charges []core.Charge) (enforced, shadows map[account]core.Charge) {
 }
 
 // validate returns an error if a call is invalid.
-func validate(charges []core.Charge, out []core.Decision) error {
+func validate(charges []limits.Charge, out []limits.Decision) error {
 	if len(charges) != len(out) {
 		return fmt.Errorf("backendtest: %d charges, room for %d decisions", len(charges), len(out))
 	}
-	limits := map[account]core.Limit{} // of scope and key, held or not
+	choices := map[account]limits.Limit{} // of scope and key, held or not
 	for i, c := range charges {
 		if err := c.Limit.Validate(); err != nil {
 			return fmt.Errorf("backendtest: charge %d: %w", i, err)
@@ -275,10 +275,10 @@ func validate(charges []core.Charge, out []core.Decision) error {
 			return fmt.Errorf("backendtest: charge %d: cost must not be negative (got %d)", i, c.Cost)
 		}
 		a := account{scope: c.Scope, key: c.Key}
-		if other, named := limits[a]; named && other != c.Limit {
+		if other, named := choices[a]; named && other != c.Limit {
 			return errors.New("backendtest: one key is charged under two limits at once")
 		}
-		limits[a] = c.Limit
+		choices[a] = c.Limit
 	}
 	return nil
 }

@@ -6,13 +6,14 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 var memory = backendtest.Harness{
-	Open: func(_ testing.TB, now func() time.Time) core.Backend {
+	Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 		return core.NewMemory(core.MemoryOptions{Clock: now})
 	},
-	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
+	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 		// With the fewest entries of logs that there may be: they, too, have to run short.
 		return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
 	},

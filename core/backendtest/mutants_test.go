@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // mutant is a backend with one defect: a change of what Exact does.
 type mutant struct {
 	name      string
-	take      func(e *broken, charges []core.Charge, out []core.Decision) error // nil: Exact's
-	peek      func(e *broken, charges []core.Charge, out []core.Decision) error
+	take      func(e *broken, charges []limits.Charge, out []limits.Decision) error // nil: Exact's
+	peek      func(e *broken, charges []limits.Charge, out []limits.Decision) error
 	reset     func(e *broken, scope, key string) error
 	count     func(e *broken) (int, error)
-	settle    func(e *broken, ending core.Ending, out *core.Settlement)         // nil: Exact's
-	anyLength bool                                                              // endings for which there is no room are no error
-	ended     func(e *broken, charges []core.Charge, out []core.Decision) error // take, if the context has ended
-	caughtBy  []string                                                          // names of cases
+	settle    func(e *broken, ending limits.Ending, out *limits.Settlement)         // nil: Exact's
+	anyLength bool                                                                  // endings for which there is no room are no error
+	ended     func(e *broken, charges []limits.Charge, out []limits.Decision) error // take, if the context has ended
+	caughtBy  []string                                                              // names of cases
 }
 
 // broken is Exact with the defect of a mutant, and what that needs to remember.
@@ -30,9 +30,9 @@ type broken struct {
 	mutant
 	maxKeys int       // 0: any number
 	order   []account // in which accounts came
-	limits  map[account]core.Limit
+	limits  map[account]limits.Limit
 	until   map[account]int64
-	pending []core.Charge
+	pending []limits.Charge
 	taken   map[string]int // charges, by scope
 	halves  overtaken      // by calls that are half done
 }
@@ -41,18 +41,18 @@ type broken struct {
 func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
 func (m mutant) harness() Harness {
-	small := func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
-		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]core.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
+	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]limits.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
 	}
 	return Harness{
-		Open:      func(t testing.TB, now func() time.Time) core.Backend { return small(t, now, 0) },
+		Open:      func(t testing.TB, now func() time.Time) limits.Backend { return small(t, now, 0) },
 		OpenSmall: small,
 		Decisions: 6000,
 		Seed:      2,
 	}
 }
 
-func (b *broken) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *broken) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if b.ended != nil && ctx.Err() != nil {
 		return b.ended(b, charges, out)
 	}
@@ -62,7 +62,7 @@ func (b *broken) Take(ctx context.Context, charges []core.Charge, out []core.Dec
 	return b.take(b, charges, out)
 }
 
-func (b *broken) Peek(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (b *broken) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if b.peek == nil {
 		return b.Exact.Peek(ctx, charges, out)
 	}
@@ -83,7 +83,7 @@ func (b *broken) Count(ctx context.Context) (int, error) {
 	return b.count(b)
 }
 
-func (b *broken) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (b *broken) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if b.anyLength && len(endings) != len(out) {
 		return nil
 	}
@@ -97,17 +97,17 @@ func (b *broken) Settle(ctx context.Context, endings []core.Ending, out []core.S
 }
 
 // ends is what Exact does with an ending.
-func (b *broken) ends(e core.Ending, out *core.Settlement) {
-	one := make([]core.Settlement, 1)
-	_ = b.Exact.Settle(context.Background(), []core.Ending{e}, one)
+func (b *broken) ends(e limits.Ending, out *limits.Settlement) {
+	one := make([]limits.Settlement, 1)
+	_ = b.Exact.Settle(context.Background(), []limits.Ending{e}, one)
 	*out = one[0]
 }
 
 // settling makes a mutant that ends other charges than it is asked to.
-func settling(name string, change func(b *broken, e *core.Ending), caughtBy ...string) mutant {
+func settling(name string, change func(b *broken, e *limits.Ending), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		settle: func(b *broken, e core.Ending, out *core.Settlement) {
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			change(b, &e)
 			b.ends(e, out)
 		},
@@ -116,7 +116,7 @@ func settling(name string, change func(b *broken, e *core.Ending), caughtBy ...s
 }
 
 // exactly is what Exact does.
-func (b *broken) exactly(charges []core.Charge, out []core.Decision) error {
+func (b *broken) exactly(charges []limits.Charge, out []limits.Decision) error {
 	return b.Exact.Take(context.Background(), charges, out)
 }
 
@@ -128,10 +128,10 @@ func (b *broken) locked(f func(l ledger, now int64)) {
 }
 
 // telling makes a mutant that takes what is right and tells something else.
-func telling(name string, change func(c core.Charge, d *core.Decision), caughtBy ...string) mutant {
+func telling(name string, change func(c limits.Charge, d *limits.Decision), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i := range charges {
 				if err == nil {
@@ -145,11 +145,11 @@ func telling(name string, change func(c core.Charge, d *core.Decision), caughtBy
 }
 
 // asking makes a mutant that decides other charges than it is asked to.
-func asking(name string, change func(b *broken, c *core.Charge), caughtBy ...string) mutant {
+func asking(name string, change func(b *broken, c *limits.Charge), caughtBy ...string) mutant {
 	return mutant{
 		name: name,
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
-			charges = append([]core.Charge{}, charges...)
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			charges = append([]limits.Charge{}, charges...)
 			for i := range charges {
 				change(b, &charges[i])
 			}
@@ -159,17 +159,17 @@ func asking(name string, change func(b *broken, c *core.Charge), caughtBy ...str
 	}
 }
 
-func deniedForAWhile(d *core.Decision) bool { return !d.Allowed && d.RetryAfter != core.Never }
+func deniedForAWhile(d *limits.Decision) bool { return !d.Allowed && d.RetryAfter != limits.Never }
 
 var mutants = append(endMutants, []mutant{
 	{
 		name: "a denied request consumes what there is",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if err == nil && !out[i].Allowed && out[i].Remaining > 0 {
 					c.Cost = out[i].Remaining
-					_ = b.exactly([]core.Charge{c}, make([]core.Decision, 1))
+					_ = b.exactly([]limits.Charge{c}, make([]limits.Decision, 1))
 				}
 			}
 			return err
@@ -179,90 +179,90 @@ var mutants = append(endMutants, []mutant{
 			"a token bucket drains one unit every p over q", "everything at once is decided as by the definitions",
 		},
 	},
-	telling("an allowed decision is transient", func(_ core.Charge, d *core.Decision) {
+	telling("an allowed decision is transient", func(_ limits.Charge, d *limits.Decision) {
 		d.Transient = true
 	}, "a token bucket drains one unit every p over q", "one charge at a time is decided as by the definitions"),
-	telling("what the caller's decisions had of transience stays", func(_ core.Charge, d *core.Decision) {
+	telling("what the caller's decisions had of transience stays", func(_ limits.Charge, d *limits.Decision) {
 		d.Transient = d.Allowed
 	}, "a fixed window starts at a whole multiple of its period"),
-	telling("RetryAfter is 1µs too long", func(_ core.Charge, d *core.Decision) {
+	telling("RetryAfter is 1µs too long", func(_ limits.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter += us
 			d.EffectiveWindow += us
 		}
 	}, "RetryAfter is the least wait that works", "a sliding window weighs the window before", "one charge at a time is decided as by the definitions"),
-	telling("RetryAfter is 1µs too short", func(_ core.Charge, d *core.Decision) {
+	telling("RetryAfter is 1µs too short", func(_ limits.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter -= us
 			d.EffectiveWindow -= us
 		}
 	}, "RetryAfter is the least wait that works", "a sliding log counts every taking for one period", "a denied group is allowed after the longest of its waits", "a leaky bucket gives the numbers of a token bucket"),
-	telling("RetryAfter is the wait until the key is fresh", func(_ core.Charge, d *core.Decision) {
+	telling("RetryAfter is the wait until the key is fresh", func(_ limits.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
 		}
 	}, "RetryAfter is the least wait that works", "a bucket stops its clock at the last taking"),
-	telling("a cost that never fits is given a finite wait", func(_ core.Charge, d *core.Decision) {
-		if d.RetryAfter == core.Never {
+	telling("a cost that never fits is given a finite wait", func(_ limits.Charge, d *limits.Decision) {
+		if d.RetryAfter == limits.Never {
 			d.RetryAfter, d.EffectiveWindow = d.ResetAfter+us, d.ResetAfter+us
 		}
 	}, "RetryAfter is the least wait that works", "charges of one key in one group are one charge", "a shadow charge never stands in the way"),
-	telling("waits are counted in float64 seconds", func(_ core.Charge, d *core.Decision) {
+	telling("waits are counted in float64 seconds", func(_ limits.Charge, d *limits.Decision) {
 		if deniedForAWhile(d) {
 			at := float64(d.At) / 1e6
 			d.RetryAfter = time.Duration((at+d.RetryAfter.Seconds()-at)*1e6) * us
 			d.EffectiveWindow = d.RetryAfter
 		}
 	}, "a bucket works in the year 2200", "windows work in the year 2200", "a bucket drains one unit in 366 days", "fractions of a microsecond add up"),
-	telling("Remaining is one too many on a denial", func(_ core.Charge, d *core.Decision) {
+	telling("Remaining is one too many on a denial", func(_ limits.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.Remaining++
 		}
 	}, "Remaining is the largest cost that is allowed now", "a fixed window starts at a whole multiple of its period"),
-	telling("Remaining is one too few", func(c core.Charge, d *core.Decision) {
+	telling("Remaining is one too few", func(c limits.Charge, d *limits.Decision) {
 		d.Remaining = max(0, d.Remaining-1)
 	}, "Remaining is the largest cost that is allowed now", "a store with room for every key is exact"),
-	telling("Remaining may be negative", func(c core.Charge, d *core.Decision) {
+	telling("Remaining may be negative", func(c limits.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.Remaining -= c.Cost
 		}
 	}, "Remaining is the largest cost that is allowed now", "a fixed window of the same period keeps its count"),
-	telling("ResetAfter is never less than 1s", func(_ core.Charge, d *core.Decision) {
+	telling("ResetAfter is never less than 1s", func(_ limits.Charge, d *limits.Decision) {
 		d.ResetAfter = max(d.ResetAfter, sec)
 	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond", "a state lives to its last microsecond"),
-	telling("ResetAfter counts a full bucket", func(c core.Charge, d *core.Decision) {
+	telling("ResetAfter counts a full bucket", func(c limits.Charge, d *limits.Decision) {
 		if isBucket(c.Limit) && d.ResetAfter > 0 {
 			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
 		}
 	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years", "rates with no common factor stay exact"),
-	telling("EffectiveWindow is the period", func(c core.Charge, d *core.Decision) {
+	telling("EffectiveWindow is the period", func(c limits.Charge, d *limits.Decision) {
 		if d.Allowed {
 			d.EffectiveWindow = c.Limit.Rate().Period
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a sliding window of one unit waits for it to leave whole"),
-	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ core.Charge, d *core.Decision) {
+	telling("EffectiveWindow of a denial is not its RetryAfter", func(_ limits.Charge, d *limits.Decision) {
 		if !d.Allowed {
 			d.EffectiveWindow = d.ResetAfter
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
-	telling("a leaky queue does not tell its delay", func(_ core.Charge, d *core.Decision) { d.Delay = 0 },
+	telling("a leaky queue does not tell its delay", func(_ limits.Charge, d *limits.Decision) { d.Delay = 0 },
 		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up", "a leaky queue adds the step to its delay"),
-	telling("a leaky queue rounds its delay down", func(c core.Charge, d *core.Decision) {
+	telling("a leaky queue rounds its delay down", func(c limits.Charge, d *limits.Decision) {
 		if d.Delay%sec != 0 {
 			d.Delay -= us
 		}
 	}, "a leaky queue rounds its delay up", "groups are decided as by the definitions"),
-	telling("a look has a delay", func(c core.Charge, d *core.Decision) {
-		if c.Cost == 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue {
+	telling("a look has a delay", func(c limits.Charge, d *limits.Decision) {
+		if c.Cost == 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
 			d.Delay = d.ResetAfter
 		}
 	}, "a leaky queue tells each request how long to wait", "a cost of 0 is always allowed and takes nothing"),
 	{
 		name: "a charge that fits in a denied group is given a delay",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
-				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == core.AlgorithmLeakyQueue && out[i].Delay == 0 {
+				if err == nil && out[i].Allowed && c.Cost > 0 && c.Limit.Algorithm() == limits.AlgorithmLeakyQueue && out[i].Delay == 0 {
 					for j := range out {
 						if !out[j].Allowed && !charges[j].Shadow {
 							out[i].Delay = out[i].ResetAfter
@@ -276,7 +276,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a field of out is left as it was",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			delay := make([]time.Duration, len(out))
 			for i := range out {
 				delay[i] = out[i].Delay
@@ -291,11 +291,11 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"a token bucket drains one unit every p over q", "a backend keeps neither of the slices it is given"},
 	},
-	telling("the wrong source is named", func(_ core.Charge, d *core.Decision) { d.Source = core.SourceFallback },
+	telling("the wrong source is named", func(_ limits.Charge, d *limits.Decision) { d.Source = limits.SourceFallback },
 		"a token bucket drains one unit every p over q", "shadow charges alone are each on their own"),
 	{
 		name: "the decisions of a group are in another order",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			if len(out) == 2 || len(out) == 50 {
 				out[0], out[1] = out[1], out[0]
@@ -304,33 +304,33 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"out has the decisions in the order of the charges", "a shadow charge comes after an enforced one of the same key"},
 	},
-	telling("a look at a full key is denied", func(c core.Charge, d *core.Decision) {
+	telling("a look at a full key is denied", func(c limits.Charge, d *limits.Decision) {
 		if c.Cost == 0 && d.Remaining == 0 {
 			d.Allowed = false
 		}
 	}, "a cost of 0 is always allowed and takes nothing", "a smaller burst leaves the level as it is"),
-	asking("the key is joined with its scope", func(_ *broken, c *core.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
+	asking("the key is joined with its scope", func(_ *broken, c *limits.Charge) { c.Scope, c.Key = "", c.Scope+":"+c.Key },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key is joined with its scope after escaping", func(_ *broken, c *core.Charge) {
+	asking("the key is joined with its scope after escaping", func(_ *broken, c *limits.Charge) {
 		c.Scope, c.Key = "", strings.ReplaceAll(c.Scope, ":", "%3a")+":"+c.Key
 	}, "scope and key are never joined so that two pairs collide"),
-	asking("the scope is ignored", func(_ *broken, c *core.Charge) { c.Scope = "" },
+	asking("the scope is ignored", func(_ *broken, c *limits.Charge) { c.Scope = "" },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key ends at a NUL", func(_ *broken, c *core.Charge) { c.Key, _, _ = strings.Cut(c.Key, "\x00") },
+	asking("the key ends at a NUL", func(_ *broken, c *limits.Charge) { c.Key, _, _ = strings.Cut(c.Key, "\x00") },
 		"scope and key are never joined so that two pairs collide"),
-	asking("the key is made valid UTF-8", func(_ *broken, c *core.Charge) {
+	asking("the key is made valid UTF-8", func(_ *broken, c *limits.Charge) {
 		c.Scope, c.Key = strings.ToValidUTF8(c.Scope, "\uFFFD"), strings.ToValidUTF8(c.Key, "\uFFFD")
 	}, "scope and key are never joined so that two pairs collide"),
-	asking("a long key is cut", func(_ *broken, c *core.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
+	asking("a long key is cut", func(_ *broken, c *limits.Charge) { c.Key = c.Key[:min(len(c.Key), 65_535)] },
 		"scope and key are never joined so that two pairs collide"),
-	asking("a negative cost counts as nothing", func(_ *broken, c *core.Charge) { c.Cost = max(0, c.Cost) },
+	asking("a negative cost counts as nothing", func(_ *broken, c *limits.Charge) { c.Cost = max(0, c.Cost) },
 		"an invalid charge is an error and takes nothing"),
-	asking("an invalid limit allows", func(_ *broken, c *core.Charge) {
+	asking("an invalid limit allows", func(_ *broken, c *limits.Charge) {
 		if c.Limit.Validate() != nil {
 			c.Limit, c.Cost = tenPerMinute, 0
 		}
 	}, "an invalid charge is an error and takes nothing"),
-	asking("a key keeps its first limit", func(b *broken, c *core.Charge) {
+	asking("a key keeps its first limit", func(b *broken, c *limits.Charge) {
 		a := accountOf(*c)
 		if first, ok := b.limits[a]; ok {
 			c.Limit = first
@@ -341,7 +341,7 @@ var mutants = append(endMutants, []mutant{
 		"a limit changes while the clock is stopped", "one charge at a time is decided as by the definitions while limits change"),
 	{
 		name: "a changed limit starts afresh",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					if a := (accountOf(c)); l[a].limit != c.Limit {
@@ -362,7 +362,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a looked-at limit is written back",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
@@ -377,7 +377,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a state that is fresh is converted like any other",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -392,7 +392,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a clock that steps back is not stopped",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(dontStop)
 			return b.exactly(charges, out)
 		},
@@ -404,7 +404,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "what is ahead of the clock is forgotten",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				maps.DeleteFunc(l, func(_ account, u usage) bool { return u.at > now })
 			})
@@ -417,7 +417,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a clock that steps back is stopped for as long as it takes",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -438,7 +438,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a denial does not rebase a state that is far ahead of the clock",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -455,7 +455,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a smaller burst lowers the level",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, _ int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -473,7 +473,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a changed limit counts at most half of what is in use",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -489,7 +489,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "fresh state is forgotten while others are late",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -504,7 +504,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a late caller finds the state of when it read the clock",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -522,7 +522,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a late caller does not stop the clock",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			now := b.now().UnixMicro()
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -535,7 +535,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a step back lengthens the spread",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -550,7 +550,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a denial moves the instant at which the clock stops",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
@@ -566,7 +566,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "instants are milliseconds",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			now := b.now().UnixMilli() * 1000
@@ -583,7 +583,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "instants are rounded up",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			changes, err := b.ledger.take(b.now().Add(999).UnixMicro(), charges, out)
@@ -594,7 +594,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "windows start an hour late",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			shift := 90*sec.Microseconds() + 13*hour.Microseconds()
@@ -607,20 +607,20 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
 	},
-	asking("an anchored window is a fixed one", func(_ *broken, c *core.Charge) {
-		if c.Limit.Algorithm() == core.AlgorithmAnchoredWindow {
-			c.Limit = core.FixedWindow(c.Limit.Rate())
+	asking("an anchored window is a fixed one", func(_ *broken, c *limits.Charge) {
+		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+			c.Limit = limits.FixedWindow(c.Limit.Rate())
 		}
 	}, "an anchored window opens with the first taking and closes a period later", "anchored windows work within a millisecond, over 366 days and in the year 2200",
 		"a fixed window becomes an anchored one and a fixed one again", "one charge at a time is decided as by the definitions"),
 	{
 		name: "an anchored window moves with each taking",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, now int64) {
 				for i, c := range charges {
 					a := accountOf(c)
-					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit && u.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 						u.at = max(u.at, now)
 						l[a] = u
 					}
@@ -635,39 +635,39 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name:     "a denial opens an anchored window",
-		take:     opening(func(_ core.Charge, d core.Decision) bool { return !d.Allowed }),
+		take:     opening(func(_ limits.Charge, d limits.Decision) bool { return !d.Allowed }),
 		caughtBy: []string{"an anchored window opens with the first taking and closes a period later"},
 	},
 	{
 		name:     "a look opens an anchored window",
-		take:     opening(func(c core.Charge, _ core.Decision) bool { return c.Cost == 0 }),
+		take:     opening(func(c limits.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
 		caughtBy: []string{"an anchored window opens with the first taking and closes a period later", "one charge at a time is decided as by the definitions"},
 	},
 	{
 		name: "a peek opens an anchored window",
-		take: opening(func(core.Charge, core.Decision) bool { return false }),
-		peek: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: opening(func(limits.Charge, limits.Decision) bool { return false }),
+		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.Exact.Peek(context.Background(), charges, out)
-			b.open(charges, out, func(core.Charge, core.Decision) bool { return true })
+			b.open(charges, out, func(limits.Charge, limits.Decision) bool { return true })
 			return err
 		},
 		caughtBy: []string{"a peek answers like a take and takes nothing"},
 	},
 	{
 		name: "a time to live is rounded down to milliseconds",
-		take: expiring(func(d core.Decision) time.Duration { return d.ResetAfter / ms * ms }),
+		take: expiring(func(d limits.Decision) time.Duration { return d.ResetAfter / ms * ms }),
 		caughtBy: []string{
 			"a state lives to its last microsecond", "fractions of a microsecond add up", "after ResetAfter a key is as never charged",
 		},
 	},
 	{
 		name:     "a time to live is never more than a minute",
-		take:     expiring(func(d core.Decision) time.Duration { return min(d.ResetAfter, mins) }),
+		take:     expiring(func(d limits.Decision) time.Duration { return min(d.ResetAfter, mins) }),
 		caughtBy: []string{"no key is forgotten while it is live", "a bucket drains one unit in 366 days"},
 	},
 	{
 		name: "a time to live counts from the first taking",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					if until, ok := b.until[accountOf(c)]; ok && now >= until {
@@ -688,7 +688,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a rest gives more than the maximum",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
 				for _, c := range charges {
 					a := accountOf(c)
@@ -713,7 +713,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "it looks, and then takes",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil {
 				return err
 			}
@@ -748,7 +748,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "it reads, and then writes",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			b.mu.Lock()
 			now, before := b.now().UnixMicro(), maps.Clone(b.ledger)
 			b.mu.Unlock()
@@ -766,7 +766,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "charges are taken one after another",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil {
 				return err
 			}
@@ -786,7 +786,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "costs of one key are added up modulo 2⁶⁴",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			if err := validate(charges, out); err != nil || len(charges) < 2 {
 				return b.exactly(charges, out)
 			}
@@ -798,7 +798,7 @@ var mutants = append(endMutants, []mutant{
 				sum.Cost += c.Cost
 			}
 			sum.Cost = max(0, sum.Cost)
-			err := b.exactly([]core.Charge{sum}, out[:1])
+			err := b.exactly([]limits.Charge{sum}, out[:1])
 			for i := range out {
 				out[i] = out[0]
 			}
@@ -806,16 +806,16 @@ var mutants = append(endMutants, []mutant{
 		},
 		caughtBy: []string{"charges of one key in one group are one charge"},
 	},
-	asking("a shadow stands in the way", func(_ *broken, c *core.Charge) { c.Shadow = false },
+	asking("a shadow stands in the way", func(_ *broken, c *limits.Charge) { c.Shadow = false },
 		"a shadow charge never stands in the way", "shadow charges alone are each on their own", "a shadow charge comes after an enforced one of the same key"),
-	asking("a shadow is not counted", func(_ *broken, c *core.Charge) {
+	asking("a shadow is not counted", func(_ *broken, c *limits.Charge) {
 		if c.Shadow {
 			c.Cost = 0
 		}
 	}, "a shadow charge never stands in the way", "shadow charges alone are each on their own", "a bucket works in the year 2200"),
 	{
 		name: "a shadow takes even when the others are denied",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				if c.Shadow && err == nil {
@@ -833,14 +833,14 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "room for too many decisions is no error",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			return b.exactly(charges, out[:min(len(out), len(charges))])
 		},
 		caughtBy: []string{"charges and decisions of unequal number are an error"},
 	},
 	{
 		name: "no charges are refused",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			if len(charges) == 0 {
 				return context.Canceled
 			}
@@ -850,8 +850,8 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "charges are kept and written later",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) (err error) {
-			_ = b.exactly(b.pending, make([]core.Decision, len(b.pending)))
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) (err error) {
+			_ = b.exactly(b.pending, make([]limits.Decision, len(b.pending)))
 			b.pending = charges
 			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
 			return err
@@ -860,14 +860,14 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a peek takes",
-		peek: func(b *broken, charges []core.Charge, out []core.Decision) error { return b.exactly(charges, out) },
+		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error { return b.exactly(charges, out) },
 		caughtBy: []string{
 			"a peek answers like a take and takes nothing", "looks, peeks and shadows take nothing from callers at once", "everything at once is decided as by the definitions",
 		},
 	},
 	{
 		name: "a peek tells what would remain",
-		peek: func(b *broken, charges []core.Charge, out []core.Decision) (err error) {
+		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) (err error) {
 			b.locked(func(l ledger, now int64) { _, err = l.take(now, charges, out) })
 			return err
 		},
@@ -895,7 +895,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a call whose context has ended is half done",
-		ended: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		ended: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			_ = b.exactly(charges[:1], out[:1])
 			return context.Canceled
 		},
@@ -916,18 +916,18 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "what was displaced under more than 32 limits is forgotten",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			b.locked(func(l ledger, _ int64) {
-				limits := map[core.Limit]bool{}
+				choices := map[limits.Limit]bool{}
 				var soonest account
 				for a, u := range l {
-					limits[u.limit] = true
-					if l[soonest].limit == (core.Limit{}) || u.freshAt() < l[soonest].freshAt() {
+					choices[u.limit] = true
+					if l[soonest].limit == (limits.Limit{}) || u.freshAt() < l[soonest].freshAt() {
 						soonest = a
 					}
 				}
-				if b.maxKeys > 0 && len(limits) > 32 {
+				if b.maxKeys > 0 && len(choices) > 32 {
 					delete(l, soonest)
 				}
 			})
@@ -937,7 +937,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a flood denies new keys for ever",
-		take: func(b *broken, charges []core.Charge, out []core.Decision) error {
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 			err := b.exactly(charges, out)
 			for i, c := range charges {
 				b.limits[accountOf(c)] = c.Limit
@@ -951,21 +951,21 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "entries of logs are never free again",
-		take: starving(func(b *broken, c core.Charge) bool { return b.taken[c.Scope] > 20_000 }),
+		take: starving(func(b *broken, c limits.Charge) bool { return b.taken[c.Scope] > 20_000 }),
 		caughtBy: []string{
 			"clients that have left cost nobody a denial",
 		},
 	},
 	{
 		name: "the logs of one scope take from those of another",
-		take: starving(func(b *broken, c core.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
+		take: starving(func(b *broken, c limits.Charge) bool { return b.taken["heavy"] > 20_000 && c.Scope != "heavy" }),
 		caughtBy: []string{
 			"long logs of one scope cost nobody in another a denial",
 		},
 	},
 	{
 		name: "entries of logs are never free again once the clock has stepped back",
-		take: starving(func(b *broken, c core.Charge) bool {
+		take: starving(func(b *broken, c limits.Charge) bool {
 			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
 		}),
 		caughtBy: []string{
@@ -974,7 +974,7 @@ var mutants = append(endMutants, []mutant{
 	},
 	{
 		name: "a flood in one scope denies in another",
-		take: starving(func(b *broken, c core.Charge) bool {
+		take: starving(func(b *broken, c limits.Charge) bool {
 			return b.maxKeys > 0 && b.taken["flood"] > b.maxKeys && c.Scope != "flood"
 		}),
 		caughtBy: []string{
@@ -984,8 +984,8 @@ var mutants = append(endMutants, []mutant{
 }...)
 
 // starving takes, and denies one in twenty of the charges that starve.
-func starving(starves func(*broken, core.Charge) bool) func(*broken, []core.Charge, []core.Decision) error {
-	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+func starving(starves func(*broken, limits.Charge) bool) func(*broken, []limits.Charge, []limits.Decision) error {
+	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 		err := b.exactly(charges, out)
 		for i, c := range charges {
 			if b.taken[c.Scope]++; err == nil && b.taken[c.Scope]%20 == 0 && starves(b, c) {
@@ -997,8 +997,8 @@ func starving(starves func(*broken, core.Charge) bool) func(*broken, []core.Char
 }
 
 // expiring takes, and forgets a key as long after its last taking as ttl says.
-func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge, []core.Decision) error {
-	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+func expiring(ttl func(limits.Decision) time.Duration) func(*broken, []limits.Charge, []limits.Decision) error {
+	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		now := b.now().UnixMicro()
@@ -1020,8 +1020,8 @@ func expiring(ttl func(core.Decision) time.Duration) func(*broken, []core.Charge
 }
 
 // displacing takes, and forgets the oldest keys when there are too many.
-func displacing(tooEarly int) func(*broken, []core.Charge, []core.Decision) error {
-	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+func displacing(tooEarly int) func(*broken, []limits.Charge, []limits.Decision) error {
+	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 		maxKeys := b.maxKeys - tooEarly
 		if b.maxKeys == 0 {
 			maxKeys = 200
@@ -1043,8 +1043,8 @@ func displacing(tooEarly int) func(*broken, []core.Charge, []core.Decision) erro
 
 // opening takes, and has the window of a key that has none open with a charge that
 // takes nothing, if opens says so.
-func opening(opens func(core.Charge, core.Decision) bool) func(*broken, []core.Charge, []core.Decision) error {
-	return func(b *broken, charges []core.Charge, out []core.Decision) error {
+func opening(opens func(limits.Charge, limits.Decision) bool) func(*broken, []limits.Charge, []limits.Decision) error {
+	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
 		err := b.exactly(charges, out)
 		b.open(charges, out, opens)
 		return err
@@ -1053,10 +1053,10 @@ func opening(opens func(core.Charge, core.Decision) bool) func(*broken, []core.C
 
 // open remembers when windows opened too early, and moves those that have opened
 // since.
-func (b *broken) open(charges []core.Charge, out []core.Decision, opens func(core.Charge, core.Decision) bool) {
+func (b *broken) open(charges []limits.Charge, out []limits.Decision, opens func(limits.Charge, limits.Decision) bool) {
 	b.locked(func(l ledger, now int64) {
 		for i, c := range charges {
-			if c.Limit.Algorithm() != core.AlgorithmAnchoredWindow || out[i] == (core.Decision{}) {
+			if c.Limit.Algorithm() != limits.AlgorithmAnchoredWindow || out[i] == (limits.Decision{}) {
 				continue
 			}
 			a := accountOf(c)
@@ -1080,7 +1080,7 @@ func dontStop(l ledger, now int64) {
 	for a, u := range l {
 		if u.at > now && !u.isFresh(now) && isRate(u.limit) {
 			u.at = now
-			if u.level == nil && u.takings == nil && u.limit.Algorithm() != core.AlgorithmAnchoredWindow {
+			if u.level == nil && u.takings == nil && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow {
 				u.at = windowStart(now, u.limit)
 			}
 			for i := range u.takings {
@@ -1092,7 +1092,7 @@ func dontStop(l ledger, now int64) {
 }
 
 // written is u converted to l at now.
-func written(u usage, l core.Limit, now int64) usage {
+func written(u usage, l limits.Limit, now int64) usage {
 	found, x := u.foundBy(l, now)
 	if found.limit == l {
 		return found

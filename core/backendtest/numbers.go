@@ -3,23 +3,23 @@ package backendtest
 import (
 	"math/big"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
-func isBucket(l core.Limit) bool {
+func isBucket(l limits.Limit) bool {
 	switch l.Algorithm() {
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		return true
 	}
 	return false
 }
 
 // micros is the period of l in microseconds.
-func micros(l core.Limit) int64 { return l.Rate().Period.Microseconds() }
+func micros(l limits.Limit) int64 { return l.Rate().Period.Microseconds() }
 
 // windowStart is the start of the window of l that x is in: a whole multiple of
 // the period since the Unix epoch.
-func windowStart(x int64, l core.Limit) int64 {
+func windowStart(x int64, l limits.Limit) int64 {
 	return x - x%micros(l) // no instant of this suite is before the epoch
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // overflowStyle is what happens besides charges.
@@ -54,7 +54,7 @@ type overflow struct {
 	random  *rand.Rand
 	maxKeys int
 	keys    int
-	limits  []core.Limit    // of each scope
+	limits  []limits.Limit  // of each scope
 	ledgers [3]ledger       // by what they rebase
 	names   map[account]int // how many names a key has had
 	calls   int
@@ -74,13 +74,13 @@ const (
 
 // decided is a charge and its decision.
 type decided struct {
-	charge   core.Charge
-	decision core.Decision
+	charge   limits.Charge
+	decision limits.Decision
 }
 
 // livelyLimit is a limit under which keys are live for a while.
-func livelyLimit(random *rand.Rand) core.Limit {
-	rate := core.Per(1+random.Int64N(8), time.Duration(1+random.Int64N(100))*sec)
+func livelyLimit(random *rand.Rand) limits.Limit {
+	rate := limits.Per(1+random.Int64N(8), time.Duration(1+random.Int64N(100))*sec)
 	every := everyAlgorithm(rate)
 	return every[random.IntN(len(every))]
 }
@@ -101,21 +101,21 @@ func (c *overflow) step() bool {
 	}
 	now := c.clock.micros()
 	c.rename(before, now)
-	var charges []core.Charge
+	var charges []limits.Charge
 	for len(charges) == 0 || c.random.IntN(5) == 0 {
 		s := c.random.IntN(len(c.limits))
 		key := c.random.IntN(c.keys)
 		if c.random.IntN(3) == 0 {
 			key %= 3 // some come often
 		}
-		charges = append(charges, core.Charge{
+		charges = append(charges, limits.Charge{
 			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
 			Cost: upTo(c.random, min(64, c.limits[s].Burst())), Shadow: c.random.IntN(8) == 0,
 		})
 	}
 	for _, l := range c.ledgers {
 		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it as well
-			return u.isFresh(now) && u.limit.Algorithm() != core.AlgorithmAnchoredWindow // which rename looks at
+			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow // which rename looks at
 		})
 	}
 	maps.Copy(c.ledgers[rebasesCharged], c.ledgers[rebasesCharged].rebased(now, charges))
@@ -150,7 +150,7 @@ func (c *overflow) rename(before, now int64) {
 	for _, l := range c.ledgers {
 		forgettable := l.forgettable(before, now)
 		for a, u := range l {
-			if u.limit.Algorithm() == core.AlgorithmAnchoredWindow && (forgettable[a] || u.rebased(now).at != u.at) {
+			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow && (forgettable[a] || u.rebased(now).at != u.at) {
 				a.key, _, _ = strings.Cut(a.key, "/")
 				c.names[a]++
 			}
@@ -168,8 +168,8 @@ func (c *overflow) name(scope, key int) string {
 
 // follow takes from the ledgers what the store has taken. It returns the charge of which
 // that was too much, and why, "" if none was.
-func (c *overflow) follow(now int64, charges []core.Charge, got []core.Decision) (of core.Charge, excess string) {
-	taken := map[account][]core.Charge{}
+func (c *overflow) follow(now int64, charges []limits.Charge, got []limits.Decision) (of limits.Charge, excess string) {
+	taken := map[account][]limits.Charge{}
 	for i, charge := range charges {
 		if !charge.Shadow && !got[i].Allowed {
 			clear(taken) // the group is denied
@@ -181,7 +181,7 @@ func (c *overflow) follow(now int64, charges []core.Charge, got []core.Decision)
 		}
 	}
 	for a, of := range taken {
-		if of[0].Limit.Algorithm() == core.AlgorithmBan { // a ban that is displaced is forgotten, and so is what it replaced
+		if of[0].Limit.Algorithm() == limits.AlgorithmBan { // a ban that is displaced is forgotten, and so is what it replaced
 			for _, l := range c.ledgers {
 				delete(l, a)
 			}
@@ -192,12 +192,12 @@ func (c *overflow) follow(now int64, charges []core.Charge, got []core.Decision)
 		}
 	}
 	if len(charges) > 1 || c.change && c.back || !isRate(charges[0].Limit) {
-		return core.Charge{}, ""
+		return limits.Charge{}, ""
 	}
 	of = charges[0]
 	look := of
 	look.Cost = 0
-	most, soonest := int64(0), core.Never
+	most, soonest := int64(0), limits.Never
 	for _, l := range c.ledgers {
 		u := l[accountOf(of)]
 		d, _ := decide(u, look, now, false)
@@ -219,16 +219,16 @@ func (c *overflow) follow(now int64, charges []core.Charge, got []core.Decision)
 // takeFromLedgers takes charges on one account, which the store has allowed. If every
 // ledger denies them it says why; a ledger that alone denies them copies the state of
 // one that does not.
-func (c *overflow) takeFromLedgers(now int64, charges []core.Charge) (excess string) {
+func (c *overflow) takeFromLedgers(now int64, charges []limits.Charge) (excess string) {
 	var changes [len(c.ledgers)]ledger
 	var allowed ledger
 	for i, l := range c.ledgers {
-		want := make([]core.Decision, len(charges))
+		want := make([]limits.Decision, len(charges))
 		after, err := l.take(now, charges, want)
 		if err != nil {
 			return err.Error()
 		}
-		denied := slices.IndexFunc(want, func(d core.Decision) bool { return !d.Allowed })
+		denied := slices.IndexFunc(want, func(d limits.Decision) bool { return !d.Allowed })
 		if denied >= 0 {
 			excess = fmt.Sprintf("allowed %s, which had %s", show(charges[denied]), showDecision(want[denied]))
 			continue

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // randomCases play long random scripts on a backend and on [Exact] and compare
@@ -58,7 +58,7 @@ func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand)
 	if s.reset > 0 && !canReset(t, stage.backend) {
 		s.reset = 0
 	}
-	if s.settle > 0 && !core.CanSettle(stage.backend) {
+	if s.settle > 0 && !limits.CanSettle(stage.backend) {
 		s.settle = 0
 	}
 	a := author{style: s, limits: h.limits, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
@@ -98,15 +98,15 @@ type author struct {
 type openCharge struct {
 	id     int64
 	of     int
-	charge core.Charge
+	charge limits.Charge
 }
 
 // accountInPlay is an account with the limit that it is charged under and the
 // last decision on it.
 type accountInPlay struct {
 	account
-	limit core.Limit
-	last  core.Decision
+	limit limits.Limit
+	last  limits.Decision
 	names int // how many names it has had
 }
 
@@ -129,7 +129,7 @@ func (a *author) next(exact *Exact) scriptCall {
 	if len(a.open) > 0 && a.every(a.settle) {
 		return a.ending()
 	}
-	c := scriptCall{at: a.now, charges: []core.Charge{a.charge(of)}}
+	c := scriptCall{at: a.now, charges: []limits.Charge{a.charge(of)}}
 	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
 		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
 	}
@@ -154,7 +154,7 @@ func (a *author) ending() scriptCall {
 	o := a.open[i]
 	a.open = append(a.open[:i], a.open[i+1:]...)
 	c := scriptCall{at: a.now, verb: settle, id: o.id, of: o.of}
-	if o.charge.Limit.Algorithm() == core.AlgorithmConcurrent {
+	if o.charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
 		return c
 	}
 	switch cost := o.charge.Cost; a.random.IntN(8) {
@@ -171,12 +171,12 @@ func (a *author) ending() scriptCall {
 	return c
 }
 
-func (a *author) charge(of *accountInPlay) core.Charge {
-	c := core.Charge{
+func (a *author) charge(of *accountInPlay) limits.Charge {
+	c := limits.Charge{
 		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
 		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
 	}
-	if a.style.settle > 0 && c.Limit.Algorithm() != core.AlgorithmConcurrent {
+	if a.style.settle > 0 && c.Limit.Algorithm() != limits.AlgorithmConcurrent {
 		c.Lasts = 20 * sec
 		if a.style.charges == 1 && a.random.IntN(8) == 0 {
 			c.Lasts = 0
@@ -219,14 +219,14 @@ func (a *author) moveClock(exact *Exact, of *accountInPlay) {
 func (of *accountInPlay) rename() {
 	of.names++
 	of.key = fmt.Sprint(of.key, "/", of.names)
-	of.last = core.Decision{}
+	of.last = limits.Decision{}
 }
 
-func (a *author) remember(c scriptCall, want []core.Decision) {
-	taken := !slices.ContainsFunc(want, func(d core.Decision) bool { return !d.Allowed })
+func (a *author) remember(c scriptCall, want []limits.Decision) {
+	taken := !slices.ContainsFunc(want, func(d limits.Decision) bool { return !d.Allowed })
 	for i, d := range want {
 		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 && charge.Cost < math.MaxInt64/4 {
-			if charge.Lasts > 0 || charge.Limit.Algorithm() == core.AlgorithmConcurrent {
+			if charge.Lasts > 0 || charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
 				a.open = append(a.open, openCharge{c.id, i, charge})
 			}
 		}

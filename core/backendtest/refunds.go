@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // refundCases are about the ends of requests that cost less than estimated (DESIGN 12).
@@ -14,23 +14,23 @@ var refundCases = []testCase{
 	endCase("what a request did not need goes back to where it came from",
 		"a taking of 6 that cost 2 leaves what a taking of 2 would have left, under every algorithm, however late within its window it ends",
 		func(w endWorld) {
-			for _, l := range w.limits.all(core.PerMinute(10)) {
-				if l.Algorithm() == core.AlgorithmConcurrent {
+			for _, l := range w.limits.all(limits.PerMinute(10)) {
+				if l.Algorithm() == limits.AlgorithmConcurrent {
 					continue
 				}
 				for _, shadow := range []bool{false, true} {
 					key := fmt.Sprint(l.Algorithm(), shadow)
-					a := w.beginAs(core.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow, Lasts: mins})
-					w.settles(a, 2, core.Settlement{Returned: 4})
+					a := w.beginAs(limits.Charge{Scope: "s", Key: key, Limit: l, Cost: 6, Shadow: shadow, Lasts: mins})
+					w.settles(a, 2, limits.Settlement{Returned: 4})
 					b := w.begin(key+" 2", l, 2)
 					if got, want := w.look(a.charge), w.look(b.charge); !same(a.charge, got, want) {
 						w.Error(about(l, "6 taken, 4 returned: %s, want %s", showDecision(got), showDecision(want)))
 					}
-					w.settles(b, 2, core.Settlement{})
+					w.settles(b, 2, limits.Settlement{})
 				}
 				late := w.begin("late", l, 6)
 				w.clock.advance(5 * sec)
-				w.settles(late, 0, core.Settlement{Returned: 6})
+				w.settles(late, 0, limits.Settlement{Returned: 6})
 				if left := w.look(late.charge).Remaining; left != 10 {
 					w.Error(about(l, "6 taken and returned: %d of 10 remain", left))
 				}
@@ -40,7 +40,7 @@ var refundCases = []testCase{
 	endCase("nothing is returned to a later window",
 		"6 units of a window that is over are not given to the next, neither when it is in use nor when nobody has come yet; those of a sliding window fade less (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range w.limits.every(core.PerMinute(10)) {
+			for _, l := range w.limits.every(limits.PerMinute(10)) {
 				if isBucket(l) {
 					continue
 				}
@@ -51,7 +51,7 @@ var refundCases = []testCase{
 				if left := w.look(b.charge).Remaining; left != 6 {
 					w.Error(about(l, "6 of the window before were returned: %d remain, want 6", left))
 				}
-				w.settles(b, 0, core.Settlement{Returned: 4})
+				w.settles(b, 0, limits.Settlement{Returned: 4})
 				if left := w.look(b.charge).Remaining; left != 10 {
 					w.Error(about(l, "all was returned: %d remain, want 10", left))
 				}
@@ -59,24 +59,24 @@ var refundCases = []testCase{
 			}
 		}),
 	endCase("what has come back by itself is not said to be returned",
-		"Returned is how many units fewer the key has in use: of 8 units at the end of a request what has drained, faded or expired by then is free anyhow, and nobody has it twice (core.Settlement)",
+		"Returned is how many units fewer the key has in use: of 8 units at the end of a request what has drained, faded or expired by then is free anyhow, and nobody has it twice (limits.Settlement)",
 		func(w endWorld) {
-			ban := core.Ban(core.PerMinute(10), hour)
+			ban := limits.Ban(limits.PerMinute(10), hour)
 			for i, test := range []struct {
-				limit      core.Limit
+				limit      limits.Limit
 				late       time.Duration
 				last       int64 // units of another taking, just before; 0: none
 				returned   int64
 				left, then int64 // remain before and after
 			}{
-				{core.TokenBucket(core.PerMinute(10), 10), 42 * sec, 0, 1, 9, 10},
-				{core.LeakyBucket(core.PerMinute(10), 10), 45 * sec, 0, 1, 9, 10},
-				{core.LeakyQueue(core.PerMinute(10), 10), 30 * sec, 0, 3, 7, 10},
-				{core.SlidingWindow(core.PerMinute(10)), 90 * sec, 0, 4, 6, 10},
-				{core.SlidingWindow(core.PerMinute(10)), 105 * sec, 2, 2, 6, 8},
-				{core.SlidingWindow(core.PerMinute(10)), 2*mins - 1*us, 1, 0, 9, 9},
-				{core.SlidingLog(core.PerMinute(10)), 59 * sec, 2, 8, 0, 8},
-				{core.SlidingLog(core.PerMinute(10)), mins, 2, 0, 8, 8},
+				{limits.TokenBucket(limits.PerMinute(10), 10), 42 * sec, 0, 1, 9, 10},
+				{limits.LeakyBucket(limits.PerMinute(10), 10), 45 * sec, 0, 1, 9, 10},
+				{limits.LeakyQueue(limits.PerMinute(10), 10), 30 * sec, 0, 3, 7, 10},
+				{limits.SlidingWindow(limits.PerMinute(10)), 90 * sec, 0, 4, 6, 10},
+				{limits.SlidingWindow(limits.PerMinute(10)), 105 * sec, 2, 2, 6, 8},
+				{limits.SlidingWindow(limits.PerMinute(10)), 2*mins - 1*us, 1, 0, 9, 9},
+				{limits.SlidingLog(limits.PerMinute(10)), 59 * sec, 2, 8, 0, 8},
+				{limits.SlidingLog(limits.PerMinute(10)), mins, 2, 0, 8, 8},
 				{ban, 50 * sec, 2, 8, 0, 8},
 				{ban, 10 * mins, 2, 8, 0, 10}, // lifts a ban whose period is over
 			} {
@@ -96,21 +96,21 @@ var refundCases = []testCase{
 				}
 				w.clock.advance(test.late - between)
 				left := w.look(a.charge).Remaining
-				w.settles(a, 0, core.Settlement{Returned: test.returned})
+				w.settles(a, 0, limits.Settlement{Returned: test.returned})
 				if then := w.look(a.charge).Remaining; left != test.left || then != test.then {
 					w.Error(about(test.limit, "ended after %s: %d remain, then %d, want %d and %d", test.late, left, then, test.left, test.then))
 				}
 			}
-			for _, l := range []core.Limit{core.FixedWindow(core.PerMinute(10)), core.AnchoredWindow(core.PerMinute(10))} {
+			for _, l := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 				if !w.limits.has(l) {
 					continue
 				}
 				w.clock.set(newYear.Add(30 * day).UnixMicro())
 				key := l.Algorithm().String()
 				a, debtor := w.begin(key, l, 6), w.begin(key, l, 4)
-				w.settles(debtor, 7, core.Settlement{Charged: 3})
+				w.settles(debtor, 7, limits.Settlement{Charged: 3})
 				w.clock.advance(mins)
-				w.settles(a, 1, core.Settlement{Returned: 3}) // of 5: what is owed of a window that is over
+				w.settles(a, 1, limits.Settlement{Returned: 3}) // of 5: what is owed of a window that is over
 				if left := w.look(a.charge).Remaining; left != 10 {
 					w.Error(about(l, "owing 3, 5 of which are returned: %d remain, want 10", left))
 				}
@@ -119,31 +119,31 @@ var refundCases = []testCase{
 	endCase("a window stays where its first request has opened it",
 		"an opener that cost less gives the difference back; one that cost nothing takes its window with it if it was alone, and gives nothing back if others are in it (DESIGN 12)",
 		func(w endWorld) {
-			l := core.AnchoredWindow(core.PerMinute(10))
+			l := limits.AnchoredWindow(limits.PerMinute(10))
 			if !w.limits.has(l) {
 				return
 			}
-			w.settles(w.begin("alone", l, 4), 0, core.Settlement{Returned: 4})
+			w.settles(w.begin("alone", l, 4), 0, limits.Settlement{Returned: 4})
 			w.clock.advance(30 * sec)
 			a := w.begin("alone", l, 1)
 			w.is(a, allowed(9, mins, mins))
 			opener := w.begin("others", l, 4)
 			w.clock.advance(10 * sec)
 			other := w.begin("others", l, 2)
-			w.settles(opener, 0, core.Settlement{})
+			w.settles(opener, 0, limits.Settlement{})
 			w.is(other, allowed(4, 50*sec, 50*sec))
 			part := w.begin("part", l, 4)
 			w.clock.advance(10 * sec)
 			w.begin("part", l, 2)
-			w.settles(part, 1, core.Settlement{Returned: 3})
+			w.settles(part, 1, limits.Settlement{Returned: 3})
 			w.is(part, allowed(7, 50*sec, 50*sec))
 		}),
 	endCase("a bucket returns what has not drained, and no more",
 		"a refund is worth what the key would have if it had never been taken: all of the last taking, nothing once the bucket was empty, and at most the least level that later takings found, which the ring of least levels remembers (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range []core.Limit{core.TokenBucket(core.PerMinute(60), 60), core.LeakyBucket(core.PerMinute(60), 60)} {
+			for _, l := range []limits.Limit{limits.TokenBucket(limits.PerMinute(60), 60), limits.LeakyBucket(limits.PerMinute(60), 60)} {
 				a := w.begin("last", l, 20)
-				w.settles(a, 5, core.Settlement{Returned: 15})
+				w.settles(a, 5, limits.Settlement{Returned: 15})
 				w.is(a, allowed(55, 5*sec, 55*sec))
 
 				drained := w.begin("drained", l, 5)
@@ -157,7 +157,7 @@ var refundCases = []testCase{
 					w.clock.advance(sec)
 					w.begin("busy", l, 1) // finds 29 and more, less what drains
 				}
-				w.settles(busy, 10, core.Settlement{Returned: 20})
+				w.settles(busy, 10, limits.Settlement{Returned: 20})
 				w.is(busy, allowed(50, 10*sec, 50*sec))
 				w.clock.advance(3 * hour)
 			}
@@ -168,7 +168,7 @@ var refundCases = []testCase{
 	endCase("a busy bucket returns nearly all that requests did not need",
 		"requests are estimated at 4,000, need 1,000, last 5 to 15 s and come four times a second: at least 55,000 of 60,000 a minute can be used, and never more than have drained; a backend that forgets levels lets 16,500 through (DESIGN 12)",
 		func(w endWorld) {
-			l := core.TokenBucket(core.PerMinute(60_000), 60_000)
+			l := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
 			random := rand.New(rand.NewPCG(w.seed, 5))
 			var running []ending
 			const minutes = 6
@@ -184,7 +184,7 @@ var refundCases = []testCase{
 					}
 				}
 				running = rest
-				c := core.Charge{Scope: "s", Key: "k", Limit: l, Cost: 4000, Lasts: 20 * sec}
+				c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 4000, Lasts: 20 * sec}
 				if d := w.take(c)[0]; d.Allowed {
 					used += 1000
 					running = append(running, ending{begun{c, d}, w.clock.micros() + (5*sec + time.Duration(random.Int64N(10_000))*ms).Microseconds()})
@@ -198,14 +198,14 @@ var refundCases = []testCase{
 		"a taking whose key was reset, has drained or was taken over by another limit has nothing to return, and what others have taken since stays taken",
 		func(w endWorld) {
 			ctx := context.Background()
-			for _, l := range w.limits.all(core.PerHour(10)) {
-				if l.Algorithm() == core.AlgorithmConcurrent {
+			for _, l := range w.limits.all(limits.PerHour(10)) {
+				if l.Algorithm() == limits.AlgorithmConcurrent {
 					continue
 				}
-				w.settles(begun{core.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, core.Settlement{})
+				w.settles(begun{limits.Charge{Scope: "s", Key: "nobody", Limit: l, Cost: 3, Lasts: sec}, w.begin("somebody", l, 3).decision}, 0, limits.Settlement{})
 				if canReset(w, w.backend) {
 					a := w.begin("reset", l, 3)
-					if err := core.Reset(ctx, w.backend, "s", "reset"); err != nil {
+					if err := limits.Reset(ctx, w.backend, "s", "reset"); err != nil {
 						w.Fatal(err)
 					}
 					b := w.begin("reset", l, 4)
@@ -215,8 +215,8 @@ var refundCases = []testCase{
 					}
 				}
 				a := w.begin("changed", l, 3)
-				for _, other := range w.limits.all(core.PerDay(20)) {
-					if other.Algorithm() == core.AlgorithmConcurrent || other.Algorithm() == l.Algorithm() && !isRate(l) {
+				for _, other := range w.limits.all(limits.PerDay(20)) {
+					if other.Algorithm() == limits.AlgorithmConcurrent || other.Algorithm() == l.Algorithm() && !isRate(l) {
 						continue
 					}
 					key := fmt.Sprint("changed ", other.Algorithm())
@@ -245,21 +245,21 @@ func roundedRefunds(w endWorld) {
 	random := rand.New(rand.NewPCG(w.seed, 6))
 	for i := range 100 {
 		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro()) // all within one slice of time
-		l := core.TokenBucket(core.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
-		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]core.Decision, 1)
+		l := limits.TokenBucket(limits.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
+		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]limits.Decision, 1)
 		var returned begun
 		for j := range 3 {
-			c := core.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
+			c := limits.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}
 			taken := w.beginAs(c)
 			if j == 1 {
 				returned = taken
-			} else if err := exact.Take(ctx, []core.Charge{c}, want); err != nil {
+			} else if err := exact.Take(ctx, []limits.Charge{c}, want); err != nil {
 				w.Fatal(err)
 			}
 			w.clock.advance(1*us + time.Duration(random.Int64N(c.Cost*micros(l)/l.Rate().Units))*us)
 		}
 		w.end(returned, 0)
-		if err := exact.Peek(ctx, []core.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
+		if err := exact.Peek(ctx, []limits.Charge{{Scope: "s", Key: key, Limit: l}}, want); err != nil {
 			w.Fatal(err)
 		}
 		got := w.look(returned.charge).ResetAfter

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // script is a sequence of calls, each at an instant of its own.
@@ -17,7 +17,7 @@ type script []scriptCall
 type scriptCall struct {
 	at      int64 // microseconds since the Unix epoch
 	verb    verb
-	charges []core.Charge // reset: of the first, only scope and key
+	charges []limits.Charge // reset: of the first, only scope and key
 
 	id    int64 // of a take, that a settle may name
 	of    int   // settle: which of the charges of the take id is ended
@@ -43,11 +43,11 @@ type stage struct {
 
 // takenCall is a take that may be settled.
 type takenCall struct {
-	charges    []core.Charge
-	got, exact []core.Decision
+	charges    []limits.Charge
+	got, exact []limits.Decision
 }
 
-func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) core.Backend) *stage {
+func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend) *stage {
 	t.Helper()
 	c := clockAt(newYear)
 	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.now), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
@@ -55,13 +55,13 @@ func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) cor
 
 // play makes one call and returns what Exact decided, and how the backend
 // differs: "" if it does not.
-func (s *stage) play(c scriptCall) (want []core.Decision, difference string) {
+func (s *stage) play(c scriptCall) (want []limits.Decision, difference string) {
 	s.Helper()
 	ctx := context.Background()
 	s.clock.set(c.at)
 	if c.verb == reset {
 		_ = s.exact.Reset(ctx, c.charges[0].Scope, c.charges[0].Key)
-		if err := core.Reset(ctx, s.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
+		if err := limits.Reset(ctx, s.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
 			return nil, fmt.Sprintf("Reset: %v", err)
 		}
 		return nil, ""
@@ -74,12 +74,12 @@ func (s *stage) play(c scriptCall) (want []core.Decision, difference string) {
 			return nil, ""
 		}
 	}
-	want = make([]core.Decision, len(c.charges))
+	want = make([]limits.Decision, len(c.charges))
 	got := dirty(len(c.charges))
 	var err, wantErr error
 	if c.verb == peek {
 		wantErr = s.exact.Peek(ctx, c.charges, want)
-		err = core.Peek(ctx, s.backend, c.charges, got)
+		err = limits.Peek(ctx, s.backend, c.charges, got)
 	} else {
 		wantErr = s.exact.Take(ctx, c.charges, want)
 		err = s.backend.Take(ctx, c.charges, got)
@@ -114,9 +114,9 @@ func (s *stage) settle(c scriptCall) (difference string) {
 	if !taken.got[c.of].Allowed || charge.Cost == 0 || s.unsure[a] {
 		return ""
 	}
-	e := core.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
-	out := []core.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
-	if err := core.Settle(context.Background(), s.backend, []core.Ending{e}, out); err != nil {
+	e := limits.Ending{Scope: charge.Scope, Key: charge.Key, Limit: charge.Limit, Taken: charge.Cost, Final: c.final, Ticket: taken.got[c.of].Ticket, Lasts: charge.Lasts}
+	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
+	if err := limits.Settle(context.Background(), s.backend, []limits.Ending{e}, out); err != nil {
 		return fmt.Sprintf("Settle: %v", err)
 	}
 	got, t := out[0], ticketOf(taken.exact[c.of].Ticket)
@@ -128,7 +128,7 @@ func (s *stage) settle(c scriptCall) (difference string) {
 		}
 		return ""
 	}
-	if got != (core.Settlement{Returned: got.Returned}) {
+	if got != (limits.Settlement{Returned: got.Returned}) {
 		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want only units returned", show(charge), e.Final, got)
 	}
 	return s.follow(c.at, e, t, got.Returned)
@@ -136,9 +136,9 @@ func (s *stage) settle(c scriptCall) (difference string) {
 
 // follow has Exact return as much of a charge as the backend did, and checks what the backend
 // says of it.
-func (s *stage) follow(now int64, e core.Ending, t ticket, said int64) (difference string) {
+func (s *stage) follow(now int64, e limits.Ending, t ticket, said int64) (difference string) {
 	s.Helper()
-	charge := core.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
+	charge := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit, Lasts: e.Lasts}
 	a, n := accountOf(charge), e.Taken-e.Final
 	before := s.exact.ledger[a]
 	least, most := s.exact.ledger.refundable(now, a, e, t)
@@ -161,7 +161,7 @@ func (s *stage) follow(now int64, e core.Ending, t ticket, said int64) (differen
 
 // followBucket is follow for a bucket, which may return a part of a unit: the wait until it
 // is empty says how much.
-func (s *stage) followBucket(now int64, charge core.Charge, t ticket, before usage, said, n int64) (difference string) {
+func (s *stage) followBucket(now int64, charge limits.Charge, t ticket, before usage, said, n int64) (difference string) {
 	s.Helper()
 	a, l := accountOf(charge), charge.Limit
 	x, look := max(now, before.at), s.look(charge)
@@ -191,7 +191,7 @@ func (s *stage) followBucket(now int64, charge core.Charge, t ticket, before usa
 // replay plays a script from the start and returns its first difference, and after how
 // many calls it came. A script that charges a key that a backend may have forgotten has
 // none.
-func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) core.Backend, calls script) (difference string, played int) {
+func (h Harness) replay(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script) (difference string, played int) {
 	t.Helper()
 	s := h.stage(t, open)
 	forgotten := map[account]bool{}
@@ -234,7 +234,7 @@ func (l ledger) forgettable(from, to int64) map[account]bool {
 
 // shrink cuts a script that ends in a difference down to a short one that
 // still does, in at most so many replays.
-func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) core.Backend, calls script, replays int) (script, string) {
+func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script, replays int) (script, string) {
 	t.Helper()
 	difference, played := h.replay(t, open, calls)
 	if difference == "" {
@@ -255,7 +255,7 @@ func (h Harness) shrink(t testing.TB, open func(testing.TB, func() time.Time) co
 }
 
 // report fails the test with a difference and the shortest way to it.
-func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) core.Backend, calls script, difference string) {
+func (h Harness) report(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend, calls script, difference string) {
 	t.Helper()
 	short, d := h.shrink(t, open, calls, 400)
 	if d == "" {

@@ -8,37 +8,37 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // selection chooses the limits of a case: those that its backend supports. It keeps
 // what it left out, so that the case can say so.
 type selection struct {
-	backend core.Backend
+	backend limits.Backend
 
 	mu      sync.Mutex
-	leftOut map[core.Algorithm]core.Limit // of each algorithm the first
+	leftOut map[limits.Algorithm]limits.Limit // of each algorithm the first
 }
 
 // selectionOf returns the selection for a backend. It ends the test if the backend
 // refuses a limit that every backend must support: a suite that leaves everything out
 // would pass.
-func selectionOf(t testing.TB, b core.Backend) *selection {
+func selectionOf(t testing.TB, b limits.Backend) *selection {
 	t.Helper()
-	for _, l := range slices.Concat(everyAlgorithm(core.PerMinute(10)), typicalLimits, extremeLimits) {
-		if core.Supports(undeclared{}, l) && !core.Supports(b, l) {
-			t.Fatalf("the backend says that it does not support %s: every backend must decide the algorithms that core.Supports lists", showLimit(l))
+	for _, l := range slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits, extremeLimits) {
+		if limits.Supports(undeclared{}, l) && !limits.Supports(b, l) {
+			t.Fatalf("the backend says that it does not support %s: every backend must decide the algorithms that limits.Supports lists", showLimit(l))
 		}
 	}
-	return &selection{backend: b, leftOut: map[core.Algorithm]core.Limit{}}
+	return &selection{backend: b, leftOut: map[limits.Algorithm]limits.Limit{}}
 }
 
 // undeclared is a backend that does not say what it supports.
-type undeclared struct{ core.Backend }
+type undeclared struct{ limits.Backend }
 
 // has reports whether the backend supports l.
-func (s *selection) has(l core.Limit) bool {
-	if core.Supports(s.backend, l) {
+func (s *selection) has(l limits.Limit) bool {
+	if limits.Supports(s.backend, l) {
 		return true
 	}
 	s.mu.Lock()
@@ -50,20 +50,20 @@ func (s *selection) has(l core.Limit) bool {
 }
 
 // of returns those of limits that the backend supports.
-func (s *selection) of(limits ...core.Limit) []core.Limit {
-	return slices.DeleteFunc(slices.Clone(limits), func(l core.Limit) bool { return !s.has(l) })
+func (s *selection) of(choices ...limits.Limit) []limits.Limit {
+	return slices.DeleteFunc(slices.Clone(choices), func(l limits.Limit) bool { return !s.has(l) })
 }
 
 // all is everyAlgorithm for the backend.
-func (s *selection) all(rate core.Rate) []core.Limit { return s.of(everyAlgorithm(rate)...) }
+func (s *selection) all(rate limits.Rate) []limits.Limit { return s.of(everyAlgorithm(rate)...) }
 
 // every is all that are rates.
-func (s *selection) every(rate core.Rate) []core.Limit {
-	return slices.DeleteFunc(s.all(rate), func(l core.Limit) bool { return !isRate(l) })
+func (s *selection) every(rate limits.Rate) []limits.Limit {
+	return slices.DeleteFunc(s.all(rate), func(l limits.Limit) bool { return !isRate(l) })
 }
 
 // randomRate is random that is a rate.
-func (s *selection) randomRate(random *rand.Rand) core.Limit {
+func (s *selection) randomRate(random *rand.Rand) limits.Limit {
 	for {
 		if l := s.random(random); isRate(l) {
 			return l
@@ -72,22 +72,22 @@ func (s *selection) randomRate(random *rand.Rand) core.Limit {
 }
 
 // random is randomLimit for the backend.
-func (s *selection) random(random *rand.Rand) core.Limit {
-	return s.first(func() core.Limit { return randomLimit(random) })
+func (s *selection) random(random *rand.Rand) limits.Limit {
+	return s.first(func() limits.Limit { return randomLimit(random) })
 }
 
 // changed is changedLimit for the backend.
-func (s *selection) changed(random *rand.Rand, l core.Limit) core.Limit {
-	return s.first(func() core.Limit { return changedLimit(random, l) })
+func (s *selection) changed(random *rand.Rand, l limits.Limit) limits.Limit {
+	return s.first(func() limits.Limit { return changedLimit(random, l) })
 }
 
 // lively is livelyLimit for the backend.
-func (s *selection) lively(random *rand.Rand) core.Limit {
-	return s.first(func() core.Limit { return livelyLimit(random) })
+func (s *selection) lively(random *rand.Rand) limits.Limit {
+	return s.first(func() limits.Limit { return livelyLimit(random) })
 }
 
 // first draws until the backend supports what it has drawn.
-func (s *selection) first(draw func() core.Limit) core.Limit {
+func (s *selection) first(draw func() limits.Limit) limits.Limit {
 	for {
 		if l := draw(); s.has(l) {
 			return l

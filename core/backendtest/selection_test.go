@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // six is a Memory without anchored windows: charges under them are an error, as in a
 // backend that was written before they were.
-type six struct{ core.Backend }
+type six struct{ limits.Backend }
 
-func (s six) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (s six) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	for _, c := range charges {
-		if c.Limit.Algorithm() == core.AlgorithmAnchoredWindow {
+		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			return errors.New("six: there are no anchored windows here")
 		}
 	}
@@ -27,31 +28,31 @@ func (s six) Take(ctx context.Context, charges []core.Charge, out []core.Decisio
 // sixDeclared says what it supports. A plain six does not say.
 type sixDeclared struct{ six }
 
-func (s sixDeclared) Supports(l core.Limit) bool {
-	return l.Algorithm() != core.AlgorithmAnchoredWindow
+func (s sixDeclared) Supports(l limits.Limit) bool {
+	return l.Algorithm() != limits.AlgorithmAnchoredWindow
 }
 
 // sixLying says that it supports anchored windows, and decides them as fixed ones.
-type sixLying struct{ core.Backend }
+type sixLying struct{ limits.Backend }
 
-func (s sixLying) Supports(core.Limit) bool { return true }
+func (s sixLying) Supports(limits.Limit) bool { return true }
 
-func (s sixLying) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
-	fixed := append([]core.Charge{}, charges...)
+func (s sixLying) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	fixed := append([]limits.Charge{}, charges...)
 	for i, c := range fixed {
-		if c.Limit.Validate() == nil && c.Limit.Algorithm() == core.AlgorithmAnchoredWindow {
-			fixed[i].Limit = core.FixedWindow(c.Limit.Rate())
+		if c.Limit.Validate() == nil && c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+			fixed[i].Limit = limits.FixedWindow(c.Limit.Rate())
 		}
 	}
 	return s.Backend.Take(ctx, fixed, out)
 }
 
-func overMemory(wrap func(core.Backend) core.Backend) Harness {
-	small := func(_ testing.TB, now func() time.Time, maxKeys int) core.Backend {
+func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
+	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 		return wrap(core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
 	}
 	return Harness{
-		Open: func(_ testing.TB, now func() time.Time) core.Backend {
+		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 			return wrap(core.NewMemory(core.MemoryOptions{Clock: now}))
 		},
 		OpenSmall: small,
@@ -62,15 +63,15 @@ func overMemory(wrap func(core.Backend) core.Backend) Harness {
 
 func TestABackendWithoutAnchoredWindowsPasses(t *testing.T) {
 	t.Run("and says so", func(t *testing.T) {
-		Run(t, overMemory(func(b core.Backend) core.Backend { return sixDeclared{six{b}} }))
+		Run(t, overMemory(func(b limits.Backend) limits.Backend { return sixDeclared{six{b}} }))
 	})
 	t.Run("and says nothing", func(t *testing.T) {
-		Run(t, overMemory(func(b core.Backend) core.Backend { return six{b} }))
+		Run(t, overMemory(func(b limits.Backend) limits.Backend { return six{b} }))
 	})
 }
 
 func TestCasesSayWhatTheyLeaveOut(t *testing.T) {
-	h := overMemory(func(b core.Backend) core.Backend { return six{b} })
+	h := overMemory(func(b limits.Backend) limits.Backend { return six{b} })
 	for _, c := range cases() {
 		r := &recorder{TB: t}
 		r.run(func() { c.check(r, h) })
@@ -84,7 +85,7 @@ func TestCasesSayWhatTheyLeaveOut(t *testing.T) {
 // chargesAnchoredWindows reports whether c charges them where they are supported.
 func chargesAnchoredWindows(t *testing.T, c testCase) bool {
 	t.Helper()
-	h := overMemory(func(b core.Backend) core.Backend { return sixClaiming{six{b}} })
+	h := overMemory(func(b limits.Backend) limits.Backend { return sixClaiming{six{b}} })
 	r := &recorder{TB: t}
 	r.run(func() { c.check(r, h) })
 	return strings.Contains(r.log.String(), "there are no anchored windows here")
@@ -93,10 +94,10 @@ func chargesAnchoredWindows(t *testing.T, c testCase) bool {
 // sixClaiming says that it supports anchored windows, and refuses them.
 type sixClaiming struct{ six }
 
-func (sixClaiming) Supports(core.Limit) bool { return true }
+func (sixClaiming) Supports(limits.Limit) bool { return true }
 
 func TestABackendThatClaimsToSupportAnchoredWindowsIsTestedForThem(t *testing.T) {
-	h := overMemory(func(b core.Backend) core.Backend { return sixLying{b} })
+	h := overMemory(func(b limits.Backend) limits.Backend { return sixLying{b} })
 	h.Decisions = 0 // as many as by default: few of the random limits are anchored windows
 	for _, name := range []string{
 		"an anchored window opens with the first taking and closes a period later",
@@ -118,13 +119,13 @@ func TestABackendThatClaimsToSupportAnchoredWindowsIsTestedForThem(t *testing.T)
 
 // A suite that leaves everything out passes, and proves nothing.
 func TestABackendThatSupportsTooLittleFails(t *testing.T) {
-	for name, supports := range map[string]func(core.Limit) bool{
-		"nothing":            func(core.Limit) bool { return false },
-		"no sliding log":     func(l core.Limit) bool { return l.Algorithm() != core.AlgorithmSlidingLog },
-		"no more than a day": func(l core.Limit) bool { return l.Rate().Period <= day },
-		"only large log":     func(l core.Limit) bool { return l.Algorithm() != core.AlgorithmSlidingLog || l.Burst() > 5 },
+	for name, supports := range map[string]func(limits.Limit) bool{
+		"nothing":            func(limits.Limit) bool { return false },
+		"no sliding log":     func(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmSlidingLog },
+		"no more than a day": func(l limits.Limit) bool { return l.Rate().Period <= day },
+		"only large log":     func(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmSlidingLog || l.Burst() > 5 },
 	} {
-		h := overMemory(func(b core.Backend) core.Backend { return restricted{b, supports} })
+		h := overMemory(func(b limits.Backend) limits.Backend { return restricted{b, supports} })
 		for _, c := range cases() {
 			r := &recorder{TB: t}
 			r.run(func() { c.check(r, h) })
@@ -136,8 +137,8 @@ func TestABackendThatSupportsTooLittleFails(t *testing.T) {
 }
 
 type restricted struct {
-	core.Backend
-	supports func(core.Limit) bool
+	limits.Backend
+	supports func(limits.Limit) bool
 }
 
-func (r restricted) Supports(l core.Limit) bool { return r.supports(l) }
+func (r restricted) Supports(l limits.Limit) bool { return r.supports(l) }

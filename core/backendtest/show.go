@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // dirty returns n decisions with rubbish in every field, as a caller that
 // reuses its space has them: a backend must set them all.
-func dirty(n int) []core.Decision {
-	out := make([]core.Decision, n)
+func dirty(n int) []limits.Decision {
+	out := make([]limits.Decision, n)
 	for i := range out {
-		out[i] = core.Decision{
-			Allowed: i%2 == 0, Source: core.SourceClosed, Remaining: -7, RetryAfter: -7, ResetAfter: -7,
+		out[i] = limits.Decision{
+			Allowed: i%2 == 0, Source: limits.SourceClosed, Remaining: -7, RetryAfter: -7, ResetAfter: -7,
 			EffectiveWindow: -7, Delay: -7, At: -7, Transient: true, Ticket: -7,
 		}
 	}
@@ -24,7 +24,7 @@ func dirty(n int) []core.Decision {
 
 // diff is "" if got equals want, tickets aside, which are the backend's own business;
 // otherwise it shows both, charge by charge.
-func diff(charges []core.Charge, got, want []core.Decision) string {
+func diff(charges []limits.Charge, got, want []limits.Decision) string {
 	var b strings.Builder
 	for i := range want {
 		if !same(charges[i], got[i], want[i]) {
@@ -36,16 +36,16 @@ func diff(charges []core.Charge, got, want []core.Decision) string {
 
 // same reports whether got is want as far as the contract says what it is. A ticket is the
 // backend's own business, and when a unit of a concurrency limit is released is a guess.
-func same(c core.Charge, got, want core.Decision) bool {
+func same(c limits.Charge, got, want limits.Decision) bool {
 	got.Ticket, want.Ticket = 0, 0
-	if c.Limit.Algorithm() == core.AlgorithmConcurrent && !want.Allowed && want.RetryAfter != core.Never && got.RetryAfter > 0 {
+	if c.Limit.Algorithm() == limits.AlgorithmConcurrent && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
 		got.RetryAfter = want.RetryAfter
 	}
 	return got == want
 }
 
 // fields names the fields in which a and b differ, and by how much.
-func fields(a, b core.Decision) string {
+func fields(a, b limits.Decision) string {
 	var names []string
 	add := func(name string, differ bool, by any) {
 		if differ {
@@ -64,7 +64,7 @@ func fields(a, b core.Decision) string {
 }
 
 // show is a charge in one line.
-func show(c core.Charge) string {
+func show(c limits.Charge) string {
 	shadow := ""
 	if c.Shadow {
 		shadow = " in shadow"
@@ -72,12 +72,12 @@ func show(c core.Charge) string {
 	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope), shorten(c.Key), shadow)
 }
 
-func showLimit(l core.Limit) string {
-	if l.Algorithm() == core.AlgorithmConcurrent {
+func showLimit(l limits.Limit) string {
+	if l.Algorithm() == limits.AlgorithmConcurrent {
 		return fmt.Sprintf("concurrent %d", l.Burst())
 	}
 	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)
-	if l.Algorithm() == core.AlgorithmBan {
+	if l.Algorithm() == limits.AlgorithmBan {
 		s += fmt.Sprintf(" for %v", l.Lasting())
 	}
 	if isBucket(l) {
@@ -86,21 +86,21 @@ func showLimit(l core.Limit) string {
 	return s
 }
 
-func showDecision(d core.Decision) string {
+func showDecision(d limits.Decision) string {
 	verdict := "denied "
 	if d.Allowed {
 		verdict = "allowed"
 	}
 	s := fmt.Sprintf("%s remaining %d, retry %s, reset %s, window %s, delay %s, at %d",
 		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(d.Delay), d.At)
-	if d.Source != core.SourcePrimary {
+	if d.Source != limits.SourcePrimary {
 		s += ", source " + d.Source.String()
 	}
 	return s
 }
 
 func wait(d time.Duration) string {
-	if d == core.Never {
+	if d == limits.Never {
 		return "never"
 	}
 	return d.String()

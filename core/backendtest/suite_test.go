@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // TestTheSuiteNoticesBrokenBackends hands the suite backends with one defect
@@ -59,7 +59,7 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 }
 
 func TestTheSuiteToleratesTransientDenials(t *testing.T) {
-	h := telling("", func(_ core.Charge, d *core.Decision) { d.Transient = !d.Allowed }).harness()
+	h := telling("", func(_ limits.Charge, d *limits.Decision) { d.Transient = !d.Allowed }).harness()
 	h.Decisions = testrun.Sized(100, 6000)
 	Run(t, h)
 }
@@ -128,17 +128,17 @@ func (r *recorder) write(failed bool, s string) {
 // where the cases choose limits.
 func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var drawn, lively, together []core.Limit
+	var drawn, lively, together []limits.Limit
 	for range 2000 {
 		drawn, lively = append(drawn, randomLimit(random)), append(lively, livelyLimit(random))
 	}
-	for _, l := range everyAlgorithm(core.PerMinute(10)) {
+	for _, l := range everyAlgorithm(limits.PerMinute(10)) {
 		if _, found := togetherByTen[l.Algorithm()]; found {
 			together = append(together, l)
 		}
 	}
-	for name, limits := range map[string][]core.Limit{
-		"everyAlgorithm": everyAlgorithm(core.PerMinute(10)),
+	for name, choices := range map[string][]limits.Limit{
+		"everyAlgorithm": everyAlgorithm(limits.PerMinute(10)),
 		"typicalLimits":  typicalLimits,
 		"extremeLimits":  extremeLimits,
 		"alternating":    alternating,
@@ -146,8 +146,8 @@ func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 		"livelyLimit":    lively,
 		"togetherByTen":  together,
 	} {
-		for _, algorithm := range core.Algorithms() {
-			if !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm() == algorithm }) {
+		for _, algorithm := range limits.Algorithms() {
+			if !slices.ContainsFunc(choices, func(l limits.Limit) bool { return l.Algorithm() == algorithm }) {
 				t.Errorf("%s has no %v", name, algorithm)
 			}
 		}
@@ -158,7 +158,7 @@ func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 // missing in changedLimit.
 func TestALimitOfEveryAlgorithmChangesItsMaximumAlone(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, limit := range everyAlgorithm(core.Per(1009, 77_777*us)) { // which no list of limits has
+	for _, limit := range everyAlgorithm(limits.Per(1009, 77_777*us)) { // which no list of limits has
 		if !slices.ContainsFunc(make([]int, 200), func(int) bool {
 			changed := changedLimit(random, limit)
 			return changed != limit && sameCounting(changed, limit)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // table is what one key is charged and told, step by step, with every number
@@ -19,31 +19,31 @@ type table struct {
 // phase is the steps under one limit. Tables of several phases change the limit
 // under live state.
 type phase struct {
-	limit core.Limit
+	limit limits.Limit
 	steps []step
 }
 
 type step struct {
 	advance time.Duration // the clock moves by this first
 	cost    int64
-	want    core.Decision // At is the clock's
+	want    limits.Decision // At is the clock's
 }
 
-func allowed(remaining int64, reset, window time.Duration) core.Decision {
-	return core.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window}
+func allowed(remaining int64, reset, window time.Duration) limits.Decision {
+	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window}
 }
 
-func queued(delay time.Duration, remaining int64, reset, window time.Duration) core.Decision {
-	return core.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window, Delay: delay}
+func queued(delay time.Duration, remaining int64, reset, window time.Duration) limits.Decision {
+	return limits.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, EffectiveWindow: window, Delay: delay}
 }
 
-func denied(remaining int64, retry, reset time.Duration) core.Decision {
-	return core.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, EffectiveWindow: retry}
+func denied(remaining int64, retry, reset time.Duration) limits.Decision {
+	return limits.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, EffectiveWindow: retry}
 }
 
 // held is a denial by a concurrency limit. Its wait is a guess, which is not compared.
-func held(remaining int64, retry time.Duration) core.Decision {
-	return core.Decision{Remaining: remaining, RetryAfter: retry, EffectiveWindow: core.Never}
+func held(remaining int64, retry time.Duration) limits.Decision {
+	return limits.Decision{Remaining: remaining, RetryAfter: retry, EffectiveWindow: limits.Never}
 }
 
 // testCase plays the table on several keys: alone, together with a key that
@@ -70,23 +70,23 @@ func (tb table) testCase() testCase {
 // way is how the charge of a step reaches the backend; its decision is the first.
 type way struct {
 	name    string
-	charges func(core.Charge) []core.Charge
+	charges func(limits.Charge) []limits.Charge
 }
 
 var ways = []way{
-	{"alone", func(c core.Charge) []core.Charge { return []core.Charge{c} }},
-	{"together with a key that has plenty", func(c core.Charge) []core.Charge {
-		return []core.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
+	{"alone", func(c limits.Charge) []limits.Charge { return []limits.Charge{c} }},
+	{"together with a key that has plenty", func(c limits.Charge) []limits.Charge {
+		return []limits.Charge{c, {Scope: "plenty", Key: c.Key, Limit: plenty, Cost: 1}}
 	}},
-	{"in shadow", func(c core.Charge) []core.Charge {
+	{"in shadow", func(c limits.Charge) []limits.Charge {
 		c.Shadow = true
-		return []core.Charge{c}
+		return []limits.Charge{c}
 	}},
-	{"as two charges", func(c core.Charge) []core.Charge {
+	{"as two charges", func(c limits.Charge) []limits.Charge {
 		rest := c
 		c.Cost = c.Cost / 2
 		rest.Cost -= c.Cost
-		return []core.Charge{c, rest}
+		return []limits.Charge{c, rest}
 	}},
 }
 
@@ -102,9 +102,9 @@ func (tb table) play(t testing.TB, h Harness, way way) {
 			n++
 			w.clock.advance(s.advance)
 			s.want.At = w.clock.micros()
-			charges := way.charges(core.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost})
+			charges := way.charges(limits.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost})
 			got := w.take(charges...)
-			if d := diff(charges[:1], got[:1], []core.Decision{s.want}); d != "" {
+			if d := diff(charges[:1], got[:1], []limits.Decision{s.want}); d != "" {
 				t.Fatalf("step %d, %s, charged %s:\n%s", n, instant(s.want.At), way.name, d)
 			}
 		}
@@ -112,33 +112,33 @@ func (tb table) play(t testing.TB, h Harness, way way) {
 }
 
 var (
-	plenty       = core.TokenBucket(core.PerSecond(1_000_000), 1_000_000_000)
-	tenPerMinute = core.SlidingWindow(core.PerMinute(10))
+	plenty       = limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000)
+	tenPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 )
 
 // everyAlgorithm is a limit of n per period under each algorithm, by name; of n at once, or
 // an hour's ban for n.
-func everyAlgorithm(rate core.Rate) []core.Limit {
-	return []core.Limit{
-		core.TokenBucket(rate, rate.Units),
-		core.LeakyBucket(rate, rate.Units),
-		core.LeakyQueue(rate, rate.Units),
-		core.FixedWindow(rate),
-		core.SlidingWindow(rate),
-		core.SlidingLog(rate),
-		core.AnchoredWindow(rate),
-		core.Concurrent(rate.Units),
-		core.Ban(rate, hour),
+func everyAlgorithm(rate limits.Rate) []limits.Limit {
+	return []limits.Limit{
+		limits.TokenBucket(rate, rate.Units),
+		limits.LeakyBucket(rate, rate.Units),
+		limits.LeakyQueue(rate, rate.Units),
+		limits.FixedWindow(rate),
+		limits.SlidingWindow(rate),
+		limits.SlidingLog(rate),
+		limits.AnchoredWindow(rate),
+		limits.Concurrent(rate.Units),
+		limits.Ban(rate, hour),
 	}
 }
 
 // isRate reports whether l counts what was taken and gives it back as time passes, up to
 // the maximum and no further. A concurrency limit and a ban do not.
-func isRate(l core.Limit) bool {
-	return l.Algorithm() != core.AlgorithmConcurrent && l.Algorithm() != core.AlgorithmBan
+func isRate(l limits.Limit) bool {
+	return l.Algorithm() != limits.AlgorithmConcurrent && l.Algorithm() != limits.AlgorithmBan
 }
 
 // about labels what a case reports on one of several limits.
-func about(l core.Limit, format string, args ...any) string {
+func about(l limits.Limit, format string, args ...any) string {
 	return showLimit(l) + ": " + fmt.Sprintf(format, args...)
 }

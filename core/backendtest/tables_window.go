@@ -3,7 +3,7 @@ package backendtest
 import (
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // windowTables are the fixed and the sliding window. Both count in windows that
@@ -13,7 +13,7 @@ var windowTables = []table{
 		name:  "a fixed window starts at a whole multiple of its period",
 		why:   "a fixed window counts until it ends and then starts over; its waits and its EffectiveWindow all end with it (DESIGN 5, the table of algorithms)",
 		start: newYear.Add(20 * sec),
-		phases: []phase{{core.FixedWindow(core.PerMinute(3)), []step{
+		phases: []phase{{limits.FixedWindow(limits.PerMinute(3)), []step{
 			{0, 0, allowed(3, 0, 40*sec)},
 			{0, 1, allowed(2, 40*sec, 40*sec)},
 			{0, 3, denied(2, 40*sec, 40*sec)},
@@ -23,7 +23,7 @@ var windowTables = []table{
 			{40*sec - 1*us, 1, denied(0, 1*us, 1*us)},
 			{1 * us, 0, allowed(3, 0, 60*sec)},
 			{0, 3, allowed(0, 60*sec, 60*sec)},
-			{30 * sec, 4, denied(0, core.Never, 30*sec)},
+			{30 * sec, 4, denied(0, limits.Never, 30*sec)},
 			{90 * sec, 1, allowed(2, 60*sec, 60*sec)},
 		}}},
 	},
@@ -31,7 +31,7 @@ var windowTables = []table{
 		name:  "a day is a UTC day",
 		why:   "a fixed window of 24 hours ends at midnight UTC, to the microsecond (DESIGN 5)",
 		start: newYear.Add(-1 * us),
-		phases: []phase{{core.FixedWindow(core.PerDay(1)), []step{
+		phases: []phase{{limits.FixedWindow(limits.PerDay(1)), []step{
 			{0, 1, allowed(0, 1*us, 1*us)},
 			{0, 1, denied(0, 1*us, 1*us)},
 			{1 * us, 1, allowed(0, 24*hour, 24*hour)},
@@ -41,7 +41,7 @@ var windowTables = []table{
 	{
 		name: "the longest window is aligned with the epoch",
 		why:  "windows of 366 days start at multiples of 366 days since 1970: the 56th ends 42 days into 2026 (DESIGN 5)",
-		phases: []phase{{core.FixedWindow(core.Per(1_000_000_000, 366*day)), []step{
+		phases: []phase{{limits.FixedWindow(limits.Per(1_000_000_000, 366*day)), []step{
 			{0, 999_999_999, allowed(1, 42*day, 42*day)},
 			{0, 2, denied(1, 42*day, 42*day)},
 			{42*day - 1*us, 1, allowed(0, 1*us, 1*us)},
@@ -52,7 +52,7 @@ var windowTables = []table{
 		name:  "the shortest window lasts a millisecond",
 		why:   "periods below a second are limits like any other: a time to live that rounds to 0 is no limit at all (DESIGN 5, legal limits)",
 		start: newYear.Add(999 * us),
-		phases: []phase{{core.FixedWindow(core.Per(1_000_000_000, 1*ms)), []step{
+		phases: []phase{{limits.FixedWindow(limits.Per(1_000_000_000, 1*ms)), []step{
 			{0, 1_000_000_000, allowed(0, 1*us, 1*us)},
 			{0, 1, denied(0, 1*us, 1*us)},
 			{1 * us, 1, allowed(999_999_999, 1*ms, 1*ms)},
@@ -62,7 +62,7 @@ var windowTables = []table{
 	{
 		name: "a sliding window weighs the window before",
 		why:  "the previous count weighs by how much of its window still overlaps the last period, rounded down; waits cross the boundary where they have to (DESIGN 5)",
-		phases: []phase{{core.SlidingWindow(core.PerMinute(10)), []step{
+		phases: []phase{{limits.SlidingWindow(limits.PerMinute(10)), []step{
 			{0, 10, allowed(0, 120*sec, 60*sec+1*us)},
 			{0, 1, denied(0, 60*sec+1*us, 120*sec)},
 			{60 * sec, 1, denied(0, 1*us, 60*sec)},
@@ -73,7 +73,7 @@ var windowTables = []table{
 			{24 * sec, 0, allowed(4, 90*sec-1*us, 24*sec)},         // 4 + 2
 			{0, 4, allowed(0, 90*sec-1*us, 6*sec)},                 // 4 + 6
 			{0, 5, denied(0, 30*sec, 90*sec-1*us)},                 // not in this window
-			{0, 11, denied(0, core.Never, 90*sec-1*us)},            // not in any
+			{0, 11, denied(0, limits.Never, 90*sec-1*us)},          // not in any
 			{90*sec - 2*us, 0, allowed(10, 1*us, 60*sec)},          // the 6 weigh nothing, and are still there
 			{1 * us, 0, allowed(10, 0, 60*sec)},                    // they have left
 			{30 * sec, 3, allowed(7, 90*sec, 42*sec)},              // half into a window
@@ -87,7 +87,7 @@ var windowTables = []table{
 	{
 		name: "a sliding window of 7 per 3ms rounds its weight down",
 		why:  "weights and waits are exact where they do not come out even (DESIGN 5, the sliding window's weight)",
-		phases: []phase{{core.SlidingWindow(core.Per(7, 3*ms)), []step{
+		phases: []phase{{limits.SlidingWindow(limits.Per(7, 3*ms)), []step{
 			{0, 7, allowed(0, 6*ms, 3001*us)},
 			{4 * ms, 3, allowed(0, 5*ms, 286*us)}, // 7·2000/3000 is 4.67
 			{0, 1, denied(0, 286*us, 5*ms)},
@@ -96,7 +96,7 @@ var windowTables = []table{
 			{1 * ms, 0, allowed(2, 3714*us, 858*us)}, // 7·714/3000 is 1.67; 4 more
 			{0, 5, denied(2, 1465*us, 3714*us)},
 			{0, 7, denied(2, 2965*us, 3714*us)},
-			{0, 8, denied(2, core.Never, 3714*us)},
+			{0, 8, denied(2, limits.Never, 3714*us)},
 			{1465 * us, 5, allowed(0, 5249*us, 750*us)},
 		}}},
 	},
@@ -104,7 +104,7 @@ var windowTables = []table{
 		name:  "a sliding window of a thousand million units in 366 days is exact",
 		why:   "the largest product of count and period does not overflow an int64 (DESIGN 5, legal limits)",
 		start: time.Unix(55*366*86_400, 0),
-		phases: []phase{{core.SlidingWindow(core.Per(1_000_000_000, 366*day)), []step{
+		phases: []phase{{limits.SlidingWindow(limits.Per(1_000_000_000, 366*day)), []step{
 			{0, 1_000_000_000, allowed(0, 732*day, 366*day+1*us)},
 			{549 * day, 500_000_000, allowed(0, 549*day, 1*us)},
 			{0, 1, denied(0, 1*us, 549*day)},
@@ -117,7 +117,7 @@ var windowTables = []table{
 	{
 		name: "a sliding window of one unit waits for it to leave whole",
 		why:  "one unit weighs nothing from the first microsecond of the next window on (DESIGN 5)",
-		phases: []phase{{core.SlidingWindow(core.PerSecond(1)), []step{
+		phases: []phase{{limits.SlidingWindow(limits.PerSecond(1)), []step{
 			{0, 1, allowed(0, 2*sec, 1*sec+1*us)},
 			{1 * sec, 1, denied(0, 1*us, 1*sec)},
 			{1 * us, 1, allowed(0, 2*sec-1*us, 1*sec)},
@@ -129,7 +129,7 @@ var windowTables = []table{
 		name:  "windows work in the year 2200",
 		why:   "instants far in the future lose no precision, as they do in a float64 (DESIGN 5: whole microseconds)",
 		start: time.Date(2199, time.December, 31, 23, 59, 59, 999_999_000, time.UTC),
-		phases: []phase{{core.SlidingWindow(core.PerDay(1_000_000)), []step{
+		phases: []phase{{limits.SlidingWindow(limits.PerDay(1_000_000)), []step{
 			{0, 1_000_000, allowed(0, 24*hour+1*us, 2*us)},
 			{1 * us, 1, denied(0, 1*us, 24*hour)},
 			{1 * us, 1, allowed(0, 48*hour-1*us, 86_400*us)},

@@ -5,14 +5,14 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // usage is what one key has in use, as the definitions have it (DESIGN 5, the
 // table of algorithms). Instants are microseconds since the Unix epoch. A usage
 // is never changed: taking makes a new one. The zero usage is fresh.
 type usage struct {
-	limit core.Limit
+	limit limits.Limit
 
 	// at is the instant at which the clock stops for this key if it steps back. Buckets: when level was true, the last taking. Windows:
 	// the start of the window that curr counts in. Log: the last taking. Anchored
@@ -43,16 +43,16 @@ func (u usage) inUse(x int64) int64 {
 		return 0
 	}
 	switch u.limit.Algorithm() {
-	case core.AlgorithmFixedWindow, core.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
 		return u.turned(x).curr
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		if u.isOver(x) {
 			return 0
 		}
 		return u.curr
-	case core.AlgorithmConcurrent:
+	case limits.AlgorithmConcurrent:
 		return u.units()
-	case core.AlgorithmSlidingWindow:
+	case limits.AlgorithmSlidingWindow:
 		p := micros(u.limit)
 		start := windowStart(x, u.limit)
 		switch start {
@@ -62,7 +62,7 @@ func (u usage) inUse(x int64) int64 {
 			return floor(ratio(u.curr, p, p-(x-start)))
 		}
 		return 0
-	case core.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		sum := int64(0)
 		for _, t := range u.takings {
 			if x < t.at+micros(u.limit) {
@@ -92,7 +92,7 @@ func (u usage) turned(x int64) usage {
 	if most := u.limit.Burst(); u.debt > 0 && n-1 <= u.debt/most {
 		next.curr, next.debt = max(0, u.debt-(n-1)*most), max(0, u.debt-n*most)
 	}
-	if next.curr == 0 && u.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+	if next.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 		next.at = x
 	}
 	return next
@@ -125,20 +125,20 @@ func (u usage) freshAt() int64 {
 	switch p := micros(u.limit); {
 	case isBucket(u.limit):
 		return u.at + u.drainTime(u.level)
-	case u.limit.Algorithm() == core.AlgorithmSlidingLog && len(u.takings) > 0:
+	case u.limit.Algorithm() == limits.AlgorithmSlidingLog && len(u.takings) > 0:
 		return u.takings[len(u.takings)-1].at + p
-	case u.limit.Algorithm() == core.AlgorithmConcurrent && len(u.held) > 0:
+	case u.limit.Algorithm() == limits.AlgorithmConcurrent && len(u.held) > 0:
 		return math.MaxInt64
-	case u.limit.Algorithm() == core.AlgorithmBan && u.until != 0:
+	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
 		return u.until
-	case u.limit.Algorithm() == core.AlgorithmBan && u.curr > 0:
+	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
 		return u.at + p
-	case (u.limit.Algorithm() == core.AlgorithmFixedWindow || u.limit.Algorithm() == core.AlgorithmAnchoredWindow) && u.curr > 0:
+	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow || u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
 		most := u.limit.Burst()
 		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p)) // forgiven after 200 years
-	case u.limit.Algorithm() == core.AlgorithmSlidingWindow && u.curr > 0:
+	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.curr > 0:
 		return u.at + 2*p
-	case u.limit.Algorithm() == core.AlgorithmSlidingWindow && u.prev > 0:
+	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.prev > 0:
 		return u.at + p
 	}
 	return u.at
@@ -146,14 +146,14 @@ func (u usage) freshAt() int64 {
 
 // isFresh reports whether u equals fresh usage when the clock says now.
 func (u usage) isFresh(now int64) bool {
-	return u.limit == core.Limit{} || max(now, u.at) >= u.freshAt()
+	return u.limit == limits.Limit{} || max(now, u.at) >= u.freshAt()
 }
 
 // plus is u after n units were taken at instant x, which is not before u.at.
 func (u usage) plus(x, n int64) usage {
 	after := usage{limit: u.limit, at: x}
 	switch u.limit.Algorithm() {
-	case core.AlgorithmSlidingWindow:
+	case limits.AlgorithmSlidingWindow:
 		after.at = windowStart(x, u.limit)
 		switch after.at {
 		case u.at:
@@ -162,14 +162,14 @@ func (u usage) plus(x, n int64) usage {
 			after.prev = u.curr
 		}
 		after.curr += n
-	case core.AlgorithmFixedWindow, core.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
 		after = u.turned(x)
-		if after.curr == 0 && u.limit.Algorithm() == core.AlgorithmAnchoredWindow {
+		if after.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			after.at = x // opens
 		}
 		after.base, after.events, after.gone = nil, nil, 0
 		after.curr += n
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		if !u.isOver(x) && (u.curr > 0 || len(u.events) > 0) {
 			after.at, after.curr, after.until = u.at, u.curr, u.until
 		}
@@ -177,9 +177,9 @@ func (u usage) plus(x, n int64) usage {
 		if after.until == 0 && after.curr >= u.limit.Burst() {
 			after.until = x + u.limit.Lasting().Microseconds()
 		}
-	case core.AlgorithmConcurrent:
+	case limits.AlgorithmConcurrent:
 		after.held = append(slices.Clone(u.held), hold{units: n})
-	case core.AlgorithmSlidingLog:
+	case limits.AlgorithmSlidingLog:
 		for _, t := range u.takings {
 			if x < t.at+micros(u.limit) {
 				after.takings = append(after.takings, t)
@@ -199,12 +199,12 @@ func (u usage) drainTime(units *big.Rat) int64 {
 }
 
 // fresh is the usage of a key that was never charged, under limit.
-func fresh(limit core.Limit, now int64) usage {
+func fresh(limit limits.Limit, now int64) usage {
 	u := usage{limit: limit, at: now}
 	switch {
 	case isBucket(limit):
 		u.level = new(big.Rat)
-	case limit.Algorithm() == core.AlgorithmFixedWindow, limit.Algorithm() == core.AlgorithmSlidingWindow:
+	case limit.Algorithm() == limits.AlgorithmFixedWindow, limit.Algorithm() == limits.AlgorithmSlidingWindow:
 		u.at = windowStart(now, limit)
 	}
 	return u

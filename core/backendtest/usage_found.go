@@ -3,7 +3,7 @@ package backendtest
 import (
 	"math/big"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A charge may find a usage under another limit than its own, or from a later instant
@@ -11,7 +11,7 @@ import (
 
 // inUseBy is inUse as a charge of limit l finds it. Units in use under another
 // limit count, at most the maximum of either.
-func (u usage) inUseBy(l core.Limit, x int64) int64 {
+func (u usage) inUseBy(l limits.Limit, x int64) int64 {
 	if u.limit == l {
 		return u.inUse(x)
 	}
@@ -20,7 +20,7 @@ func (u usage) inUseBy(l core.Limit, x int64) int64 {
 
 // plusBy is u after a charge of limit l took n units at instant x. Units in use
 // under another limit count as taken then.
-func (u usage) plusBy(l core.Limit, x, n int64) usage {
+func (u usage) plusBy(l limits.Limit, x, n int64) usage {
 	if u.limit == l {
 		return u.plus(x, n)
 	}
@@ -29,13 +29,13 @@ func (u usage) plusBy(l core.Limit, x, n int64) usage {
 
 // leavesNothingTo reports whether a change from the limit of u to l starts fresh: what
 // counts for a ban is not what counts for a rate.
-func (u usage) leavesNothingTo(l core.Limit) bool {
-	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == core.AlgorithmBan || l.Algorithm() == core.AlgorithmBan)
+func (u usage) leavesNothingTo(l limits.Limit) bool {
+	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
 }
 
 // waitBy is the least d at which n units of limit l, at most its maximum, fit
 // at x+d if nothing is taken until then; they do not fit at x.
-func (u usage) waitBy(l core.Limit, x, n int64) int64 {
+func (u usage) waitBy(l limits.Limit, x, n int64) int64 {
 	if u.limit == l && isBucket(l) {
 		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-l.Burst()))
 		return u.drainTime(tooMuch)
@@ -55,8 +55,8 @@ func (u usage) waitBy(l core.Limit, x, n int64) int64 {
 // freshBy is the first instant from x on at which a charge of limit l finds u
 // as it finds a key that was never charged: for units in use under another
 // limit, when none is in use any more.
-func (u usage) freshBy(l core.Limit, x int64) int64 {
-	if u.limit == l || u.limit.Algorithm() != core.AlgorithmSlidingWindow {
+func (u usage) freshBy(l limits.Limit, x int64) int64 {
+	if u.limit == l || u.limit.Algorithm() != limits.AlgorithmSlidingWindow {
 		return max(x, u.freshAt())
 	}
 	if u.inUse(x) == 0 { // a window that weighs nothing may yet be there
@@ -71,7 +71,7 @@ func (u usage) freshBy(l core.Limit, x int64) int64 {
 // recorded with until something is taken (DESIGN 5, "Changing a limit under
 // live state"). What is fresh under that limit is fresh under any: a backend may
 // have dropped it.
-func (u usage) foundBy(l core.Limit, now int64) (usage, int64) {
+func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	found := u
 	if sameCounting(u.limit, l) {
 		found.limit = l
@@ -94,7 +94,7 @@ func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.l
 
 // rebasedBeyond is rebased with another longest step back.
 func (u usage) rebasedBeyond(most, now int64) usage {
-	if u.limit == (core.Limit{}) || u.limit.Algorithm() == core.AlgorithmConcurrent || u.at-now <= most || u.isFresh(now) {
+	if u.limit == (limits.Limit{}) || u.limit.Algorithm() == limits.AlgorithmConcurrent || u.at-now <= most || u.isFresh(now) {
 		return u
 	}
 	u.base, u.events = nil, nil // when what was taken, nobody can tell any more
@@ -102,7 +102,7 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	case isBucket(u.limit):
 		u.at = now
 		return u
-	case u.limit.Algorithm() == core.AlgorithmBan:
+	case u.limit.Algorithm() == limits.AlgorithmBan:
 		u.at = now
 		if u.until != 0 {
 			u.until = now + u.limit.Lasting().Microseconds()
@@ -113,19 +113,19 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 }
 
 // maxStepBack is the longest step back, in microseconds, at which the clock stops.
-func maxStepBack(l core.Limit) int64 {
-	if isBucket(l) || l == (core.Limit{}) || l.Algorithm() == core.AlgorithmConcurrent {
+func maxStepBack(l limits.Limit) int64 {
+	if isBucket(l) || l == (limits.Limit{}) || l.Algorithm() == limits.AlgorithmConcurrent {
 		return sec.Microseconds()
 	}
 	return max(sec.Microseconds(), micros(l))
 }
 
 // sameCounting reports whether usage under a carries over to b as it is.
-func sameCounting(a, b core.Limit) bool {
+func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
 		return false
 	}
-	if a.Algorithm() == core.AlgorithmBan || a.Algorithm() == core.AlgorithmConcurrent {
+	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm() == limits.AlgorithmConcurrent {
 		return true
 	}
 	if isBucket(a) {

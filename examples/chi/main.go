@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // client counts by the address at the other end of the connection. Behind a proxy,
@@ -38,14 +39,14 @@ func limiter(rule chimw.Rule) *chimw.Limiter {
 func main() {
 	perClient := limiter(chimw.Rule{
 		Name:  "per-client",
-		Limit: core.SlidingWindow(core.PerMinute(60)),
+		Limit: limits.SlidingWindow(limits.PerMinute(60)),
 		Key:   core.When(limited, client),
 	})
-	login := limiter(chimw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
-	search := limiter(chimw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
+	login := limiter(chimw.Rule{Name: "login", Limit: limits.SlidingLog(limits.PerMinute(5)), Key: client})
+	search := limiter(chimw.Rule{Name: "search", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: caller})
 	users := limiter(chimw.Rule{
 		Name:  "users",
-		Limit: core.SlidingWindow(core.PerMinute(30)),
+		Limit: limits.SlidingWindow(limits.PerMinute(30)),
 		Key:   keyfuncs.Join(chimw.RoutePattern, client),
 	})
 

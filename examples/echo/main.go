@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // client counts by the address at the other end of the connection. Behind a proxy,
@@ -41,14 +42,14 @@ func limiter(rule echo5mw.Rule) *echo5mw.Limiter {
 func main() {
 	perClient := limiter(echo5mw.Rule{
 		Name:  "per-client",
-		Limit: core.SlidingWindow(core.PerMinute(60)),
+		Limit: limits.SlidingWindow(limits.PerMinute(60)),
 		Key:   core.When(limited, client),
 	})
-	login := limiter(echo5mw.Rule{Name: "login", Limit: core.SlidingLog(core.PerMinute(5)), Key: client})
-	search := limiter(echo5mw.Rule{Name: "search", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: caller})
+	login := limiter(echo5mw.Rule{Name: "login", Limit: limits.SlidingLog(limits.PerMinute(5)), Key: client})
+	search := limiter(echo5mw.Rule{Name: "search", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: caller})
 	users := limiter(echo5mw.Rule{
 		Name:  "users",
-		Limit: core.SlidingWindow(core.PerMinute(30)),
+		Limit: limits.SlidingWindow(limits.PerMinute(30)),
 		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
 	})
 

@@ -14,15 +14,16 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 var (
-	free = core.SlidingWindow(core.PerMinute(30))
-	pro  = core.SlidingWindow(core.PerMinute(300))
+	free = limits.SlidingWindow(limits.PerMinute(30))
+	pro  = limits.SlidingWindow(limits.PerMinute(300))
 
 	apiKey = keyfuncs.APIKey("X-API-Key")
-	plans  = map[string]core.Limit{ // by the key that apiKey returns
+	plans  = map[string]limits.Limit{ // by the key that apiKey returns
 		keyfuncs.Digest("free-1"): free,
 		keyfuncs.Digest("free-2"): free,
 		keyfuncs.Digest("pro-1"):  pro,
@@ -31,14 +32,14 @@ var (
 
 // planOf returns the plan of the caller's key. It accepts only keys in our list: a
 // client can make up other keys for free, so an unknown key counts as none.
-func planOf(r *http.Request) (core.Limit, error) {
+func planOf(r *http.Request) (limits.Limit, error) {
 	key, err := apiKey(r)
 	return plans[key], err
 }
 
 func hasPlan(r *http.Request) bool {
 	limit, err := planOf(r)
-	return err == nil && limit != core.Limit{}
+	return err == nil && limit != limits.Limit{}
 }
 
 func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
@@ -54,12 +55,12 @@ func cost(r *http.Request) int64 {
 var limit = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:  "global",
-		Limit: core.SlidingWindow(core.PerSecond(1000)),
+		Limit: limits.SlidingWindow(limits.PerSecond(1000)),
 		Key:   keyfuncs.Constant[*http.Request]("everyone"),
 		Cost:  cost,
 	}, {
 		Name:  "anonymous",
-		Limit: core.SlidingWindow(core.PerMinute(20)),
+		Limit: limits.SlidingWindow(limits.PerMinute(20)),
 		Key:   core.When(isAnonymous, keyfuncs.Address(keyfuncs.Peer)),
 		Cost:  cost,
 	}, {

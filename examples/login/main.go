@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -33,12 +34,12 @@ func user(r *http.Request) (string, error) {
 var limit = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:      "user",
-		Limit:     core.SlidingLog(core.Per(3, 5*time.Minute)),
+		Limit:     limits.SlidingLog(limits.Per(3, 5*time.Minute)),
 		Key:       user,
 		OnFailure: core.FailClosed, // no login is better than unlimited guesses
 	}, {
 		Name:      "address",
-		Limit:     core.SlidingLog(core.PerMinute(10)),
+		Limit:     limits.SlidingLog(limits.PerMinute(10)),
 		Key:       keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
 		OnFailure: core.FailClosed,
 	}},

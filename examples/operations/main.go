@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/shed"
@@ -35,14 +36,14 @@ var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfu
 
 // rules has a limit of every kind that an operator meets.
 var rules = []nethttp.Rule{
-	{Name: "per-client", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: client},
-	{Name: "next-year", Limit: core.TokenBucket(core.PerSecond(5), 10), Key: client, Mode: core.Shadow},
+	{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: client},
+	{Name: "next-year", Limit: limits.TokenBucket(limits.PerSecond(5), 10), Key: client, Mode: core.Shadow},
 	{
 		Name:  "reports",
-		Limit: core.SlidingWindow(core.PerMinute(600)), Key: core.When(isReport, client),
+		Limit: limits.SlidingWindow(limits.PerMinute(600)), Key: core.When(isReport, client),
 		Cost: estimate, FinalCost: core.Spent,
 	},
-	{Name: "at-once", Limit: core.Concurrent(4), Key: core.When(isReport, client)},
+	{Name: "at-once", Limit: limits.Concurrent(4), Key: core.When(isReport, client)},
 }
 
 // shedder keeps searches, of which there are suddenly many, to half of what the service does
@@ -130,7 +131,7 @@ func report(w http.ResponseWriter, r *http.Request) {
 }
 
 // backend returns the Redis of $REDIS_URL, or memory, and has counters watch it.
-func backend(counters *stats.Stats) core.Backend {
+func backend(counters *stats.Stats) limits.Backend {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		memory := core.NewMemory(core.MemoryOptions{})

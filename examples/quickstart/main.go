@@ -10,15 +10,15 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
 var limit = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:  "per-client",
-		Limit: core.SlidingWindow(core.PerMinute(10)),
+		Limit: limits.SlidingWindow(limits.PerMinute(10)),
 		Key:   keyfuncs.Address(keyfuncs.Peer),
 	}},
 })

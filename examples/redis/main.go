@@ -19,8 +19,8 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -42,7 +42,7 @@ func main() {
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
-			Limit: core.TokenBucket(core.PerMinute(100), 20),
+			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		// While Redis fails, each instance limits by itself and logs that once.

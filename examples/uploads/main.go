@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -48,19 +49,19 @@ func main() {
 		limiter := nethttp.MustNew(nethttp.Config{Rules: rules, Backend: backend})
 		return func(next http.HandlerFunc) http.Handler { return limiter.Handler(next) }
 	}
-	uploads := limit(nethttp.Rule{Name: "uploads", Limit: core.Concurrent(2), Key: client})
+	uploads := limit(nethttp.Rule{Name: "uploads", Limit: limits.Concurrent(2), Key: client})
 	logins := limit(
-		nethttp.Rule{Name: "failures", Limit: core.SlidingLog(core.Per(3, 5*time.Minute)), Key: user, FinalCost: failed},
+		nethttp.Rule{Name: "failures", Limit: limits.SlidingLog(limits.Per(3, 5*time.Minute)), Key: user, FinalCost: failed},
 		nethttp.Rule{
 			Name:      "ban",
-			Limit:     core.Ban(core.Per(10, 10*time.Minute), time.Minute),
+			Limit:     limits.Ban(limits.Per(10, 10*time.Minute), time.Minute),
 			Key:       address,
 			FinalCost: failed,
 		},
 	)
 	chats := limit(nethttp.Rule{
 		Name:      "tokens",
-		Limit:     core.TokenBucket(core.PerMinute(1000), 1000),
+		Limit:     limits.TokenBucket(limits.PerMinute(1000), 1000),
 		Key:       client,
 		Cost:      func(*http.Request) int64 { return 100 }, // an estimate
 		FinalCost: core.Spent,
@@ -103,7 +104,7 @@ func chat(w http.ResponseWriter, r *http.Request) {
 }
 
 // backend returns the Redis of $REDIS_URL, or nil, which is memory, if it is not set.
-func backend() core.Backend {
+func backend() limits.Backend {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // press clicks on the first visible element of a selector.
@@ -110,7 +111,7 @@ func TestTheLimitOfARuleIsChanged(t *testing.T) {
 	b.write("#dialog input[name=limit]", "10/minute")
 	b.key(kb.Enter)
 	b.until("the limit is another", row("per-client")+`.cells[1].textContent === 'sliding-window 10/1m'`)
-	if got := s.rule("per-client"); got.Limit != core.SlidingWindow(core.PerMinute(10)) {
+	if got := s.rule("per-client"); got.Limit != limits.SlidingWindow(limits.PerMinute(10)) {
 		t.Errorf("the rule: %+v", got)
 	}
 }

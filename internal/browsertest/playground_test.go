@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/cmd/weir/playground"
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const ready = `document.documentElement.dataset.engine === 'ready'`
@@ -134,25 +135,25 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 	decided, allowed, denied := 0, 0, 0
 	for e := numbers; len(e) > 0; e = e[8:] {
 		rule := panels[int(e[0])].Rules[0]
-		limit, err := core.ParseLimit(rule.Limit)
+		limit, err := limits.Parse(rule.Limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		now = start.Add(time.Duration(e[1]) * time.Microsecond)
-		out := make([]core.Decision, 1)
-		charge := core.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
+		out := make([]limits.Decision, 1)
+		charge := limits.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
 		ctx := context.Background()
-		if limit.Algorithm() == core.AlgorithmConcurrent { // requests of no length hold nothing
-			err = memory.Peek(ctx, []core.Charge{charge}, out)
+		if limit.Algorithm() == limits.AlgorithmConcurrent { // requests of no length hold nothing
+			err = memory.Peek(ctx, []limits.Charge{charge}, out)
 			out[0].Remaining -= charge.Cost
 		} else {
-			err = memory.Take(ctx, []core.Charge{charge}, out)
+			err = memory.Take(ctx, []limits.Charge{charge}, out)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		retry := float64(out[0].RetryAfter.Microseconds())
-		if out[0].RetryAfter == core.Never {
+		if out[0].RetryAfter == limits.Never {
 			retry = -1
 		}
 		if page, here := [...]float64{e[2], e[5], e[6], e[7]}, [...]float64{truth(out[0].Allowed), retry, float64(out[0].Delay.Microseconds()), float64(out[0].Remaining)}; page != here {
@@ -188,7 +189,7 @@ func truth(is bool) float64 {
 
 func TestThePlaygroundIsThereBeforeTheEngine(t *testing.T) {
 	var want []string
-	for _, a := range core.Algorithms() {
+	for _, a := range limits.Algorithms() {
 		name := strings.ReplaceAll(a.String(), "-", " ")
 		want = append(want, strings.ToUpper(name[:1])+name[1:])
 	}
@@ -293,7 +294,7 @@ func TestTheDialogueEndsInALimit(t *testing.T) {
 	for _, answer := range []string{"How many requests come in a time", "Any way, up to the number", "Somewhat, if that saves memory"} {
 		value[bool](b, `[...document.querySelectorAll('#step .choice')].find(e => e.textContent === '`+answer+`').click(), true`)
 	}
-	if got := value[string](b, `[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`); got != "Limit: core.SlidingWindow(core.PerMinute(100)),|limit: sliding-window 100/1m" {
+	if got := value[string](b, `[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`); got != "Limit: limits.SlidingWindow(limits.PerMinute(100)),|limit: sliding-window 100/1m" {
 		t.Errorf("the dialogue ends in %s", got)
 	}
 	b.shotDialog("playground-guide")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // budget is the default.
@@ -22,11 +23,11 @@ const longestWait = budget + time.Second
 
 // account is what a load comes to.
 type account struct {
-	sources  [core.SourceNotAsked + 1]int // of decisions during the fault
-	waits    [len(kinds)][]time.Duration  // during the fault
-	admitted int                          // of the key of which most was
-	bound    int                          // of that key
-	late     time.Duration                // that the machine was, at most
+	sources  [limits.SourceNotAsked + 1]int // of decisions during the fault
+	waits    [len(kinds)][]time.Duration    // during the fault
+	admitted int                            // of the key of which most was
+	bound    int                            // of that key
+	late     time.Duration                  // that the machine was, at most
 }
 
 // tally adds up a load during which the server lost its data so many times, and
@@ -64,9 +65,9 @@ func (l *load) tally(t testing.TB, lost int) *account {
 			allowed = 1
 		}
 		switch e.source {
-		case core.SourcePrimary:
+		case limits.SourcePrimary:
 			c.primary += allowed
-		case core.SourceFallback:
+		case limits.SourceFallback:
 			c.fallback[e.instance] += allowed
 			c.fell[e.instance] = true
 		}
@@ -98,15 +99,15 @@ func (l *load) tally(t testing.TB, lost int) *account {
 // legal reports whether the policy allows what happened.
 func (e *event) legal() bool {
 	switch e.source {
-	case core.SourcePrimary:
+	case limits.SourcePrimary:
 		return e.verdict == core.Allowed || e.verdict == core.Denied
-	case core.SourceDenialCache:
+	case limits.SourceDenialCache:
 		return e.verdict == core.Denied
-	case core.SourceFallback:
+	case limits.SourceFallback:
 		return policies[e.policy] == core.FallBack && (e.verdict == core.Allowed || e.verdict == core.Denied)
-	case core.SourceOpen:
+	case limits.SourceOpen:
 		return policies[e.policy] == core.FailOpen && e.verdict == core.Allowed
-	case core.SourceClosed:
+	case limits.SourceClosed:
 		return policies[e.policy] == core.FailClosed && e.verdict == core.Unavailable
 	}
 	return false
@@ -122,7 +123,7 @@ func (a *account) String() string {
 	fmt.Fprintf(&text, "%d decisions:", total)
 	for source, n := range a.sources {
 		if n > 0 {
-			fmt.Fprintf(&text, " %v %d,", core.Source(source), n)
+			fmt.Fprintf(&text, " %v %d,", limits.Source(source), n)
 		}
 	}
 	text.WriteString(" none failed that must not; waits (median, 99%, longest):")

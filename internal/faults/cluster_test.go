@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // startMasters starts a Redis Cluster of three masters without replicas. One that
@@ -210,7 +210,7 @@ func (l *load) byMaster(t *testing.T, client *redis.ClusterClient, dead *server)
 	t.Helper()
 	owners := make(map[[2]int]string)
 	for _, e := range l.events {
-		if e.phase != during || e.source == core.SourceDenialCache {
+		if e.phase != during || e.source == limits.SourceDenialCache {
 			continue
 		}
 		at := [2]int{e.key, e.policy}
@@ -221,7 +221,7 @@ func (l *load) byMaster(t *testing.T, client *redis.ClusterClient, dead *server)
 		if owners[at] == dead.addr {
 			s = &own[e.instance]
 		}
-		if e.source == core.SourcePrimary {
+		if e.source == limits.SourcePrimary {
 			s.primary++
 			s.waits = append(s.waits, e.wait)
 			continue

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // trips are round trips to servers from the next zone to another continent's
@@ -65,7 +65,7 @@ func decidedByRedis(t *testing.T, fleet []*instance) {
 			for policy := range policies {
 				group.Go(func() {
 					o := in.limiter[policy].Decide(t.Context(), fmt.Sprint("far ", prefixes.Add(1)))
-					if o.At(0).Source == core.SourcePrimary {
+					if o.At(0).Source == limits.SourcePrimary {
 						primary[in.id][policy]++
 					}
 				})
@@ -96,7 +96,7 @@ func TestOneConnectionServesACrowd(t *testing.T) {
 		const rounds, all = 50, crowded * perCrowd
 		round, primary, first := 0, 0, 0
 		for ; primary < all && round < rounds; round++ {
-			primary = in.askedBy(t, crowded, perCrowd)[core.SourcePrimary]
+			primary = in.askedBy(t, crowded, perCrowd)[limits.SourcePrimary]
 			if round == 0 {
 				first = primary
 			}
@@ -118,7 +118,7 @@ func TestOneConnectionServesACrowd(t *testing.T) {
 // askedBy has so many callers at once make so many requests each, one after the
 // other, of keys that are new. It returns how many each source decided, and fails
 // the test if a request was denied.
-func (in *instance) askedBy(t *testing.T, callers, requests int) (by [core.SourceNotAsked + 1]int) {
+func (in *instance) askedBy(t *testing.T, callers, requests int) (by [limits.SourceNotAsked + 1]int) {
 	t.Helper()
 	var mu sync.Mutex
 	var group sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -55,7 +56,7 @@ func newHolder(client redis.Scripter, of holding) *holder {
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	h.limiter = core.MustNew(core.Config[string]{
-		Rules:     []core.Rule[string]{{Name: upload, Limit: core.Concurrent(atOnce), Key: self, OnFailure: of.onFailure}},
+		Rules:     []core.Rule[string]{{Name: upload, Limit: limits.Concurrent(atOnce), Key: self, OnFailure: of.onFailure}},
 		Backend:   core.NewDenialCache(h.breaker, core.DenialCacheOptions{}),
 		Instances: of.instances,
 	})
@@ -121,10 +122,10 @@ func underWay(all ...*holder) (n int) {
 }
 
 // inRedis returns how many units Redis counts as held, −1 if it cannot be asked.
-func inRedis(t testing.TB, b core.Peeker) int {
+func inRedis(t testing.TB, b limits.Peeker) int {
 	t.Helper()
-	out := make([]core.Decision, 1)
-	charges := []core.Charge{{Scope: upload, Key: "ann", Limit: core.Concurrent(100_000)}}
+	out := make([]limits.Decision, 1)
+	charges := []limits.Charge{{Scope: upload, Key: "ann", Limit: limits.Concurrent(100_000)}}
 	if b.Peek(t.Context(), charges, out) != nil {
 		return -1
 	}
@@ -132,14 +133,14 @@ func inRedis(t testing.TB, b core.Peeker) int {
 }
 
 // holds waits until Redis counts n units as held.
-func holds(t testing.TB, b core.Peeker, n int) {
+func holds(t testing.TB, b limits.Peeker, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d units are held", n), func() bool { return inRedis(t, b) == n })
 }
 
 // exactAgain fails the test unless all holders together start as many requests as the
 // limit allows, and one more as soon as one ends. Nothing must be under way.
-func exactAgain(t testing.TB, b core.Peeker, all ...*holder) {
+func exactAgain(t testing.TB, b limits.Peeker, all ...*holder) {
 	t.Helper()
 	holds(t, b, 0)
 	for i := range all {

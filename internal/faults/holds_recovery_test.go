@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Without Redis each process admits its share, less what it holds already. Redis counts
@@ -18,7 +19,7 @@ func TestWhatAFallbackAllowedIsHeldInRedisAfterwards(t *testing.T) {
 	mine, other, idle := newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr), of), newHolder(newClient(t, s.addr), of)
 	eventually(t, "one is held, as Redis decided", func() bool {
 		o := mine.decide(t)
-		if !o.Allowed() || o.At(0).Source != core.SourcePrimary {
+		if !o.Allowed() || o.At(0).Source != limits.SourcePrimary {
 			mine.end()
 			return false
 		}

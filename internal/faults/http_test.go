@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -49,7 +50,7 @@ func startSite(t *testing.T, in *instance) *site {
 // answer is what a client gets.
 type answer struct {
 	status int
-	source core.Source
+	source limits.Source
 	header http.Header
 	body   string
 }
@@ -69,11 +70,11 @@ func (s *site) get(route int, client string) answer {
 	if took := time.Since(start); took > 6*time.Second { // a slow machine may be late
 		s.Errorf("%s: waited %v", s.paths[route], took)
 	}
-	return answer{response.StatusCode, core.Source(s.source[route].Load()), response.Header, string(body)}
+	return answer{response.StatusCode, limits.Source(s.source[route].Load()), response.Header, string(body)}
 }
 
 // is fails the test unless the answer is a problem document as described.
-func (a answer) is(t *testing.T, status int, source core.Source, problem string) {
+func (a answer) is(t *testing.T, status int, source limits.Source, problem string) {
 	t.Helper()
 	var document struct {
 		Type   string
@@ -102,7 +103,7 @@ func TestOverHTTPEachRouteFailsAsItsRuleSays(t *testing.T) {
 		for route := range site.paths {
 			eventually(t, what, func() bool {
 				a := site.get(route, what)
-				return a.source == core.SourcePrimary && a.status == http.StatusOK
+				return a.source == limits.SourcePrimary && a.status == http.StatusOK
 			})
 		}
 	}
@@ -117,18 +118,18 @@ func TestOverHTTPEachRouteFailsAsItsRuleSays(t *testing.T) {
 			statuses[path][a.status]++
 			switch route {
 			case falls:
-				if a.source != core.SourceFallback || a.header.Get("RateLimit") == "" {
+				if a.source != limits.SourceFallback || a.header.Get("RateLimit") == "" {
 					t.Errorf("%s: %d by %v, RateLimit %q", path, a.status, a.source, a.header.Get("RateLimit"))
 				}
 				if a.status != http.StatusOK {
-					a.is(t, http.StatusTooManyRequests, core.SourceFallback, "#quota-exceeded")
+					a.is(t, http.StatusTooManyRequests, limits.SourceFallback, "#quota-exceeded")
 				}
 			case opens:
-				if a.source != core.SourceOpen || a.status != http.StatusOK || a.body != "welcome" {
+				if a.source != limits.SourceOpen || a.status != http.StatusOK || a.body != "welcome" {
 					t.Errorf("%s: %d by %v: %s", path, a.status, a.source, a.body)
 				}
 			case closes:
-				a.is(t, http.StatusServiceUnavailable, core.SourceClosed, "#temporary-reduced-capacity")
+				a.is(t, http.StatusServiceUnavailable, limits.SourceClosed, "#temporary-reduced-capacity")
 			}
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 const units = 10 // of limit
 
 // limit gives nothing back while a test runs, and has no window that could end.
-var limit = core.TokenBucket(core.PerDay(1), units)
+var limit = limits.TokenBucket(limits.PerDay(1), units)
 
 // The policies, each a rule and a limiter of its own.
 var policies = [...]core.Failure{core.FallBack, core.FailOpen, core.FailClosed}
@@ -29,7 +30,7 @@ type instance struct {
 	kind    string // of client
 	id      int
 	breaker *breaker.Breaker
-	stack   core.Backend
+	stack   limits.Backend
 	limiter [len(policies)]*core.Limiter[string]
 
 	mu      sync.Mutex

@@ -14,11 +14,12 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // heldLimit is leased for 250 ms. Of its 1,000 units a second a calm load asks for 600.
-var heldLimit = core.TokenBucket(core.PerMinute(60_000), 5000)
+var heldLimit = limits.TokenBucket(limits.PerMinute(60_000), 5000)
 
 const leasersOf = 3 // instances
 
@@ -39,7 +40,7 @@ type leaser struct {
 
 	mu       sync.Mutex
 	admitted []admission
-	by       [4][core.SourceNotAsked]int // decisions, by phase and source
+	by       [4][limits.SourceNotAsked]int // decisions, by phase and source
 	denied   [4]int
 	longest  time.Duration // that a decision took during the fault
 }
@@ -49,7 +50,7 @@ const spending = after + 1
 
 type admission struct {
 	at     int64
-	source core.Source
+	source limits.Source
 }
 
 // startLeasers starts instances with clients of their own, asking for key.
@@ -144,7 +145,7 @@ type leaseFault struct {
 // fallback has admitted fits the limit as well.
 func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	t.Helper()
-	l.await(t, "all instances hold units", func(in *leaser) bool { return in.by[before][core.SourceLease] > 100 && in.stack.Leases().Held > 0 })
+	l.await(t, "all instances hold units", func(in *leaser) bool { return in.by[before][limits.SourceLease] > 100 && in.stack.Leases().Held > 0 })
 	held := int64(0)
 	for _, in := range l.all {
 		held += in.stack.Leases().Held
@@ -152,11 +153,11 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	l.phase.Store(during)
 	struck := time.Now()
 	f.strike()
-	l.await(t, "all instances fall back", func(in *leaser) bool { return in.by[during][core.SourceFallback] > 50 })
+	l.await(t, "all instances fall back", func(in *leaser) bool { return in.by[during][limits.SourceFallback] > 50 })
 	f.heal()
 	l.phase.Store(after)
 	l.await(t, "Redis decides again", func(in *leaser) bool {
-		return in.by[after][core.SourceLease] > 20 && in.stack.State() == breaker.Closed
+		return in.by[after][limits.SourceLease] > 20 && in.stack.State() == breaker.Closed
 	})
 	again := time.Since(struck)
 	l.phase.Store(spending)
@@ -165,12 +166,12 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	l.end()
 
 	var shared []admission
-	var by [4][core.SourceNotAsked]int
+	var by [4][limits.SourceNotAsked]int
 	longest := time.Duration(0)
 	for i, in := range l.all {
 		var own []admission
 		for _, a := range in.admitted {
-			if a.source == core.SourceFallback {
+			if a.source == limits.SourceFallback {
 				own = append(own, a)
 			} else {
 				shared = append(shared, a)
@@ -186,7 +187,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 		}
 		longest = max(longest, in.longest)
 	}
-	_, lease := heldLimit.Leased(time.Second)
+	_, lease := core.Leased(heldLimit, time.Second)
 	rate := heldLimit.Rate()
 	blocks := leasersOf * int(rate.Units*lease.Microseconds()/rate.Period.Microseconds())
 	bound := f.lost * (int(heldLimit.Burst()) + blocks)
@@ -195,7 +196,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 		t.Errorf("%d of %d admissions by Redis and leases are beyond the limit, want %d at most", over, len(shared), bound)
 	}
 	t.Logf("FAULT leases, %s: %d units held, %d spent from then on, %d fell back, waits up to %s ms; Redis decided again and leases too after %s ms; %d admitted by Redis and leases, %d beyond the limit, bound %d",
-		f.name, held, by[during][core.SourceLease], by[during][core.SourceFallback]+by[after][core.SourceFallback], ms(longest), ms(again), len(shared), over, bound)
+		f.name, held, by[during][limits.SourceLease], by[during][limits.SourceFallback]+by[after][limits.SourceFallback], ms(longest), ms(again), len(shared), over, bound)
 	eventually(t, "nothing is held", func() bool {
 		return !slices.ContainsFunc(l.all, func(in *leaser) bool { return in.stack.Leases().Held > 0 })
 	})
@@ -207,7 +208,7 @@ func beyond(t *testing.T, admitted []admission) (n int) {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	var now int64
 	model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
-	charges, out := []core.Charge{{Scope: "s", Key: "k", Limit: heldLimit, Cost: 1}}, make([]core.Decision, 1)
+	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: heldLimit, Cost: 1}}, make([]limits.Decision, 1)
 	for _, a := range admitted {
 		now = a.at
 		if err := model.Take(t.Context(), charges, out); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -24,7 +25,7 @@ const (
 	leaseFile     = "WEIR_FAULTS_LEASE_FILE"
 )
 
-var leasedLimit = core.TokenBucket(core.PerSecond(5000), 5000)
+var leasedLimit = limits.TokenBucket(limits.PerSecond(5000), 5000)
 
 // leasingProcess is one of the processes. It makes requests until it is killed, or its input
 // ends, and writes each admission to its file before it makes the next.
@@ -51,7 +52,7 @@ func leasingProcess(addr string) int {
 						break
 					}
 					at := o.At(0).At << 1
-					if o.At(0).Source == core.SourceLease {
+					if o.At(0).Source == limits.SourceLease {
 						at |= 1
 					}
 					mu.Lock()

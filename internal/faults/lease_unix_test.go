@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 const leaseProcesses = 8
@@ -85,7 +85,7 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	slices.Sort(admitted)
 	var now int64
 	model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
-	charges, out := []core.Charge{{Scope: "s", Key: "k", Limit: leasedLimit, Cost: 1}}, make([]core.Decision, 1)
+	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: leasedLimit, Cost: 1}}, make([]limits.Decision, 1)
 	leased, beyond := 0, 0
 	for _, at := range admitted {
 		leased += int(at & 1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -41,7 +42,7 @@ type event struct {
 	key, instance, policy int
 	phase                 int32
 	verdict               core.Verdict
-	source                core.Source
+	source                limits.Source
 	wait                  time.Duration
 	err                   error // during the fault
 }
@@ -112,7 +113,7 @@ func (l *load) work(t testing.TB, in *instance) {
 				e.source = o.At(0).Source
 			}
 			if e.phase == during {
-				if e.source > core.SourceDenialCache {
+				if e.source > limits.SourceDenialCache {
 					l.without[in.id].Add(1)
 				}
 				if e.err = o.Err(); e.err != nil {

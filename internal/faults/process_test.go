@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestAServerThatIsKilledAndRestartedIsSurvived(t *testing.T) {
@@ -53,7 +54,7 @@ func TestInstancesThatFallBackAdmitTheirShare(t *testing.T) {
 		})
 		for range 2 * units {
 			o := sharing.Decide(t.Context(), "client")
-			if source := o.At(0).Source; source != core.SourceFallback {
+			if source := o.At(0).Source; source != limits.SourceFallback {
 				t.Errorf("%s: %v by %v", in.kind, o.Verdict(), source)
 			}
 			if o.Allowed() {

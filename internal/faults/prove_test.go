@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // fault is one row of the matrix.
@@ -101,7 +102,7 @@ func exhaust(t *testing.T, fleet []*instance, key string) {
 		for policy := range policies {
 			eventually(t, "Redis denies a key that is exhausted", func() bool {
 				o := in.limiter[policy].Decide(t.Context(), key)
-				return o.Verdict() == core.Denied && o.At(0).Source <= core.SourceDenialCache
+				return o.Verdict() == core.Denied && o.At(0).Source <= limits.SourceDenialCache
 			})
 		}
 	}
@@ -113,7 +114,7 @@ func remembers(t *testing.T, fleet []*instance, key string) {
 	for _, in := range fleet {
 		for policy := range policies {
 			o := in.limiter[policy].Decide(t.Context(), key)
-			if d := o.At(0); o.Verdict() != core.Denied || d.Source != core.SourceDenialCache || d.RetryAfter <= 0 {
+			if d := o.At(0); o.Verdict() != core.Denied || d.Source != limits.SourceDenialCache || d.RetryAfter <= 0 {
 				t.Errorf("%s, %s: %v by %v, want the denial from before the fault", in.kind, scopes[policy], o.Verdict(), d.Source)
 			}
 		}
@@ -139,7 +140,7 @@ func shareExactly(t *testing.T, fleet []*instance) (key string) {
 						for policy := range policies {
 							o := in.limiter[policy].Decide(t.Context(), key)
 							mu.Lock()
-							if o.At(0).Source > core.SourceDenialCache {
+							if o.At(0).Source > limits.SourceDenialCache {
 								intime = false
 							} else if o.Allowed() {
 								admitted[policy]++

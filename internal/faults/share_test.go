@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -99,7 +100,7 @@ func child(addr string) int {
 	defer client.Close()
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{
-			Name: "all", Limit: core.TokenBucket(core.PerDay(1), childLimit), Key: self, OnFailure: core.FailClosed,
+			Name: "all", Limit: limits.TokenBucket(limits.PerDay(1), childLimit), Key: self, OnFailure: core.FailClosed,
 		}},
 		Backend: breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{Budget: patience}),
 	})
@@ -122,7 +123,7 @@ func child(addr string) int {
 				case o.Verdict() == core.Unavailable:
 					fmt.Fprintln(os.Stderr, o.Err())
 					failed.Add(1)
-				case o.At(0).Source == core.SourceDenialCache:
+				case o.At(0).Source == limits.SourceDenialCache:
 					cached.Add(1)
 				default:
 					denied.Add(1)
@@ -143,7 +144,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	operator := s.operator(t)
-	hourly := core.TokenBucket(core.PerHour(units), units)
+	hourly := limits.TokenBucket(limits.PerHour(units), units)
 	var offsets = [...]time.Duration{-30 * time.Minute, 30 * time.Minute}
 	var sent instants
 	var limiters [len(offsets)]*core.Limiter[string]
@@ -170,7 +171,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 	for i := range 4 * units {
 		o := limiters[i%2].Decide(t.Context(), "shared")
 		d, now := o.At(0), serverTime()
-		if d.Source != core.SourcePrimary || d.At < latest || d.At > now {
+		if d.Source != limits.SourcePrimary || d.At < latest || d.At > now {
 			t.Errorf("request %d: decided by %v at %d, want Redis between %d and %d", i+1, d.Source, d.At, latest, now)
 		}
 		if o.Allowed() {
@@ -191,7 +192,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 	for i := range 4 * units {
 		o := limiters[i%2].Decide(t.Context(), "shared")
 		d := o.At(0)
-		if d.Source != core.SourceFallback {
+		if d.Source != limits.SourceFallback {
 			t.Fatalf("decided by %v while Redis is down: %v", d.Source, o.Err())
 		}
 		if o.Allowed() {

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -79,23 +80,23 @@ func (t *tally) add(o core.Outcome, cost int64, rules int, took time.Duration) {
 	}
 	d := o.At(0)
 	switch d.Source {
-	case core.SourcePrimary, core.SourceDenialCache:
+	case limits.SourcePrimary, limits.SourceDenialCache:
 		if o.Allowed() {
 			t.Allowed++
 			t.Units += cost
 		} else {
 			t.Denied++
 		}
-	case core.SourceFallback:
+	case limits.SourceFallback:
 		t.Fallback++
-	case core.SourceOpen:
+	case limits.SourceOpen:
 		t.Open++
-	case core.SourceClosed:
+	case limits.SourceClosed:
 		t.Closed++
 	default:
 		t.NoRule++
 	}
-	if d.Source == core.SourcePrimary {
+	if d.Source == limits.SourcePrimary {
 		if t.Earliest == 0 {
 			t.Earliest = d.At
 		}
@@ -125,10 +126,10 @@ func floodedSite(redisAddr string) int {
 	for i, policy := range policies {
 		limiter := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{{
-				Name: sitePaths[i][1:], Limit: core.TokenBucket(core.PerSecond(floodRate), floodBurst), Key: address, OnFailure: policy,
+				Name: sitePaths[i][1:], Limit: limits.TokenBucket(limits.PerSecond(floodRate), floodBurst), Key: address, OnFailure: policy,
 				Cost: costOf,
 			}, {
-				Name: sitePaths[i][1:] + " by user", Limit: core.SlidingWindow(core.PerDay(1000)), OnFailure: policy,
+				Name: sitePaths[i][1:] + " by user", Limit: limits.SlidingWindow(limits.PerDay(1000)), OnFailure: policy,
 				Key: core.When(func(r *http.Request) bool { return r.Header.Get("X-User") != "" }, keyfuncs.Header("X-User")),
 			}},
 			Backend: stack,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestScriptsFlushedUnderLoadGoUnnoticed(t *testing.T) {
@@ -57,7 +58,7 @@ func TestAFlushGivesAKeyItsLimitOnceMore(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	fleet := startFleetWithin(t, patience, s.addr, redis.Options{})
-	admits := func(in *instance, want int, source core.Source) {
+	admits := func(in *instance, want int, source limits.Source) {
 		t.Helper()
 		admitted := 0
 		for range 2 * units {
@@ -71,11 +72,11 @@ func TestAFlushGivesAKeyItsLimitOnceMore(t *testing.T) {
 			t.Errorf("%s: %d admitted, want %d", in.kind, admitted, want)
 		}
 	}
-	admits(fleet[0], units, core.SourceDenialCache)
+	admits(fleet[0], units, limits.SourceDenialCache)
 	must(t, s.operator(t).FlushAll(t.Context()))
-	admits(fleet[0], 0, core.SourceDenialCache)
-	admits(fleet[1], units, core.SourceDenialCache)
-	admits(fleet[0], 0, core.SourceDenialCache)
+	admits(fleet[0], 0, limits.SourceDenialCache)
+	admits(fleet[1], units, limits.SourceDenialCache)
+	admits(fleet[0], 0, limits.SourceDenialCache)
 }
 
 // The server keeps what it has, refuses what would be new, and evicts nothing.
@@ -118,11 +119,11 @@ func TestAServerThatRefusesWritesStillDenies(t *testing.T) {
 		must(t, refuse(s.operator(t)))
 		for _, in := range fleet[1:] {
 			o := in.limiter[0].Decide(t.Context(), "exhausted")
-			if source := o.At(0).Source; o.Verdict() != core.Denied || source != core.SourcePrimary {
+			if source := o.At(0).Source; o.Verdict() != core.Denied || source != limits.SourcePrimary {
 				t.Errorf("%s, %s: an exhausted key: %v by %v", name, in.kind, o.Verdict(), source)
 			}
 			o = in.limiter[0].Decide(t.Context(), "new")
-			if source := o.At(0).Source; o.Verdict() != core.Allowed || source != core.SourceFallback {
+			if source := o.At(0).Source; o.Verdict() != core.Allowed || source != limits.SourceFallback {
 				t.Errorf("%s, %s: a new key: %v by %v", name, in.kind, o.Verdict(), source)
 			}
 		}

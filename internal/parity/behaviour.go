@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // runBehaviour tests how a limiter works together with the rest of a server.
@@ -42,7 +43,7 @@ func runBehaviour[R any](t *testing.T, a Adapter[R]) {
 }
 
 // everybody returns a limit that all requests share.
-func everybody[R any](limit core.Limit) *Config[R] {
+func everybody[R any](limit limits.Limit) *Config[R] {
 	return &Config[R]{Config: core.Config[R]{
 		Rules:   []core.Rule[R]{{Name: "everybody", Limit: limit, Key: keyfuncs.Constant[R]("everybody")}},
 		Backend: newLedger(),
@@ -76,7 +77,7 @@ func wantStatus(t *testing.T, r *http.Response, want int) {
 }
 
 func testConcurrency[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](core.SlidingWindow(core.PerDay(50))), func(w http.ResponseWriter, _ *http.Request) {})
+	server := serve(t, a, everybody[R](limits.SlidingWindow(limits.PerDay(50))), func(w http.ResponseWriter, _ *http.Request) {})
 	var allowed, denied atomic.Int32
 	done := make(chan error)
 	for range 8 {
@@ -114,7 +115,7 @@ func testConcurrency[R any](t *testing.T, a Adapter[R]) {
 // testOverwritten has a RemoteAddr that outer middleware has overwritten, as chi's
 // RealIP does.
 func testOverwritten[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.FixedWindow(core.PerDay(3)))
+	limit := everybody[R](limits.FixedWindow(limits.PerDay(3)))
 	limit.Rules[0].Key = a.Lift(keyfuncs.Address(keyfuncs.Peer))
 	handler := a.Serve(t, App[R]{Site: limit})
 	for _, c := range []struct {

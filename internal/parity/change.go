@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // runChanges tests rules that change while requests run.
@@ -41,7 +42,7 @@ func runChanges[R any](t *testing.T, a Adapter[R]) {
 
 // daily returns a rule of n requests a day for everybody.
 func daily[R any](name string, n int64) core.Rule[R] {
-	return core.Rule[R]{Name: name, Limit: core.FixedWindow(core.PerDay(n)), Key: keyfuncs.Constant[R]("everybody")}
+	return core.Rule[R]{Name: name, Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Constant[R]("everybody")}
 }
 
 // changing returns a limiter with rules, and where its adapter puts it when it is made.
@@ -128,11 +129,11 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 		app := a.Serve(t, App[R]{Site: limit})
 		hear(t, app, "/hello")
 		until := time.Now().Add(time.Minute)
-		must(t, (*made).Override("a", core.Override{Limit: core.FixedWindow(core.PerDay(3)), Until: until, Why: "a launch"}))
+		must(t, (*made).Override("a", core.Override{Limit: limits.FixedWindow(limits.PerDay(3)), Until: until, Why: "a launch"}))
 		if got := hear(t, app, "/hello"); got.status != http.StatusOK || !strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=3;`) {
 			t.Errorf("under the override: %d, fields %v", got.status, got.header)
 		}
-		if state := (*made).Rules()[0]; state.Override.Why != "a launch" || state.Limit != core.FixedWindow(core.PerDay(3)) {
+		if state := (*made).Rules()[0]; state.Override.Why != "a launch" || state.Limit != limits.FixedWindow(limits.PerDay(3)) {
 			t.Errorf("Rules: %+v", state)
 		}
 		time.Sleep(time.Minute)
@@ -168,7 +169,7 @@ func testExplain[R any](t *testing.T, a Adapter[R]) {
 				t.Errorf("after %d requests: %v, %d left", asked, o.Verdict(), o.At(0).Remaining)
 			}
 		}
-		if d, err := (*made).ExplainKey(ctx, "a", decided.At(0).Key, core.Limit{}); err != nil || d.Remaining != left {
+		if d, err := (*made).ExplainKey(ctx, "a", decided.At(0).Key, limits.Limit{}); err != nil || d.Remaining != left {
 			t.Errorf("the key after %d requests: %d left, %v", asked, d.Remaining, err)
 		}
 	}
@@ -181,7 +182,7 @@ func testExplain[R any](t *testing.T, a Adapter[R]) {
 	if asked != 3 {
 		t.Errorf("Observe was called %d times, want 3: an explanation is no request", asked)
 	}
-	if _, err := (*made).ExplainKey(t.Context(), "none", "everybody", core.Limit{}); err == nil {
+	if _, err := (*made).ExplainKey(t.Context(), "none", "everybody", limits.Limit{}); err == nil {
 		t.Error("a rule is explained that there is not")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 var ruleNames = regexp.MustCompile(`"([a-z]+-(?:one|two))"`)
@@ -68,11 +69,11 @@ func testReplacedUnderLoad[R any](t *testing.T, a Adapter[R]) {
 		}
 		return r.Cost
 	}
-	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: core.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
+	sets[1] = append(sets[1], core.Rule[R]{Name: "slots-two", Limit: limits.Concurrent(clients), Key: sets[1][0].Key, Mode: core.Shadow})
 	limit, made := changing(sets[0]...)
 	var decided atomic.Int64
 	limit.Observe = func(context.Context, R, core.Outcome) { decided.Add(1) }
-	limit.ObserveEnd = func(s core.Settlement) {
+	limit.ObserveEnd = func(s limits.Settlement) {
 		if s.Rule == "a-two" {
 			ends.Add(1)
 		}

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // testReplacedInQueue has a request wait for a minute and rules come that deny it.
 func testReplacedInQueue[R any](t *testing.T, a Adapter[R]) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := daily[R]("queue", 1)
-		queue.Limit = core.LeakyQueue(core.PerMinute(1), 9)
+		queue.Limit = limits.LeakyQueue(limits.PerMinute(1), 9)
 		limit, made := changing(queue)
 		app := a.Serve(t, App[R]{Site: limit})
 		hear(t, app, "/hello")

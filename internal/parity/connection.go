@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A limiter must not disturb the connection: upgrades, streams, HTTP/2.
 
 // testUpgrade sends the handshake of RFC 6455 and then lines.
 func testUpgrade[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(1))), func(w http.ResponseWriter, r *http.Request) {
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(1))), func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(http.Hijacker); !ok {
 			t.Errorf("%T is not an http.Hijacker", w)
 			return
@@ -66,14 +66,14 @@ func testUpgrade[R any](t *testing.T, a Adapter[R]) {
 
 func testStreaming[R any](t *testing.T, a Adapter[R]) {
 	release := make(chan struct{})
-	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(1))), streaming(t, release))
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(1))), streaming(t, release))
 	checkStream(t, server, release, 1)
 }
 
 func testHTTP2[R any](t *testing.T, a Adapter[R]) {
 	release := make(chan struct{})
 	server := httptest.NewUnstartedServer(a.Serve(t, App[R]{
-		Site:  everybody[R](core.FixedWindow(core.PerDay(1))),
+		Site:  everybody[R](limits.FixedWindow(limits.PerDay(1))),
 		Extra: map[string]http.Handler{"/extra": streaming(t, release)},
 	}))
 	server.EnableHTTP2 = true
@@ -131,7 +131,7 @@ func testController[R any](t *testing.T, a Adapter[R]) {
 		return err
 	}
 	bare := setDeadline(nil)
-	if err := setDeadline(everybody[R](core.FixedWindow(core.PerDay(9)))); fmt.Sprint(err) != fmt.Sprint(bare) {
+	if err := setDeadline(everybody[R](limits.FixedWindow(limits.PerDay(9)))); fmt.Sprint(err) != fmt.Sprint(bare) {
 		t.Errorf("SetWriteDeadline: %v, and %v without a limiter", err, bare)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // The allocations per request of the net/http adapter, and how many more another
@@ -18,12 +18,12 @@ const (
 // Cost checks how many allocations a limiter adds to an application. serve builds the
 // application with the limit, or without a limiter if the limit is zero. The
 // application answers GET / without content.
-func Cost(t *testing.T, serve func(core.Limit) http.Handler) {
+func Cost(t *testing.T, serve func(limits.Limit) http.Handler) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools drop objects")
 	}
-	bare := allocs(serve(core.Limit{}))
-	denying := serve(core.SlidingWindow(core.PerDay(1)))
+	bare := allocs(serve(limits.Limit{}))
+	denying := serve(limits.SlidingWindow(limits.PerDay(1)))
 	request(denying)()
 	for _, c := range []struct {
 		name    string
@@ -42,13 +42,13 @@ func Cost(t *testing.T, serve func(core.Limit) http.Handler) {
 
 // Benchmark measures the application without a limiter, with one that allows, and with
 // one that denies.
-func Benchmark(b *testing.B, serve func(core.Limit) http.Handler) {
-	denying := serve(core.SlidingWindow(core.PerDay(1)))
+func Benchmark(b *testing.B, serve func(limits.Limit) http.Handler) {
+	denying := serve(limits.SlidingWindow(limits.PerDay(1)))
 	request(denying)()
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
-	}{{"bare", serve(core.Limit{})}, {"allowed", serve(ample)}, {"denied", denying}} {
+	}{{"bare", serve(limits.Limit{})}, {"allowed", serve(ample)}, {"denied", denying}} {
 		b.Run(c.name, func(b *testing.B) {
 			ask := request(c.handler)
 			b.ReportAllocs()
@@ -59,7 +59,7 @@ func Benchmark(b *testing.B, serve func(core.Limit) http.Handler) {
 	}
 }
 
-var ample = core.SlidingWindow(core.PerSecond(1_000_000_000))
+var ample = limits.SlidingWindow(limits.PerSecond(1_000_000_000))
 
 func allocs(h http.Handler) float64 { return testing.AllocsPerRun(200, request(h)) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -21,8 +22,8 @@ func testCounts[R any](t *testing.T, a Adapter[R]) {
 		site := counts.Limiter("site")
 		config, made := changing(
 			daily[R]("per-day", 4),
-			core.Rule[R]{Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1), 10), Key: daily[R]("", 1).Key},
-			core.Rule[R]{Name: "at-once", Limit: core.Concurrent(9), Key: daily[R]("", 1).Key},
+			core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: daily[R]("", 1).Key},
+			core.Rule[R]{Name: "at-once", Limit: limits.Concurrent(9), Key: daily[R]("", 1).Key},
 		)
 		config.SkipPreflight, config.MaxWaiting = true, 1
 		config.Observe, config.ObserveEnd = stats.Observe[R](site), site.ObserveEnd

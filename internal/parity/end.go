@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // runEnds tests that a request ends once, and with which result.
@@ -48,19 +49,19 @@ func runEnds[R any](t *testing.T, a Adapter[R]) {
 // endings are what the limiter under test says of the ends of requests.
 type endings struct {
 	results     chan core.Result // as the rule tokens sees them
-	settlements chan core.Settlement
+	settlements chan limits.Settlement
 }
 
 // ending returns a limiter with the rule slots, one request at once, and the rule tokens,
 // an estimate of 10 units.
 func ending[R any]() (*Config[R], *endings) {
-	e := &endings{make(chan core.Result, 64), make(chan core.Settlement, 64)}
+	e := &endings{make(chan core.Result, 64), make(chan limits.Settlement, 64)}
 	key := keyfuncs.Constant[R]("everybody")
 	return &Config[R]{Config: core.Config[R]{
 		Rules: []core.Rule[R]{
-			{Name: "slots", Limit: core.Concurrent(1), Key: key},
+			{Name: "slots", Limit: limits.Concurrent(1), Key: key},
 			{
-				Name: "tokens", Limit: core.FixedWindow(core.PerDay(1_000_000)), Key: key,
+				Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Key: key,
 				Cost: func(R) int64 { return 10 },
 				FinalCost: func(r core.Result) int64 {
 					e.results <- r
@@ -68,7 +69,7 @@ func ending[R any]() (*Config[R], *endings) {
 				},
 			},
 		},
-		ObserveEnd: func(s core.Settlement) { e.settlements <- s },
+		ObserveEnd: func(s limits.Settlement) { e.settlements <- s },
 	}}, e
 }
 
@@ -118,10 +119,10 @@ func (e *endings) wantNoEnd(t *testing.T) {
 type recorder struct {
 	*core.Memory
 	mu      sync.Mutex
-	endings []core.Ending
+	endings []limits.Ending
 }
 
-func (r *recorder) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (r *recorder) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	r.mu.Lock()
 	r.endings = append(r.endings, slices.Clone(endings)...)
 	r.mu.Unlock()
@@ -131,15 +132,15 @@ func (r *recorder) Settle(ctx context.Context, endings []core.Ending, out []core
 // testFinalCosts has a rule count failures only.
 func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
 	backend := &recorder{Memory: core.NewMemory(core.MemoryOptions{MaxKeys: 1000})}
-	settled := make(chan core.Settlement, 1)
+	settled := make(chan limits.Settlement, 1)
 	limit := &Config[R]{Config: core.Config[R]{
 		Rules: []core.Rule[R]{{
-			Name: "failures", Limit: core.FixedWindow(core.PerDay(1000)), Key: keyfuncs.Constant[R]("everybody"),
+			Name: "failures", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: keyfuncs.Constant[R]("everybody"),
 			Cost:      func(R) int64 { return 2 },
 			FinalCost: core.OnStatus(func(status int) bool { return status >= 400 }),
 		}},
 		Backend:    backend,
-		ObserveEnd: func(s core.Settlement) { settled <- s },
+		ObserveEnd: func(s limits.Settlement) { settled <- s },
 	}}
 	server := serve(t, a, limit, func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))

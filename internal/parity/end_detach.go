@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -242,7 +243,7 @@ func testStacked[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testNothingAttached[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(9))), func(_ http.ResponseWriter, r *http.Request) {
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))), func(_ http.ResponseWriter, r *http.Request) {
 		end, ok := nethttp.Detach(r.Context())
 		if ok || end != nil || nethttp.Spend(r.Context(), "everybody", 1) {
 			t.Error("a request without an end was detached, or spent something")

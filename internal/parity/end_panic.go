@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // Sequential requests, and requests whose handler does not return.
@@ -115,8 +116,8 @@ func testPanicEnds[R any](where Recover) func(*testing.T, Adapter[R]) {
 // Denied, which panics.
 func testDeniedPanics[R any](t *testing.T, a Adapter[R]) {
 	limit, ends := ending[R]()
-	limit.Rules[0].Limit = core.Concurrent(9)
-	limit.Rules = append(limit.Rules, core.Rule[R]{Name: "queue", Limit: core.LeakyQueue(core.PerDay(1), 9), Key: limit.Rules[0].Key})
+	limit.Rules[0].Limit = limits.Concurrent(9)
+	limit.Rules = append(limit.Rules, core.Rule[R]{Name: "queue", Limit: limits.LeakyQueue(limits.PerDay(1), 9), Key: limit.Rules[0].Key})
 	limit.MaxWaiting, limit.Boom = 1, true
 	server := httptest.NewServer(a.Serve(t, App[R]{Site: limit, Recover: Outside}))
 	t.Cleanup(server.Close)

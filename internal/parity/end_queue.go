@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Requests that end in the queue, where they hold units already.
@@ -14,9 +15,9 @@ import (
 // queueing returns a limiter as ending does, with a queue and enough slots.
 func queueing[R any]() (*Config[R], *endings) {
 	limit, ends := ending[R]()
-	limit.Rules[0].Limit = core.Concurrent(9)
+	limit.Rules[0].Limit = limits.Concurrent(9)
 	limit.Rules = append(limit.Rules, core.Rule[R]{
-		Name: "queue", Limit: core.LeakyQueue(core.PerDay(1), 9), Key: limit.Rules[0].Key,
+		Name: "queue", Limit: limits.LeakyQueue(limits.PerDay(1), 9), Key: limit.Rules[0].Key,
 	})
 	return limit, ends
 }

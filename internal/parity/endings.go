@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Requests that do not end with an answer of the handler.
@@ -16,7 +16,7 @@ import (
 func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
 		server := httptest.NewServer(a.Serve(t, App[R]{
-			Site:    everybody[R](core.FixedWindow(core.PerDay(1))),
+			Site:    everybody[R](limits.FixedWindow(limits.PerDay(1))),
 			Extra:   map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })},
 			Recover: where,
 		}))
@@ -30,7 +30,7 @@ func testPanic[R any](where Recover) func(*testing.T, Adapter[R]) {
 }
 
 func testAbort[R any](t *testing.T, a Adapter[R]) {
-	server := serve(t, a, everybody[R](core.FixedWindow(core.PerDay(9))), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	server := serve(t, a, everybody[R](limits.FixedWindow(limits.PerDay(9))), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	if response, err := server.Client().Get(server.URL + "/extra"); err == nil {
 		response.Body.Close()
 		t.Errorf("answered %s, want no answer", response.Status)
@@ -38,7 +38,7 @@ func testAbort[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testLeft[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.FixedWindow(core.PerDay(1)))
+	limit := everybody[R](limits.FixedWindow(limits.PerDay(1)))
 	handler := a.Serve(t, App[R]{Site: limit})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

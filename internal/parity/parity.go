@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -24,7 +25,7 @@ type Adapter[R any] struct {
 
 	Request   func(R) *http.Request
 	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
-	LiftLimit func(func(*http.Request) (core.Limit, error)) func(R) (core.Limit, error)
+	LiftLimit func(func(*http.Request) (limits.Limit, error)) func(R) (limits.Limit, error)
 
 	// ErrorsTravel: errors of handlers are answered outside the limiter, and the writer of
 	// the framework does not tell of a hijack.
@@ -55,7 +56,7 @@ type Limiter[R any] interface {
 	Override(rule string, o core.Override) error
 	Rules() []core.RuleState
 	Explain(request R) core.Outcome
-	ExplainKey(ctx context.Context, rule, key string, limit core.Limit) (core.Decision, error)
+	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)
 	ResetKey(ctx context.Context, rule, key string) error
 	Held() (units int, oldest time.Time)
 	Preflights() int64

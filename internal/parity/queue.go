@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Requests that wait for their turn.
 
 // testLeaving has a client leave after its request has entered the queue.
 func testLeaving[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 3))
+	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 3))
 	decided := make(chan core.Outcome, 2)
 	limit.Observe = func(_ context.Context, _ R, o core.Outcome) { decided <- o }
 	observed := func() (o core.Outcome) {
@@ -83,7 +84,7 @@ func (l *logged) WriteHeader(status int) {
 // testFullQueue sends two requests for one place in the queue. One of them gets it.
 func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 	return func(t *testing.T, a Adapter[R]) {
-		limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+		limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
 		limit.MaxWaiting, limit.Sorry = 1, sorry
 		var called atomic.Int32
 		server := serve(t, a, limit, func(http.ResponseWriter, *http.Request) { called.Add(1) })
@@ -133,7 +134,7 @@ func testFullQueue[R any](sorry bool) func(*testing.T, Adapter[R]) {
 func testDeadline[R any](t *testing.T, a Adapter[R]) {
 	var called atomic.Int32
 	app := a.Serve(t, App[R]{
-		Site:  everybody[R](core.LeakyQueue(core.PerDay(1), 3)),
+		Site:  everybody[R](limits.LeakyQueue(limits.PerDay(1), 3)),
 		Extra: map[string]http.Handler{"/extra": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) })},
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // table is a transcript. For each scenario it has the requests with the expected
@@ -166,7 +167,7 @@ type ledger struct {
 
 	mu   sync.Mutex
 	now  time.Time
-	seen []core.Charge
+	seen []limits.Charge
 }
 
 func newLedger() *ledger {
@@ -185,22 +186,22 @@ func (l *ledger) advance(d time.Duration) {
 	l.now = l.now.Add(d)
 }
 
-func (l *ledger) Take(ctx context.Context, charges []core.Charge, out []core.Decision) error {
+func (l *ledger) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	l.mu.Lock()
 	for _, c := range charges {
-		if !slices.ContainsFunc(l.seen, func(s core.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
-			l.seen = append(l.seen, core.Charge{Scope: c.Scope, Key: c.Key, Limit: c.Limit})
+		if !slices.ContainsFunc(l.seen, func(s limits.Charge) bool { return s.Scope == c.Scope && s.Key == c.Key }) {
+			l.seen = append(l.seen, limits.Charge{Scope: c.Scope, Key: c.Key, Limit: c.Limit})
 		}
 	}
 	l.mu.Unlock()
 	return l.memory.Take(ctx, charges, out)
 }
 
-func (l *ledger) Settle(ctx context.Context, endings []core.Ending, out []core.Settlement) error {
+func (l *ledger) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	return l.memory.Settle(ctx, endings, out)
 }
 
-func (l *ledger) Supports(limit core.Limit) bool { return l.memory.Supports(limit) }
+func (l *ledger) Supports(limit limits.Limit) bool { return l.memory.Supports(limit) }
 
 // write writes the remaining units of every key to b.
 func (l *ledger) write(b *strings.Builder) {
@@ -208,8 +209,8 @@ func (l *ledger) write(b *strings.Builder) {
 		fmt.Fprintln(b)
 	}
 	for _, c := range l.seen {
-		var out [1]core.Decision
-		if err := l.memory.Peek(context.Background(), []core.Charge{c}, out[:]); err != nil {
+		var out [1]limits.Decision
+		if err := l.memory.Peek(context.Background(), []limits.Charge{c}, out[:]); err != nil {
 			fmt.Fprintf(b, "= %v\n", err)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 )
 
 // Key functions of *http.Request, which adapters lift.
@@ -33,9 +34,9 @@ func quota(h http.Header, o core.Outcome) {
 }
 
 // plan returns the limit that the request asks for.
-func plan(r *http.Request) (core.Limit, error) {
+func plan(r *http.Request) (limits.Limit, error) {
 	n, err := strconv.ParseInt(r.Header.Get("X-Plan"), 10, 64)
-	return core.FixedWindow(core.PerMinute(n)), err
+	return limits.FixedWindow(limits.PerMinute(n)), err
 }
 
 // cost returns the cost that the request asks for.
@@ -50,18 +51,18 @@ func cost(r *http.Request) int64 {
 // down is a backend that always fails.
 type down struct{}
 
-func (down) Take(context.Context, []core.Charge, []core.Decision) error {
+func (down) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("dial redis://:hunter2@10.0.0.1: refused")
 }
 
 // scenarios returns the applications of the table by name. A limiter without a backend
 // gets the ledger of the test.
 func scenarios[R any](a Adapter[R]) map[string]App[R] {
-	one := func(name string, limit core.Limit, key func(R) (string, error)) *Config[R] {
+	one := func(name string, limit limits.Limit, key func(R) (string, error)) *Config[R] {
 		return &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{{Name: name, Limit: limit, Key: key}}}}
 	}
 	perMinute := func(name string, n int64) *Config[R] {
-		return one(name, core.FixedWindow(core.PerMinute(n)), a.Lift(client))
+		return one(name, limits.FixedWindow(limits.PerMinute(n)), a.Lift(client))
 	}
 	with := func(c *Config[R], change func(*Config[R])) *Config[R] {
 		change(c)
@@ -77,7 +78,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		})}
 	}
 	return map[string]App[R]{
-		"a client is denied, told when to come back, and may": {Site: one("per-client", core.TokenBucket(core.PerMinute(2), 2), a.Lift(client))},
+		"a client is denied, told when to come back, and may": {Site: one("per-client", limits.TokenBucket(limits.PerMinute(2), 2), a.Lift(client))},
 		"a client chooses the form of a denial":               {Site: perMinute("per-client", 1)},
 		"a cost that never fits":                              {Site: with(perMinute("per-client", 3), func(c *Config[R]) { c.Rules[0].Cost = func(r R) int64 { return cost(a.Request(r)) } })},
 		"bytes are counted": {Site: with(perMinute("upload", 1000), func(c *Config[R]) {
@@ -85,9 +86,9 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		})},
 		"a client without an identity":               {Site: perMinute("per-client", 1)},
 		"a client without an identity, failing open": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen })},
-		"a client without an identity, by its peer":  {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.OrPeer(clientSource))))},
-		"clients without an identity, together":      {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), keyfuncs.OrTogether(a.Lift(client)))},
-		"the peer is kept elsewhere":                 {Site: one("per-client", core.FixedWindow(core.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.WithPeer(savedPeer, clientSource))))},
+		"a client without an identity, by its peer":  {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.OrPeer(clientSource))))},
+		"clients without an identity, together":      {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.OrTogether(a.Lift(client)))},
+		"the peer is kept elsewhere":                 {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.WithPeer(savedPeer, clientSource))))},
 		"the backend fails: fall back":               fails(core.FallBack),
 		"the backend fails: fall back to a share":    {Site: with(perMinute("per-client", 5), func(c *Config[R]) { c.Backend, c.Instances = down{}, 2 })},
 		"the backend fails: open":                    fails(core.FailOpen),
@@ -99,25 +100,25 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"the outcome in the context":                 {Site: with(perMinute("per-client", 2), func(c *Config[R]) { c.OutcomeInContext = true })},
 		"no outcome in the context":                  {Site: perMinute("per-client", 2)},
 		"the server's own deadline":                  {Site: perMinute("per-client", 1)},
-		"a queue lets requests through one by one":   {Site: one("queue", core.LeakyQueue(core.PerSecond(1000), 2), a.Lift(client))},
+		"a queue lets requests through one by one":   {Site: one("queue", limits.LeakyQueue(limits.PerSecond(1000), 2), a.Lift(client))},
 		"stacked limiters are one list":              {Site: perMinute("site", 4), Group: perMinute("group", 3), Route: perMinute("route", 2)},
 		"one limiter on two routes":                  {Route: perMinute("route", 2)},
 		"a group has a limit of its own":             {Group: perMinute("group", 1)},
 		"several rules, all or nothing": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
-			{Name: "wide", Limit: core.FixedWindow(core.PerMinute(3)), Key: keyfuncs.Constant[R]("all")},
-			{Name: "narrow", Limit: core.FixedWindow(core.PerMinute(1)), Key: a.Lift(client)},
-			{Name: "posts", Limit: core.SlidingLog(core.PerHour(1)), Key: core.When(func(r R) bool { return a.Request(r).Method == "POST" }, a.Lift(client))},
+			{Name: "wide", Limit: limits.FixedWindow(limits.PerMinute(3)), Key: keyfuncs.Constant[R]("all")},
+			{Name: "narrow", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: a.Lift(client)},
+			{Name: "posts", Limit: limits.SlidingLog(limits.PerHour(1)), Key: core.When(func(r R) bool { return a.Request(r).Method == "POST" }, a.Lift(client))},
 		}}}},
-		"routes count apart, pages that do not exist together": {Site: one("route", core.FixedWindow(core.PerMinute(2)), a.RoutePattern)},
-		"each client on each route":                            {Site: one("route", core.FixedWindow(core.PerMinute(1)), keyfuncs.Join(a.RoutePattern, a.Lift(client)))},
-		"routes of a group are told apart before it":           {Group: one("route", core.FixedWindow(core.PerMinute(1)), a.RoutePattern)},
-		"a parameter of the path":                              {Route: one("user", core.FixedWindow(core.PerMinute(1)), a.PathParam("id"))},
-		"a parameter of the path, however it is escaped":       {Route: one("user", core.FixedWindow(core.PerMinute(1)), a.PathParam("id"))},
+		"routes count apart, pages that do not exist together": {Site: one("route", limits.FixedWindow(limits.PerMinute(2)), a.RoutePattern)},
+		"each client on each route":                            {Site: one("route", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.Join(a.RoutePattern, a.Lift(client)))},
+		"routes of a group are told apart before it":           {Group: one("route", limits.FixedWindow(limits.PerMinute(1)), a.RoutePattern)},
+		"a parameter of the path":                              {Route: one("user", limits.FixedWindow(limits.PerMinute(1)), a.PathParam("id"))},
+		"a parameter of the path, however it is escaped":       {Route: one("user", limits.FixedWindow(limits.PerMinute(1)), a.PathParam("id"))},
 		"what no route takes is counted":                       {Site: perMinute("per-client", 4)},
-		"a user, else an API key, else an address":             {Site: one("caller", core.FixedWindow(core.PerMinute(1)), keyfuncs.First(a.ContextValue("user"), a.Lift(apiKey), a.Lift(client)))},
-		"a header that may be left out":                        {Site: one("tenant", core.FixedWindow(core.PerMinute(1)), a.Lift(tenant))},
+		"a user, else an API key, else an address":             {Site: one("caller", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.First(a.ContextValue("user"), a.Lift(apiKey), a.Lift(client)))},
+		"a header that may be left out":                        {Site: one("tenant", limits.FixedWindow(limits.PerMinute(1)), a.Lift(tenant))},
 		"limits by plan": {Site: with(perMinute("plan", 1), func(c *Config[R]) {
-			c.Rules[0].Limit, c.Rules[0].LimitFor = core.Limit{}, a.LiftLimit(plan)
+			c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, a.LiftLimit(plan)
 		})},
 		"the fields of draft 7": formats(headers.Draft7),
 		"the fields of draft 6": formats(headers.Draft6),
@@ -135,8 +136,8 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"no fields but Retry-After": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
 		"a denial shows only what was denied": {Site: &Config[R]{
 			Config: core.Config[R]{Rules: []core.Rule[R]{
-				{Name: "user", Limit: core.FixedWindow(core.PerHour(3)), Key: a.ContextValue("user")},
-				{Name: "address", Limit: core.FixedWindow(core.PerMinute(2)), Key: a.Lift(client)},
+				{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3)), Key: a.ContextValue("user")},
+				{Name: "address", Limit: limits.FixedWindow(limits.PerMinute(2)), Key: a.Lift(client)},
 			}},
 			Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Show: headers.OnDenial},
 		}},
@@ -145,8 +146,8 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			Group: with(perMinute("group", 3), func(c *Config[R]) { c.Headers.Show = headers.Never }),
 			Route: perMinute("route", 1),
 		},
-		"an anchored window":            {Site: one("per-client", core.AnchoredWindow(core.PerMinute(2)), a.Lift(client))},
-		"a sliding window":              {Site: one("per-client", core.SlidingWindow(core.PerMinute(2)), a.Lift(client))},
+		"an anchored window":            {Site: one("per-client", limits.AnchoredWindow(limits.PerMinute(2)), a.Lift(client))},
+		"a sliding window":              {Site: one("per-client", limits.SlidingWindow(limits.PerMinute(2)), a.Lift(client))},
 		"the name of a rule is escaped": {Site: perMinute(`say "hi" \ bye`, 1)},
 	}
 }

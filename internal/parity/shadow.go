@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 const shadowField = "X-Shadow-Denied"
@@ -28,15 +29,15 @@ func shadowsOf[R any]() []core.Rule[R] {
 	}
 	return []core.Rule[R]{
 		shadow("tight", func(*core.Rule[R]) {}),
-		shadow("slow", func(r *core.Rule[R]) { r.Limit = core.FixedWindow(core.Per(1, 300*24*time.Hour)) }),
+		shadow("slow", func(r *core.Rule[R]) { r.Limit = limits.FixedWindow(limits.Per(1, 300*24*time.Hour)) }),
 		shadow("full", func(r *core.Rule[R]) { r.Capacity = true }),
 		shadow("dear", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return 99 } }),
-		shadow("slots", func(r *core.Rule[R]) { r.Limit, r.Cost = core.Concurrent(1), func(R) int64 { return 2 } }),
+		shadow("slots", func(r *core.Rule[R]) { r.Limit, r.Cost = limits.Concurrent(1), func(R) int64 { return 2 } }),
 		shadow("no key", func(r *core.Rule[R]) { r.Key = func(R) (string, error) { return "", errors.New("no key") } }),
 		shadow("no cost", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return -1 } }),
 		shadow("panics", func(r *core.Rule[R]) { r.Cost = func(R) int64 { panic("boom") } }),
 		shadow("no limit", func(r *core.Rule[R]) {
-			r.Limit, r.LimitFor, r.OnFailure = core.Limit{}, func(R) (core.Limit, error) { return core.Limit{}, errors.New("no limit") }, core.FailClosed
+			r.Limit, r.LimitFor, r.OnFailure = limits.Limit{}, func(R) (limits.Limit, error) { return limits.Limit{}, errors.New("no limit") }, core.FailClosed
 		}),
 	}
 }
@@ -55,7 +56,7 @@ func testShadows[R any](t *testing.T, a Adapter[R]) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sameWithShadows(t, a, func() *Config[R] {
-				limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+				limit := everybody[R](limits.FixedWindow(limits.PerDay(2)))
 				limit.Headers = options
 				return limit
 			})
@@ -67,7 +68,7 @@ func testShadowsWithoutBackend[R any](t *testing.T, a Adapter[R]) {
 	for name, failure := range map[string]core.Failure{"open": core.FailOpen, "closed": core.FailClosed, "fall back": core.FallBack} {
 		t.Run(name, func(t *testing.T) {
 			sameWithShadows(t, a, func() *Config[R] {
-				limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+				limit := everybody[R](limits.FixedWindow(limits.PerDay(2)))
 				limit.Rules[0].OnFailure = failure
 				limit.Fallback, limit.Backend = limit.Backend, down{}
 				return limit
@@ -92,7 +93,7 @@ func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R])
 	}
 	want := answers(func(rules []core.Rule[R]) []core.Rule[R] { return rules })
 	shadows := shadowsOf[R]()
-	if !core.CanSettle(limit().Backend) {
+	if !limits.CanSettle(limit().Backend) {
 		shadows = slices.DeleteFunc(shadows, func(rule core.Rule[R]) bool { return rule.Name == "slots" })
 	}
 	for name, change := range map[string]func([]core.Rule[R]) []core.Rule[R]{
@@ -121,7 +122,7 @@ func sameWithShadows[R any](t *testing.T, a Adapter[R], limit func() *Config[R])
 
 // testShadowQueue would wait for a day.
 func testShadowQueue[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
 	limit.Rules[0].Mode = core.Shadow
 	limit.MaxWaiting = 1
 	app := a.Serve(t, App[R]{Site: limit})
@@ -133,7 +134,7 @@ func testShadowQueue[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testModes[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.FixedWindow(core.PerDay(9)))
+	limit := everybody[R](limits.FixedWindow(limits.PerDay(9)))
 	shadow := daily[R]("tight", 1)
 	shadow.Mode = core.Shadow
 	limit.Rules = append(limit.Rules, shadow)
@@ -147,7 +148,7 @@ func testModes[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testShadowField[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.FixedWindow(core.PerDay(2)))
+	limit := everybody[R](limits.FixedWindow(limits.PerDay(2)))
 	shadow := daily[R](`a "tight" one`, 1)
 	shadow.Mode = core.Shadow
 	limit.Rules = append(limit.Rules, shadow)
@@ -166,7 +167,7 @@ func testShadowField[R any](t *testing.T, a Adapter[R]) {
 
 // testShadowFieldOnce ends a request in the queue whose fields are written already.
 func testShadowFieldOnce[R any](t *testing.T, a Adapter[R]) {
-	limit := everybody[R](core.LeakyQueue(core.PerDay(1), 9))
+	limit := everybody[R](limits.LeakyQueue(limits.PerDay(1), 9))
 	shadow := daily[R]("tight", 1)
 	shadow.Mode = core.Shadow
 	limit.Rules = append(limit.Rules, shadow)

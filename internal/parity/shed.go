@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -56,7 +57,7 @@ func shedding[R any](t *testing.T, a Adapter[R], options shed.Options[R], extra 
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := App[R]{Shed: s, Site: everybody[R](core.FixedWindow(core.PerDay(10_000))), Recover: Outside}
+	app := App[R]{Shed: s, Site: everybody[R](limits.FixedWindow(limits.PerDay(10_000))), Recover: Outside}
 	if extra != nil {
 		app.Extra = map[string]http.Handler{"/extra": extra}
 	}

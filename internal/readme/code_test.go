@@ -44,6 +44,7 @@ var imports = map[string]string{
 	"strings":      "strings",
 	"time":         "time",
 	"core":         module + "/core",
+	"limits":       module + "/limits",
 	"headers":      module + "/headers",
 	"keyfuncs":     module + "/keyfuncs",
 	"policy":       module + "/policy",

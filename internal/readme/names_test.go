@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 var (
@@ -56,11 +56,11 @@ func TestNamesExist(t *testing.T) {
 		}
 	}
 	for _, name := range soon {
-		if _, err := core.ParseLimit(name); declared[name] || err == nil {
+		if _, err := limits.Parse(name); declared[name] || err == nil {
 			t.Errorf("%s is there by now: delete it from the list", name)
 		}
 	}
-	s, names, expressions, limits := newSnippets(), 0, 0, 0
+	s, names, expressions, limitNames := newSnippets(), 0, 0, 0
 	for _, path := range guides(t) {
 		_, prose := split(t, path)
 		for i, line := range prose {
@@ -78,8 +78,8 @@ func TestNamesExist(t *testing.T) {
 					}
 				}
 				if asText.MatchString(text) && !slices.Contains(soon, text) {
-					limits++
-					if _, err := core.ParseLimit(text); err != nil {
+					limitNames++
+					if _, err := limits.Parse(text); err != nil {
 						t.Errorf("%s:%d: %v", path, i+1, err)
 					}
 				}
@@ -103,8 +103,8 @@ func TestNamesExist(t *testing.T) {
 			}
 		}
 	}
-	if names < 200 || expressions < 80 || limits < 8 {
-		t.Errorf("found %d names, %d expressions, %d limits", names, expressions, limits)
+	if names < 200 || expressions < 80 || limitNames < 8 {
+		t.Errorf("found %d names, %d expressions, %d limits", names, expressions, limitNames)
 	}
 	s.add(t, "expressions", given)
 	s.check(t)

@@ -8,12 +8,13 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // longHold is a HoldTime after which units end by themselves in none of these tests.
 const longHold = time.Hour
 
-var four = core.Rule[Request]{Name: "four", Limit: core.Concurrent(4), Key: self, OnFailure: core.FailClosed}
+var four = core.Rule[Request]{Name: "four", Limit: limits.Concurrent(4), Key: self, OnFailure: core.FailClosed}
 
 // begin starts up to n requests for a key. They last until end is called.
 func (p *Process) begin(t *testing.T, key string, n int) (started int, end func()) {
@@ -164,10 +165,10 @@ func TestAFallbackHasAsManyUnitsAsTheLimit(t *testing.T) {
 
 // What a server takes for a request that waits for it no more is given back.
 func TestALateTakingIsGivenBack(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.PerDay(10), 10), core.LeakyBucket(core.PerDay(10), 10), core.LeakyQueue(core.PerDay(10), 10),
-		core.FixedWindow(core.PerDay(10)), core.SlidingWindow(core.PerDay(10)), core.SlidingLog(core.PerDay(10)),
-		core.AnchoredWindow(core.PerDay(10)), core.Ban(core.PerDay(10), time.Hour),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
+		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.SlidingLog(limits.PerDay(10)),
+		limits.AnchoredWindow(limits.PerDay(10)), limits.Ban(limits.PerDay(10), time.Hour),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			rules := []core.Rule[Request]{four, {Name: "rate", Limit: limit, Key: self, Cost: func(r Request) int64 { return r.Cost }}}
@@ -178,12 +179,12 @@ func TestALateTakingIsGivenBack(t *testing.T) {
 				}
 				ask(2)
 				w.strike(Fault{Kind: Slow, For: 30 * time.Millisecond})
-				if late := ask(3); late.Allowed() || late.At(0).Source != core.SourceClosed {
+				if late := ask(3); late.Allowed() || late.At(0).Source != limits.SourceClosed {
 					t.Fatalf("the answer came in time: %v", late.At(0))
 				}
 				time.Sleep(3 * time.Second)
 				o := ask(0)
-				if d := o.At(1); d.Source != core.SourcePrimary || d.Remaining != 8 {
+				if d := o.At(1); d.Source != limits.SourcePrimary || d.Remaining != 8 {
 					t.Errorf("%d remain, by %v, want 8", d.Remaining, d.Source)
 				}
 			})
@@ -194,7 +195,7 @@ func TestALateTakingIsGivenBack(t *testing.T) {
 // Refunds are made once or never, and each that is not known to be made is reported.
 func TestRefundsThatAreLostOrLateAreMadeOnceOrNever(t *testing.T) {
 	rule := core.Rule[Request]{
-		Name: "failures", Limit: core.SlidingLog(core.PerDay(10)), Key: self, OnFailure: core.FailClosed,
+		Name: "failures", Limit: limits.SlidingLog(limits.PerDay(10)), Key: self, OnFailure: core.FailClosed,
 		FinalCost: func(core.Result) int64 { return 0 },
 	}
 	for name, of := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 // laws sees all that the processes decide, and says what must not have happened.
@@ -25,7 +26,7 @@ type laws struct {
 	losses   map[*Server][]loss
 	heard    map[*Process]map[*Server]bool // who has had an answer from whom
 	left     bool                          // a client has left before there was a decision
-	settled  []core.Settlement
+	settled  []limits.Settlement
 
 	restarted bool // a process
 }
@@ -49,13 +50,13 @@ type counts struct {
 type decisions struct {
 	rule    string
 	allowed bool
-	source  core.Source
+	source  limits.Source
 }
 
 // admission is a charge that was allowed.
 type admission struct {
 	of       account
-	limit    core.Limit
+	limit    limits.Limit
 	process  *Process
 	server   *Server // nil: the process decided by itself
 	leased   bool
@@ -73,9 +74,9 @@ type ownModel struct {
 // underWay is a request that was allowed and has not ended.
 type underWay struct {
 	holds   []account
-	ends    int64       // how many of its rules have an end
-	charged bool        // by the rule Spending
-	by      core.Source // of that
+	ends    int64         // how many of its rules have an end
+	charged bool          // by the rule Spending
+	by      limits.Source // of that
 }
 
 // period is a stretch of time in which a fault is in force.
@@ -153,19 +154,19 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 	u := new(underWay)
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Source == core.SourcePrimary {
+		if d.Source == limits.SourcePrimary {
 			l.heard[p][l.world.serverAt(d.At)] = true
 		}
 		of := account{d.Rule, d.Key}
-		concurrent := d.Limit.Algorithm() == core.AlgorithmConcurrent
-		if healthy && d.Source >= core.SourceFallback && d.Source != core.SourceNotAsked {
+		concurrent := d.Limit.Algorithm() == limits.AlgorithmConcurrent
+		if healthy && d.Source >= limits.SourceFallback && d.Source != limits.SourceNotAsked {
 			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule, d.Source, o.Err())
 		}
 		// On several servers a denied request may hold units until they are given back, and says so.
-		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == core.SourcePrimary || d.Source == core.SourceFallback) {
+		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == limits.SourcePrimary || d.Source == limits.SourceFallback) {
 			l.breaks("%s: %v denies a client whose requests have all ended", p.name, of)
 		}
-		if most := longestWait(d.Limit); healthy && !concurrent && d.RetryAfter > most && d.Source < core.SourceFallback {
+		if most := longestWait(d.Limit); healthy && !concurrent && d.RetryAfter > most && d.Source < limits.SourceFallback {
 			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key, d.RetryAfter, d.Limit, most)
 		}
 		if !o.Allowed() || !d.Source.Counted() {
@@ -180,7 +181,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			if n := l.running[all]; n > d.Limit.Burst() && quiet { // elsewhere a fallback may have admitted
 				l.breaks("%d units of %v run at once, of %v", n, of, d.Limit)
 			}
-			if n := l.running[own]; n > d.Limit.Burst() && d.Source == core.SourceFallback {
+			if n := l.running[own]; n > d.Limit.Burst() && d.Source == limits.SourceFallback {
 				l.breaks("%s: its fallback lets %d units of %v run at once, of %v", p.name, n, of, d.Limit)
 			}
 			continue
@@ -189,17 +190,17 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			u.ends++
 			if d.Rule == "spending" {
 				u.charged, u.by = true, d.Source
-				if u.by != core.SourceFallback {
+				if u.by != limits.SourceFallback {
 					l.spending.add(r.Key, Estimate, Estimate)
 				}
 			}
 			continue
 		}
 		a := &admission{
-			of: of, limit: d.Limit, process: p, leased: d.Source == core.SourceLease, at: d.At, cost: d.Cost,
+			of: of, limit: d.Limit, process: p, leased: d.Source == limits.SourceLease, at: d.At, cost: d.Cost,
 			begun: begun, ended: time.Now(),
 		}
-		if d.Source != core.SourceFallback {
+		if d.Source != limits.SourceFallback {
 			a.server = l.world.serverAt(d.At)
 			if s := l.world.serverOf(of, false); l.world.topology != Ring && a.server != s {
 				l.breaks("%v is decided by %s, and belongs to %s", of, a.server.name, s.name)
@@ -233,7 +234,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 	for i := range o.Len() {
 		d := o.At(i)
 		of := account{d.Rule, d.Key}
-		if p.settles[d.Rule] || d.Limit.Algorithm() == core.AlgorithmConcurrent || d.Source > core.SourceDenialCache {
+		if p.settles[d.Rule] || d.Limit.Algorithm() == limits.AlgorithmConcurrent || d.Source > limits.SourceDenialCache {
 			continue
 		}
 		own := l.alone[of]
@@ -242,9 +243,9 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			own.exact = backendtest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
-		want, charge := make([]core.Decision, 1), []core.Charge{{Scope: d.Rule, Key: r.Key, Limit: d.Limit, Cost: d.Cost}}
+		want, charge := make([]limits.Decision, 1), []limits.Charge{{Scope: d.Rule, Key: r.Key, Limit: d.Limit, Cost: d.Cost}}
 		var err error
-		if remembered := d.Source == core.SourceDenialCache; remembered && d.Allowed {
+		if remembered := d.Source == limits.SourceDenialCache; remembered && d.Allowed {
 			continue
 		} else if remembered { // since the answer came, which took a while
 			if ago := l.world.serverAt(d.At).now().Add(-5 * time.Millisecond); ago.After(own.now) {
@@ -259,7 +260,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 		if err != nil {
 			l.world.t.Fatal(err)
 		}
-		primary := d.Source == core.SourcePrimary
+		primary := d.Source == limits.SourcePrimary
 		same := want[0].Allowed == d.Allowed && want[0].RetryAfter == d.RetryAfter && want[0].Remaining == d.Remaining &&
 			want[0].ResetAfter == d.ResetAfter
 		early := !d.Allowed && want[0].Allowed && !(primary && d.Transient) // what is transient is not remembered
@@ -271,7 +272,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 
 // longestWait returns how long a charge that fits may have to wait: until all is there again,
 // after the longest step of a clock for which a state stands still.
-func longestWait(limit core.Limit) time.Duration {
+func longestWait(limit limits.Limit) time.Duration {
 	period := limit.Rate().Period
 	refill := time.Duration(float64(limit.Burst()) / float64(limit.Rate().Units) * float64(period))
 	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
@@ -314,8 +315,8 @@ func (l *laws) look(p *Process) {
 	for h := range l.running {
 		for _, rule := range p.program.Rules {
 			if rule.Name == h.of.scope && h.process == nil {
-				charge := []core.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
-				p.backend.Peek(l.world.t.Context(), charge, make([]core.Decision, 1))
+				charge := []limits.Charge{{Scope: h.of.scope, Key: h.of.key, Limit: rule.Limit}}
+				p.backend.Peek(l.world.t.Context(), charge, make([]limits.Decision, 1))
 			}
 		}
 	}
@@ -335,7 +336,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule, d.Key}, d.Limit.Algorithm() == core.AlgorithmConcurrent) == s {
+			if l.world.serverOf(account{d.Rule, d.Key}, d.Limit.Algorithm() == limits.AlgorithmConcurrent) == s {
 				return true
 			}
 		}
@@ -365,7 +366,7 @@ func (l *laws) quiet() bool {
 // hasEnd reports whether a request has something to end.
 func hasEnd(p *Process, o core.Outcome) bool {
 	for i := range o.Len() {
-		if d := o.At(i); p.settles[d.Rule] || d.Limit.Algorithm() == core.AlgorithmConcurrent {
+		if d := o.At(i); p.settles[d.Rule] || d.Limit.Algorithm() == limits.AlgorithmConcurrent {
 			return true
 		}
 	}
@@ -381,7 +382,7 @@ func (l *laws) countLocked(p *Process, o core.Outcome) {
 	}
 	c.verdicts[o.Verdict()]++
 	for i := range o.Len() {
-		if d := o.At(i); d.Source != core.SourceNotAsked {
+		if d := o.At(i); d.Source != limits.SourceNotAsked {
 			c.decisions[decisions{d.Rule, d.Allowed, d.Source}]++
 		}
 	}

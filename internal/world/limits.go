@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/core/backendtest"
+	"github.com/weir-go/weir/limits"
 )
 
 // decider is whose count an admission belongs to: a server's or a process's.
@@ -63,7 +63,7 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 		return
 	}
 	slices.SortStableFunc(admitted, func(a, b *admission) int { return cmp.Compare(a.at, b.at) })
-	if limit := admitted[0].limit; limit.Algorithm() == core.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
+	if limit := admitted[0].limit; limit.Algorithm() == limits.AlgorithmAnchoredWindow && (len(l.faults) > 0 || l.left || l.world.topology != One) {
 		l.checkTwice(d, limit, admitted)
 		return
 	}
@@ -71,8 +71,8 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 	exact := backendtest.NewExact(func() time.Time { return now })
 	for _, a := range admitted {
 		now = time.UnixMicro(a.at)
-		out := make([]core.Decision, 1)
-		charge := []core.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
+		out := make([]limits.Decision, 1)
+		charge := []limits.Charge{{Scope: a.of.scope, Key: a.of.key, Limit: a.limit, Cost: a.cost}}
 		if err := exact.Take(l.world.t.Context(), charge, out); err != nil {
 			l.world.t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 // checkTwice checks that no period has more than two windows may admit. A taking whose answer
 // was lost opens an anchored window, and so does one that is given back since another server has
 // denied: so nobody outside knows when it opened.
-func (l *laws) checkTwice(d decider, limit core.Limit, admitted []*admission) {
+func (l *laws) checkTwice(d decider, limit limits.Limit, admitted []*admission) {
 	for i, first := range admitted {
 		sum := int64(0)
 		for _, a := range admitted[i:] {

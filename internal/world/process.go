@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/stats"
@@ -71,7 +72,7 @@ func Spending() core.Rule[Request] {
 // Estimate is what a request is charged before its cost is known.
 const Estimate = 5
 
-var spendingLimit = core.FixedWindow(core.PerDay(1_000_000_000))
+var spendingLimit = limits.FixedWindow(limits.PerDay(1_000_000_000))
 
 // Budget is how long a decision may wait for Redis.
 const Budget = 50 * time.Millisecond
@@ -114,7 +115,7 @@ func (w *World) Start(name string, program Program) *Process {
 	}
 	for _, r := range program.Rules {
 		p.settles[r.Name] = r.FinalCost != nil
-		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm() == core.AlgorithmConcurrent
+		p.ends = p.ends || r.FinalCost != nil || r.Limit.Algorithm() == limits.AlgorithmConcurrent
 	}
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)
@@ -157,7 +158,7 @@ func (w *World) Start(name string, program Program) *Process {
 	return p
 }
 
-func (p *Process) settled(s core.Settlement) { p.world.laws.settles(p, s) }
+func (p *Process) settled(s limits.Settlement) { p.world.laws.settles(p, s) }
 
 // connect returns a client of all servers.
 func (p *Process) connect() redis.UniversalClient {

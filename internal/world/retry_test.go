@@ -7,16 +7,17 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // A request that reaches the server when RetryAfter is over is allowed, and one that reaches it a
 // microsecond earlier is denied.
 func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 	const way = time.Millisecond
-	for _, limit := range []core.Limit{
-		core.TokenBucket(core.Per(7, 3*time.Second), 5), core.LeakyBucket(core.PerSecond(3), 4), core.LeakyQueue(core.PerSecond(3), 4),
-		core.FixedWindow(core.PerSecond(5)), core.SlidingWindow(core.PerSecond(5)), core.SlidingLog(core.PerSecond(5)),
-		core.AnchoredWindow(core.PerSecond(5)), core.Ban(core.PerSecond(5), 2*time.Second),
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.Per(7, 3*time.Second), 5), limits.LeakyBucket(limits.PerSecond(3), 4), limits.LeakyQueue(limits.PerSecond(3), 4),
+		limits.FixedWindow(limits.PerSecond(5)), limits.SlidingWindow(limits.PerSecond(5)), limits.SlidingLog(limits.PerSecond(5)),
+		limits.AnchoredWindow(limits.PerSecond(5)), limits.Ban(limits.PerSecond(5), 2*time.Second),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			seed := testrun.Seed(t)
@@ -29,9 +30,9 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 					r.set(func(r *route) { r.latency = Latency{Least: way} })
 				}
 				random, waits := w.source(), 0
-				take := func(cost int64) core.Decision {
-					out := make([]core.Decision, 1)
-					if err := p.backend.Take(t.Context(), []core.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
+				take := func(cost int64) limits.Decision {
+					out := make([]limits.Decision, 1)
+					if err := p.backend.Take(t.Context(), []limits.Charge{{Scope: "r", Key: "k", Limit: limit, Cost: cost}}, out); err != nil {
 						t.Fatal(err)
 					}
 					return out[0]

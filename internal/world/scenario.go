@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // scenario is a world that a seed makes up.
@@ -33,11 +34,11 @@ func scenarioOf(seed uint64) scenario {
 		seed: seed, topology: []Topology{One, One, Ring, Cluster}[random.IntN(4)], lasts: time.Duration(2+random.IntN(5)) * time.Second, keys: 1 + random.IntN(6), known: random.IntN(2) == 0,
 	}
 	key := func(r Request) (string, error) { return r.Key, nil }
-	limitOf := func(kind int, more int64) core.Limit {
-		return []core.Limit{
-			core.TokenBucket(core.PerSecond(20+more), 10+more), core.LeakyBucket(core.PerSecond(50+more), 20+more),
-			core.FixedWindow(core.PerSecond(15 + more)), core.SlidingWindow(core.PerSecond(25 + more)), core.SlidingLog(core.PerSecond(10 + more)),
-			core.AnchoredWindow(core.PerSecond(12 + more)), core.TokenBucket(core.PerMinute(60+more), 30+more), core.TokenBucket(core.PerSecond(300+more), 100+more),
+	limitOf := func(kind int, more int64) limits.Limit {
+		return []limits.Limit{
+			limits.TokenBucket(limits.PerSecond(20+more), 10+more), limits.LeakyBucket(limits.PerSecond(50+more), 20+more),
+			limits.FixedWindow(limits.PerSecond(15 + more)), limits.SlidingWindow(limits.PerSecond(25 + more)), limits.SlidingLog(limits.PerSecond(10 + more)),
+			limits.AnchoredWindow(limits.PerSecond(12 + more)), limits.TokenBucket(limits.PerMinute(60+more), 30+more), limits.TokenBucket(limits.PerSecond(300+more), 100+more),
 		}[kind]
 	}
 	const kinds = 8
@@ -52,7 +53,7 @@ func scenarioOf(seed uint64) scenario {
 		})
 	}
 	if random.IntN(2) == 0 {
-		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: core.Concurrent(1 + random.Int64N(2)*random.Int64N(4)), Key: key})
+		rules = append(rules, core.Rule[Request]{Name: "at once", Limit: limits.Concurrent(1 + random.Int64N(2)*random.Int64N(4)), Key: key})
 	}
 	if random.IntN(3) > 0 {
 		rules = append(rules, Spending())
@@ -218,7 +219,7 @@ func (s scenario) client(over context.Context, w *World, number, kind int, rando
 // too short a wait: what another cost has taken since is not in it.
 func deniedByServer(o core.Outcome) bool {
 	for i := range o.Len() {
-		if d := o.At(i); !d.Allowed && d.Source != core.SourcePrimary {
+		if d := o.At(i); !d.Allowed && d.Source != limits.SourcePrimary {
 			return false
 		}
 	}

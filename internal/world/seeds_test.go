@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // TestSeeds lives through worlds that seeds make up: in a short run for 20 seconds, in a full
@@ -101,8 +102,8 @@ func TestWhatIsAboutToReturnIsNotRemembered(t *testing.T) {
 	seed := testrun.Seed(t)
 	for i := range uint64(6) {
 		s := scenario{seed: seed + i, topology: Cluster, lasts: 10 * time.Second, keys: 2, programs: []Program{{Rules: []core.Rule[Request]{
-			{Name: "a", Limit: core.FixedWindow(core.PerSecond(15)), Key: self, Cost: cost},
-			{Name: "b", Limit: core.FixedWindow(core.PerSecond(16)), Key: self, Cost: cost},
+			{Name: "a", Limit: limits.FixedWindow(limits.PerSecond(15)), Key: self, Cost: cost},
+			{Name: "b", Limit: limits.FixedWindow(limits.PerSecond(16)), Key: self, Cost: cost},
 		}}}}
 		if broken, _ := s.run(t); len(broken) > 0 {
 			t.Fatalf("%v\n%s", s, strings.Join(broken, "\n"))

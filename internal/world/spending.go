@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // spending is how many units of the rule Spending have been taken and kept: of each key, by what
@@ -49,11 +50,11 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 	}
 	for i := range o.Len() {
 		switch d := o.At(i); d.Source {
-		case core.SourcePrimary: // on several servers a taking is given back, or the giving is lost
+		case limits.SourcePrimary: // on several servers a taking is given back, or the giving is lost
 			if !o.Allowed() && l.world.topology != One && len(l.faults) > 0 {
 				return true
 			}
-		case core.SourceFallback, core.SourceOpen, core.SourceClosed:
+		case limits.SourceFallback, limits.SourceOpen, limits.SourceClosed:
 			return !errors.Is(o.Err(), breaker.ErrOpen)
 		}
 	}
@@ -61,15 +62,15 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 }
 
 // ends says that a request is over, which the given source has charged.
-func (s *spending) ends(p *Process, r Request, by core.Source, exactly bool) {
+func (s *spending) ends(p *Process, r Request, by limits.Source, exactly bool) {
 	more := r.Final - Estimate
 	least, most := min(0, more), max(0, more)
-	if by != core.SourceFallback || !p.dead() {
+	if by != limits.SourceFallback || !p.dead() {
 		of(s.pending, p).add(least, most)
 	}
 	switch {
-	case by == core.SourceFallback && p.dead():
-	case by == core.SourceFallback: // the settlement will say as much, and no server knows of it
+	case by == limits.SourceFallback && p.dead():
+	case by == limits.SourceFallback: // the settlement will say as much, and no server knows of it
 		s.all.add(-more, -more)
 	case exactly:
 		of(s.keys, r.Key).add(more, more)
@@ -79,7 +80,7 @@ func (s *spending) ends(p *Process, r Request, by core.Source, exactly bool) {
 }
 
 // settles records a settlement.
-func (s *spending) settles(p *Process, what core.Settlement) {
+func (s *spending) settles(p *Process, what limits.Settlement) {
 	more := what.Final - what.Taken
 	least, most := min(0, more), max(0, more)
 	of(s.pending, p).add(-least, -most)
@@ -90,14 +91,14 @@ func (s *spending) settles(p *Process, what core.Settlement) {
 }
 
 // settlements returns those until now.
-func (l *laws) settlements() []core.Settlement {
+func (l *laws) settlements() []limits.Settlement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.settled)
 }
 
 // settles checks a settlement. Each end is reported once.
-func (l *laws) settles(p *Process, s core.Settlement) {
+func (l *laws) settles(p *Process, s limits.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settled = append(l.settled, s)
@@ -128,8 +129,8 @@ func (l *laws) checkSpending(p *Process) {
 			known = false
 			continue
 		}
-		out := make([]core.Decision, 1)
-		charge := []core.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
+		out := make([]limits.Decision, 1)
+		charge := []limits.Charge{{Scope: of.scope, Key: of.key, Limit: spendingLimit}}
 		err := errors.New("not asked")
 		for tries := 0; err != nil && tries < 100; tries++ { // idle connections may have broken
 			err = p.backend.Peek(l.world.t.Context(), charge, out)

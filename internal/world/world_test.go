@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 func init() {
@@ -54,13 +55,13 @@ func oneAfterTheOther(t *testing.T, rule core.Rule[Request]) {
 // A client was denied by its own last request, whose end had been answered while the denial was
 // on its way: 202 of 2,000.
 func TestAClientIsNotDeniedByWhatItHasEnded(t *testing.T) {
-	oneAfterTheOther(t, core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self})
+	oneAfterTheOther(t, core.Rule[Request]{Name: "one", Limit: limits.Concurrent(1), Key: self})
 }
 
 // The same where each request returns all that it has taken.
 func TestAClientIsNotDeniedByWhatItHasReturned(t *testing.T) {
 	oneAfterTheOther(t, core.Rule[Request]{
-		Name: "failures", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, FinalCost: func(core.Result) int64 { return 0 },
+		Name: "failures", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, FinalCost: func(core.Result) int64 { return 0 },
 	})
 }
 
@@ -71,7 +72,7 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
 		defer w.Close()
-		p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "all", Limit: core.TokenBucket(core.PerMinute(600), 1000), Key: self}}})
+		p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "all", Limit: limits.TokenBucket(limits.PerMinute(600), 1000), Key: self}}})
 		path := w.path(p, w.servers[0])
 		for _, r := range []*route{path.there, path.back} {
 			r.set(func(r *route) { r.latency = Latency{Least: 11 * time.Millisecond, Spread: time.Millisecond} })
@@ -87,7 +88,7 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 // One call carries ends to all servers, and the next waits until the last has answered. So clients
 // of healthy masters are denied by what they have ended while another master is silent.
 func TestASilentServerIsNoticedByNobodyElse(t *testing.T) {
-	one := core.Rule[Request]{Name: "one", Limit: core.Concurrent(1), Key: self}
+	one := core.Rule[Request]{Name: "one", Limit: limits.Concurrent(1), Key: self}
 	inWorld(t, Cluster, Program{Rules: []core.Rule[Request]{one}}, func(t *testing.T, w *World, mine, _ *Process) {
 		for i := range 12 { // all servers are known to be well
 			mine.Ask(t.Context(), Request{Key: fmt.Sprint(i), Alone: true}, time.Millisecond)
@@ -110,7 +111,7 @@ func TestASilentServerIsNoticedByNobodyElse(t *testing.T) {
 // The units of a process that was killed are free HoldTime after somebody has asked for them, though
 // the server's clock has stepped back by more. Those of a living one are never free.
 func TestAStepBackKeepsNoUnitsOfTheDead(t *testing.T) {
-	two := core.Rule[Request]{Name: "two", Limit: core.Concurrent(2), Key: self}
+	two := core.Rule[Request]{Name: "two", Limit: limits.Concurrent(2), Key: self}
 	inWorld(t, One, Program{Rules: []core.Rule[Request]{two}}, func(t *testing.T, w *World, mine, other *Process) {
 		_, end := other.begin(t, "ann", 1)
 		go mine.Ask(t.Context(), Request{Key: "ann"}, time.Second)
@@ -169,7 +170,7 @@ func TestTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, Cluster)
 		defer w.Close()
-		rules := []core.Rule[Request]{{Name: "rate", Limit: core.TokenBucket(core.PerSecond(10), 20), Key: self}}
+		rules := []core.Rule[Request]{{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: self}}
 		var all sync.WaitGroup
 		for i := range 3 {
 			p, random := w.Start(fmt.Sprint("p", i), Program{Rules: rules}), w.source()

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirotel"
@@ -24,7 +25,7 @@ func ExampleNewProducer() {
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api")
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: self}},
+		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
 		Observe: stats.Observe[string](api),
 	})
 	api.Watch(limiter)
@@ -45,7 +46,7 @@ func ExampleNewProducer() {
 // The span of a denied request says which rule it was.
 func ExampleObserveSpan() {
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: self}},
+		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
 		Observe: weirotel.ObserveSpan[string],
 	})
 	spans := tracetest.NewSpanRecorder()

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -68,7 +69,7 @@ func (b *batch) limiter(l *stats.LimiterSnapshot) {
 // mayDelay reports whether requests of r may have to wait: r has a leaky queue, had one, or
 // finds its limit by LimitFor.
 func mayDelay(r *stats.RuleSnapshot) bool {
-	return r.InForce && (r.Limit == core.Limit{} || r.Limit.Algorithm() == core.AlgorithmLeakyQueue) || r.Delay.Count() > 0
+	return r.InForce && (r.Limit == limits.Limit{} || r.Limit.Algorithm() == limits.AlgorithmLeakyQueue) || r.Delay.Count() > 0
 }
 
 func (b *batch) rule(limiter attribute.KeyValue, r *stats.RuleSnapshot) {
@@ -92,9 +93,9 @@ func (b *batch) rule(limiter attribute.KeyValue, r *stats.RuleSnapshot) {
 	if !r.InForce {
 		return
 	}
-	if r.Limit != (core.Limit{}) { // one with a LimitFor has no limit of its own
+	if r.Limit != (limits.Limit{}) { // one with a LimitFor has no limit of its own
 		most := r.Limit.Rate().Units
-		if r.Limit.Algorithm() == core.AlgorithmConcurrent {
+		if r.Limit.Algorithm() == limits.AlgorithmConcurrent {
 			most = r.Limit.Burst()
 		}
 		b.gauge(limitUnits, float64(most), limiter, rule)

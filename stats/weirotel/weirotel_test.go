@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirotel"
@@ -32,11 +33,11 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
 	limiter, err := core.New(core.Config[string]{
 		Rules: []core.Rule[string]{
-			{Name: "per-client", Limit: core.FixedWindow(core.PerDay(3)), Key: self},
-			{Name: "next", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, Mode: core.Shadow},
-			{Name: "at-once", Limit: core.Concurrent(100), Key: self},
-			{Name: "by-plan", LimitFor: func(string) (core.Limit, error) { return core.SlidingLog(core.PerDay(1000)), nil }, Key: self},
-			{Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1000), 100_000), Key: self},
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
+			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
+			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
+			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
 		},
 		Backend:    s.Backend("redis", memory),
 		Observe:    stats.Observe(counts, weirotel.ObserveSpan[string]),

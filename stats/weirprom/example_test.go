@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirprom"
 )
@@ -19,7 +20,7 @@ func ExampleNewCollector() {
 	counters := stats.New(stats.Options{})
 	api := counters.Limiter("api")
 	limiter := core.MustNew(core.Config[string]{
-		Rules:   []core.Rule[string]{{Name: "per-client", Limit: core.FixedWindow(core.PerDay(1)), Key: self}},
+		Rules:   []core.Rule[string]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: self}},
 		Observe: stats.Observe[string](api),
 	})
 	api.Watch(limiter)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -90,9 +91,9 @@ func (w writer) rule(limiter string, r *stats.RuleSnapshot) {
 
 // inForce sends what a rule is now. A rule with a LimitFor has no limit of its own.
 func (w writer) inForce(limiter string, r *stats.RuleSnapshot) {
-	if r.Limit != (core.Limit{}) {
+	if r.Limit != (limits.Limit{}) {
 		units := r.Limit.Rate().Units
-		if r.Limit.Algorithm() == core.AlgorithmConcurrent {
+		if r.Limit.Algorithm() == limits.AlgorithmConcurrent {
 			units = r.Limit.Burst()
 		}
 		w.gauge(limitUnits, float64(units), limiter, r.Name)
@@ -112,7 +113,7 @@ func (w writer) inForce(limiter string, r *stats.RuleSnapshot) {
 // mayDelay reports whether requests of r may have to wait: r has a leaky queue, had one, or
 // finds its limit by LimitFor.
 func mayDelay(r *stats.RuleSnapshot) bool {
-	return r.InForce && (r.Limit == core.Limit{} || r.Limit.Algorithm() == core.AlgorithmLeakyQueue) || r.Delay.Count() > 0
+	return r.InForce && (r.Limit == limits.Limit{} || r.Limit.Algorithm() == limits.AlgorithmLeakyQueue) || r.Delay.Count() > 0
 }
 
 func decision(allowed bool) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats/weirprom"
 )
@@ -16,7 +17,7 @@ import (
 func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 	s := newStats()
 	for _, name := range []string{"", "a\xff", "a\xfe", "a\uFFFD", "a\x00\n\"", "é"} {
-		s.Limiter(name).ObserveEnd(core.Settlement{Rule: name})
+		s.Limiter(name).ObserveEnd(limits.Settlement{Rule: name})
 		s.Backend(name, core.NewMemory(core.MemoryOptions{}))
 		s.WatchMemory(name, core.NewMemory(core.MemoryOptions{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })

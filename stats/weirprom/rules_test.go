@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -13,7 +14,7 @@ func newLimiterOf(t testing.TB, s *stats.Stats, n int) *core.Limiter[string] {
 	counts := s.Limiter("api")
 	rules := make([]core.Rule[string], n)
 	for i := range rules {
-		rules[i] = core.Rule[string]{Name: "rule-" + strconv.Itoa(i), Limit: core.FixedWindow(core.PerDay(3)), Key: self}
+		rules[i] = core.Rule[string]{Name: "rule-" + strconv.Itoa(i), Limit: limits.FixedWindow(limits.PerDay(3)), Key: self}
 	}
 	limiter, err := core.New(core.Config[string]{Rules: rules, Observe: stats.Observe[string](counts)})
 	if err != nil {

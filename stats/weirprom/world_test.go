@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirprom"
@@ -33,13 +34,13 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
 	limiter, err := core.New(core.Config[string]{
 		Rules: []core.Rule[string]{
-			{Name: "per-client", Limit: core.FixedWindow(core.PerDay(3)), Key: self},
-			{Name: "next", Limit: core.TokenBucket(core.PerDay(1), 1), Key: self, Mode: core.Shadow},
-			{Name: "at-once", Limit: core.Concurrent(100), Key: self},
-			{Name: "tokens", Limit: core.SlidingWindow(core.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.Spent},
-			{Name: "queue", Limit: core.LeakyQueue(core.PerSecond(1000), 100_000), Key: self},
-			{Name: "by-plan", LimitFor: func(string) (core.Limit, error) { return core.SlidingLog(core.PerDay(1000)), nil }, Key: self},
-			{Name: "off", Limit: core.SlidingLog(core.PerDay(1000)), Key: self, Mode: core.Disabled},
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
+			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
+			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
+			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.Spent},
+			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
+			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
+			{Name: "off", Limit: limits.SlidingLog(limits.PerDay(1000)), Key: self, Mode: core.Disabled},
 		},
 		Backend:    s.Backend("redis", memory),
 		Observe:    stats.Observe[string](counts),

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -46,13 +47,13 @@ func blocked(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 }
 
 func main() {
-	block, err := core.ParseLimit(cmp.Or(os.Getenv("BLOCK"), "ban 10000/1m for 10m"))
+	block, err := limits.Parse(cmp.Or(os.Getenv("BLOCK"), "ban 10000/1m for 10m"))
 	if err != nil {
 		log.Fatalf("BLOCK: %v", err)
 	}
 	// A million addresses at most, in memory that does not grow with a flood.
-	var counts core.Backend = core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 20})
-	var exact core.Backend // nil: memory
+	var counts limits.Backend = core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 20})
+	var exact limits.Backend // nil: memory
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})
 		if err != nil {
@@ -75,7 +76,7 @@ func main() {
 		Backend: exact,
 		Rules: []nethttp.Rule{{
 			Name:  "customer",
-			Limit: core.SlidingWindow(core.PerMinute(600)),
+			Limit: limits.SlidingWindow(limits.PerMinute(600)),
 			Key:   core.When(isAPI, customers),
 		}},
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -42,18 +43,18 @@ var perChannel = keyfuncs.Join(bot, id("channel")) // a major parameter: other i
 // buckets are limits of related routes. Windows start with the first request of a key.
 var buckets = []struct {
 	name, scope string
-	limit       core.Limit
+	limit       limits.Limit
 	key         func(*http.Request) (string, error)
 	routes      []string
 }{
-	{"messages", "user", core.AnchoredWindow(core.Per(5, 5*time.Second)), perChannel,
+	{"messages", "user", limits.AnchoredWindow(limits.Per(5, 5*time.Second)), perChannel,
 		[]string{"POST /channels/{channel}/messages", "PATCH /channels/{channel}/messages/{message}"}},
 	{
-		"reads", "user", core.AnchoredWindow(core.Per(100, time.Second)), perChannel,
+		"reads", "user", limits.AnchoredWindow(limits.Per(100, time.Second)), perChannel,
 		[]string{"GET /channels/{channel}", "GET /channels/{channel}/messages"},
 	},
 	{ // by all bots
-		"emojis", "shared", core.AnchoredWindow(core.Per(3, time.Minute)), id("guild"),
+		"emojis", "shared", limits.AnchoredWindow(limits.Per(3, time.Minute)), id("guild"),
 		[]string{"POST /guilds/{guild}/emojis"},
 	},
 }
@@ -85,7 +86,7 @@ func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 }
 
 func main() {
-	var backend core.Backend = core.NewMemory(core.MemoryOptions{}) // of all limiters, for the global limit
+	var backend limits.Backend = core.NewMemory(core.MemoryOptions{}) // of all limiters, for the global limit
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "discord"})
 		if err != nil {
@@ -97,7 +98,7 @@ func main() {
 	for _, b := range buckets {
 		config := nethttp.Config{Backend: backend, Denied: denied, Rules: []nethttp.Rule{
 			{Name: b.name, Limit: b.limit, Key: b.key},
-			{Name: "global", Limit: core.SlidingWindow(core.PerSecond(50)), Key: bot},
+			{Name: "global", Limit: limits.SlidingWindow(limits.PerSecond(50)), Key: bot},
 		}}
 		config.Headers = headers.Options{Formats: []headers.Format{headers.Discord}, Hidden: []string{"global"}}
 		if b.scope == "shared" {
@@ -118,7 +119,7 @@ func main() {
 	never := headers.Options{Show: headers.Never}
 	ban := nethttp.MustNew(nethttp.Config{Backend: backend, Headers: never, Rules: []nethttp.Rule{{
 		Name:  "invalid",
-		Limit: core.Ban(core.Per(10_000, 10*time.Minute), time.Hour),
+		Limit: limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour),
 		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
 		Cost:  func(*http.Request) int64 { return 0 }, FinalCost: invalid,
 	}}})

@@ -22,16 +22,17 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 var users = map[string]string{"": "", "ghp-ann": "ann", "ghe-acme": "acme"} // by the tokens that were given out
 
-var limits = map[string]core.Limit{ // by user
-	"":     core.AnchoredWindow(core.PerHour(60)), // anonymous: by address
-	"ann":  core.AnchoredWindow(core.PerHour(5_000)),
-	"acme": core.AnchoredWindow(core.PerHour(15_000)), // enterprise
+var hourlyOf = map[string]limits.Limit{ // by user
+	"":     limits.AnchoredWindow(limits.PerHour(60)), // anonymous: by address
+	"ann":  limits.AnchoredWindow(limits.PerHour(5_000)),
+	"acme": limits.AnchoredWindow(limits.PerHour(15_000)), // enterprise
 }
 
 // token returns what follows "Bearer" or "token".
@@ -39,8 +40,8 @@ func token(r *http.Request) string {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return token
 }
-func user(r *http.Request) (string, error)       { return users[token(r)], nil }
-func hourly(r *http.Request) (core.Limit, error) { return limits[users[token(r)]], nil }
+func user(r *http.Request) (string, error)         { return users[token(r)], nil }
+func hourly(r *http.Request) (limits.Limit, error) { return hourlyOf[users[token(r)]], nil }
 
 // points are what a request counts in the secondary limits: changes are more work.
 func points(r *http.Request) int64 {
@@ -92,14 +93,14 @@ func main() {
 	client := keyfuncs.First(user, keyfuncs.Address(keyfuncs.Peer)) // behind a proxy: keyfuncs.MustTrustedProxies
 	config := nethttp.Config{Denied: denied, Rules: []nethttp.Rule{
 		{Name: "core", Key: client, LimitFor: hourly},
-		{Name: "points", Key: client, Limit: core.SlidingWindow(core.PerMinute(900)), Cost: points},
+		{Name: "points", Key: client, Limit: limits.SlidingWindow(limits.PerMinute(900)), Cost: points},
 		{
 			Name:  "endpoint",
 			Key:   keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
-			Limit: core.SlidingWindow(core.PerMinute(300)),
+			Limit: limits.SlidingWindow(limits.PerMinute(300)),
 		},
-		{Name: "concurrent", Key: client, Limit: core.Concurrent(100)},
-		{Name: "cpu", Key: client, Limit: core.SlidingWindow(core.Per(90_000, time.Minute)), FinalCost: core.Spent},
+		{Name: "concurrent", Key: client, Limit: limits.Concurrent(100)},
+		{Name: "cpu", Key: client, Limit: limits.SlidingWindow(limits.Per(90_000, time.Minute)), FinalCost: core.Spent},
 	}}
 	config.Headers = headers.Options{
 		Formats: []headers.Format{headers.GitHub},

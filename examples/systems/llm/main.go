@@ -27,24 +27,25 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 type tenant struct {
 	name                     string
-	requests, tokens, budget core.Limit // the budget in millionths of a dollar, by days of UTC
+	requests, tokens, budget limits.Limit // the budget in millionths of a dollar, by days of UTC
 }
 
 var tenants = map[string]tenant{ // by their keys
 	"Bearer k-trial": {
 		"trial",
-		core.SlidingWindow(core.PerMinute(10)), core.SlidingWindow(core.PerMinute(100)), core.FixedWindow(core.PerDay(5_000)),
+		limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(100)), limits.FixedWindow(limits.PerDay(5_000)),
 	},
 	"Bearer k-pro": {
 		"pro",
-		core.SlidingWindow(core.PerMinute(600)), core.SlidingWindow(core.PerMinute(100_000)),
-		core.FixedWindow(core.PerDay(50_000_000)),
+		limits.SlidingWindow(limits.PerMinute(600)), limits.SlidingWindow(limits.PerMinute(100_000)),
+		limits.FixedWindow(limits.PerDay(50_000_000)),
 	},
 }
 
@@ -61,11 +62,11 @@ func of(r *http.Request) call                  { return r.Context().Value(call{}
 func tenantOf(r *http.Request) (string, error) { return of(r).tenant.name, nil }
 
 // mostTokens is never too low: a token has a byte.
-func mostTokens(r *http.Request) int64             { return int64(len(of(r).Prompt)) + of(r).MaxTokens }
-func mostPrice(r *http.Request) int64              { return price * mostTokens(r) }
-func requests(r *http.Request) (core.Limit, error) { return of(r).tenant.requests, nil }
-func tokens(r *http.Request) (core.Limit, error)   { return of(r).tenant.tokens, nil }
-func budget(r *http.Request) (core.Limit, error)   { return of(r).tenant.budget, nil }
+func mostTokens(r *http.Request) int64               { return int64(len(of(r).Prompt)) + of(r).MaxTokens }
+func mostPrice(r *http.Request) int64                { return price * mostTokens(r) }
+func requests(r *http.Request) (limits.Limit, error) { return of(r).tenant.requests, nil }
+func tokens(r *http.Request) (limits.Limit, error)   { return of(r).tenant.tokens, nil }
+func budget(r *http.Request) (limits.Limit, error)   { return of(r).tenant.budget, nil }
 
 func read(next http.Handler) http.Handler { // once, before the limiter looks at a request
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +111,7 @@ func main() {
 		{Name: "requests", Key: tenantOf, LimitFor: requests},
 		{Name: "tokens", Key: tenantOf, LimitFor: tokens, Cost: mostTokens, FinalCost: core.Spent},
 		{Name: "budget", Key: tenantOf, LimitFor: budget, Cost: mostPrice, FinalCost: core.Spent},
-		{Name: "streams", Key: tenantOf, Limit: core.Concurrent(8)},
+		{Name: "streams", Key: tenantOf, Limit: limits.Concurrent(8)},
 	}}
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "llm"})

@@ -27,6 +27,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -35,13 +36,13 @@ import (
 var bans = []struct {
 	name  string
 	key   func(*http.Request) (string, error)
-	limit core.Limit
+	limit limits.Limit
 }{
-	{"user-minute", account, core.Ban(core.Per(5, 15*time.Minute), time.Minute)},
-	{"user-quarter", account, core.Ban(core.Per(10, time.Hour), 15*time.Minute)},
-	{"user-day", account, core.Ban(core.Per(20, 24*time.Hour), 24*time.Hour)},
-	{"address-quarter", address, core.Ban(core.Per(25, 15*time.Minute), 15*time.Minute)},
-	{"address-day", address, core.Ban(core.Per(100, 24*time.Hour), 24*time.Hour)},
+	{"user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)},
+	{"user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)},
+	{"user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)},
+	{"address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)},
+	{"address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)},
 }
 
 var address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies

@@ -24,12 +24,13 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 // rule is "limit_req_zone $binary_remote_addr zone=NAME:10m rate=10r/s" and a "limit_req zone=NAME".
-func rule(name string, limit core.Limit, undelayed int64) nethttp.Rule {
+func rule(name string, limit limits.Limit, undelayed int64) nethttp.Rule {
 	return nethttp.Rule{
 		Name: name, Limit: limit, Undelayed: undelayed, Key: keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128),
 	}
@@ -45,14 +46,14 @@ func main() {
 	if err != nil {
 		log.Fatalf("PERIOD: %v", err)
 	}
-	rate := core.Per(10, period)
+	rate := limits.Per(10, period)
 	routes := []nethttp.Rule{
-		rule("plain", core.TokenBucket(rate, 1), 0),
-		rule("burst", core.LeakyQueue(rate, 21), 0),    // burst=20
-		rule("nodelay", core.TokenBucket(rate, 21), 0), // burst=20 nodelay
-		rule("delay", core.LeakyQueue(rate, 21), 8),    // burst=20 delay=8
+		rule("plain", limits.TokenBucket(rate, 1), 0),
+		rule("burst", limits.LeakyQueue(rate, 21), 0),    // burst=20
+		rule("nodelay", limits.TokenBucket(rate, 21), 0), // burst=20 nodelay
+		rule("delay", limits.LeakyQueue(rate, 21), 8),    // burst=20 delay=8
 	}
-	var backend core.Backend = core.NewMemory(core.MemoryOptions{})
+	var backend limits.Backend = core.NewMemory(core.MemoryOptions{})
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "nginx"})
 		if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/shed"
@@ -74,16 +75,16 @@ func work(w http.ResponseWriter, r request) { // takes ms milliseconds
 func main() {
 	period, _ := time.ParseDuration(cmp.Or(os.Getenv("PERIOD"), "1s"))
 	workers, _ := strconv.Atoi(cmp.Or(os.Getenv("WORKERS"), "64"))
-	rate := core.TokenBucket(core.Per(100, period), 100)
+	rate := limits.TokenBucket(limits.Per(100, period), 100)
 	config := nethttp.Config{Denied: denied, Headers: headers.Options{Show: headers.Never}, Rules: []nethttp.Rule{
 		{Name: "rate", Key: core.When(func(r request) bool { return !isCharge(r) }, keyfuncs.BearerToken), Limit: rate},
 		{Name: "charges", Key: core.When(isCharge, keyfuncs.BearerToken), Limit: rate},
-		{Name: "in-flight", Key: keyfuncs.BearerToken, Limit: core.Concurrent(20)},
-		{Name: "fleet", Key: everybody, Limit: core.Concurrent(100), Capacity: true},
+		{Name: "in-flight", Key: keyfuncs.BearerToken, Limit: limits.Concurrent(20)},
+		{Name: "fleet", Key: everybody, Limit: limits.Concurrent(100), Capacity: true},
 		{
 			Name:  "fleet-rest",
 			Key:   core.When(func(r request) bool { return classify(r) != 0 }, everybody),
-			Limit: core.Concurrent(80), Capacity: true,
+			Limit: limits.Concurrent(80), Capacity: true,
 		},
 	}}
 	if url := os.Getenv("REDIS_URL"); url != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 const (
@@ -91,7 +92,7 @@ func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *ma
 			}
 		}
 	}
-	if rule.Limit.Algorithm() != core.AlgorithmConcurrent {
+	if rule.Limit.Algorithm() != limits.AlgorithmConcurrent {
 		result.Busiest, result.Periods = steps(d.most), steps(d.all)
 	}
 	result.Top = r.top(d, replays, i, mask)

@@ -1,6 +1,6 @@
 package simulate
 
-import "github.com/weir-go/weir/core"
+import "github.com/weir-go/weir/limits"
 
 // demand is what all keys of one rule ask for, whatever is allowed: for each key the most
 // units in a period of its limit. Periods begin at whole multiples since the epoch, as those
@@ -69,7 +69,7 @@ type total struct {
 	first    int64
 	last     int64
 	rules    []demand
-	limits   []core.Limit
+	limits   []limits.Limit
 	periods  []int64 // of the rules, microseconds
 	clients  chunked[uint32]
 	count    int64 // of clients
@@ -109,11 +109,11 @@ func (t *total) period(c *charge) int64 {
 		return period
 	}
 	limit := t.limits[c.rule]
-	if limit == (core.Limit{}) { // of a rule with a limit by key: that of its first request
+	if limit == (limits.Limit{}) { // of a rule with a limit by key: that of its first request
 		limit = c.limit
 	}
 	period := max(1, limit.Rate().Period.Microseconds())
-	if limit.Algorithm() == core.AlgorithmConcurrent {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
 		period = second
 	}
 	t.periods[c.rule], t.limits[c.rule] = period, limit

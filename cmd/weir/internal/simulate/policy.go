@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/files"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -183,7 +184,7 @@ func (p *Policy) plan(known *Known) (*plan, error) {
 			result.skip(rule.Name, why)
 			continue
 		}
-		if !varies(&rule) && rule.Limit.Algorithm() == core.AlgorithmConcurrent && !known.Lasted {
+		if !varies(&rule) && rule.Limit.Algorithm() == limits.AlgorithmConcurrent && !known.Lasted {
 			result.skip(rule.Name, "a concurrency limit needs the duration of requests, and the log does not have it")
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // reading is one of the two ways to read stamps of whole seconds.
@@ -22,7 +23,7 @@ const (
 type variant struct {
 	side  int // index in run.sides
 	alone int // index of the only rule among those of the side; −1: all
-	limit func(core.Limit) core.Limit
+	limit func(limits.Limit) limits.Limit
 	label float64 // tells variants of one rule apart
 }
 
@@ -88,9 +89,9 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 const maxLogEntries = 1 << 26
 
 // wrap returns a rule for items, whose charges were found before.
-func wrap(rule *core.Rule[*request], number int, limit func(core.Limit) core.Limit) core.Rule[*item] {
+func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits.Limit) core.Rule[*item] {
 	if limit == nil {
-		limit = func(l core.Limit) core.Limit { return l }
+		limit = func(l limits.Limit) limits.Limit { return l }
 	}
 	w := core.Rule[*item]{
 		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure, Mode: rule.Mode,
@@ -110,7 +111,7 @@ func wrap(rule *core.Rule[*request], number int, limit func(core.Limit) core.Lim
 		w.Limit = limit(rule.Limit)
 		return w
 	}
-	w.LimitFor = func(it *item) (core.Limit, error) { return limit(it.charge(number).limit), nil }
+	w.LimitFor = func(it *item) (limits.Limit, error) { return limit(it.charge(number).limit), nil }
 	return w
 }
 
@@ -177,7 +178,7 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 		} else {
 			r.denied++
 		}
-		if d.RetryAfter == core.Never {
+		if d.RetryAfter == limits.Never {
 			r.never++
 		} else {
 			r.longest = max(r.longest, d.RetryAfter)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // request is a request of a log, as the rules of a policy see it. One value serves one line
@@ -84,7 +85,7 @@ type charge struct {
 	id    uint32 // of key
 	key   string
 	cost  int64
-	limit core.Limit // of rules with a limit by key; otherwise zero
+	limit limits.Limit // of rules with a limit by key; otherwise zero
 	err   error
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Options say what is to be simulated.
@@ -154,8 +154,8 @@ func (s *simulation) variants(sides []*plan) []variant {
 
 // scale returns the function that multiplies a limit. A limit that cannot be multiplied
 // stays as it is.
-func scale(factor float64) func(core.Limit) core.Limit {
-	return func(l core.Limit) core.Limit {
+func scale(factor float64) func(limits.Limit) limits.Limit {
+	return func(l limits.Limit) limits.Limit {
 		if scaled, err := withUnits(l, unitsBy(l, factor)); err == nil {
 			return scaled
 		}
@@ -163,7 +163,7 @@ func scale(factor float64) func(core.Limit) core.Limit {
 	}
 }
 
-func unitsBy(l core.Limit, factor float64) int64 {
+func unitsBy(l limits.Limit, factor float64) int64 {
 	return max(1, int64(float64(unitsOf(l))*factor+0.5))
 }
 
@@ -175,12 +175,12 @@ func (s *simulation) ladder(r *run, report *Report) {
 	for i := range report.Policy.Rules {
 		limit := r.sides[0].rules[i].Limit
 		seen := map[int64]bool{}
-		if limit != (core.Limit{}) {
+		if limit != (limits.Limit{}) {
 			seen[unitsOf(limit)] = true
 		}
 		for _, factor := range factors {
 			rung := Rung{Factor: factor}
-			if limit != (core.Limit{}) {
+			if limit != (limits.Limit{}) {
 				units := unitsBy(limit, factor)
 				if _, err := withUnits(limit, units); err != nil || seen[units] && factor != 1 {
 					continue // out of range, or that of another rung: 0.25 of 2 units is 1, and so is 0.5

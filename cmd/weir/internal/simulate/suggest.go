@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // probes is how many limits one pass tries.
@@ -27,7 +27,7 @@ func (s *simulation) suggest(ctx context.Context, r *run) (*Suggestion, error) {
 		peak = max(peak, units)
 	}
 	low, high := int64(0), 2*peak+1 // low is known not to meet the condition, high to meet it
-	if rule.Limit.Algorithm() == core.AlgorithmConcurrent {
+	if rule.Limit.Algorithm() == limits.AlgorithmConcurrent {
 		high = 100_000
 	}
 	for ok := false; !ok; {
@@ -101,13 +101,13 @@ func (s *simulation) suggestedRule(p *plan) (int, error) {
 
 // probed is what a limit came to.
 type probed struct {
-	limit           core.Limit
+	limit           limits.Limit
 	denied, clients Range
 	meets           bool
 }
 
 // probe decides a rule alone by several limits.
-func (s *simulation) probe(ctx context.Context, at int, limit core.Limit, units []int64) (found []probed, err error) {
+func (s *simulation) probe(ctx context.Context, at int, limit limits.Limit, units []int64) (found []probed, err error) {
 	variants := func([]*plan) (all []variant, err error) {
 		found = nil
 		for i, n := range units {
@@ -116,7 +116,7 @@ func (s *simulation) probe(ctx context.Context, at int, limit core.Limit, units 
 				return nil, fmt.Errorf("--suggest: no limit in the range of %s meets the condition: %w", limit.Algorithm(), err)
 			}
 			found = append(found, probed{limit: scaled})
-			all = append(all, variant{alone: at, limit: func(core.Limit) core.Limit { return scaled }, label: float64(i)})
+			all = append(all, variant{alone: at, limit: func(limits.Limit) limits.Limit { return scaled }, label: float64(i)})
 		}
 		return all, nil
 	}

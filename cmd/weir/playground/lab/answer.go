@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // answer is the outcome of a request, as a panel keeps it.
@@ -89,9 +90,9 @@ func clock(at int64) string {
 	return strconv.FormatInt(at/1_000_000, 10) + "." + micros[:3] + " " + micros[3:] + " s"
 }
 
-// Duration writes a wait exactly: "1.8s", or "no wait helps" for [core.Never].
+// Duration writes a wait exactly: "1.8s", or "no wait helps" for [limits.Never].
 func Duration(d time.Duration) string {
-	if d == core.Never {
+	if d == limits.Never {
 		return "no wait helps"
 	}
 	return d.String()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Choice is a limit in the forms in which it is written.
@@ -19,11 +19,11 @@ type Choice struct {
 
 // Choose returns the limit of an algorithm with a rate such as "100/minute".
 func Choose(algorithm, rate string) Choice {
-	limit, err := core.ParseLimit("token-bucket " + rate)
+	limit, err := limits.Parse("token-bucket " + rate)
 	if err != nil {
 		return Choice{Error: fmt.Sprintf("%.30q is not a rate: type one such as 100/minute", rate)}
 	}
-	for _, a := range core.Algorithms() {
+	for _, a := range limits.Algorithms() {
 		if a.String() == algorithm {
 			return describe(limitOf(a, limit))
 		}
@@ -32,33 +32,33 @@ func Choose(algorithm, rate string) Choice {
 }
 
 func describe(text string) Choice {
-	limit, err := core.ParseLimit(text)
+	limit, err := limits.Parse(text)
 	if err != nil {
-		return Choice{Error: strings.TrimPrefix(err.Error(), "core: ")}
+		return Choice{Error: strings.TrimPrefix(err.Error(), "limits: ")}
 	}
 	return Choice{Limit: limit.String(), Go: goSource(limit), YAML: "limit: " + limit.String()}
 }
 
 // goSource returns an expression of Go for limit.
-func goSource(limit core.Limit) string {
-	if limit.Algorithm() == core.AlgorithmConcurrent {
-		return fmt.Sprintf("core.Concurrent(%d)", limit.Burst())
+func goSource(limit limits.Limit) string {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
+		return fmt.Sprintf("limits.Concurrent(%d)", limit.Burst())
 	}
 	rest := rateSource(limit.Rate())
 	switch limit.Algorithm() {
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		rest += ", " + strconv.FormatInt(limit.Burst(), 10)
-	case core.AlgorithmBan:
+	case limits.AlgorithmBan:
 		rest += ", " + durationSource(limit.Lasting())
 	}
 	name := ""
 	for word := range strings.SplitSeq(limit.Algorithm().String(), "-") {
 		name += strings.ToUpper(word[:1]) + word[1:]
 	}
-	return "core." + name + "(" + rest + ")"
+	return "limits." + name + "(" + rest + ")"
 }
 
-func rateSource(r core.Rate) string {
+func rateSource(r limits.Rate) string {
 	name := ""
 	switch r.Period {
 	case time.Second:
@@ -70,9 +70,9 @@ func rateSource(r core.Rate) string {
 	case 24 * time.Hour:
 		name = "PerDay"
 	default:
-		return fmt.Sprintf("core.Per(%d, %s)", r.Units, durationSource(r.Period))
+		return fmt.Sprintf("limits.Per(%d, %s)", r.Units, durationSource(r.Period))
 	}
-	return fmt.Sprintf("core.%s(%d)", name, r.Units)
+	return fmt.Sprintf("limits.%s(%d)", name, r.Units)
 }
 
 func durationSource(d time.Duration) string {

@@ -27,6 +27,6 @@ func ExampleChoose() {
 	fmt.Println(choice.Go)
 	fmt.Println(choice.YAML)
 	// Output:
-	// core.SlidingWindow(core.PerMinute(100))
+	// limits.SlidingWindow(limits.PerMinute(100))
 	// limit: sliding-window 100/1m
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // A frame is what a picture is drawn from: float64s, little-endian. First come
@@ -56,7 +56,7 @@ func floats(b []byte, numbers ...float64) []byte {
 }
 
 func micros(d time.Duration) float64 {
-	if d == core.Never {
+	if d == limits.Never {
 		return -1
 	}
 	return float64(d.Microseconds())

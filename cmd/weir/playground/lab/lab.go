@@ -30,7 +30,7 @@ type Event struct {
 	Verdict       core.Verdict
 	Cost          int64
 	Attempt       int64         // 1 for the first time that a request comes
-	Retry         time.Duration // 0: it was allowed, or core.Never
+	Retry         time.Duration // 0: it was allowed, or limits.Never
 	Delay         time.Duration
 	Left          int64   // units of the rule that binds, afterwards
 	Before, Level float64 // of the first rule, before and afterwards; see [Gauge]

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 )
 
 // newLab returns a lab whose setup has no mistake.
@@ -47,7 +48,7 @@ func verdicts(events []lab.Event, panels int) []string {
 func TestEveryAlgorithmHasAPanel(t *testing.T) {
 	l := newLab(t, lab.Setup{})
 	panels := l.Panels()
-	for i, a := range core.Algorithms() {
+	for i, a := range limits.Algorithms() {
 		if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
 			t.Errorf("panel %d is not that of %v: %+v", i, a, panels)
 		}
@@ -78,8 +79,8 @@ func TestFramesChangeNothing(t *testing.T) {
 }
 
 func TestOneMicrosecondEarlierIsDenied(t *testing.T) {
-	for i, a := range core.Algorithms() {
-		if a == core.AlgorithmConcurrent { // whose wait is a guess
+	for i, a := range limits.Algorithms() {
+		if a == limits.AlgorithmConcurrent { // whose wait is a guess
 			continue
 		}
 		for _, limit := range []string{"5/10s", "3/7s", "7/1m", "1/1ms"} {
@@ -301,27 +302,27 @@ func TestMistakesAreNamed(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	for i, want := range []string{
-		"core.TokenBucket(core.PerMinute(100), 20) | token-bucket 100/1m burst 20",
-		"core.LeakyBucket(core.PerMinute(100), 20) | leaky-bucket 100/1m burst 20",
-		"core.LeakyQueue(core.PerMinute(100), 20) | leaky-queue 100/1m burst 20",
-		"core.FixedWindow(core.PerMinute(100)) | fixed-window 100/1m",
-		"core.SlidingWindow(core.PerMinute(100)) | sliding-window 100/1m",
-		"core.SlidingLog(core.PerMinute(100)) | sliding-log 100/1m",
-		"core.AnchoredWindow(core.PerMinute(100)) | anchored-window 100/1m",
-		"core.Concurrent(100) | concurrent 100",
-		"core.Ban(core.PerMinute(100), time.Minute) | ban 100/1m for 1m",
+		"limits.TokenBucket(limits.PerMinute(100), 20) | token-bucket 100/1m burst 20",
+		"limits.LeakyBucket(limits.PerMinute(100), 20) | leaky-bucket 100/1m burst 20",
+		"limits.LeakyQueue(limits.PerMinute(100), 20) | leaky-queue 100/1m burst 20",
+		"limits.FixedWindow(limits.PerMinute(100)) | fixed-window 100/1m",
+		"limits.SlidingWindow(limits.PerMinute(100)) | sliding-window 100/1m",
+		"limits.SlidingLog(limits.PerMinute(100)) | sliding-log 100/1m",
+		"limits.AnchoredWindow(limits.PerMinute(100)) | anchored-window 100/1m",
+		"limits.Concurrent(100) | concurrent 100",
+		"limits.Ban(limits.PerMinute(100), time.Minute) | ban 100/1m for 1m",
 	} {
-		c := lab.Choose(core.Algorithms()[i].String(), "100/minute burst 20")
+		c := lab.Choose(limits.Algorithms()[i].String(), "100/minute burst 20")
 		if got := c.Go + " | " + c.Limit; got != want || c.YAML != "limit: "+c.Limit || c.Error != "" {
-			t.Errorf("%v: %+v, want %s", core.Algorithms()[i], c, want)
+			t.Errorf("%v: %+v, want %s", limits.Algorithms()[i], c, want)
 		}
 	}
-	if n := len(core.Algorithms()); n != 9 {
+	if n := len(limits.Algorithms()); n != 9 {
 		t.Errorf("%d algorithms: add the new ones", n)
 	}
 	for rate, want := range map[string]string{
-		"5/10s": "core.FixedWindow(core.Per(5, 10*time.Second))", "3/1500us": "core.FixedWindow(core.Per(3, 1500*time.Microsecond))",
-		"1/day": "core.FixedWindow(core.PerDay(1))", "2/7d": "core.FixedWindow(core.Per(2, 168*time.Hour))",
+		"5/10s": "limits.FixedWindow(limits.Per(5, 10*time.Second))", "3/1500us": "limits.FixedWindow(limits.Per(3, 1500*time.Microsecond))",
+		"1/day": "limits.FixedWindow(limits.PerDay(1))", "2/7d": "limits.FixedWindow(limits.Per(2, 168*time.Hour))",
 	} {
 		if got := lab.Choose("fixed-window", rate).Go; got != want {
 			t.Errorf("%s: %s, want %s", rate, got, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
 )
 
 // panel is a limiter that gets the stream.
@@ -30,7 +31,7 @@ type panel struct {
 type rule struct {
 	name  string
 	scope string
-	limit core.Limit
+	limit limits.Limit
 	free  time.Duration // what units of a queue that go on at once take to leave it
 
 	turnAt int64 // when the window or ban ends that a decision began; 0: none did
@@ -79,7 +80,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 	}
 	for _, r := range p.rules {
 		switch r.limit.Algorithm() {
-		case core.AlgorithmFixedWindow, core.AlgorithmSlidingWindow:
+		case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
 			l.agenda.add(task{at: 0, kind: taskTurn, panel: p, rule: r})
 		}
 	}
@@ -111,7 +112,7 @@ func (p *panel) decide(cost, attempt int64) {
 		p.opens(&o)
 	} else {
 		p.denied++
-		if l.plan.retry && o.RetryAfter() > 0 && o.RetryAfter() != core.Never && attempt < maxAttempts {
+		if l.plan.retry && o.RetryAfter() > 0 && o.RetryAfter() != limits.Never && attempt < maxAttempts {
 			wait := o.RetryAfter().Microseconds()
 			if l.plan.jitter > 0 {
 				wait += l.chance.Int64N(l.plan.jitter)
@@ -133,7 +134,7 @@ func (p *panel) opens(o *core.Outcome) {
 	for i := range o.Len() {
 		d, r := o.At(i), p.rules[i]
 		switch d.Limit.Algorithm() {
-		case core.AlgorithmAnchoredWindow, core.AlgorithmBan:
+		case limits.AlgorithmAnchoredWindow, limits.AlgorithmBan:
 			at := p.lab.now + d.ResetAfter.Microseconds()
 			if d.ResetAfter > 0 && at != r.turnAt {
 				r.turnAt = at
@@ -147,7 +148,7 @@ func (p *panel) opens(o *core.Outcome) {
 func (p *panel) turn(r *rule) {
 	l := p.lab
 	switch r.limit.Algorithm() {
-	case core.AlgorithmFixedWindow, core.AlgorithmSlidingWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
 		l.agenda.add(task{at: l.now + r.limit.Rate().Period.Microseconds(), kind: taskTurn, panel: p, rule: r})
 	default:
 		if l.now != r.turnAt {
@@ -161,7 +162,7 @@ func (p *panel) turn(r *rule) {
 type Gauge struct {
 	Remaining, Most int64
 	Level           float64       // Remaining of Most, 0 to 1; between two units of a bucket, too
-	Next            time.Duration // until there is one unit more; 0: there are all; core.Never: nobody knows
+	Next            time.Duration // until there is one unit more; 0: there are all; limits.Never: nobody knows
 	Delay           time.Duration // that a request of one unit would wait for its turn
 	Reset           time.Duration
 }
@@ -172,9 +173,9 @@ func (l *Lab) gauge(r *rule) Gauge {
 	g := Gauge{Remaining: d.Remaining, Most: r.limit.Burst(), Level: share(d.Remaining, r.limit), Delay: max(0, d.Delay-r.free), Reset: d.ResetAfter}
 	switch a := r.limit.Algorithm(); {
 	case g.Remaining >= g.Most:
-	case a == core.AlgorithmConcurrent:
-		g.Next = core.Never
-	case a == core.AlgorithmBan: // allows any cost until it bans
+	case a == limits.AlgorithmConcurrent:
+		g.Next = limits.Never
+	case a == limits.AlgorithmBan: // allows any cost until it bans
 		if g.Next = d.RetryAfter; d.Allowed {
 			g.Next = d.ResetAfter
 		}
@@ -182,7 +183,7 @@ func (l *Lab) gauge(r *rule) Gauge {
 		g.Next = l.peek(r, g.Remaining+1).RetryAfter
 	}
 	switch r.limit.Algorithm() {
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		unit := float64(r.limit.Rate().Period) / float64(r.limit.Rate().Units)
 		if part := 1 - float64(g.Next)/unit; g.Remaining < g.Most && part > 0 {
 			g.Level += part / float64(g.Most)
@@ -192,15 +193,15 @@ func (l *Lab) gauge(r *rule) Gauge {
 }
 
 // peek returns the decision on a charge, which is not taken.
-func (l *Lab) peek(r *rule, cost int64) core.Decision {
-	out := make([]core.Decision, 1)
-	if err := l.memory.Peek(context.Background(), []core.Charge{{Scope: r.scope, Key: nobody, Limit: r.limit, Cost: cost}}, out); err != nil {
-		return core.Decision{}
+func (l *Lab) peek(r *rule, cost int64) limits.Decision {
+	out := make([]limits.Decision, 1)
+	if err := l.memory.Peek(context.Background(), []limits.Charge{{Scope: r.scope, Key: nobody, Limit: r.limit, Cost: cost}}, out); err != nil {
+		return limits.Decision{}
 	}
 	return out[0]
 }
 
 // share returns how much of what limit allows at most remaining is, 0 to 1.
-func share(remaining int64, limit core.Limit) float64 {
+func share(remaining int64, limit limits.Limit) float64 {
 	return float64(remaining) / float64(max(1, limit.Burst()))
 }

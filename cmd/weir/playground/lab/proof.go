@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // proof is that Retry-After is the least wait that works. After a denial, the same request
@@ -29,11 +30,11 @@ func (p *proof) disarm() {
 // when a request ends, so their wait is a guess.
 func (p *panel) arm(o *core.Outcome, cost int64) {
 	wait := o.RetryAfter()
-	if wait <= 0 || wait == core.Never {
+	if wait <= 0 || wait == limits.Never {
 		return
 	}
 	for _, r := range p.rules {
-		if r.limit.Algorithm() == core.AlgorithmConcurrent {
+		if r.limit.Algorithm() == limits.AlgorithmConcurrent {
 			return
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Setup says what a [Lab] does. It is text, as a person types it and as the address of the
@@ -39,7 +39,7 @@ const (
 
 // plan is a Setup that has been read.
 type plan struct {
-	limit    core.Limit
+	limit    limits.Limit
 	panels   []panelPlan
 	traffic  traffic
 	costs    []int64
@@ -59,7 +59,7 @@ type panelPlan struct {
 // rulePlan is a rule of a panel. Its name is empty if the text has none.
 type rulePlan struct {
 	name      string
-	limit     core.Limit
+	limit     limits.Limit
 	undelayed int64
 }
 
@@ -68,7 +68,7 @@ func (s Setup) read() plan {
 	p := plan{mistakes: Mistakes{}}
 	note := func(field string, err error) {
 		if err != nil {
-			p.mistakes[field] = strings.TrimPrefix(err.Error(), "core: ")
+			p.mistakes[field] = strings.TrimPrefix(err.Error(), "limits: ")
 		}
 	}
 	or := func(text, otherwise string) string {
@@ -78,17 +78,17 @@ func (s Setup) read() plan {
 		return text
 	}
 	var err error
-	if p.limit, err = core.ParseLimit(or(s.Limit, defaultLimit)); err != nil {
+	if p.limit, err = limits.Parse(or(s.Limit, defaultLimit)); err != nil {
 		note("limit", err)
-		p.limit, _ = core.ParseLimit(defaultLimit)
+		p.limit, _ = limits.Parse(defaultLimit)
 	}
-	if p.limit.Rate() == (core.Rate{}) {
+	if p.limit.Rate() == (limits.Rate{}) {
 		note("limit", fmt.Errorf("has no rate: type one such as %q", defaultLimit))
-		p.limit, _ = core.ParseLimit(defaultLimit)
+		p.limit, _ = limits.Parse(defaultLimit)
 	}
 	texts := s.Panels
 	if len(texts) == 0 {
-		for _, a := range core.Algorithms() {
+		for _, a := range limits.Algorithms() {
 			texts = append(texts, limitOf(a, p.limit))
 		}
 	}
@@ -130,14 +130,14 @@ const defaultLimit = "5/10s"
 
 // limitOf returns the text of the limit of an algorithm that has the rate of limit, and
 // its burst if both are buckets.
-func limitOf(a core.Algorithm, limit core.Limit) string {
-	_, rate, _ := strings.Cut(core.FixedWindow(limit.Rate()).String(), " ")
+func limitOf(a limits.Algorithm, limit limits.Limit) string {
+	_, rate, _ := strings.Cut(limits.FixedWindow(limit.Rate()).String(), " ")
 	switch a {
-	case core.AlgorithmConcurrent:
-		return core.Concurrent(limit.Rate().Units).String()
-	case core.AlgorithmBan:
-		return core.Ban(limit.Rate(), limit.Rate().Period).String()
-	case core.AlgorithmTokenBucket, core.AlgorithmLeakyBucket, core.AlgorithmLeakyQueue:
+	case limits.AlgorithmConcurrent:
+		return limits.Concurrent(limit.Rate().Units).String()
+	case limits.AlgorithmBan:
+		return limits.Ban(limit.Rate(), limit.Rate().Period).String()
+	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
 		if b := limit.Burst(); b != limit.Rate().Units {
 			return a.String() + " " + rate + " burst " + strconv.FormatInt(b, 10)
 		}
@@ -175,11 +175,11 @@ func readRule(text string) (r rulePlan, err error) {
 		r.name, text = name, strings.TrimSpace(rest)
 	}
 	text, undelayed, ok := strings.Cut(text, " undelayed ")
-	if r.limit, err = core.ParseLimit(text); err != nil || !ok {
+	if r.limit, err = limits.Parse(text); err != nil || !ok {
 		return r, err
 	}
 	r.undelayed, err = strconv.ParseInt(undelayed, 10, 64)
-	if most := min(r.limit.Burst()-1, maxFree); r.limit.Algorithm() != core.AlgorithmLeakyQueue || err != nil || r.undelayed < 1 || r.undelayed > most {
+	if most := min(r.limit.Burst()-1, maxFree); r.limit.Algorithm() != limits.AlgorithmLeakyQueue || err != nil || r.undelayed < 1 || r.undelayed > most {
 		return r, fmt.Errorf("undelayed must be 1 to one less than the capacity of a leaky queue, and %d at most (got %.30q)", maxFree, undelayed)
 	}
 	return r, nil

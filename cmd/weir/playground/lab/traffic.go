@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // traffic is when requests come.
 type traffic struct {
 	kind  trafficKind
-	rate  core.Rate
+	rate  limits.Rate
 	size  int64 // of a burst
 	moves []move
 	every int64 // after which moves begin again; 0: never
@@ -44,7 +44,7 @@ const maxTogether = 100 // requests at one instant
 
 // readTraffic reads what says when requests come.
 func (p *plan) readTraffic(kind, rate, size, moves string, note func(string, error)) {
-	t := traffic{rate: core.PerSecond(1), size: 5, random: rand.New(rand.NewPCG(p.seed, 0))}
+	t := traffic{rate: limits.PerSecond(1), size: 5, random: rand.New(rand.NewPCG(p.seed, 0))}
 	known := false
 	for k, name := range trafficKinds {
 		if name == kind {
@@ -54,7 +54,7 @@ func (p *plan) readTraffic(kind, rate, size, moves string, note func(string, err
 	if !known {
 		note("traffic", fmt.Errorf("must be %s (got %.30q)", strings.Join(trafficKinds[:], ", "), kind))
 	}
-	if limit, err := core.ParseLimit("fixed-window " + rate); err != nil {
+	if limit, err := limits.Parse("fixed-window " + rate); err != nil {
 		note("rate", fmt.Errorf("must be a rate such as 2/s or 30/minute (got %.30q)", rate))
 	} else {
 		t.rate = limit.Rate()

@@ -1,8 +1,7 @@
-package core
+package limits
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -82,17 +81,15 @@ type Divided interface {
 // CanSettle reports whether b can end what it has taken. It asks the backend that
 // decides: the innermost one, following the methods Unwrap() Backend.
 func CanSettle(b Backend) bool {
-	_, ok := innermost(b).(Settler)
+	_, ok := Innermost(b).(Settler)
 	return ok
 }
 
 // Settle calls [Settler.Settle] on b, or on the first of the backends that b wraps that
 // is a [Settler]. It returns an error that is [errors.ErrUnsupported] if none is.
 func Settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) error {
-	if s, ok := firstIn[Settler](b); ok {
+	if s, ok := As[Settler](b); ok {
 		return s.Settle(ctx, endings, out)
 	}
-	return unsupported(innermost(b), "settle")
+	return unsupported(Innermost(b), "settle")
 }
-
-var errEndingLengths = errors.New("core: endings and settlements differ in length")

@@ -1,4 +1,4 @@
-package core
+package limits
 
 import (
 	"context"
@@ -25,12 +25,12 @@ type Charge struct {
 }
 
 // Backend keeps the state of every key and takes units atomically. Limiters
-// call it from many goroutines. [NewMemory] makes the one that lives in this
+// call it from many goroutines. core.NewMemory makes the one that lives in this
 // process; package backendtest has the suite that every implementation passes.
 //
 // A backend around another that passes scopes and keys on as they are should
 // have a method Unwrap() Backend that returns the other: limiters on both then
-// share one fallback, see [Config].
+// share one fallback, see core.Config.
 type Backend interface {
 	// Take decides all charges as one atomic step, at one instant: if every
 	// charge that is not Shadow fits, all that fit are taken; otherwise none
@@ -92,13 +92,6 @@ func Count(ctx context.Context, b Backend) (int, error) {
 	return 0, unsupported(b, "count")
 }
 
-// panicAsError, deferred around a call of b, makes a panic in it an error.
-func panicAsError(b Backend, err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("core: backend %T: panic: %v", b, v)
-	}
-}
-
 func unsupported(b Backend, verb string) error {
-	return fmt.Errorf("core: backend %T cannot %s: %w", b, verb, errors.ErrUnsupported)
+	return fmt.Errorf("limits: backend %T cannot %s: %w", b, verb, errors.ErrUnsupported)
 }

@@ -1,4 +1,4 @@
-package core
+package limits
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ParseLimit reads a limit as people write it:
+// Parse reads a limit as people write it:
 //
 //	100/minute                      sliding-window, since no algorithm is named
 //	100 per hour
@@ -25,18 +25,18 @@ import (
 // m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
 // a bucket that is not given equals the units. The limit is legal
 // ([Limit.Validate]), or the error says what to change.
-func ParseLimit(s string) (Limit, error) {
+func Parse(s string) (Limit, error) {
 	l, err := parseLimit(s)
 	if err == nil {
 		err = l.Validate()
 	}
 	if err != nil {
-		return Limit{}, fmt.Errorf("core: limit %.60q: %w", s, err)
+		return Limit{}, fmt.Errorf("limits: %.60q: %w", s, err)
 	}
 	return l, nil
 }
 
-// String returns the form that [ParseLimit] reads back to an equal limit, such
+// String returns the form that [Parse] reads back to an equal limit, such
 // as "token-bucket 100/1m burst 20".
 func (l Limit) String() string {
 	if l == (Limit{}) {
@@ -59,15 +59,15 @@ func (l Limit) String() string {
 // for a limit that is not legal.
 func (l Limit) MarshalText() ([]byte, error) {
 	if err := l.Validate(); err != nil {
-		return nil, fmt.Errorf("core: %w", err)
+		return nil, fmt.Errorf("limits: %w", err)
 	}
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] by [ParseLimit], so that a
+// UnmarshalText implements [encoding.TextUnmarshaler] by [Parse], so that a
 // limit can live in a flag, in YAML or in JSON.
 func (l *Limit) UnmarshalText(text []byte) error {
-	parsed, err := ParseLimit(string(text))
+	parsed, err := Parse(string(text))
 	if err != nil {
 		return err
 	}

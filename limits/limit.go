@@ -1,10 +1,13 @@
-package core
+package limits
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/bounds"
 )
 
 // Rate is a number of units per period, such as 100 per minute.
@@ -30,7 +33,7 @@ func Per(n int64, period time.Duration) Rate { return Rate{n, period} }
 
 // Limit is an algorithm with its rate and burst. It is a comparable value: data
 // and no behaviour. The zero Limit is invalid; make one with a constructor or
-// with [ParseLimit]. Constructors accept anything: [Limit.Validate] says what
+// with [Parse]. Constructors accept anything: [Limit.Validate] says what
 // is wrong, and everything that takes a Limit calls it.
 type Limit struct {
 	algorithm Algorithm
@@ -101,7 +104,7 @@ func AnchoredWindow(rate Rate) Limit {
 }
 
 // Concurrent allows n units to be held at once, 1 to 100,000, and has no period: a
-// request holds its units from its decision to its end ([Outcome.End]). A cost is at most
+// request holds its units from its decision to its end (core.Outcome.End). A cost is at most
 // 64. No one can know when a unit is released, so the RetryAfter of a denial is a guess,
 // one second.
 func Concurrent(n int64) Limit {
@@ -116,7 +119,7 @@ func Concurrent(n int64) Limit {
 // ban; a charge of more is allowed.
 //
 // A ban on failures has a FinalCost that charges failures only, such as one of
-// [OnStatus]. To ban clients that go on after another limiter's denials, put the ban in a
+// core.OnStatus. To ban clients that go on after another limiter's denials, put the ban in a
 // limiter around that one. lasting is 1ms to 366 days, in whole microseconds.
 func Ban(rate Rate, lasting time.Duration) Limit {
 	if lasting%time.Microsecond != 0 {
@@ -153,10 +156,8 @@ const (
 	maxUnits      = 1_000_000_000
 	maxLogUnits   = 10_000
 	maxConcurrent = 100_000
-	maxHeldCost   = 64 // of one charge under a concurrency limit
 	minPeriod     = time.Millisecond
 	maxPeriod     = 366 * 24 * time.Hour
-	maxBucketFill = 36_525 * 24 * 3600 * 1_000_000 // 100 years in microseconds
 )
 
 // Validate returns nil if l is legal; otherwise an error that names every
@@ -205,7 +206,7 @@ func (l Limit) Validate() error {
 
 // refillsTooSlowly reports whether an empty bucket takes over 100 years to fill.
 func (l Limit) refillsTooSlowly() bool {
-	return productExceeds(l.burst, l.rate.Period.Microseconds(), l.rate.Units, maxBucketFill)
+	return arith.ProductExceeds(l.burst, l.rate.Period.Microseconds(), l.rate.Units, bounds.BucketFill)
 }
 
 // Share returns l divided among n instances, rounded up: each of n processes
@@ -216,9 +217,9 @@ func (l Limit) Share(n int) Limit {
 		return l
 	}
 	by := int64(n)
-	l.rate.Units = ceilDiv(l.rate.Units, by)
+	l.rate.Units = arith.CeilDiv(l.rate.Units, by)
 	if l.algorithm != AlgorithmBan {
-		l.burst = ceilDiv(l.burst, by)
+		l.burst = arith.CeilDiv(l.burst, by)
 	}
 	if l.algorithm.isBucket() && l.refillsTooSlowly() {
 		l.burst-- // rounded up, it would take a little over 100 years where the whole took just that

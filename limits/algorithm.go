@@ -1,4 +1,4 @@
-package core
+package limits
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// String returns the name that [ParseLimit] reads, such as "token-bucket".
+// String returns the name that [Parse] reads, such as "token-bucket".
 func (a Algorithm) String() string {
 	if a != 0 && a < algorithmEnd {
 		return algorithmNames[a]
@@ -64,38 +64,7 @@ func (a Algorithm) one() string {
 	return "a " + name
 }
 
-// family is the algorithms that keep one form of state. Their arithmetic is in one
-// file: bucket.go, window.go, anchored_window.go, sliding_log.go, concurrent.go or
-// ban.go.
-type family uint8
-
-const (
-	familyBucket family = iota + 1
-	familyWindow
-	familyAnchoredWindow
-	familyLog
-	familyConcurrent
-	familyBan
-)
-
-// family returns the family of a, or 0 if there is no such algorithm.
-func (a Algorithm) family() family {
-	switch a {
-	case AlgorithmTokenBucket, AlgorithmLeakyBucket, AlgorithmLeakyQueue:
-		return familyBucket
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
-		return familyWindow
-	case AlgorithmAnchoredWindow:
-		return familyAnchoredWindow
-	case AlgorithmSlidingLog:
-		return familyLog
-	case AlgorithmConcurrent:
-		return familyConcurrent
-	case AlgorithmBan:
-		return familyBan
-	}
-	return 0
-}
-
 // isBucket reports whether a drains continuously and has a burst of its own.
-func (a Algorithm) isBucket() bool { return a.family() == familyBucket }
+func (a Algorithm) isBucket() bool {
+	return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket || a == AlgorithmLeakyQueue
+}

@@ -1,4 +1,4 @@
-package core_test
+package limits_test
 
 import (
 	"math"
@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 	limit := perMinute(10)
-	accounts, owners, err := core.Accounts([]core.Charge{
+	accounts, owners, err := limits.Accounts([]limits.Charge{
 		{Scope: "a", Key: "k", Limit: limit, Cost: 2},
 		{Scope: "b", Key: "k", Limit: limit, Cost: 3, Shadow: true},
 		{Scope: "a", Key: "k", Limit: limit, Cost: 4, Shadow: true},
@@ -21,7 +21,7 @@ func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []core.Account{
+	want := []limits.Account{
 		{Scope: "a", Key: "k", Limit: limit, Enforced: math.MaxInt64, Shadow: 4, HasShadow: true},
 		{Scope: "b", Key: "k", Limit: limit, Shadow: 3, HasShadow: true},
 		{Limit: limit, HasShadow: true},
@@ -35,14 +35,16 @@ func TestChargesOnOneKeyAreOneAccount(t *testing.T) {
 }
 
 func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
-	for want, charges := range map[string][]core.Charge{
+	for want, charges := range map[string][]limits.Charge{
 		"cost must not be negative (got -1)": {{Scope: "a", Limit: perMinute(1), Cost: -1}},
 		"rules of one scope need equal limits": {
 			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1}, {Scope: "a", Key: "k", Limit: perMinute(2), Cost: 1},
 		},
 	} {
-		if _, _, err := core.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := limits.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
+
+func perMinute(n int64) limits.Limit { return limits.SlidingWindow(limits.PerMinute(n)) }

@@ -1,8 +1,9 @@
-package core
+package limits
 
 import (
 	"fmt"
-	"math"
+
+	"github.com/weir-go/weir/internal/arith"
 )
 
 // Account is what the charges of one [Backend.Take] come to on one key. A backend
@@ -40,9 +41,9 @@ func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []
 			return nil, nil, errTwoLimits(ch.Scope, a.Limit, ch.Limit)
 		}
 		if ch.Shadow {
-			a.Shadow, a.HasShadow = sumUnits(a.Shadow, ch.Cost), true
+			a.Shadow, a.HasShadow = arith.Sum(a.Shadow, ch.Cost), true
 		} else {
-			a.Enforced = sumUnits(a.Enforced, ch.Cost)
+			a.Enforced = arith.Sum(a.Enforced, ch.Cost)
 		}
 		owners = append(owners, at)
 	}
@@ -61,12 +62,4 @@ func accountOf(accounts []Account, ch *Charge) int {
 
 func errTwoLimits(scope string, a, b Limit) error {
 	return fmt.Errorf("scope %q is charged twice for one key, by limits %v and %v: rules of one scope need equal limits", scope, a, b)
-}
-
-// sumUnits returns a + b, at most math.MaxInt64.
-func sumUnits(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

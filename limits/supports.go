@@ -1,4 +1,4 @@
-package core
+package limits
 
 // Supporter is implemented by backends that can say which limits they decide.
 type Supporter interface {
@@ -12,10 +12,10 @@ type Supporter interface {
 // every backend has to decide: token bucket, leaky bucket, leaky queue, fixed
 // window, sliding window and sliding log.
 //
-// [New] reports a rule that its backend, or the fallback, does not support. A limit
+// core.New reports a rule that its backend, or the fallback, does not support. A limit
 // that LimitFor finds and the backend does not support is an error of LimitFor.
 func Supports(b Backend, limit Limit) bool {
-	if s, ok := firstIn[Supporter](b); ok {
+	if s, ok := As[Supporter](b); ok {
 		return s.Supports(limit)
 	}
 	return limit.algorithm <= AlgorithmSlidingLog

@@ -1,0 +1,374 @@
+package limits_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+)
+
+// A backend decides accounts, not charges: here two rules of one scope charge one key.
+func ExampleAccounts() {
+	limit := limits.FixedWindow(limits.PerMinute(10))
+	accounts, owners, err := limits.Accounts([]limits.Charge{
+		{Scope: "site", Key: "ann", Limit: limit, Cost: 2},
+		{Scope: "site", Key: "bob", Limit: limit, Cost: 1},
+		{Scope: "site", Key: "ann", Limit: limit, Cost: 3},
+	}, nil, nil)
+	fmt.Println(owners, err)
+	for _, a := range accounts {
+		fmt.Println(a.Key, a.Enforced)
+	}
+	// Output:
+	// [0 1 0] <nil>
+	// ann 5
+	// bob 1
+}
+
+func ExampleAlgorithms() {
+	for _, algorithm := range limits.Algorithms() {
+		fmt.Println(algorithm)
+	}
+	// Output:
+	// token-bucket
+	// leaky-bucket
+	// leaky-queue
+	// fixed-window
+	// sliding-window
+	// sliding-log
+	// anchored-window
+	// concurrent
+	// ban
+}
+
+// job is a request of an application that is not about HTTP at all.
+type job struct {
+	customer string
+	bytes    int64
+}
+
+func byCustomer(j job) (string, error) { return j.customer, nil }
+
+// firstSix is a backend of somebody's own.
+type firstSix struct{ limits.Backend }
+
+// A backend that does not say what it supports decides the first six algorithms.
+func ExampleSupports() {
+	limit := limits.AnchoredWindow(limits.PerHour(60))
+	fmt.Println(limits.Supports(core.NewMemory(core.MemoryOptions{}), limit))
+	fmt.Println(limits.Supports(firstSix{}, limit))
+	// Output:
+	// true
+	// false
+}
+
+// A decision that nobody counted has no numbers to show.
+func ExampleSource_Counted() {
+	for _, source := range []limits.Source{
+		limits.SourcePrimary, limits.SourceDenialCache, limits.SourceLease, limits.SourceFallback,
+		limits.SourceOpen, limits.SourceClosed, limits.SourceNotAsked,
+	} {
+		fmt.Println(source, source.Counted())
+	}
+	// Output:
+	// primary true
+	// denial-cache true
+	// lease true
+	// fallback true
+	// open false
+	// closed false
+	// not-asked false
+}
+
+// A cost that is more than the limit ever holds.
+func ExampleNever() {
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{{
+		Name: "bytes", Limit: limits.SlidingWindow(limits.PerMinute(1000)), Key: byCustomer,
+		Cost: func(j job) int64 { return j.bytes },
+	}}})
+	outcome := limiter.Decide(context.Background(), job{"ann", 2000})
+	fmt.Println(outcome.Verdict(), outcome.RetryAfter() == limits.Never, outcome.At(0).Remaining)
+	// Output: denied true 1000
+}
+
+func ExampleParse() {
+	for _, text := range []string{"100/minute", "100 per hour", "5/10s", "token-bucket 100/1m burst 20", "100/fortnight"} {
+		limit, err := limits.Parse(text)
+		fmt.Println(limit, err)
+	}
+	// Output:
+	// sliding-window 100/1m <nil>
+	// sliding-window 100/1h <nil>
+	// sliding-window 5/10s <nil>
+	// token-bucket 100/1m burst 20 <nil>
+	// limit not set limits: "100/fortnight": "fortnight" is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s
+}
+
+// Giving a plan twice of everything, whatever its limit is.
+func ExampleLimit_Algorithm() {
+	limit := limits.TokenBucket(limits.PerMinute(100), 20)
+	double := limit.Rate()
+	double.Units *= 2
+	switch limit.Algorithm() {
+	case limits.AlgorithmTokenBucket:
+		limit = limits.TokenBucket(double, 2*limit.Burst())
+	case limits.AlgorithmLeakyBucket:
+		limit = limits.LeakyBucket(double, 2*limit.Burst())
+	case limits.AlgorithmLeakyQueue:
+		limit = limits.LeakyQueue(double, 2*limit.Burst())
+	case limits.AlgorithmFixedWindow:
+		limit = limits.FixedWindow(double)
+	case limits.AlgorithmSlidingWindow:
+		limit = limits.SlidingWindow(double)
+	case limits.AlgorithmSlidingLog:
+		limit = limits.SlidingLog(double)
+	case limits.AlgorithmAnchoredWindow:
+		limit = limits.AnchoredWindow(double)
+	}
+	fmt.Println(limit, "every", limit.Rate().Period)
+	// Output: token-bucket 200/1m burst 40 every 1m0s
+}
+
+func ExampleLimit_UnmarshalText() {
+	limit := limits.SlidingWindow(limits.PerMinute(100)) // the default
+	flags := flag.NewFlagSet("server", flag.ContinueOnError)
+	flags.TextVar(&limit, "limit", limit, "requests per client")
+	if err := flags.Parse([]string{"-limit", "20/s"}); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(limit)
+
+	var config struct{ Login limits.Limit }
+	err := json.Unmarshal([]byte(`{"login": "sliding-log 3/5m"}`), &config)
+	fmt.Println(config.Login, err)
+	// Output:
+	// sliding-window 20/1s
+	// sliding-log 3/5m <nil>
+}
+
+func ExampleLimit_MarshalText() {
+	text, err := json.Marshal(map[string]limits.Limit{"login": limits.SlidingLog(limits.Per(3, 5*time.Minute))})
+	fmt.Println(string(text), err)
+	// Output: {"login":"sliding-log 3/5m"} <nil>
+}
+
+func ExampleLimit_Validate() {
+	fmt.Println(limits.SlidingLog(limits.PerDay(1_000_000)).Validate())
+	fmt.Println(limits.SlidingWindow(limits.PerDay(1_000_000)).Validate())
+	// Output:
+	// units of a sliding-log must be 1 to 10000 (got 1000000)
+	// <nil>
+}
+
+func ExampleLimit_Share() {
+	limit := limits.TokenBucket(limits.PerMinute(100), 20)
+	fmt.Println(limit.Share(3))
+	// Output: token-bucket 34/1m burst 7
+}
+
+// The same requests under each algorithm: 4 at once, at a limit of 2 per second.
+func ExampleLimit() {
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(2), 3),
+		limits.LeakyBucket(limits.PerSecond(2), 3),
+		limits.LeakyQueue(limits.PerSecond(2), 3),
+		limits.FixedWindow(limits.PerSecond(2)),
+		limits.SlidingWindow(limits.PerSecond(2)),
+		limits.SlidingLog(limits.PerSecond(2)),
+		limits.AnchoredWindow(limits.PerSecond(2)),
+	} {
+		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+		memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return start }})
+		fmt.Print(limit, ":")
+		for range 4 {
+			decision := make([]limits.Decision, 1)
+			if err := memory.Take(context.Background(), []limits.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
+				fmt.Print(err)
+			}
+			switch d := decision[0]; {
+			case !d.Allowed:
+				fmt.Printf(" retry after %v", d.RetryAfter)
+			default:
+				fmt.Printf(" start after %v,", d.Delay)
+			}
+		}
+		fmt.Println()
+	}
+	// Output:
+	// token-bucket 2/1s burst 3: start after 0s, start after 0s, start after 0s, retry after 500ms
+	// leaky-bucket 2/1s burst 3: start after 0s, start after 0s, start after 0s, retry after 500ms
+	// leaky-queue 2/1s burst 3: start after 0s, start after 500ms, start after 1s, retry after 500ms
+	// fixed-window 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
+	// sliding-window 2/1s: start after 0s, start after 0s, retry after 1.000001s retry after 1.000001s
+	// sliding-log 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
+	// anchored-window 2/1s: start after 0s, start after 0s, retry after 1s retry after 1s
+}
+
+// An hour that begins with a client's first request, not with the clock's.
+func ExampleAnchoredWindow() {
+	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
+	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	request := []limits.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
+	decision := make([]limits.Decision, 1)
+	for range 5 {
+		if err := memory.Take(context.Background(), request, decision); err != nil {
+			fmt.Println(err)
+		}
+		d := decision[0]
+		fmt.Println(now.Format("15:04"), d.Allowed, d.Remaining, "left, the window closes in", d.ResetAfter)
+		now = now.Add(20 * time.Minute)
+	}
+	// Output:
+	// 09:40 true 1 left, the window closes in 1h0m0s
+	// 10:00 true 0 left, the window closes in 40m0s
+	// 10:20 false 0 left, the window closes in 20m0s
+	// 10:40 true 1 left, the window closes in 1h0m0s
+	// 11:00 true 0 left, the window closes in 40m0s
+}
+
+func ExampleDecision() {
+	charges := []limits.Charge{{Key: "ann", Limit: limits.TokenBucket(limits.PerMinute(60), 10), Cost: 4}}
+	decisions := make([]limits.Decision, 1)
+	memory := atNoon()
+	for range 3 {
+		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+			fmt.Println(err)
+		}
+		d := decisions[0]
+		fmt.Println(d.Allowed, d.Remaining, "retry after", d.RetryAfter, "reset after", d.ResetAfter, "spread over", d.EffectiveWindow)
+	}
+	fmt.Println("at", time.UnixMicro(decisions[0].At).UTC().Format(time.TimeOnly))
+	// Output:
+	// true 6 retry after 0s reset after 4s spread over 6s
+	// true 2 retry after 0s reset after 8s spread over 2s
+	// false 2 retry after 2s reset after 8s spread over 2s
+	// at 12:00:00
+}
+
+// Trying a stricter limit out: what it would have denied is seen, not felt.
+func ExampleCharge() {
+	charges := []limits.Charge{
+		{Scope: "today", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(3)), Cost: 1},
+		{Scope: "planned", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1, Shadow: true},
+	}
+	decisions := make([]limits.Decision, len(charges))
+	memory := core.NewMemory(core.MemoryOptions{})
+	for range 4 {
+		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(decisions[0].Allowed, decisions[1].Allowed)
+	}
+	// Output:
+	// true true
+	// true false
+	// true false
+	// false false
+}
+
+// A backend around another forwards what the other can do besides.
+func ExampleBackend() {
+	audited := &audit{inner: core.NewMemory(core.MemoryOptions{})}
+	limiter := core.MustNew(core.Config[job]{
+		Backend: audited,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
+	})
+	for range 2 {
+		limiter.Decide(context.Background(), job{customer: "ann"})
+	}
+	fmt.Println(audited.denied, limits.Reset(context.Background(), audited, "per-customer", "ann"))
+	// Output: 1 <nil>
+}
+
+func ExampleReset() {
+	ctx := context.Background()
+	memory := core.NewMemory(core.MemoryOptions{})
+	limiter := core.MustNew(core.Config[job]{
+		Backend: memory,
+		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
+	})
+	for range 2 {
+		outcome := limiter.Decide(ctx, job{customer: "ann"})
+		live, _ := limits.Count(ctx, memory)
+		fmt.Println(outcome.Verdict(), live)
+	}
+	fmt.Println(limits.Reset(ctx, memory, "per-customer", "ann")) // the scope is the rule's name
+	outcome := limiter.Decide(ctx, job{customer: "ann"})
+	fmt.Println(outcome.Verdict())
+	// Output:
+	// allowed 1
+	// denied 1
+	// <nil>
+	// allowed
+}
+
+func ExamplePeek() {
+	memory := core.NewMemory(core.MemoryOptions{})
+	charges := []limits.Charge{{Scope: "per-customer", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 3}}
+	decisions := make([]limits.Decision, 1)
+	for _, decide := range []func() error{
+		func() error { return limits.Peek(context.Background(), memory, charges, decisions) },
+		func() error { return memory.Take(context.Background(), charges, decisions) },
+		func() error { return limits.Peek(context.Background(), memory, charges, decisions) },
+	} {
+		err := decide()
+		fmt.Println(decisions[0].Allowed, decisions[0].Remaining, err)
+	}
+	// Output:
+	// true 5 <nil>
+	// true 2 <nil>
+	// false 2 <nil>
+}
+
+func ExampleCount() {
+	_, err := limits.Count(context.Background(), firstSix{})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, errors.ErrUnsupported))
+	// Output:
+	// limits: backend limits_test.firstSix cannot count: unsupported operation
+	// true
+}
+
+// twoServers keeps the keys up to m on one server, and the others on another.
+type twoServers struct{ limits.Backend }
+
+func (twoServers) ServerOf(_, key string, _ limits.Limit) any { return key < "n" }
+
+// The end of a request of Ann does not wait for the server of Zoe.
+func ExampleDivided() {
+	var backend limits.Divided = twoServers{core.NewMemory(core.MemoryOptions{})}
+	limit := limits.Concurrent(5)
+	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
+	// Output: false
+}
+
+// atNoon is a memory whose clock stands still.
+func atNoon() *core.Memory {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+}
+
+type audit struct {
+	inner  limits.Backend
+	denied int // use something safe for concurrent use
+}
+
+func (a *audit) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	err := a.inner.Take(ctx, charges, out)
+	for _, d := range out {
+		if err == nil && !d.Allowed {
+			a.denied++
+		}
+	}
+	return err
+}
+
+// Reset implements [limits.Resetter]; limits.Peeker and limits.Counter go the same way.
+func (a *audit) Reset(ctx context.Context, scope, key string) error {
+	return limits.Reset(ctx, a.inner, scope, key)
+}

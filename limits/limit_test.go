@@ -1,0 +1,221 @@
+package limits_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
+	for _, tt := range []struct {
+		limit limits.Limit
+		want  []string // substrings of the error
+	}{
+		{limits.Limit{}, []string{"not set", "SlidingWindow"}},
+		{limits.TokenBucket(limits.PerSecond(0), 1), []string{"units", "1 to 1000000000", "got 0"}},
+		{limits.TokenBucket(limits.PerSecond(-1), 1), []string{"units", "got -1"}},
+		{limits.FixedWindow(limits.PerSecond(1_000_000_001)), []string{"units", "got 1000000001"}},
+		{limits.Concurrent(0), []string{"a concurrency limit must be 1 to 100000", "got 0"}},
+		{limits.Concurrent(100_001), []string{"got 100001"}},
+		{limits.Ban(limits.PerMinute(0), time.Hour), []string{"units of a ban", "got 0"}},
+		{limits.Ban(limits.PerMinute(5), 999*time.Microsecond), []string{"a ban must last 1ms to 8784h", "got 999µs"}},
+		{limits.Ban(limits.PerMinute(5), 367*24*time.Hour), []string{"a ban must last"}},
+		{limits.Ban(limits.PerMinute(5), time.Second+time.Nanosecond), []string{"a ban must last", "whole microseconds"}},
+		{limits.AnchoredWindow(limits.PerSecond(1_000_000_001)), []string{"units of an anchored-window", "got 1000000001"}},
+		{limits.SlidingLog(limits.PerDay(10_001)), []string{"sliding-log", "1 to 10000", "got 10001"}},
+		{limits.SlidingWindow(limits.Per(1, 0)), []string{"period must be positive", "got 0s"}},
+		{limits.SlidingWindow(limits.Per(1, -time.Second)), []string{"period must be positive", "got -1s"}},
+		{limits.SlidingWindow(limits.Per(1, 999*time.Microsecond)), []string{"1ms to 8784h", "got 999µs"}},
+		{limits.SlidingWindow(limits.Per(1, 367*24*time.Hour)), []string{"1ms to 8784h", "got 8808h0m0s"}},
+		{limits.SlidingWindow(limits.Per(1, time.Second+time.Nanosecond)), []string{"whole number of microseconds", "got 1.000000001s"}},
+		{limits.TokenBucket(limits.PerSecond(1), 0), []string{"burst", "1 to 1000000000", "got 0"}},
+		{limits.LeakyBucket(limits.PerSecond(1), -5), []string{"burst", "got -5"}},
+		{limits.LeakyQueue(limits.PerSecond(1), 1_000_000_001), []string{"burst", "got 1000000001"}},
+		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 100), []string{"a burst of 100 at 1 per 366d takes over 100 years"}},
+		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 1_000_000_000), []string{"100 years"}},
+		{limits.TokenBucket(limits.Per(0, 0), 0), []string{"units", "period", "burst"}},
+	} {
+		err := tt.limit.Validate()
+		if err == nil {
+			t.Errorf("%v is legal, want an error", tt.limit)
+			continue
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: error %q does not say %q", tt.limit, err, want)
+			}
+		}
+	}
+}
+
+func TestTheExtremesAreLegal(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.Per(1, time.Millisecond)),
+		limits.FixedWindow(limits.Per(1_000_000_000, time.Millisecond)),
+		limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour)),
+		limits.SlidingLog(limits.Per(10_000, 366*24*time.Hour)),
+		limits.AnchoredWindow(limits.Per(1_000_000_000, 366*24*time.Hour)),
+		limits.Concurrent(1),
+		limits.Concurrent(100_000),
+		limits.Ban(limits.Per(1, time.Millisecond), time.Millisecond),
+		limits.Ban(limits.Per(1_000_000_000, 366*24*time.Hour), 366*24*time.Hour),
+		limits.TokenBucket(limits.Per(1_000_000_000, time.Millisecond), 1_000_000_000),
+		limits.TokenBucket(limits.Per(1, 365*24*time.Hour), 100),
+		limits.LeakyQueue(limits.Per(1_000_000_000, 366*24*time.Hour), 1_000_000_000),
+	} {
+		if err := limit.Validate(); err != nil {
+			t.Errorf("%v: %v", limit, err)
+		}
+	}
+}
+
+func TestParseLimitReadsWhatPeopleWrite(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want limits.Limit
+	}{
+		{"100/minute", limits.SlidingWindow(limits.PerMinute(100))},
+		{"100 per hour", limits.SlidingWindow(limits.PerHour(100))},
+		{"5/10s", limits.SlidingWindow(limits.Per(5, 10*time.Second))},
+		{" 5 / s ", limits.SlidingWindow(limits.PerSecond(5))},
+		{"5/ Second", limits.SlidingWindow(limits.PerSecond(5))},
+		{"5 PER S", limits.SlidingWindow(limits.PerSecond(5))},
+		{"1000/d", limits.SlidingWindow(limits.PerDay(1000))},
+		{"1000/7d", limits.SlidingWindow(limits.Per(1000, 7*24*time.Hour))},
+		{"20/1m30s", limits.SlidingWindow(limits.Per(20, 90*time.Second))},
+		{"token-bucket 100/1m burst 20", limits.TokenBucket(limits.PerMinute(100), 20)},
+		{"token-bucket 100/1m", limits.TokenBucket(limits.PerMinute(100), 100)},
+		{"Token-Bucket 100 per minute burst 20", limits.TokenBucket(limits.PerMinute(100), 20)},
+		{"leaky-bucket 10/s capacity 5", limits.LeakyBucket(limits.PerSecond(10), 5)},
+		{"leaky-queue 10/s burst 5", limits.LeakyQueue(limits.PerSecond(10), 5)},
+		{"fixed-window 1000/day", limits.FixedWindow(limits.PerDay(1000))},
+		{"sliding-window 1/1ms", limits.SlidingWindow(limits.Per(1, time.Millisecond))},
+		{"sliding-log 3/5m", limits.SlidingLog(limits.Per(3, 5*time.Minute))},
+		{"concurrent 20", limits.Concurrent(20)},
+		{"ban 10/10m for 1h", limits.Ban(limits.Per(10, 10*time.Minute), time.Hour)},
+		{"anchored-window 60/hour", limits.AnchoredWindow(limits.PerHour(60))},
+	} {
+		got, err := limits.Parse(tt.text)
+		if err != nil || got != tt.want {
+			t.Errorf("ParseLimit(%q) = %v, %v, want %v", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+func TestParseLimitSaysWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", "want [algorithm]"},
+		{"100", "want [algorithm]"},
+		{"100/", "want [algorithm]"},
+		{"100/fortnight", `"fortnight" is not a period`},
+		{"many/minute", `unknown algorithm "many"`},
+		{"1.5/minute", `"1.5" is not a whole number`},
+		{"token-bukket 1/s", `unknown algorithm "token-bukket"`},
+		{"100/minute burst 20", "sliding-window has no burst"},
+		{"token-bucket 100/minute burst", "want [algorithm]"},
+		{"token-bucket 100/minute burst lots", `"lots" is not a whole number`},
+		{"0/minute", "got 0"},
+		{"-1/minute", "got -1"},
+		{"99999999999999999999/minute", "must be 1 to 1000000000 (got 99999999999999999999)"},
+		{"1/-1s", "got -1s"},
+		{"sliding-log 10001/day", "1 to 10000"},
+		{"1 2 3 4/s", "want [algorithm]"},
+	} {
+		got, err := limits.Parse(tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || got != (limits.Limit{}) {
+			t.Errorf("ParseLimit(%q) = %v, %v, want an error with %q", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+func TestALimitLivesInJSON(t *testing.T) {
+	var config struct{ Limits map[string]limits.Limit }
+	const text = `{"Limits":{"free":"token-bucket 100/1m burst 20","pro":"sliding-window 5/1.5ms"}}`
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := config.Limits["free"], limits.TokenBucket(limits.PerMinute(100), 20); got != want {
+		t.Errorf("free = %v, want %v", got, want)
+	}
+	if back, err := json.Marshal(config); err != nil || string(back) != text {
+		t.Errorf("back to JSON: %s, %v, want %s", back, err, text)
+	}
+	if _, err := json.Marshal(limits.Limit{}); err == nil {
+		t.Error("the zero Limit was marshalled, want an error")
+	}
+}
+
+func TestNobodysShareIsMoreThanRoundedUp(t *testing.T) {
+	for _, tt := range []struct {
+		limit limits.Limit
+		n     int
+		want  limits.Limit
+	}{
+		{limits.TokenBucket(limits.PerMinute(100), 20), 0, limits.TokenBucket(limits.PerMinute(100), 20)},
+		{limits.TokenBucket(limits.PerMinute(100), 20), 1, limits.TokenBucket(limits.PerMinute(100), 20)},
+		{limits.TokenBucket(limits.PerMinute(100), 20), 3, limits.TokenBucket(limits.PerMinute(34), 7)},
+		{limits.FixedWindow(limits.PerMinute(10)), 4, limits.FixedWindow(limits.PerMinute(3))},
+		{limits.FixedWindow(limits.PerMinute(1)), math.MaxInt, limits.FixedWindow(limits.PerMinute(1))},
+	} {
+		if got := tt.limit.Share(tt.n); got != tt.want {
+			t.Errorf("%v.Share(%d) = %v, want %v", tt.limit, tt.n, got, tt.want)
+		}
+	}
+}
+
+func FuzzTheShareOfALegalLimitIsLegal(f *testing.F) {
+	f.Add(int64(100), int64(10_050), int64(366*24*3600*1e6), 100)
+	f.Add(int64(1), int64(1), int64(1000), 7)
+	f.Fuzz(func(t *testing.T, units, burst, micros int64, n int) {
+		limit := limits.TokenBucket(limits.Per(units, time.Duration(micros)*time.Microsecond), burst)
+		if limit.Validate() != nil {
+			t.Skip()
+		}
+		if err := limit.Share(n).Validate(); err != nil {
+			t.Errorf("%v.Share(%d): %v", limit, n, err)
+		}
+	})
+}
+
+func FuzzParseLimitRoundTrips(f *testing.F) {
+	for _, text := range []string{"100/minute", "token-bucket 100/1m burst 20", "sliding-log 3/5m", "leaky-queue 7 per 1h0m0.5s", "-1/s", "fixed-window 1/366d"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		limit, err := limits.Parse(text)
+		if err != nil {
+			if limit != (limits.Limit{}) {
+				t.Errorf("ParseLimit(%q) = %v and an error", text, limit)
+			}
+			return
+		}
+		if err := limit.Validate(); err != nil {
+			t.Errorf("ParseLimit(%q) = %v, which is illegal: %v", text, limit, err)
+		}
+		if again, err := limits.Parse(limit.String()); err != nil || again != limit {
+			t.Errorf("ParseLimit(%q) = %v, whose String reads back as %v, %v", text, limit, again, err)
+		}
+	})
+}
+
+// A bucket's refill time must be judged without overflow.
+func FuzzTheRefillTimeIsJudgedExactly(f *testing.F) {
+	f.Add(int64(1), int64(1_000_000_000), int64(366*24*3600*1e6))
+	f.Fuzz(func(t *testing.T, units, burst, micros int64) {
+		if units < 1 || units > 1e9 || burst < 1 || burst > 1e9 || micros < 1000 || micros > 366*24*3600*1e6 {
+			t.Skip()
+		}
+		fill := new(big.Int).Mul(big.NewInt(burst), big.NewInt(micros))
+		most := new(big.Int).Mul(big.NewInt(36_525*24*3600*1e6), big.NewInt(units))
+		legal := fill.Cmp(most) <= 0
+		limit := limits.TokenBucket(limits.Per(units, time.Duration(micros)*time.Microsecond), burst)
+		if err := limit.Validate(); (err == nil) != legal {
+			t.Errorf("%v: %v, want legal = %v", limit, err, legal)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package limits
+
+import "reflect"
+
+// maxWrappers ends a search through backends that wrap each other in a circle.
+const maxWrappers = 100
+
+// Innermost follows the methods Unwrap() Backend from b to the backend that wraps no other.
+func Innermost(b Backend) Backend {
+	for range maxWrappers {
+		inner := unwrap(b)
+		if inner == nil {
+			break
+		}
+		b = inner
+	}
+	return b
+}
+
+// As returns the first of b and the backends that it wraps that is a T.
+func As[T any](b Backend) (first T, ok bool) {
+	for range maxWrappers {
+		if first, ok = b.(T); ok || b == nil {
+			break
+		}
+		b = unwrap(b)
+	}
+	return first, ok
+}
+
+// unwrap returns the backend that b wraps, nil if b wraps none.
+func unwrap(b Backend) Backend {
+	if w, ok := b.(interface{ Unwrap() Backend }); ok {
+		if inner := w.Unwrap(); !isNil(inner) {
+			return inner
+		}
+	}
+	return nil
+}
+
+// isNil reports whether b is nil, or an interface with a nil pointer in it.
+func isNil(b Backend) bool {
+	v := reflect.ValueOf(b)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
