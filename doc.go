@@ -20,7 +20,7 @@
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
 //     logs and the operator.
 //   - [github.com/weir-go/weir/admin]: a page for the people who operate a service.
-//   - [github.com/weir-go/weir/core/backendtest]: the conformance suite for
+//   - [github.com/weir-go/weir/limits/limitstest]: the conformance suite for
 //     backends, for tests.
 //
 // core, keyfuncs, headers, nethttp, stats and admin import the standard library alone,

@@ -15,8 +15,8 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 )
 
 var silence = slog.New(slog.DiscardHandler)
@@ -26,7 +26,7 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 		t.Run(fmt.Sprintf("honours deadlines %t", honours), func(t *testing.T) {
 			t.Parallel()
 			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
-			backendtest.Run(t, backendtest.Harness{
+			limitstest.Run(t, limitstest.Harness{
 				Open: func(t testing.TB, now func() time.Time) limits.Backend {
 					m := core.NewMemory(core.MemoryOptions{Clock: now})
 					return breaker.New(&inner{Memory: m, honours: honours}, options)

@@ -26,7 +26,7 @@ type Charge struct {
 
 // Backend keeps the state of every key and takes units atomically. Limiters
 // call it from many goroutines. core.NewMemory makes the one that lives in this
-// process; package backendtest has the suite that every implementation passes.
+// process; package limitstest has the suite that every implementation passes.
 //
 // A backend around another that passes scopes and keys on as they are should
 // have a method Unwrap() Backend that returns the other: limiters on both then

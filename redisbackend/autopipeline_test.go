@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -51,7 +51,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 	clients["deferred, in a wrapper"] = wrapper{clients["deferred"].(redis.UniversalClient)}
 	for name, pipeliner := range clients {
 		t.Run(name, func(t *testing.T) {
-			backendtest.Run(t, backendtest.Harness{
+			limitstest.Run(t, limitstest.Harness{
 				Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 					b := redisbackend.New(pipeliner, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "one server"})
 					return redisbackend.HoldForEver(redisbackend.WithClock(b, now))

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -26,7 +26,7 @@ func TestWithOneCallAtATimeItKeepsTheContract(t *testing.T) {
 	testrun.FullOnly(t, "the same again, call by call")
 	t.Parallel()
 	server := startRedis(t)
-	backendtest.Run(t, backendtest.Harness{
+	limitstest.Run(t, limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			client := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 1, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 			t.Cleanup(func() { client.Close() })

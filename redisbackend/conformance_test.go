@@ -9,28 +9,28 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
 func TestOnMiniredisItKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	backendtest.Run(t, harness(server.Addr(), 1200))
+	limitstest.Run(t, harness(server.Addr(), 1200))
 }
 
 func TestOnRedisItKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
-	backendtest.Run(t, harness(server.addr, 8000))
+	limitstest.Run(t, harness(server.addr, 8000))
 }
 
 // harness opens backends that have nothing in common but the server. decisions is the
 // number of a full run.
-func harness(addr string, decisions int) backendtest.Harness {
-	return backendtest.Harness{
+func harness(addr string, decisions int) limitstest.Harness {
+	return limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(newClient(t, addr), redisbackend.Options{Prefix: uniquePrefix()}), now))
 		},
@@ -58,5 +58,5 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 		return core.NewDenialCache(guarded, core.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
-	backendtest.Run(t, h)
+	limitstest.Run(t, h)
 }

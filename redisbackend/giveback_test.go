@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -24,7 +24,7 @@ import (
 type shared struct {
 	testing.TB
 	backend *redisbackend.Backend
-	model   *backendtest.Exact
+	model   *limitstest.Exact
 	client  redis.UniversalClient
 	now     time.Time
 	held    time.Time // the latest instant at which a taking was seen that the model did not see
@@ -35,7 +35,7 @@ type shared struct {
 func newShared(t testing.TB, client redis.UniversalClient, key string, limit limits.Limit) *shared {
 	s := &shared{TB: t, client: client, key: key, limit: limit, now: time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)}
 	s.backend = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return s.now })
-	s.model = backendtest.NewExact(func() time.Time {
+	s.model = limitstest.NewExact(func() time.Time {
 		if s.held.After(s.now) {
 			return s.held
 		}

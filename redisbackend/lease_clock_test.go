@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -97,7 +97,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 
 			slices.SortFunc(admitted, func(a, b int64) int { return cmp.Compare(a, b) })
 			var at int64
-			model := backendtest.NewExact(func() time.Time { return time.UnixMicro(at) })
+			model := limitstest.NewExact(func() time.Time { return time.UnixMicro(at) })
 			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			beyond := 0
 			for _, at = range admitted {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 )
 
 // All that is not leased is decided through a lease cache as without it: other limits, other
@@ -18,13 +18,13 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	onRedis := harness(server.addr, 2000)
-	inMemory := backendtest.Harness{
+	inMemory := limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
 			return core.NewMemory(core.MemoryOptions{Clock: now})
 		},
 		Decisions: sized(20_000),
 	}
-	for name, h := range map[string]backendtest.Harness{"memory": inMemory, "Redis": onRedis} {
+	for name, h := range map[string]limitstest.Harness{"memory": inMemory, "Redis": onRedis} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := h.Open
@@ -32,7 +32,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 				inner := open(t, now)
 				return pastLeases{core.NewLeaseCache(inner, core.LeaseOptions{}), inner}
 			}
-			backendtest.Run(t, h)
+			limitstest.Run(t, h)
 		})
 	}
 }

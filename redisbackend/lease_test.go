@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -77,7 +77,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			all.Wait()
 			slices.SortStableFunc(admitted, func(a, b limits.Decision) int { return cmp.Compare(a.At, b.At) })
 			var now int64
-			model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
+			model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
 			charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
 			for i, d := range admitted {
 				now = d.At

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -83,7 +83,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 		return redisbackend.HoldForEver(redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix(), HashTag: tag}), now))
 	}
 	t.Run("spread", func(t *testing.T) {
-		backendtest.Run(t, backendtest.Harness{
+		limitstest.Run(t, limitstest.Harness{
 			Open: func(t testing.TB, now func() time.Time) limits.Backend {
 				for _, name := range []string{"everything_at_once", "groups_are_decided_as_by", "groups_are_as_if_made", "what_they_did_while_limits_change"} {
 					if strings.Contains(t.Name(), name) {
@@ -96,7 +96,7 @@ func keepsTheContractSpread(t *testing.T, client redis.Scripter) {
 		})
 	})
 	t.Run("with a hash tag", func(t *testing.T) {
-		backendtest.Run(t, backendtest.Harness{
+		limitstest.Run(t, limitstest.Harness{
 			Open:      func(_ testing.TB, now func() time.Time) limits.Backend { return open("tag", now) },
 			Decisions: sized(1200),
 		})
@@ -165,7 +165,7 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	b := &inTurn{Backend: redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)}
-	model := backendtest.NewExact(clock)
+	model := limitstest.NewExact(clock)
 	choices := []limits.Limit{
 		limits.TokenBucket(limits.Per(1, 2*time.Millisecond), 5), limits.TokenBucket(limits.PerSecond(700), 9),
 		limits.LeakyBucket(limits.Per(3, 20*time.Millisecond), 4), limits.LeakyQueue(limits.PerSecond(300), 6),

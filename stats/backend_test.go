@@ -12,13 +12,13 @@ import (
 
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/stats"
 )
 
 func TestATimedBackendKeepsTheContract(t *testing.T) {
-	backendtest.Run(t, backendtest.Harness{
+	limitstest.Run(t, limitstest.Harness{
 		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 			return stats.New(quietly()).Backend("memory", core.NewMemory(core.MemoryOptions{Clock: now}))
 		},

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -207,7 +207,7 @@ func beyond(t *testing.T, admitted []admission) (n int) {
 	t.Helper()
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	var now int64
-	model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
+	model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
 	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: heldLimit, Cost: 1}}, make([]limits.Decision, 1)
 	for _, a := range admitted {
 		now = a.at

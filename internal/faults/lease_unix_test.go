@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 )
 
 const leaseProcesses = 8
@@ -84,7 +84,7 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	admitted := readAdmissions(t, files)
 	slices.Sort(admitted)
 	var now int64
-	model := backendtest.NewExact(func() time.Time { return time.UnixMicro(now) })
+	model := limitstest.NewExact(func() time.Time { return time.UnixMicro(now) })
 	charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: leasedLimit, Cost: 1}}, make([]limits.Decision, 1)
 	leased, beyond := 0, 0
 	for _, at := range admitted {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 )
 
 // laws sees all that the processes decide, and says what must not have happened.
@@ -68,7 +68,7 @@ type admission struct {
 // ownModel is the exact model of a key for which one client asks, one request after the other.
 type ownModel struct {
 	now   time.Time
-	exact *backendtest.Exact
+	exact *limitstest.Exact
 }
 
 // underWay is a request that was allowed and has not ended.
@@ -240,7 +240,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 		own := l.alone[of]
 		if own == nil {
 			own = new(ownModel)
-			own.exact = backendtest.NewExact(func() time.Time { return own.now })
+			own.exact = limitstest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
 		want, charge := make([]limits.Decision, 1), []limits.Charge{{Scope: d.Rule, Key: r.Key, Limit: d.Limit, Cost: d.Cost}}

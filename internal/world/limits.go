@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/core/backendtest"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 )
 
 // decider is whose count an admission belongs to: a server's or a process's.
@@ -68,7 +68,7 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 		return
 	}
 	now := time.Time{}
-	exact := backendtest.NewExact(func() time.Time { return now })
+	exact := limitstest.NewExact(func() time.Time { return now })
 	for _, a := range admitted {
 		now = time.UnixMicro(a.at)
 		out := make([]limits.Decision, 1)

@@ -1,0 +1,162 @@
+package limitstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// alternateCases charge one key under limits that alternate, as a rule does whose
+// LimitFor depends on more than the key. The units in use then drain by the limit of
+// the last taking, so that a key may exceed each limit alone. It never exceeds a bound
+// for all of them together (DESIGN 5, "Changing a limit under live state").
+var alternateCases = []testCase{
+	{
+		name: "limits that alternate give nothing away",
+		why:  "under two limits that alternate a key is admitted, in any stretch of time, at most the larger burst, what drains at the faster rate, the units of each fixed window and each anchored period that begins, and a unit for rounding for each sliding window that begins; a change that lowers a level and writes it back gives units away at every alternation (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			random := rand.New(rand.NewPCG(h.seed(t), 4))
+			choices := slices.DeleteFunc(h.limits.of(alternating...), func(l limits.Limit) bool { return !isRate(l) })
+			for i, a := range choices {
+				for j, b := range choices[i:] {
+					w := h.world(t)
+					w.clock.advance(duration(random.Int64N(day.Microseconds())))
+					for _, greedy := range []bool{true, false} {
+						pair := [2]limits.Limit{a, b}
+						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy, h.alternations())
+						if excess := all.excess(pair); excess != "" {
+							t.Error(about(a, "alternating with %s: %s", showLimit(b), excess))
+						}
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "a change of limit leaves the units in use as they are",
+		why:  "right after a change, a key that has used all of a limit has nothing left of one with the same maximum or a smaller one, and of a larger one the difference; changed back, it has nothing left (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			for _, a := range h.limits.every(limits.PerHour(90)) {
+				for _, most := range []int64{1, 30, 90, 100} {
+					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most), limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
+					for _, b := range append(h.limits.every(limits.PerHour(most)), sameRate...) {
+						w := h.world(t)
+						charge := func(l limits.Limit, cost int64) limits.Decision {
+							return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+						}
+						charge(a, 90)
+						if d := charge(b, 1); d.Allowed != (most > 90) || d.Remaining != max(0, most-91) {
+							t.Error(about(a, "all taken, then 1 of %s: %s", showLimit(b), showDecision(d)))
+						}
+						if d := charge(a, 1); d.Allowed || d.Remaining != 0 {
+							t.Error(about(a, "all taken, then %s, then 1 more: %s", showLimit(b), showDecision(d)))
+						}
+					}
+				}
+			}
+		},
+	},
+}
+
+var alternating = []limits.Limit{
+	limits.TokenBucket(limits.PerSecond(100), 100),
+	limits.TokenBucket(limits.PerSecond(100), 10),
+	limits.LeakyBucket(limits.Per(7, 3*sec), 20),
+	limits.LeakyQueue(limits.PerMinute(30), 4),
+	limits.FixedWindow(limits.Per(30, 2*sec)),
+	limits.FixedWindow(limits.PerDay(5)),
+	limits.SlidingWindow(limits.PerMinute(100)),
+	limits.SlidingWindow(limits.Per(12, 5*sec)),
+	limits.SlidingWindow(limits.PerDay(5)),
+	limits.SlidingLog(limits.Per(20, 5*sec)),
+	limits.SlidingLog(limits.PerMinute(6)),
+	limits.AnchoredWindow(limits.Per(30, 2*sec)),
+	limits.AnchoredWindow(limits.PerDay(5)),
+	limits.Concurrent(10),
+	limits.Ban(limits.Per(10, 5*sec), 7*sec),
+}
+
+// admission is what a key was admitted at an instant.
+type admission struct{ at, units int64 }
+
+type admissions []admission
+
+// alternations is how many calls each pair of limits gets: 40, fewer across a network, where
+// all pairs together would make most of the calls of the suite, and more for long runs.
+func (h Harness) alternations() int {
+	return max(min(40, max(10, h.Decisions/25)), h.Decisions/250)
+}
+
+// alternate makes so many calls under one limit of the pair or the other. A greedy
+// caller takes whatever remains.
+func (w world) alternate(random *rand.Rand, key string, pair [2]limits.Limit, greedy bool, calls int) admissions {
+	w.Helper()
+	var all admissions
+	for range calls {
+		c := limits.Charge{Scope: "s", Key: key, Limit: pair[random.IntN(2)], Cost: 1}
+		if greedy {
+			c.Cost = max(1, w.look(c).Remaining)
+		} else {
+			c.Cost = upTo(random, c.Limit.Burst())
+		}
+		d := w.take(c)[0]
+		if d.Allowed {
+			all = append(all, admission{w.clock.micros(), c.Cost})
+		}
+		switch random.IntN(5) {
+		case 0:
+		case 1:
+			w.clock.advance(d.RetryAfter % (2 * day))
+		case 2:
+			w.clock.advance(duration(upTo(random, micros(c.Limit))))
+		case 3: // to the start of the next window, or just before it
+			now, p := w.clock.micros(), micros(pair[random.IntN(2)])
+			w.clock.advance(duration(p - now%p - random.Int64N(2)))
+		case 4:
+			w.clock.advance(time.Duration(random.IntN(20)) * ms)
+		}
+	}
+	return all
+}
+
+// excess says in which stretch of time too much was admitted, "" if in none.
+func (all admissions) excess(pair [2]limits.Limit) string {
+	if len(all) == 0 {
+		return "nothing was admitted"
+	}
+	for i := range all {
+		units := int64(0)
+		for j := i; j < len(all); j++ {
+			units += all[j].units
+			if most := bound(pair, all[i].at, all[j].at); units > most {
+				return fmt.Sprintf("%d were admitted in %v, want at most %d", units, duration(all[j].at-all[i].at), most)
+			}
+		}
+	}
+	return ""
+}
+
+// bound is the most that alternating limits admit from one instant to another.
+func bound(pair [2]limits.Limit, from, to int64) int64 {
+	burst, drained, begun := int64(0), int64(0), int64(0)
+	for _, l := range pair {
+		burst = max(burst, l.Burst())
+		windows := (windowStart(to, l) - windowStart(from, l)) / micros(l)
+		switch l.Algorithm() {
+		case limits.AlgorithmFixedWindow:
+			begun += windows * l.Rate().Units
+			continue
+		case limits.AlgorithmAnchoredWindow: // they end at least a period apart, however often the limit changes
+			begun += ceil(ratio(to-from, micros(l), 1)) * l.Rate().Units
+			continue
+		case limits.AlgorithmSlidingWindow:
+			begun += windows
+		}
+		drained = max(drained, ceil(ratio(l.Rate().Units, micros(l), to-from)))
+	}
+	return burst + drained + begun
+}

@@ -1,0 +1,88 @@
+package limitstest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// lateWorld is a world in which every fourth call arrives late: between the reading
+// of the clock and what is done with it others read the clock.
+func (h Harness) lateWorld(t testing.TB) world {
+	t.Helper()
+	c := clockAt(newYear)
+	var reads overtaken
+	return world{t, c, h.Open(t, func() time.Time {
+		now := c.now()
+		if n := reads.arrive(); n%4 == 0 {
+			reads.waitFor(n + 8)
+		}
+		return now
+	})}
+}
+
+// overtaken counts callers, and lets some of them wait until others have overtaken them.
+type overtaken struct{ callers atomic.Int64 }
+
+func (o *overtaken) arrive() int64 { return o.callers.Add(1) }
+
+// waitFor lets others run until so many have come, or none is left.
+func (o *overtaken) waitFor(n int64) {
+	for range 1000 {
+		if o.callers.Load() >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// concurrently calls f from many goroutines at once and waits for them.
+func (w world) concurrently(f func(i int)) {
+	w.Helper()
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
+	if w.Failed() {
+		w.FailNow()
+	}
+}
+
+// try is take for goroutines: an error fails the test and reads as a denial.
+func (w world) try(charges ...limits.Charge) []limits.Decision {
+	w.Helper()
+	out := dirty(len(charges))
+	if err := w.backend.Take(context.Background(), charges, out); err != nil {
+		w.Errorf("Take: %v", err)
+		clear(out)
+	}
+	return out
+}
+
+func (w world) admitted(l limits.Limit, got, want int64) {
+	w.Helper()
+	if got != want {
+		w.Error(about(l, "%d were admitted, want %d", got, want))
+	}
+}
+
+// bounded checks the key k after more than the 20 callers that its limit allows.
+func (w world) bounded(k int, l limits.Limit, admitted int64) {
+	w.Helper()
+	w.admitted(l, admitted, 20)
+	if d := w.look(limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: l}); d.Remaining != 0 {
+		w.Error(about(l, "%d remain of key %d", d.Remaining, k))
+	}
+}

@@ -1,0 +1,351 @@
+package limitstest
+
+import (
+	"context"
+	"math/big"
+
+	"github.com/weir-go/weir/limits"
+)
+
+const (
+	endsExactly = "requests that end are decided as if they had cost what they did"
+	endsBack    = "requests that end are decided as if they had cost what they did while the clock steps back"
+	endsChanged = "requests that end are decided as if they had cost what they did while limits change"
+)
+
+func isHeld(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmConcurrent }
+func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
+
+// edit changes the usage of the account of an ending.
+func (b *broken) edit(e limits.Ending, change func(u *usage, now int64)) {
+	b.locked(func(l ledger, now int64) {
+		a := account{e.Scope, e.Key, isHeld(e.Limit)}
+		if u, ok := l[a]; ok {
+			change(&u, now)
+			l[a] = u
+		}
+	})
+}
+
+// relimit writes the usages of charges under their new limits, where they carry over. If
+// dropping, it first drops what is fresh.
+func (b *broken) relimit(charges []limits.Charge, dropping bool) {
+	b.locked(func(l ledger, now int64) {
+		if dropping {
+			l.dropFresh(now)
+		}
+		for _, c := range charges {
+			a := accountOf(c)
+			if u, ok := l[a]; ok && sameCounting(u.limit, c.Limit) {
+				u.limit = c.Limit
+				l[a] = u
+			}
+		}
+	})
+}
+
+// endMutants have a defect in how requests end, and in what is held or banned.
+var endMutants = []mutant{
+	{
+		name: "a release is done twice",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			if isHeld(e.Limit) {
+				b.edit(e, func(u *usage, _ int64) {
+					if len(u.held) > 0 {
+						u.held = u.held[1:]
+					}
+				})
+			}
+		},
+		caughtBy: []string{
+			"what is held counts under every limit", "each charge of a request releases its own units",
+			"concurrency and rates are taken together or not at all",
+		},
+	},
+	{
+		name: "nothing is ever released",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{Returned: e.Taken}); !isHeld(e.Limit) {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{
+			"units are held until the end, and no longer", "a look holds nothing, and a reset releases nothing",
+			"never more than the limit is held by many callers at once",
+		},
+	},
+	{
+		name:      "endings without room for settlements are no error",
+		anyLength: true,
+		caughtBy:  []string{"endings and settlements have equal length"},
+	},
+	{
+		name: "a reset releases what is held",
+		reset: func(b *broken, scope, key string) error {
+			b.locked(func(l ledger, _ int64) {
+				delete(l, account{scope: scope, key: key})
+				delete(l, account{scope, key, true})
+			})
+			return nil
+		},
+		caughtBy: []string{"a look holds nothing, and a reset releases nothing"},
+	},
+	{
+		name: "check first, hold later",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			looks := append([]limits.Charge{}, charges...)
+			if err := b.Exact.Peek(context.Background(), looks, out); err != nil {
+				return err
+			}
+			for i, c := range charges {
+				if isHeld(c.Limit) && out[i].Allowed && len(charges) == 1 {
+					b.pause()
+					b.locked(func(l ledger, now int64) {
+						a := accountOf(c)
+						b.calls++
+						u := l[a]
+						u.limit = c.Limit
+						l[a] = u.plus(now, c.Cost).remembering(u, c, event{ticket: ticket{b.calls, false}})
+						out[i].Ticket = ticket{b.calls, false}.number()
+					})
+					return nil
+				}
+			}
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"never more than the limit is held by many callers at once"},
+	},
+	{
+		name: "what is refunded goes to the window of now",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			if (e.Limit.Algorithm() == limits.AlgorithmFixedWindow || e.Limit.Algorithm() == limits.AlgorithmAnchoredWindow) && e.Final < e.Taken {
+				b.edit(e, func(u *usage, now int64) {
+					if i := u.find(ticketOf(e.Ticket)); i < 0 || now-u.events[i].at >= micros(e.Limit) {
+						*u = u.turned(max(now, u.at))
+						u.curr = max(0, u.curr-(e.Taken-e.Final))
+					}
+				})
+			}
+		},
+		caughtBy: []string{"nothing is returned to a later window"},
+	},
+	{
+		name: "a bucket returns what has drained",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			if !isBucket(e.Limit) || e.Final >= e.Taken {
+				b.ends(e, out)
+				return
+			}
+			out.Returned, out.Charged, out.Forgiven = e.Taken-e.Final, 0, 0
+			b.edit(e, func(u *usage, now int64) {
+				level := u.levelAt(max(now, u.at))
+				if level.Sub(level, new(big.Rat).SetInt64(e.Taken-e.Final)); level.Sign() < 0 {
+					level = new(big.Rat)
+				}
+				*u = usage{limit: u.limit, at: max(now, u.at), level: level}
+			})
+		},
+		caughtBy: []string{"a bucket returns what has not drained, and no more", endsExactly},
+	},
+	{
+		name: "a ring forgets when the bucket was empty",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.locked(func(l ledger, now int64) {
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				u, t := l[a], ticketOf(e.Ticket)
+				if isBucket(e.Limit) && u.find(t) < 0 && !u.isFresh(now) && e.Final < e.Taken {
+					n := min(e.Taken-e.Final, floor(u.level))
+					u.level = new(big.Rat).Sub(u.level, new(big.Rat).SetInt64(n))
+					u.base, u.events = nil, nil
+					l[a], *out = u, limits.Settlement{Returned: n}
+					return
+				}
+				*out = l.settle(now, e, t)
+			})
+		},
+		caughtBy: []string{"a bucket returns what has not drained, and no more", endsExactly},
+	},
+	{
+		name: "a bucket returns only what it would not have drained since",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.locked(func(l ledger, now int64) {
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				if i := l[a].find(ticketOf(e.Ticket)); isBucket(e.Limit) && i >= 0 && e.Final < e.Taken {
+					drained := ceil(ratio(e.Limit.Rate().Units, micros(e.Limit), max(0, l[a].at-l[a].events[i].at)))
+					e.Final = min(e.Taken, e.Final+drained)
+				}
+				*out = l.settle(now, e, ticketOf(e.Ticket))
+			})
+		},
+		caughtBy: []string{
+			"a busy bucket returns nearly all that requests did not need", "a bucket returns what has not drained, and no more",
+			"a bucket is at most 2 µs fuller than without what was returned",
+		},
+	},
+	{
+		name: "what has come back by itself is said to be returned",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.locked(func(l ledger, now int64) {
+				_, most := l.refundable(now, account{e.Scope, e.Key, isHeld(e.Limit)}, e, ticketOf(e.Ticket))
+				if *out = l.settle(now, e, ticketOf(e.Ticket)); most > 0 && !isHeld(e.Limit) {
+					out.Returned = most
+				}
+			})
+		},
+		caughtBy: []string{"what has come back by itself is not said to be returned", endsExactly},
+	},
+	{
+		name: "a debt is forgotten at the turn of the window",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
+		},
+		caughtBy: []string{"what a request cost above its estimate is charged whether it fits or not", "a key owes no more than its maximum", endsExactly},
+	},
+	{
+		name: "a debt has no end",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			if e.Final > e.Taken {
+				out.Charged, out.Forgiven = e.Final-e.Taken, 0
+			}
+		},
+		caughtBy: []string{"a key owes no more than its maximum", endsExactly},
+	},
+	settling("what is above the estimate is charged only if it fits", func(b *broken, e *limits.Ending) {
+		if e.Final > e.Taken && !isHeld(e.Limit) {
+			out := make([]limits.Decision, 1)
+			look := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+			_ = b.Exact.Peek(context.Background(), []limits.Charge{look}, out)
+			e.Final = min(e.Final, e.Taken+out[0].Remaining)
+		}
+	}, "what a request cost above its estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly, endsBack, endsChanged),
+	settling("all that was taken is returned", func(_ *broken, e *limits.Ending) {
+		if e.Final < e.Taken {
+			e.Final = 0
+		}
+	}, "what a request did not need goes back to where it came from", "what many requests cost at once is what they cost in the end", "a window stays where its first request has opened it"),
+	{
+		name: "an end under an old limit starts the key anew",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.locked(func(l ledger, _ int64) {
+				a := accountOf(limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
+				if u := l[a]; u.limit.Algorithm() != e.Limit.Algorithm() {
+					delete(l, a)
+				}
+			})
+			b.ends(e, out)
+		},
+		caughtBy: []string{"the end of what is gone changes nothing", endsChanged},
+	},
+	{
+		name: "a denial prolongs a ban",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			b.locked(func(l ledger, now int64) {
+				for i, c := range charges {
+					if u, ok := l[accountOf(c)]; ok && err == nil && isBan(c.Limit) && !out[i].Allowed {
+						u.until = now + c.Limit.Lasting().Microseconds()
+						l[accountOf(c)] = u
+					}
+				}
+			})
+			return err
+		},
+		caughtBy: []string{"the charge that reaches the number is allowed and bans", "one charge at a time is decided as by the definitions"},
+	},
+	telling("a ban lets a cost of 0 pass", func(c limits.Charge, d *limits.Decision) {
+		if isBan(c.Limit) && c.Cost == 0 && !d.Allowed {
+			d.Allowed, d.RetryAfter = true, 0
+		}
+	}, "the charge that reaches the number is allowed and bans"),
+	{
+		name: "a new ban starts over what was counted",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, _ int64) {
+				for _, c := range charges {
+					if u := l[accountOf(c)]; isBan(c.Limit) && u.limit != c.Limit {
+						delete(l, accountOf(c))
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a changed ban keeps its count and its end"},
+	},
+	{
+		name: "what a former limit counted lasts as under the new one",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.relimit(charges, false)
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a changed ban brings back nothing that is over", "what a key owes is gone when it would be without a change of limit"},
+	},
+	{
+		name: "waits of a changed limit forget when the former state is gone",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.relimit(charges, true)
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a changed ban brings back nothing that is over", "what a key owes is gone when it would be without a change of limit"},
+	},
+	{
+		name: "new keys inherit a ban",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if b.taken[c.Scope]++; b.maxKeys > 0 && isBan(c.Limit) && b.taken[c.Scope] > b.maxKeys {
+					out[i].Allowed, out[i].RetryAfter = false, c.Limit.Lasting()
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"nobody inherits a ban"},
+	},
+	{
+		name: "a shadow of a banned key denies the request",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			charges = append([]limits.Charge{}, charges...)
+			for i := range charges {
+				charges[i].Shadow = charges[i].Shadow && !isBan(charges[i].Limit)
+			}
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a banned key denies the request and takes nothing elsewhere"},
+	},
+	{
+		name: "what is held counts under each limit apart",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, _ int64) {
+				for _, c := range charges {
+					a := accountOf(c)
+					if other, ok := b.limits[a]; ok && other != c.Limit && a.held {
+						delete(l, a)
+					}
+					b.limits[a] = c.Limit
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"what is held counts under every limit"},
+	},
+	{
+		name: "a rate is taken when concurrency denies",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			for i, c := range charges {
+				if err == nil && isHeld(c.Limit) && !out[i].Allowed {
+					for _, other := range charges {
+						if !isHeld(other.Limit) {
+							_ = b.exactly([]limits.Charge{other}, make([]limits.Decision, 1))
+						}
+					}
+				}
+			}
+			return err
+		},
+		caughtBy: []string{"concurrency and rates are taken together or not at all"},
+	},
+}

@@ -1,0 +1,211 @@
+package limitstest
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// endCases are about the ends of requests that cost more than estimated, and about how
+// ends are told (DESIGN 12). Those of backends that cannot settle are left out.
+var endCases = []testCase{
+	endCase("what a request cost above its estimate is charged whether it fits or not",
+		"8 of 10 a minute are taken and cost 15: the key owes 5, and waits until they have drained, expired or been taken off the next window; a backend that charges only what fits lets everybody lie about the estimate (DESIGN 12)",
+		func(w endWorld) {
+			for _, test := range []struct {
+				limit  limits.Limit
+				want   limits.Decision // of a look
+				retry  time.Duration   // of 1 unit
+				minute int64           // what remains a minute later
+			}{
+				{limits.TokenBucket(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
+				{limits.LeakyBucket(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
+				{limits.LeakyQueue(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
+				{limits.FixedWindow(limits.PerMinute(10)), allowed(0, 2*mins, mins), mins, 5},
+				{limits.AnchoredWindow(limits.PerMinute(10)), allowed(0, 2*mins, mins), mins, 5},
+				{limits.SlidingWindow(limits.PerMinute(10)), allowed(0, 2*mins, 80*sec+1*us), 80*sec + 1*us, 0},
+				{limits.SlidingLog(limits.PerMinute(10)), allowed(0, mins, mins), mins, 10},
+			} {
+				if !w.limits.has(test.limit) {
+					continue
+				}
+				a := w.begin("k", test.limit, 8)
+				w.settles(a, 15, limits.Settlement{Charged: 7})
+				w.is(a, test.want)
+				one := a.charge
+				one.Cost = 1
+				if d := w.take(one)[0]; d.Allowed || d.RetryAfter != test.retry {
+					w.Error(about(test.limit, "owing 5: %s, want to be denied for %s", showDecision(d), test.retry))
+				}
+				w.clock.advance(mins)
+				if left := w.look(one).Remaining; left != test.minute {
+					w.Error(about(test.limit, "a minute later %d remain, want %d", left, test.minute))
+				}
+				w.clock.advance(3*hour - mins)
+			}
+		}),
+	endCase("a key owes no more than its maximum",
+		"of a million units above the estimate as many are charged as leave the key owing the maximum, and the rest is forgiven and said to be; a bucket drains within 100 years. Without a cap a key was locked out for 115 days (DESIGN 12)",
+		func(w endWorld) {
+			for _, l := range w.limits.every(limits.PerMinute(10)) {
+				a := w.begin("k", l, 8)
+				w.settles(a, 1_000_008, limits.Settlement{Charged: 12, Forgiven: 999_988})
+				w.settles(w.begin("k", l, 0), math.MaxInt64, limits.Settlement{Forgiven: math.MaxInt64})
+				w.clock.advance(2*mins - 1*us)
+				if left := w.look(a.charge).Remaining; left != 0 && (l.Algorithm() == limits.AlgorithmFixedWindow || l.Algorithm() == limits.AlgorithmAnchoredWindow) {
+					w.Error(about(l, "owing 10, 1µs before two minutes: %d remain, want 0", left))
+				}
+				w.clock.advance(mins + 1*us)
+				if left := w.look(a.charge).Remaining; left != 10 {
+					w.Error(about(l, "three minutes later %d remain, want 10", left))
+				}
+				w.clock.advance(3 * hour)
+			}
+			century := limits.TokenBucket(limits.Per(1, 8766*hour), 100)
+			w.settles(w.begin("c", century, 40), 1000, limits.Settlement{Charged: 60, Forgiven: 900})
+		}),
+	endCase("what a key owes is gone when it would be without a change of limit",
+		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it would owe for four, and RetryAfter is two all the same while nothing is taken: a backend may then have dropped the state (DESIGN 5: absent state equals fresh state)",
+		func(w endWorld) {
+			for _, limitOf := range []func(limits.Rate) limits.Limit{limits.FixedWindow, limits.AnchoredWindow} {
+				if !w.limits.has(limitOf(limits.PerMinute(10))) {
+					continue
+				}
+				a := w.begin("k", limitOf(limits.PerMinute(10)), 8)
+				w.settles(a, 15, limits.Settlement{Charged: 7})
+				a.charge.Limit, a.charge.Cost = limitOf(limits.PerMinute(2)), 1
+				w.is(a, allowed(0, 2*mins, 2*mins))
+				w.expect("1 of 2 a minute", []limits.Charge{a.charge}, denied(0, 2*mins, 2*mins))
+				w.clock.advance(2*mins - 1*us)
+				w.expect("1µs before RetryAfter", []limits.Charge{a.charge}, denied(0, 1*us, 1*us))
+				w.clock.advance(1 * us)
+				w.expect("after RetryAfter", []limits.Charge{a.charge}, allowed(1, mins, mins))
+				w.clock.advance(3*hour - 2*mins)
+			}
+		}),
+	endCase("what many requests cost at once is what they cost in the end",
+		"64 callers take and end at one instant: what is left is the maximum less what all have cost, and nobody is allowed what does not fit (DESIGN 1: exact under any concurrency)",
+		func(w endWorld) {
+			for _, l := range w.limits.every(limits.PerHour(1000)) {
+				if l.Algorithm() == limits.AlgorithmLeakyQueue { // returns only the last
+					continue
+				}
+				var cost atomic.Int64
+				w.concurrently(func(i int) {
+					random := rand.New(rand.NewPCG(w.seed, uint64(i)))
+					for range 8 {
+						c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1 + random.Int64N(9), Lasts: mins}
+						if d := w.try(c)[0]; d.Allowed {
+							cost.Add(c.Cost)
+							final := 1 + random.Int64N(c.Cost)
+							cost.Add(final - c.Cost)
+							if s := w.end(begun{c, d}, final); s.Returned != c.Cost-final && l.Algorithm() != limits.AlgorithmAnchoredWindow {
+								w.Error(about(l, "%d of %d returned, error %v", s.Returned, c.Cost-final, s.Err))
+							}
+						}
+					}
+				})
+				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
+				if left := w.look(c).Remaining; left != max(0, 1000-cost.Load()) {
+					w.Error(about(l, "%d remain of 1000 after requests that cost %d", left, cost.Load()))
+				}
+			}
+		}),
+	endCase("endings and settlements have equal length",
+		"anything else is an error of the caller, and none are no error (limits.Settler)",
+		func(w endWorld) {
+			ctx := context.Background()
+			if err := limits.Settle(ctx, w.backend, make([]limits.Ending, 1), nil); err == nil {
+				w.Error("one ending and room for no settlement are no error")
+			}
+			if err := limits.Settle(ctx, w.backend, nil, nil); err != nil {
+				w.Errorf("no endings: %v", err)
+			}
+			l := limits.FixedWindow(limits.PerMinute(10))
+			a, b := w.begin("a", l, 5), w.begin("b", l, 5)
+			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7, Forgiven: -7}}
+			if err := limits.Settle(ctx, w.backend, []limits.Ending{a.ending(1), b.ending(7)}, out); err != nil || out[0].Returned != 4 || out[1].Charged != 2 || out[0].Charged != 0 || out[1].Returned != 0 {
+				w.Errorf("two endings in one call: %+v, %v", out, err)
+			}
+		}),
+}
+
+// endCase is a case that is left out where the backend cannot settle.
+func endCase(name, why string, run func(w endWorld)) testCase {
+	return testCase{name: name, why: why, run: func(t testing.TB, h Harness) {
+		w := endWorld{h.world(t), h.limits, h.seed(t)}
+		if !limits.CanSettle(w.backend) {
+			t.Logf("not tested, since the backend cannot end what it has taken (it is no limits.Settler)")
+			t.SkipNow()
+		}
+		run(w)
+	}}
+}
+
+// endWorld is a world whose requests end.
+type endWorld struct {
+	world
+	limits *selection
+	seed   uint64
+}
+
+// begun is a charge that has an end.
+type begun struct {
+	charge   limits.Charge
+	decision limits.Decision
+}
+
+func (w endWorld) begin(key string, l limits.Limit, cost int64) begun {
+	w.Helper()
+	return w.beginAs(limits.Charge{Scope: "s", Key: key, Limit: l, Cost: cost, Lasts: 20 * sec})
+}
+
+// beginAs takes a charge, which must fit.
+func (w endWorld) beginAs(c limits.Charge) begun {
+	w.Helper()
+	if c.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		c.Lasts = 0
+	}
+	d := w.take(c)[0]
+	if !d.Allowed {
+		w.Error(about(c.Limit, "%d are denied: %s", c.Cost, showDecision(d)))
+	}
+	return begun{c, d}
+}
+
+func (b begun) ending(final int64) limits.Ending {
+	c := b.charge
+	return limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final, Ticket: b.decision.Ticket, Lasts: c.Lasts}
+}
+
+// end ends b and returns what became of it, names and finals aside.
+func (w world) end(b begun, final int64) limits.Settlement {
+	w.Helper()
+	out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}}
+	if err := limits.Settle(context.Background(), w.backend, []limits.Ending{b.ending(final)}, out); err != nil {
+		w.Errorf("Settle: %v", err)
+	}
+	s := out[0]
+	return limits.Settlement{Returned: s.Returned, Charged: s.Charged, Forgiven: s.Forgiven, Err: s.Err}
+}
+
+func (w endWorld) settles(b begun, final int64, want limits.Settlement) {
+	w.Helper()
+	if got := w.end(b, final); got != want {
+		w.Error(about(b.charge.Limit, "%d taken cost %d in the end: %+v, want %+v", b.charge.Cost, final, got, want))
+	}
+}
+
+// is checks what a look at the key of b says.
+func (w endWorld) is(b begun, want limits.Decision) {
+	w.Helper()
+	want.At = w.clock.micros()
+	if got := w.look(b.charge); !same(b.charge, got, want) {
+		w.Error(about(b.charge.Limit, "%s, want %s", showDecision(got), showDecision(want)))
+	}
+}

@@ -1,0 +1,109 @@
+package limitstest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// Exact is a [limits.Backend] that does what the definitions say and nothing
+// clever: rational numbers, one mutex, no key ever displaced. It is what Run
+// compares other backends with, and serves differential tests and simulations
+// that must not be wrong; it is far too slow to serve requests. Its clock must
+// not say an instant before 1970.
+//
+// It is also a [limits.Settler], [limits.Peeker], [limits.Resetter] and [limits.Counter], and
+// safe for concurrent use.
+type Exact struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	ledger ledger
+	calls  int64
+}
+
+// NewExact returns an Exact without keys whose clock is now.
+func NewExact(now func() time.Time) *Exact {
+	return &Exact{now: now, ledger: ledger{}}
+}
+
+// Take implements [limits.Backend].
+func (e *Exact) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+	now := e.lock(charges)
+	defer e.mu.Unlock()
+	return e.takeLocked(now, charges, out)
+}
+
+// takeLocked is Take at the instant now.
+func (e *Exact) takeLocked(now int64, charges []limits.Charge, out []limits.Decision) error {
+	e.calls++
+	changes, err := e.ledger.takeAs(e.calls, now, charges, out)
+	maps.Copy(e.ledger, changes)
+	for i := range out {
+		if err == nil && out[i].Allowed && charges[i].Cost > 0 {
+			out[i].Ticket = ticket{e.calls, charges[i].Shadow}.number()
+		}
+	}
+	return err
+}
+
+// Settle implements [limits.Settler]. What was taken is replaced in the history of the key,
+// from which its usage follows.
+func (e *Exact) Settle(_ context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	if len(endings) != len(out) {
+		return errors.New("limitstest: endings and settlements differ in length")
+	}
+	now := e.now().UnixMicro()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, ending := range endings {
+		out[i] = e.ledger.settle(now, ending, ticketOf(ending.Ticket))
+	}
+	return nil
+}
+
+// Peek implements [limits.Peeker].
+func (e *Exact) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+	now := e.lock(charges)
+	defer e.mu.Unlock()
+	return e.ledger.peek(now, charges, out)
+}
+
+// lock looks at the clock, and then locks: as it must if now may call the backend.
+// It believes that the clock has stepped back if a second look finds the same as
+// the first: otherwise the caller was late.
+func (e *Exact) lock(charges []limits.Charge) (now int64) {
+	seen := int64(0)
+	for {
+		now = e.now().UnixMicro()
+		e.mu.Lock()
+		ahead := e.ledger.ahead(now, charges)
+		if ahead == seen {
+			return now
+		}
+		seen = ahead
+		e.mu.Unlock()
+	}
+}
+
+// Supports implements [limits.Supporter]: an Exact decides every legal limit.
+func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == nil }
+
+// Reset implements [limits.Resetter].
+func (e *Exact) Reset(_ context.Context, scope, key string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.ledger, account{scope: scope, key: key})
+	return nil
+}
+
+// Count implements [limits.Counter].
+func (e *Exact) Count(context.Context) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.live(e.now().UnixMicro()), nil
+}

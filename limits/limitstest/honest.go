@@ -1,0 +1,137 @@
+package limitstest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// honestCases count the denials of clients that keep to half of their limit. A
+// bounded store that gives their room to others denies them all the same. A store
+// takes many keys to fill: these cases make as many decisions as fillers says.
+var honestCases = []testCase{
+	{
+		name: "clients that have left cost nobody a denial",
+		why:  "clients come one after another, and each keeps to half of its sliding log. No more than 1% of their requests are denied, however many clients came before: entries that no longer count are freed when others need them. A limiter that denies honest clients fails as surely as one that admits too many; a store that did not do so denied 15% (DESIGN 6)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			client := func(name string, requests int) (denied int) {
+				c := limits.Charge{Scope: "s", Key: name, Limit: honestLimit, Cost: 1}
+				for range requests {
+					if !w.take(c)[0].Allowed {
+						denied++
+					}
+					w.clock.advance(honestPause)
+				}
+				return denied
+			}
+			for i := range h.fillers() / 50 {
+				client(fmt.Sprint("early ", i), 50)
+			}
+			const clients, requests = 20, 125
+			denied := 0
+			for i := range clients {
+				denied += client(fmt.Sprint("late ", i), requests)
+			}
+			w.atMost(1, denied, clients*requests, "of the requests of honest clients, the last of many")
+		},
+	},
+	{
+		name: "long logs of one scope cost nobody in another a denial",
+		why:  "clients of one scope keep to half of their sliding log. No more than 1% of their requests are denied while 120 keys of another scope have used much of 10,000 a day, and none more when those are fresh again; a store that did not do so denied 20% (DESIGN 6)",
+		run: func(t testing.TB, h Harness) {
+			w := h.world(t)
+			const heavyKeys = 120
+			for range h.fillers() / heavyKeys {
+				for i := range heavyKeys {
+					w.take(limits.Charge{Scope: "heavy", Key: fmt.Sprint(i), Limit: limits.SlidingLog(limits.PerDay(10_000)), Cost: 1})
+				}
+				w.clock.advance(1 * sec)
+			}
+			for _, when := range []string{"while the others are live", "a week later"} {
+				w.atMost(1, w.honest("honest", 20, 125), 20*125, "of the requests of honest clients, "+when)
+				w.clock.advance(7 * day)
+			}
+		},
+	},
+	{
+		name:  "logs from before a step of the clock cost nobody a denial",
+		why:   "clients come after the clock has stepped back past the takings of many others, and keep to half of their sliding log. No more than 1% of their requests are denied: the entries of clients that have left are freed, whether they are before the step or after it. A store that counted them as live until the clock had caught up denied 98% in a minute (DESIGN 5, a clock that steps back)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			w := world{t, clockAt(newYear), nil}
+			const maxKeys, early, late = 1000, 600, 200
+			for _, back := range []time.Duration{2 * mins, 1 * day} {
+				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
+				for i := range early {
+					for range 3 {
+						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("early ", i), Limit: honestLimit, Cost: 1})
+						w.clock.advance(10 * us)
+					}
+				}
+				w.clock.advance(-back)
+				w.atMost(1, w.honest("s", late, 200), late*200, fmt.Sprintf("of the requests of honest clients, in four minutes after a step back by %s,", back))
+			}
+		},
+	},
+	{
+		name:  "a flood of keys in one scope leaves the regulars of another alone",
+		why:   "ten times as many keys as the store has room for come in one scope, and stay live for a day. Regulars of another scope, who need two fifths of the room, keep to half of their limit, and no more than 1% of their requests are denied; a store that did not do so denied 73% (DESIGN 6)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			w := world{t, clockAt(newYear), nil}
+			const rounds = 40
+			maxKeys := max(10, min(1000, h.Decisions/20))
+			for _, l := range h.limits.every(limits.PerMinute(100)) {
+				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
+				denied, regulars := 0, maxKeys*2/5
+				for round := range rounds {
+					for i := range 10 * maxKeys / rounds {
+						w.take(limits.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+					}
+					for i := range regulars {
+						if !w.take(limits.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1})[0].Allowed {
+							denied++
+						}
+					}
+					w.clock.advance(honestPause)
+				}
+				w.atMost(1, denied, rounds*regulars, about(l, "of the requests of regulars, with room for %d keys,", maxKeys))
+			}
+		},
+	},
+}
+
+// honestLimit is twice what a client takes with one request in every honestPause.
+var honestLimit = limits.SlidingLog(limits.PerMinute(100))
+
+const honestPause = 1200 * ms
+
+// honest has clients keep to half of honestLimit, and returns how many of their
+// requests were denied.
+func (w world) honest(scope string, clients, requests int) (denied int) {
+	w.Helper()
+	for range requests {
+		for i := range clients {
+			if !w.take(limits.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: honestLimit, Cost: 1})[0].Allowed {
+				denied++
+			}
+		}
+		w.clock.advance(honestPause)
+	}
+	return denied
+}
+
+// atMost checks that no more than so many percent of requests were denied.
+func (w world) atMost(percent, denied, requests int, what string) {
+	w.Helper()
+	if denied*100 > percent*requests {
+		w.Errorf("%.1f%% %s were denied", 100*float64(denied)/float64(requests), what)
+	}
+}
+
+// fillers is how many decisions fill a store: more than a million for one in
+// memory, and so few across a network that they take seconds.
+func (h Harness) fillers() int { return h.Decisions * h.Decisions / 280 }

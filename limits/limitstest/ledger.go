@@ -1,0 +1,287 @@
+package limitstest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// account is what state belongs to. The units that are held under a concurrency limit
+// are apart from what the key has used of a rate.
+type account struct {
+	scope, key string
+	held       bool
+}
+
+func accountOf(c limits.Charge) account {
+	return account{c.Scope, c.Key, c.Limit.Algorithm() == limits.AlgorithmConcurrent}
+}
+
+// ledger is the usage of every key. A key without an entry is fresh.
+type ledger map[account]usage
+
+// take sets out to the decisions on charges when the clock says now, and
+// returns the accounts that change, those it rebases included. It changes nothing
+// itself.
+//
+// Charges that are enforced and name one account are one charge of their summed
+// cost, and are decided before any shadow; so are the shadows of one account,
+// on top of what the enforced charges take.
+func (l ledger) take(now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
+	return l.takeAs(0, now, charges, out)
+}
+
+// takeAs is take of a call that a later settlement may name.
+func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []limits.Decision) (ledger, error) {
+	if err := validate(charges, out); err != nil {
+		return nil, err
+	}
+	enforced, shadows := sums(charges)
+	changes := l.rebased(now, charges)
+	find := func(a account) usage {
+		if u, changed := changes[a]; changed {
+			return u
+		}
+		return l[a]
+	}
+	fits := true
+	for a, c := range enforced {
+		d, _ := decide(find(a), c, now, false)
+		fits = fits && d.Allowed
+	}
+	decisions := [2]map[account]limits.Decision{{}, {}}
+	for i, round := range []map[account]limits.Charge{enforced, shadows} {
+		for a, c := range round {
+			d, after := decide(find(a), c, now, fits)
+			decisions[i][a] = d
+			if fits && d.Allowed && c.Cost > 0 {
+				u, x := find(a).foundBy(c.Limit, now)
+				changes[a] = after.remembering(u, c, event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false})
+			}
+		}
+	}
+	for i, c := range charges {
+		round := 0
+		if c.Shadow {
+			round = 1
+		}
+		out[i] = decisions[round][accountOf(c)]
+	}
+	return changes, nil
+}
+
+// rebased returns the accounts of charges that are too far ahead of the clock, as
+// they are rebased. A taking that is denied, or takes nothing, rebases them too.
+func (l ledger) rebased(now int64, charges []limits.Charge) ledger {
+	changes := ledger{}
+	for _, c := range charges {
+		a := accountOf(c)
+		if u, ok := l[a]; ok && u.rebased(now).at != u.at {
+			changes[a] = u.rebased(now)
+		}
+	}
+	return changes
+}
+
+// ahead is the latest instant of the accounts of charges that would be rebased, 0 if
+// none would.
+func (l ledger) ahead(now int64, charges []limits.Charge) int64 {
+	latest := int64(0)
+	for _, c := range charges {
+		if u, ok := l[accountOf(c)]; ok && u.rebased(now).at != u.at {
+			latest = max(latest, u.at)
+		}
+	}
+	return latest
+}
+
+// peek sets out to what take would: the same answers, and the numbers that
+// stand while nothing is taken.
+func (l ledger) peek(now int64, charges []limits.Charge, out []limits.Decision) error {
+	if _, err := l.take(now, charges, out); err != nil {
+		return err
+	}
+	for i, c := range charges {
+		c.Cost = 0
+		d, _ := decide(l[accountOf(c)].rebased(now), c, now, false)
+		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
+		if out[i].Allowed {
+			out[i].EffectiveWindow = d.EffectiveWindow
+		}
+	}
+	return nil
+}
+
+// live counts the accounts that are not fresh.
+func (l ledger) live(now int64) int {
+	n := 0
+	for _, u := range l {
+		if !u.isFresh(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// dropFresh forgets what is fresh, as a backend may.
+func (l ledger) dropFresh(now int64) {
+	for a, u := range l {
+		if u.isFresh(now) {
+			delete(l, a)
+		}
+	}
+}
+
+// decide is the decision on one charge that finds u when the clock says now,
+// and the usage after it. Units are taken only if taking.
+func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
+	l, most := c.Limit, c.Limit.Burst()
+	found, x := u.foundBy(l, now)
+	step := x - now // how far the clock has stepped back: waits are longer by it
+	switch l.Algorithm() {
+	case limits.AlgorithmConcurrent:
+		return decideHeld(found, c, now, taking)
+	case limits.AlgorithmBan:
+		return decideBan(found, c, x, now, taking)
+	}
+	if found.limit.Algorithm() == limits.AlgorithmFixedWindow || found.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+		found = found.turned(x)
+	}
+	inUse := found.inUseBy(l, x)
+
+	d := limits.Decision{At: now}
+	d.Allowed = c.Cost == 0 || c.Cost <= most && inUse+c.Cost <= most
+	after := found
+	if d.Allowed && taking && c.Cost > 0 {
+		after = found.plusBy(l, x, c.Cost)
+		if l.Algorithm() == limits.AlgorithmLeakyQueue {
+			level := new(big.Rat).SetInt64(inUse)
+			if found.limit == l {
+				level = found.levelAt(x)
+			}
+			d.Delay = duration(step + after.drainTime(level))
+		}
+	}
+	d.Remaining = max(0, most-after.inUseBy(l, x))
+	if freshAt := after.freshBy(l, x); freshAt > x {
+		d.ResetAfter = duration(freshAt - now)
+	}
+	switch {
+	case c.Cost > most:
+		d.RetryAfter = limits.Never
+	case !d.Allowed:
+		d.RetryAfter = duration(step + found.waitBy(l, x, c.Cost))
+	}
+	switch {
+	case !d.Allowed:
+		d.EffectiveWindow = d.RetryAfter
+	case after.limit == l && after.debt > 0 && d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
+	case l.Algorithm() == limits.AlgorithmFixedWindow:
+		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
+	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
+		d.EffectiveWindow = duration(after.at + micros(l) - now)
+	case l.Algorithm() == limits.AlgorithmAnchoredWindow: // the window that a taking would open
+		d.EffectiveWindow = duration(x + micros(l) - now)
+	case d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
+	default:
+		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, l.Rate().Units, micros(l))))
+	}
+	return d, after
+}
+
+// heldRetryAfter is what the model tells as the wait of a denial by a concurrency limit.
+// It is a guess: see compared.
+const heldRetryAfter = 1 * sec
+
+// decideHeld is decide under a concurrency limit.
+func decideHeld(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
+	most := c.Limit.Burst()
+	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
+	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units()+c.Cost <= most
+	if d.Allowed && taking && c.Cost > 0 {
+		u = u.plus(now, c.Cost)
+	}
+	d.Remaining = max(0, most-u.units())
+	switch {
+	case c.Cost > most:
+		d.RetryAfter = limits.Never
+	case !d.Allowed:
+		d.RetryAfter = heldRetryAfter
+	}
+	return d, u
+}
+
+// decideBan is decide under a ban, at instant x: what is banned is denied whatever it
+// costs, and what is not is allowed.
+func decideBan(u usage, c limits.Charge, x, now int64, taking bool) (limits.Decision, usage) {
+	d := limits.Decision{At: now, Allowed: u.until == 0}
+	if d.Allowed && taking && c.Cost > 0 {
+		u = u.plus(x, c.Cost)
+	}
+	if u.until == 0 {
+		d.Remaining = max(0, c.Limit.Burst()-u.curr)
+	}
+	if u.curr > 0 {
+		d.ResetAfter = duration(u.freshAt() - now)
+	}
+	switch {
+	case !d.Allowed:
+		d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
+	case u.curr > 0:
+		d.EffectiveWindow = d.ResetAfter
+	default:
+		d.EffectiveWindow = c.Limit.Rate().Period
+	}
+	return d, u
+}
+
+// sums merges the charges of each account: those enforced and those in shadow.
+func sums(charges []limits.Charge) (enforced, shadows map[account]limits.Charge) {
+	enforced, shadows = map[account]limits.Charge{}, map[account]limits.Charge{}
+	for _, c := range charges {
+		round := enforced
+		if c.Shadow {
+			round = shadows
+		}
+		a := accountOf(c)
+		cost := new(big.Int).Add(big.NewInt(round[a].Cost), big.NewInt(c.Cost))
+		c.Cost = math.MaxInt64 // above every maximum
+		if cost.IsInt64() {
+			c.Cost = cost.Int64()
+		}
+		c.Lasts = max(c.Lasts, round[a].Lasts)
+		round[a] = c
+	}
+	return enforced, shadows
+}
+
+// validate returns an error if a call is invalid.
+func validate(charges []limits.Charge, out []limits.Decision) error {
+	if len(charges) != len(out) {
+		return fmt.Errorf("limitstest: %d charges, room for %d decisions", len(charges), len(out))
+	}
+	choices := map[account]limits.Limit{} // of scope and key, held or not
+	for i, c := range charges {
+		if err := c.Limit.Validate(); err != nil {
+			return fmt.Errorf("limitstest: charge %d: %w", i, err)
+		}
+		if c.Cost < 0 {
+			return fmt.Errorf("limitstest: charge %d: cost must not be negative (got %d)", i, c.Cost)
+		}
+		a := account{scope: c.Scope, key: c.Key}
+		if other, named := choices[a]; named && other != c.Limit {
+			return errors.New("limitstest: one key is charged under two limits at once")
+		}
+		choices[a] = c.Limit
+	}
+	return nil
+}
+
+// duration is n microseconds.
+func duration(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,178 @@
+package limitstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// Harness opens the backends that Run tests. Open is required.
+type Harness struct {
+	// Open returns an empty backend whose clock is now, and arranges with
+	// t.Cleanup whatever has to be closed. The backend asks now for every Take or
+	// Peek, without a lock: a case may call the backend from within now,
+	// so that the call around it is late. It must not drop state before now says that it is fresh: a
+	// store that expires keys by a clock of its own has to let them live longer
+	// under test, since now stands still for as long as a case pleases.
+	Open func(t testing.TB, now func() time.Time) limits.Backend
+
+	// OpenSmall is Open for a backend that keeps at most maxKeys keys and
+	// displaces some when there are more. nil: the backend is not bounded, and
+	// the cases about displacement are left out.
+	OpenSmall func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend
+
+	// Decisions is about how many decisions each of the random cases makes;
+	// the others shrink with it; those that fill a store, by its square. Lower it
+	// for a backend across a network.
+	// 0: 20,000.
+	Decisions int
+
+	// CountsLate says that the backend's Count may include keys that are fresh
+	// by now, because its store expires them by a clock of its own.
+	CountsLate bool
+
+	// Seed makes the random cases the same in each run. 0: a new one each time. A failure
+	// prints the flag -weir.seed that repeats it.
+	Seed uint64
+
+	limits *selection // set for each case
+}
+
+// Run tests that the backends h opens keep the contract of [limits.Backend].
+// Each case is a subtest that prints on failure what it is there to show.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Open == nil {
+		t.Fatal("limitstest: Harness.Open is nil")
+	}
+	for _, c := range cases() {
+		if c.small && h.OpenSmall == nil {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { c.check(t, h) })
+	}
+}
+
+// testCase is one statement about backends.
+type testCase struct {
+	name  string
+	why   string // printed on failure: what the case shows, and where it comes from
+	small bool   // needs Harness.OpenSmall
+	run   func(t testing.TB, h Harness)
+}
+
+func (c testCase) check(t testing.TB, h Harness) {
+	t.Helper()
+	if h.Decisions == 0 {
+		h.Decisions = 20_000
+	}
+	h = h.tolerating()
+	now := clockAt(newYear).now
+	if c.small {
+		h.limits = selectionOf(t, h.OpenSmall(t, now, 64))
+	} else {
+		h.limits = selectionOf(t, h.Open(t, now))
+	}
+	defer func() {
+		h.limits.report(t)
+		if t.Failed() {
+			t.Logf("this case shows that %s", c.why)
+		}
+	}()
+	c.run(t, h)
+}
+
+// cases lists every statement, the simple ones first.
+func cases() []testCase {
+	var all []testCase
+	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, logTables, clockTables, changeTables} {
+		for _, table := range tables {
+			all = append(all, table.testCase())
+		}
+	}
+	for _, some := range [][]testCase{
+		denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
+		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases, refundCases, endCases, heldCases, banCases,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// world is one backend and its clock: what most cases work with.
+type world struct {
+	testing.TB
+	clock   *clock
+	backend limits.Backend
+}
+
+func (h Harness) world(t testing.TB) world {
+	t.Helper()
+	c := clockAt(newYear)
+	return world{t, c, h.Open(t, c.now)}
+}
+
+// take returns the decisions on charges, and ends the test on an error.
+func (w world) take(charges ...limits.Charge) []limits.Decision {
+	w.Helper()
+	out := dirty(len(charges))
+	if err := w.backend.Take(context.Background(), charges, out); err != nil {
+		w.Fatalf("Take: %v", err)
+	}
+	return out
+}
+
+// look returns the decision on a charge of no units, which takes nothing.
+func (w world) look(c limits.Charge) limits.Decision {
+	w.Helper()
+	c.Cost = 0
+	return w.take(c)[0]
+}
+
+// expect takes charges and compares the decisions, all but the instant, which
+// has to be the clock's.
+func (w world) expect(what string, charges []limits.Charge, want ...limits.Decision) {
+	w.Helper()
+	if len(charges) != len(want) {
+		w.Fatalf("%s: %d charges are compared with %d decisions", what, len(charges), len(want))
+	}
+	got := w.take(charges...)
+	for i := range want {
+		want[i].At = w.clock.micros()
+	}
+	if d := diff(charges, got, want); d != "" {
+		w.Errorf("%s:\n%s", what, d)
+	}
+}
+
+// canPeek reports whether b can peek.
+func canPeek(t testing.TB, b limits.Backend) bool {
+	t.Helper()
+	looking := []limits.Charge{{Scope: "can peek", Limit: tenPerMinute}}
+	err := limits.Peek(context.Background(), b, looking, dirty(1))
+	return can(t, "Peek", err)
+}
+
+// canReset reports whether b can reset.
+func canReset(t testing.TB, b limits.Backend) bool {
+	t.Helper()
+	return can(t, "Reset", limits.Reset(context.Background(), b, "can reset", "nobody"))
+}
+
+// canCount reports whether b can count.
+func canCount(t testing.TB, b limits.Backend) bool {
+	t.Helper()
+	_, err := limits.Count(context.Background(), b)
+	return can(t, "Count", err)
+}
+
+func can(t testing.TB, method string, err error) bool {
+	t.Helper()
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return err == nil
+}

@@ -1,0 +1,24 @@
+package limitstest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
+)
+
+var memory = limitstest.Harness{
+	Open: func(_ testing.TB, now func() time.Time) limits.Backend {
+		return core.NewMemory(core.MemoryOptions{Clock: now})
+	},
+	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
+		// With the fewest entries of logs that there may be: they, too, have to run short.
+		return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
+	},
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) { limitstest.Run(t, memory) }
+
+func FuzzMemory(f *testing.F) { limitstest.Fuzz(f, memory) }

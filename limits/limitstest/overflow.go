@@ -1,0 +1,248 @@
+package limitstest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// overflowStyle is what happens besides charges.
+type overflowStyle struct{ back, change bool }
+
+// smallCase plays random charges of more keys than the store has room for. Ledgers
+// follow the store: they take what the store has taken. One of them must allow it.
+func smallCase(name string, style overflowStyle) testCase {
+	return testCase{
+		name:  name,
+		why:   "whatever keys are displaced, the store allows no charge that the definitions, after all that it has allowed, deny (DESIGN 6: a little early denial, never one unit too many)",
+		small: true,
+		run: func(t testing.TB, h Harness) {
+			seed := h.seed(t)
+			const length = 400
+			for i := 0; i < max(1, h.Decisions/4/length) && !t.Failed(); i++ {
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				c := &overflow{overflowStyle: style, random: random, ledgers: [3]ledger{{}, {}, {}}, names: map[account]int{}, log: map[string][]decided{}, maxKeys: 1 + random.IntN(12), keys: 2 + random.IntN(60)}
+				for range 1 + random.IntN(3) {
+					c.limits = append(c.limits, h.limits.lively(random))
+				}
+				c.world = world{t, clockAt(newYear), nil}
+				c.backend = h.OpenSmall(t, c.clock.now, c.maxKeys)
+				for range length {
+					if c.change && random.IntN(20) == 0 {
+						s := random.IntN(len(c.limits))
+						c.limits[s] = h.limits.changed(random, c.limits[s])
+					}
+					if !c.step() {
+						break
+					}
+				}
+			}
+		},
+	}
+}
+
+// overflow is a store with more keys than it has room for.
+type overflow struct {
+	overflowStyle
+	world
+	random  *rand.Rand
+	maxKeys int
+	keys    int
+	limits  []limits.Limit  // of each scope
+	ledgers [3]ledger       // by what they rebase
+	names   map[account]int // how many names a key has had
+	calls   int
+	log     map[string][]decided // of each scope
+}
+
+// The ledgers differ in which keys they rebase after the clock has stepped back. A store
+// that has a key rebases it when it is charged, if it is too far ahead of the clock. Of
+// displaced keys a store does not know at which instant their clock has stopped: it may
+// rebase them sooner. Rebasing credits no time, so that a charge is right if one of the
+// ledgers allows it.
+const (
+	rebasesEvery   = iota // key that is ahead of the clock, at every step
+	rebasesAhead          // every key that is too far ahead, at every step
+	rebasesCharged        // keys that are too far ahead, when they are charged
+)
+
+// decided is a charge and its decision.
+type decided struct {
+	charge   limits.Charge
+	decision limits.Decision
+}
+
+// livelyLimit is a limit under which keys are live for a while.
+func livelyLimit(random *rand.Rand) limits.Limit {
+	rate := limits.Per(1+random.Int64N(8), time.Duration(1+random.Int64N(100))*sec)
+	every := everyAlgorithm(rate)
+	return every[random.IntN(len(every))]
+}
+
+// step makes one call and reports whether to go on.
+func (c *overflow) step() bool {
+	c.Helper()
+	before := c.clock.micros()
+	switch c.random.IntN(8) {
+	case 0:
+		c.clock.advance(duration(upTo(c.random, (3 * mins).Microseconds())))
+	case 1:
+		c.clock.advance(duration(upTo(c.random, (2 * sec).Microseconds())))
+	case 2:
+		if c.back && c.random.IntN(3) == 0 {
+			c.clock.advance(-duration(upTo(c.random, mins.Microseconds())))
+		}
+	}
+	now := c.clock.micros()
+	c.rename(before, now)
+	var charges []limits.Charge
+	for len(charges) == 0 || c.random.IntN(5) == 0 {
+		s := c.random.IntN(len(c.limits))
+		key := c.random.IntN(c.keys)
+		if c.random.IntN(3) == 0 {
+			key %= 3 // some come often
+		}
+		charges = append(charges, limits.Charge{
+			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
+			Cost: upTo(c.random, min(64, c.limits[s].Burst())), Shadow: c.random.IntN(8) == 0,
+		})
+	}
+	for _, l := range c.ledgers {
+		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it as well
+			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow // which rename looks at
+		})
+	}
+	maps.Copy(c.ledgers[rebasesCharged], c.ledgers[rebasesCharged].rebased(now, charges))
+	for a, u := range c.ledgers[rebasesAhead] {
+		c.ledgers[rebasesAhead][a] = u.rebased(now)
+	}
+	for a, u := range c.ledgers[rebasesEvery] {
+		c.ledgers[rebasesEvery][a] = u.rebasedBeyond(0, now)
+	}
+	got := c.take(charges...)
+	c.calls++
+	for i, charge := range charges {
+		c.log[charge.Scope] = append(c.log[charge.Scope], decided{charge, got[i]})
+	}
+	of, excess := c.follow(now, charges, got)
+	if excess == "" {
+		return true
+	}
+	c.Errorf("with room for %d keys, and %d in each of %d scopes, call %d: %s", c.maxKeys, c.keys, len(c.limits), c.calls, excess)
+	log := c.log[of.Scope]
+	for _, past := range log[max(0, len(log)-25):] {
+		c.Logf("  %s %s: %s", instant(past.decision.At), show(past.charge), showDecision(past.decision))
+	}
+	return false
+}
+
+// rename gives new names to keys of anchored windows that a store may have forgotten or
+// rebased when the clock steps back: it alone knows at which instant it has. For other
+// algorithms no such instant allows more than every ledger. But an anchored window that
+// opened earlier also closes earlier, and what is taken after that counts for longer.
+func (c *overflow) rename(before, now int64) {
+	for _, l := range c.ledgers {
+		forgettable := l.forgettable(before, now)
+		for a, u := range l {
+			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow && (forgettable[a] || u.rebased(now).at != u.at) {
+				a.key, _, _ = strings.Cut(a.key, "/")
+				c.names[a]++
+			}
+		}
+	}
+}
+
+func (c *overflow) name(scope, key int) string {
+	name := fmt.Sprint(key)
+	if n := c.names[account{scope: fmt.Sprint("scope ", scope), key: name}]; n > 0 {
+		name += fmt.Sprint("/", n)
+	}
+	return name
+}
+
+// follow takes from the ledgers what the store has taken. It returns the charge of which
+// that was too much, and why, "" if none was.
+func (c *overflow) follow(now int64, charges []limits.Charge, got []limits.Decision) (of limits.Charge, excess string) {
+	taken := map[account][]limits.Charge{}
+	for i, charge := range charges {
+		if !charge.Shadow && !got[i].Allowed {
+			clear(taken) // the group is denied
+			break
+		}
+		if got[i].Allowed {
+			a := accountOf(charge)
+			taken[a] = append(taken[a], charge)
+		}
+	}
+	for a, of := range taken {
+		if of[0].Limit.Algorithm() == limits.AlgorithmBan { // a ban that is displaced is forgotten, and so is what it replaced
+			for _, l := range c.ledgers {
+				delete(l, a)
+			}
+			continue
+		}
+		if excess := c.takeFromLedgers(now, of); excess != "" {
+			return of[0], excess
+		}
+	}
+	if len(charges) > 1 || c.change && c.back || !isRate(charges[0].Limit) {
+		return limits.Charge{}, ""
+	}
+	of = charges[0]
+	look := of
+	look.Cost = 0
+	most, soonest := int64(0), limits.Never
+	for _, l := range c.ledgers {
+		u := l[accountOf(of)]
+		d, _ := decide(u, look, now, false)
+		most = max(most, d.Remaining)
+		d, _ = decide(u, of, now, false)
+		soonest = min(soonest, d.RetryAfter)
+	}
+	if got[0].Remaining > most {
+		return of, fmt.Sprintf("says that %d remain of %s, where there are %d", got[0].Remaining, show(look), most)
+	}
+	// The wait of a displaced key may be too short once its limit has changed or the
+	// clock has stepped back.
+	if !c.change && !c.back && !got[0].Allowed && got[0].RetryAfter < soonest {
+		return of, fmt.Sprintf("says to retry %s in %s, where it takes %s", show(of), wait(got[0].RetryAfter), wait(soonest))
+	}
+	return of, ""
+}
+
+// takeFromLedgers takes charges on one account, which the store has allowed. If every
+// ledger denies them it says why; a ledger that alone denies them copies the state of
+// one that does not.
+func (c *overflow) takeFromLedgers(now int64, charges []limits.Charge) (excess string) {
+	var changes [len(c.ledgers)]ledger
+	var allowed ledger
+	for i, l := range c.ledgers {
+		want := make([]limits.Decision, len(charges))
+		after, err := l.take(now, charges, want)
+		if err != nil {
+			return err.Error()
+		}
+		denied := slices.IndexFunc(want, func(d limits.Decision) bool { return !d.Allowed })
+		if denied >= 0 {
+			excess = fmt.Sprintf("allowed %s, which had %s", show(charges[denied]), showDecision(want[denied]))
+			continue
+		}
+		changes[i], allowed = after, after
+	}
+	if allowed == nil {
+		return excess
+	}
+	for i, l := range c.ledgers {
+		if changes[i] == nil {
+			changes[i] = allowed
+		}
+		maps.Copy(l, changes[i])
+	}
+	return ""
+}

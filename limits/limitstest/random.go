@@ -1,0 +1,242 @@
+package limitstest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// randomCases play long random scripts on a backend and on [Exact] and compare
+// every field of every decision.
+var randomCases = []testCase{
+	randomCase("one charge at a time is decided as by the definitions", style{charges: 1}),
+	randomCase("one charge at a time is decided as by the definitions while the clock steps back", style{charges: 1, back: 8}),
+	randomCase("one charge at a time is decided as by the definitions while limits change", style{charges: 1, change: 6, back: 20}),
+	randomCase("groups are decided as by the definitions", style{charges: 5, back: 20}),
+	randomCase("requests that end are decided as if they had cost what they did", style{charges: 1, settle: 2}),
+	randomCase("requests that end are decided as if they had cost what they did while the clock steps back", style{charges: 1, settle: 2, back: 8}),
+	randomCase("requests that end are decided as if they had cost what they did while limits change", style{charges: 2, settle: 2, change: 8, reset: 30}),
+	randomCase("everything at once is decided as by the definitions", everything),
+}
+
+var everything = style{charges: 4, change: 10, back: 10, peek: 8, reset: 30, settle: 3}
+
+// style is what a random script is made of: an event that has n happens in
+// about every n-th call; 0 is never.
+type style struct {
+	charges                           int // at most so many in a call
+	back, change, peek, reset, settle int
+}
+
+func randomCase(name string, s style) testCase {
+	return testCase{
+		name: name,
+		why:  "for random legal limits, keys, costs and instants every field of every decision equals that of a slow model that computes with rational numbers (DESIGN 5)",
+		run: func(t testing.TB, h Harness) {
+			seed := h.seed(t)
+			for i := 0; i < max(1, h.Decisions/5/scriptLength) && !t.Failed(); i++ {
+				h.improvise(t, s, scriptLength, rand.New(rand.NewPCG(seed, uint64(i))))
+			}
+		},
+	}
+}
+
+const scriptLength = 250
+
+// improvise plays one random script of so many calls as it makes it up.
+func (h Harness) improvise(t testing.TB, s style, length int, random *rand.Rand) {
+	t.Helper()
+	stage := h.stage(t, h.Open)
+	if s.peek > 0 && !canPeek(t, stage.backend) {
+		s.peek = 0
+	}
+	if s.reset > 0 && !canReset(t, stage.backend) {
+		s.reset = 0
+	}
+	if s.settle > 0 && !limits.CanSettle(stage.backend) {
+		s.settle = 0
+	}
+	a := author{style: s, limits: h.limits, random: random, now: newYear.UnixMicro() + random.Int64N(day.Microseconds())}
+	for range 2 + random.IntN(7) {
+		a.accounts = append(a.accounts, a.newAccount(len(a.accounts)))
+	}
+	var calls script
+	for range length {
+		call := a.next(stage.exact)
+		calls = append(calls, call)
+		want, difference := stage.play(call)
+		for _, of := range a.accounts {
+			if stage.unsure[account{scope: of.scope, key: of.key}] {
+				of.rename()
+			}
+		}
+		if difference != "" {
+			h.report(t, h.Open, calls, difference)
+			return
+		}
+		a.remember(call, want)
+	}
+}
+
+// author makes up the calls of a script.
+type author struct {
+	style
+	limits   *selection
+	random   *rand.Rand
+	now      int64
+	accounts []*accountInPlay
+	takes    int64
+	open     []openCharge // that have not ended
+}
+
+// openCharge is a charge that a settle may end.
+type openCharge struct {
+	id     int64
+	of     int
+	charge limits.Charge
+}
+
+// accountInPlay is an account with the limit that it is charged under and the
+// last decision on it.
+type accountInPlay struct {
+	account
+	limit limits.Limit
+	last  limits.Decision
+	names int // how many names it has had
+}
+
+var (
+	oddScopes = []string{"", "api", "login", "a:b", "\x00", "\xff", "{x}", "héllo", "a b"}
+	oddKeys   = []string{"", "user 1", "2001:db8::/64", "\x00\x01", "\xff\xfe", "{y}z", "日本", "a\nb"}
+)
+
+func (a *author) newAccount(i int) *accountInPlay {
+	return &accountInPlay{
+		account: account{scope: oddScopes[a.random.IntN(len(oddScopes))], key: fmt.Sprint(oddKeys[a.random.IntN(len(oddKeys))], i)},
+		limit:   a.limits.random(a.random),
+	}
+}
+
+// next makes up a call that finds Exact as it is.
+func (a *author) next(exact *Exact) scriptCall {
+	of := a.accounts[a.random.IntN(len(a.accounts))]
+	a.moveClock(exact, of)
+	if len(a.open) > 0 && a.every(a.settle) {
+		return a.ending()
+	}
+	c := scriptCall{at: a.now, charges: []limits.Charge{a.charge(of)}}
+	for a.charges > 1 && len(c.charges) < a.charges && a.random.IntN(2) == 0 {
+		c.charges = append(c.charges, a.charge(a.accounts[a.random.IntN(len(a.accounts))]))
+	}
+	switch {
+	case a.every(a.reset):
+		c.verb = reset
+	case a.every(a.peek):
+		c.verb = peek
+	case a.style.settle > 0:
+		a.takes++
+		c.id = a.takes
+	}
+	return c
+}
+
+// ending makes up the end of a charge: mostly of a late one.
+func (a *author) ending() scriptCall {
+	i := a.random.IntN(len(a.open))
+	if a.random.IntN(2) == 0 {
+		i = len(a.open) - 1 - a.random.IntN(min(3, len(a.open)))
+	}
+	o := a.open[i]
+	a.open = append(a.open[:i], a.open[i+1:]...)
+	c := scriptCall{at: a.now, verb: settle, id: o.id, of: o.of}
+	if o.charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		return c
+	}
+	switch cost := o.charge.Cost; a.random.IntN(8) {
+	case 0, 1:
+	case 2, 3, 4:
+		c.final = a.random.Int64N(cost + 1)
+	case 5:
+		c.final = cost + upTo(a.random, o.charge.Limit.Burst())
+	case 6:
+		c.final = cost + a.random.Int64N(3)
+	case 7:
+		c.final = [...]int64{cost + 3*o.charge.Limit.Burst(), math.MaxInt64, 1}[a.random.IntN(3)]
+	}
+	return c
+}
+
+func (a *author) charge(of *accountInPlay) limits.Charge {
+	c := limits.Charge{
+		Scope: of.scope, Key: of.key, Limit: of.limit, Cost: randomCost(a.random, of.limit, of.last),
+		Shadow: a.charges > 1 && a.random.IntN(4) == 0,
+	}
+	if a.style.settle > 0 && c.Limit.Algorithm() != limits.AlgorithmConcurrent {
+		c.Lasts = 20 * sec
+		if a.style.charges == 1 && a.random.IntN(8) == 0 {
+			c.Lasts = 0
+		}
+	}
+	return c
+}
+
+// moveClock sets the instant of the next call, which is about of, and may
+// change the limit of of.
+func (a *author) moveClock(exact *Exact, of *accountInPlay) {
+	to := a.now + max(0, randomAdvance(a.random, of.limit, a.now, of.last))
+	if a.every(a.back) {
+		to = a.now - upTo(a.random, min(2*max(1000, micros(of.limit)), day.Microseconds()*30))
+	}
+	earliest := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	latest := time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
+	if to < earliest.UnixMicro() || to > latest.UnixMicro() {
+		for _, other := range a.accounts {
+			other.rename()
+		}
+		to, a.open = newYear.UnixMicro(), nil
+	}
+	if to < a.now {
+		forgettable := exact.ledger.forgettable(a.now, to)
+		for _, other := range a.accounts {
+			if forgettable[other.account] {
+				other.rename()
+			}
+		}
+		a.open = slices.DeleteFunc(a.open, func(o openCharge) bool { return forgettable[accountOf(o.charge)] })
+	}
+	a.now = to
+	if a.every(a.change) {
+		of.limit = a.limits.changed(a.random, of.limit)
+	}
+}
+
+// rename gives the account a new key, which has no state.
+func (of *accountInPlay) rename() {
+	of.names++
+	of.key = fmt.Sprint(of.key, "/", of.names)
+	of.last = limits.Decision{}
+}
+
+func (a *author) remember(c scriptCall, want []limits.Decision) {
+	taken := !slices.ContainsFunc(want, func(d limits.Decision) bool { return !d.Allowed })
+	for i, d := range want {
+		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 && charge.Cost < math.MaxInt64/4 {
+			if charge.Lasts > 0 || charge.Limit.Algorithm() == limits.AlgorithmConcurrent {
+				a.open = append(a.open, openCharge{c.id, i, charge})
+			}
+		}
+		for _, of := range a.accounts {
+			if of.scope == c.charges[i].Scope && of.key == c.charges[i].Key {
+				of.last = d
+			}
+		}
+	}
+}
+
+// every reports true about every n-th time; never if n is 0.
+func (a *author) every(n int) bool { return n > 0 && a.random.IntN(n) == 0 }

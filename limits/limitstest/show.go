@@ -1,0 +1,123 @@
+package limitstest
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// dirty returns n decisions with rubbish in every field, as a caller that
+// reuses its space has them: a backend must set them all.
+func dirty(n int) []limits.Decision {
+	out := make([]limits.Decision, n)
+	for i := range out {
+		out[i] = limits.Decision{
+			Allowed: i%2 == 0, Source: limits.SourceClosed, Remaining: -7, RetryAfter: -7, ResetAfter: -7,
+			EffectiveWindow: -7, Delay: -7, At: -7, Transient: true, Ticket: -7,
+		}
+	}
+	return out
+}
+
+// diff is "" if got equals want, tickets aside, which are the backend's own business;
+// otherwise it shows both, charge by charge.
+func diff(charges []limits.Charge, got, want []limits.Decision) string {
+	var b strings.Builder
+	for i := range want {
+		if !same(charges[i], got[i], want[i]) {
+			fmt.Fprintf(&b, "  %s\n    got  %s\n    want %s\n    (%s)\n", show(charges[i]), showDecision(got[i]), showDecision(want[i]), fields(got[i], want[i]))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// same reports whether got is want as far as the contract says what it is. A ticket is the
+// backend's own business, and when a unit of a concurrency limit is released is a guess.
+func same(c limits.Charge, got, want limits.Decision) bool {
+	got.Ticket, want.Ticket = 0, 0
+	if c.Limit.Algorithm() == limits.AlgorithmConcurrent && !want.Allowed && want.RetryAfter != limits.Never && got.RetryAfter > 0 {
+		got.RetryAfter = want.RetryAfter
+	}
+	return got == want
+}
+
+// fields names the fields in which a and b differ, and by how much.
+func fields(a, b limits.Decision) string {
+	var names []string
+	add := func(name string, differ bool, by any) {
+		if differ {
+			names = append(names, fmt.Sprintf("%s differs by %v", name, by))
+		}
+	}
+	add("Allowed", a.Allowed != b.Allowed, a.Allowed)
+	add("Source", a.Source != b.Source, a.Source)
+	add("Remaining", a.Remaining != b.Remaining, a.Remaining-b.Remaining)
+	add("RetryAfter", a.RetryAfter != b.RetryAfter, a.RetryAfter-b.RetryAfter)
+	add("ResetAfter", a.ResetAfter != b.ResetAfter, a.ResetAfter-b.ResetAfter)
+	add("EffectiveWindow", a.EffectiveWindow != b.EffectiveWindow, a.EffectiveWindow-b.EffectiveWindow)
+	add("Delay", a.Delay != b.Delay, a.Delay-b.Delay)
+	add("At", a.At != b.At, fmt.Sprintf("%dµs", a.At-b.At))
+	return strings.Join(names, ", ")
+}
+
+// show is a charge in one line.
+func show(c limits.Charge) string {
+	shadow := ""
+	if c.Shadow {
+		shadow = " in shadow"
+	}
+	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope), shorten(c.Key), shadow)
+}
+
+func showLimit(l limits.Limit) string {
+	if l.Algorithm() == limits.AlgorithmConcurrent {
+		return fmt.Sprintf("concurrent %d", l.Burst())
+	}
+	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)
+	if l.Algorithm() == limits.AlgorithmBan {
+		s += fmt.Sprintf(" for %v", l.Lasting())
+	}
+	if isBucket(l) {
+		s += fmt.Sprintf(" burst %d", l.Burst())
+	}
+	return s
+}
+
+func showDecision(d limits.Decision) string {
+	verdict := "denied "
+	if d.Allowed {
+		verdict = "allowed"
+	}
+	s := fmt.Sprintf("%s remaining %d, retry %s, reset %s, window %s, delay %s, at %d",
+		verdict, d.Remaining, wait(d.RetryAfter), wait(d.ResetAfter), wait(d.EffectiveWindow), wait(d.Delay), d.At)
+	if d.Source != limits.SourcePrimary {
+		s += ", source " + d.Source.String()
+	}
+	return s
+}
+
+func wait(d time.Duration) string {
+	if d == limits.Never {
+		return "never"
+	}
+	return d.String()
+}
+
+// shorten quotes s, and cuts it where it is long.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return fmt.Sprintf("%q... (%d bytes)", s[:40], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// instant shows microseconds since the Unix epoch as a time of day.
+func instant(micros int64) string {
+	if micros < 0 || micros == math.MaxInt64 {
+		return fmt.Sprint(micros)
+	}
+	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z")
+}

@@ -1,0 +1,211 @@
+package limitstest
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// usage is what one key has in use, as the definitions have it (DESIGN 5, the
+// table of algorithms). Instants are microseconds since the Unix epoch. A usage
+// is never changed: taking makes a new one. The zero usage is fresh.
+type usage struct {
+	limit limits.Limit
+
+	// at is the instant at which the clock stops for this key if it steps back. Buckets: when level was true, the last taking. Windows:
+	// the start of the window that curr counts in. Log: the last taking. Anchored
+	// windows: the taking that opened the window.
+	at int64
+
+	level      *big.Rat // buckets: units in use at at
+	curr, prev int64    // windows: units taken in the window of at, and in the one before it (anchored: no such). Bans: units of the period
+	takings    []taking // log, oldest first
+
+	debt  int64  // fixed and anchored windows: what the next one starts with
+	until int64  // bans: when the ban ends; 0: there is none
+	gone  int64  // a usage of another limit that carries over, until something is taken: when it is fresh under that limit, if that is sooner; 0: it is not
+	held  []hold // concurrency limits
+
+	base   *usage  // what history starts from
+	events []event // since base, if one of them has an end
+}
+
+// taking is an entry of the sliding log.
+type taking struct{ at, units int64 }
+
+// inUse is how many whole units are in use at instant x, which is not before u.at, if
+// nothing is taken until then. n units fit if inUse + n is at most the maximum. It
+// never grows with x.
+func (u usage) inUse(x int64) int64 {
+	if u.gone != 0 && x >= u.gone {
+		return 0
+	}
+	switch u.limit.Algorithm() {
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+		return u.turned(x).curr
+	case limits.AlgorithmBan:
+		if u.isOver(x) {
+			return 0
+		}
+		return u.curr
+	case limits.AlgorithmConcurrent:
+		return u.units()
+	case limits.AlgorithmSlidingWindow:
+		p := micros(u.limit)
+		start := windowStart(x, u.limit)
+		switch start {
+		case u.at:
+			return floor(ratio(u.prev, p, p-(x-start))) + u.curr
+		case u.at + p:
+			return floor(ratio(u.curr, p, p-(x-start)))
+		}
+		return 0
+	case limits.AlgorithmSlidingLog:
+		sum := int64(0)
+		for _, t := range u.takings {
+			if x < t.at+micros(u.limit) {
+				sum += t.units
+			}
+		}
+		return sum
+	}
+	if !isBucket(u.limit) {
+		return 0 // the zero usage
+	}
+	return ceil(u.levelAt(x))
+}
+
+// open reports whether the anchored window of u is open at instant x. There is none
+// before anything is taken.
+func (u usage) open(x int64) bool { return u.curr > 0 && x-u.at < micros(u.limit) }
+
+// turned is u, of a fixed or anchored window, in the window of instant x: with what its
+// debt leaves. An anchored window that has closed without a debt is none.
+func (u usage) turned(x int64) usage {
+	n := (x - u.at) / micros(u.limit)
+	if n <= 0 {
+		return u
+	}
+	next := usage{limit: u.limit, at: u.at + n*micros(u.limit), gone: u.gone}
+	if most := u.limit.Burst(); u.debt > 0 && n-1 <= u.debt/most {
+		next.curr, next.debt = max(0, u.debt-(n-1)*most), max(0, u.debt-n*most)
+	}
+	if next.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+		next.at = x
+	}
+	return next
+}
+
+// isOver reports whether the period of u, or its ban, has ended at instant x.
+func (u usage) isOver(x int64) bool {
+	if u.until != 0 {
+		return x >= u.until
+	}
+	return x >= u.at+micros(u.limit)
+}
+
+// levelAt is the level of a bucket at instant x.
+func (u usage) levelAt(x int64) *big.Rat {
+	drained := ratio(u.limit.Rate().Units, micros(u.limit), x-u.at)
+	level := new(big.Rat).Sub(u.level, drained)
+	if level.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return level
+}
+
+// freshAt is the first instant at which u equals the usage of a key that was
+// never charged.
+func (u usage) freshAt() int64 {
+	if u.gone != 0 {
+		return u.gone
+	}
+	switch p := micros(u.limit); {
+	case isBucket(u.limit):
+		return u.at + u.drainTime(u.level)
+	case u.limit.Algorithm() == limits.AlgorithmSlidingLog && len(u.takings) > 0:
+		return u.takings[len(u.takings)-1].at + p
+	case u.limit.Algorithm() == limits.AlgorithmConcurrent && len(u.held) > 0:
+		return math.MaxInt64
+	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
+		return u.until
+	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
+		return u.at + p
+	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow || u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
+		most := u.limit.Burst()
+		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p)) // forgiven after 200 years
+	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.curr > 0:
+		return u.at + 2*p
+	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.prev > 0:
+		return u.at + p
+	}
+	return u.at
+}
+
+// isFresh reports whether u equals fresh usage when the clock says now.
+func (u usage) isFresh(now int64) bool {
+	return u.limit == limits.Limit{} || max(now, u.at) >= u.freshAt()
+}
+
+// plus is u after n units were taken at instant x, which is not before u.at.
+func (u usage) plus(x, n int64) usage {
+	after := usage{limit: u.limit, at: x}
+	switch u.limit.Algorithm() {
+	case limits.AlgorithmSlidingWindow:
+		after.at = windowStart(x, u.limit)
+		switch after.at {
+		case u.at:
+			after.curr, after.prev = u.curr, u.prev
+		case u.at + micros(u.limit):
+			after.prev = u.curr
+		}
+		after.curr += n
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+		after = u.turned(x)
+		if after.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+			after.at = x // opens
+		}
+		after.base, after.events, after.gone = nil, nil, 0
+		after.curr += n
+	case limits.AlgorithmBan:
+		if !u.isOver(x) && (u.curr > 0 || len(u.events) > 0) {
+			after.at, after.curr, after.until = u.at, u.curr, u.until
+		}
+		after.curr += min(n, math.MaxInt64-after.curr)
+		if after.until == 0 && after.curr >= u.limit.Burst() {
+			after.until = x + u.limit.Lasting().Microseconds()
+		}
+	case limits.AlgorithmConcurrent:
+		after.held = append(slices.Clone(u.held), hold{units: n})
+	case limits.AlgorithmSlidingLog:
+		for _, t := range u.takings {
+			if x < t.at+micros(u.limit) {
+				after.takings = append(after.takings, t)
+			}
+		}
+		after.takings = append(after.takings, taking{x, n})
+	default:
+		after.level = new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n))
+	}
+	return after
+}
+
+// drainTime is how many microseconds it takes a bucket to drain units.
+func (u usage) drainTime(units *big.Rat) int64 {
+	perUnit := big.NewRat(micros(u.limit), u.limit.Rate().Units)
+	return ceil(perUnit.Mul(perUnit, units))
+}
+
+// fresh is the usage of a key that was never charged, under limit.
+func fresh(limit limits.Limit, now int64) usage {
+	u := usage{limit: limit, at: now}
+	switch {
+	case isBucket(limit):
+		u.level = new(big.Rat)
+	case limit.Algorithm() == limits.AlgorithmFixedWindow, limit.Algorithm() == limits.AlgorithmSlidingWindow:
+		u.at = windowStart(now, limit)
+	}
+	return u
+}
