@@ -344,7 +344,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 	}
 	ends := hasEnd(p, o)
 	return slices.ContainsFunc(l.faults, func(f period) bool {
-		whom := f.process == nil || f.process == p
+		whom := f.process == nil || f.process.name == p.name // one that was restarted finds what the other has held
 		if f.dead != nil {
 			whom = f.dead == p || ends
 		}
