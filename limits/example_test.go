@@ -96,6 +96,27 @@ func ExampleNever() {
 	// Output: denied true 1000
 }
 
+// Rates of other limiters are intervals, or floats.
+func ExampleRateOf() {
+	fmt.Println(limits.TokenBucket(limits.RateOf(2.5), 10))
+	fmt.Println(limits.TokenBucket(limits.RateOf(1.0/3), 10))
+	fmt.Println(limits.TokenBucket(limits.RateOf(0.7071), 10))
+	// Output:
+	// token-bucket 5/2s burst 10
+	// token-bucket 1/3s burst 10
+	// token-bucket 1/1.414227s burst 10
+}
+
+func ExampleEvery() {
+	fmt.Println(limits.TokenBucket(limits.Every(100*time.Millisecond), 5))
+	fmt.Println(limits.TokenBucket(limits.Every(time.Second/3), 5)) // rounded to microseconds
+	fmt.Println(limits.TokenBucket(limits.Every(40*time.Microsecond), 5))
+	// Output:
+	// token-bucket 1/100ms burst 5
+	// token-bucket 1/333.333ms burst 5
+	// token-bucket 100/4ms burst 5
+}
+
 func ExampleParse() {
 	for _, text := range []string{"100/minute", "100 per hour", "5/10s", "token-bucket 100/1m burst 20", "100/fortnight"} {
 		limit, err := limits.Parse(text)

@@ -28,8 +28,42 @@ func PerHour(n int64) Rate { return Rate{n, time.Hour} }
 // PerDay is the rate of n units per 24 hours.
 func PerDay(n int64) Rate { return Rate{n, 24 * time.Hour} }
 
-// Per is the rate of n units per period: Per(3, 5*time.Minute) is 3 in 5 minutes.
-func Per(n int64, period time.Duration) Rate { return Rate{n, period} }
+// Per is the rate of n units per period: Per(3, 5*time.Minute) is 3 in 5 minutes. It rounds the
+// period to whole microseconds.
+func Per(n int64, period time.Duration) Rate { return Rate{n, period.Round(time.Microsecond)} }
+
+// Every is the rate of one unit per interval. Every(100*time.Microsecond) is 10 per millisecond, since
+// no period is shorter.
+func Every(interval time.Duration) Rate {
+	n := int64(1)
+	for n < maxUnits && interval > 0 && interval < minPeriod {
+		n, interval = 10*n, 10*interval
+	}
+	return Per(n, interval)
+}
+
+// RateOf is the rate of so many units per second, such as a [golang.org/x/time/rate.Limit]. It takes the
+// fewest whole seconds, up to 1,000, in which that is a whole number of units: 2.5 is 5 in 2 seconds. If
+// there are none it rounds. Windows and logs count in periods, so they take [Per].
+func RateOf(perSecond float64) Rate {
+	for seconds := 1.0; seconds <= 1000; seconds++ {
+		units := perSecond * seconds
+		if whole := math.Round(units); whole >= 1 && whole <= maxUnits && math.Abs(units-whole) <= 1e-9*units {
+			return Per(int64(whole), time.Duration(seconds)*time.Second)
+		}
+	}
+	switch {
+	case perSecond >= 1 && perSecond <= maxUnits:
+		seconds := 1_000_000.0
+		for perSecond*seconds > maxUnits {
+			seconds /= 10
+		}
+		return Per(int64(math.Round(perSecond*seconds)), time.Duration(seconds)*time.Second)
+	case perSecond < 1 && perSecond > 1/maxPeriod.Seconds():
+		return Per(1, time.Duration(float64(time.Second)/perSecond))
+	}
+	return Rate{} // which no limit takes
+}
 
 // Limit is an algorithm with its rate and burst. It is a comparable value: data
 // and no behaviour. The zero Limit is invalid; make one with a constructor or

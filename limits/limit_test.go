@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -32,7 +34,7 @@ func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
 		{limits.SlidingWindow(limits.Per(1, -time.Second)), []string{"period must be positive", "got -1s"}},
 		{limits.SlidingWindow(limits.Per(1, 999*time.Microsecond)), []string{"1ms to 8784h", "got 999µs"}},
 		{limits.SlidingWindow(limits.Per(1, 367*24*time.Hour)), []string{"1ms to 8784h", "got 8808h0m0s"}},
-		{limits.SlidingWindow(limits.Per(1, time.Second+time.Nanosecond)), []string{"whole number of microseconds", "got 1.000000001s"}},
+		{limits.SlidingWindow(limits.Rate{Units: 1, Period: time.Second + time.Nanosecond}), []string{"whole number of microseconds", "got 1.000000001s"}},
 		{limits.TokenBucket(limits.PerSecond(1), 0), []string{"burst", "1 to 1000000000", "got 0"}},
 		{limits.LeakyBucket(limits.PerSecond(1), -5), []string{"burst", "got -5"}},
 		{limits.LeakyQueue(limits.PerSecond(1), 1_000_000_001), []string{"burst", "got 1000000001"}},
@@ -218,4 +220,38 @@ func FuzzTheRefillTimeIsJudgedExactly(f *testing.F) {
 			t.Errorf("%v: %v, want legal = %v", limit, err, legal)
 		}
 	})
+}
+
+// Whatever the float, the rate is legal and as near as can be told, or no limit takes it.
+func TestRateOf(t *testing.T) {
+	random := rand.New(rand.NewPCG(testrun.Seed(t), 0))
+	for range 10_000 {
+		perSecond := math.Exp(random.Float64()*36 - 16) // 1e-7 to 5e8
+		rate := limits.RateOf(perSecond)
+		if err := limits.FixedWindow(rate).Validate(); err != nil {
+			t.Fatalf("%v per second: %v: %v", perSecond, rate, err)
+		}
+		if got := float64(rate.Units) / rate.Period.Seconds(); math.Abs(got-perSecond) > 1e-6*perSecond {
+			t.Fatalf("%v per second: %v, which is %v", perSecond, rate, got)
+		}
+	}
+	for _, perSecond := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10, 1e-9, math.SmallestNonzeroFloat64} {
+		if rate := limits.RateOf(perSecond); limits.FixedWindow(rate).Validate() == nil {
+			t.Errorf("%v per second is %v", perSecond, rate)
+		}
+	}
+}
+
+func TestPeriodsAreRoundedToMicroseconds(t *testing.T) {
+	for rate, want := range map[limits.Rate]limits.Rate{
+		limits.Per(7, time.Second/3):         {Units: 7, Period: 333_333 * time.Microsecond},
+		limits.Every(1500 * time.Nanosecond): {Units: 1000, Period: 1500 * time.Microsecond},
+		limits.Every(time.Nanosecond):        {Units: 1_000_000, Period: time.Millisecond},
+		limits.Every(0):                      {Units: 1},
+		limits.Every(-time.Second):           {Units: 1, Period: -time.Second},
+	} {
+		if rate != want {
+			t.Errorf("got %v, want %v", rate, want)
+		}
+	}
 }
