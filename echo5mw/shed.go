@@ -14,10 +14,11 @@ import (
 // a request is its Path. Shed panics if s is nil or was not made by [shed.New].
 func Shed(s *shed.Shedder[*echo.Context]) echo.MiddlewareFunc {
 	gate := shed.NewGate(shed.Gate[*echo.Context]{
-		Shedder:   s,
-		Route:     (*echo.Context).Path,
-		Committed: committed,
-		Answered:  answered,
+		Shedder:     s,
+		Route:       (*echo.Context).Path,
+		Committed:   committed,
+		Answered:    answered,
+		WithRequest: func(c *echo.Context, r *http.Request) *echo.Context { c.SetRequest(r); return c },
 	})
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		proceed := func(w http.ResponseWriter, c *echo.Context) error {

@@ -17,11 +17,12 @@ import (
 // method Unwrap.
 func Shed(s *shed.Shedder[echo.Context]) echo.MiddlewareFunc {
 	gate := shed.NewGate(shed.Gate[echo.Context]{
-		Shedder:   s,
-		Route:     echo.Context.Path,
-		Committed: func(c echo.Context) bool { return c.Response().Committed },
-		Answered:  answered,
-		Answer:    func(c echo.Context) http.ResponseWriter { return c.Response() },
+		Shedder:     s,
+		Route:       echo.Context.Path,
+		Committed:   func(c echo.Context) bool { return c.Response().Committed },
+		Answered:    answered,
+		WithRequest: func(c echo.Context, r *http.Request) echo.Context { c.SetRequest(r); return c },
+		Answer:      func(c echo.Context) http.ResponseWriter { return c.Response() },
 	})
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		proceed := func(w http.ResponseWriter, c echo.Context) error {

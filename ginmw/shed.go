@@ -18,10 +18,11 @@ import (
 // [shed.New].
 func Shed(s *shed.Shedder[*gin.Context]) gin.HandlerFunc {
 	gate := shed.NewGate(shed.Gate[*gin.Context]{
-		Shedder:   s,
-		Route:     (*gin.Context).FullPath,
-		Committed: func(c *gin.Context) bool { return c.Writer.Written() },
-		Answered:  answered,
+		Shedder:     s,
+		Route:       (*gin.Context).FullPath,
+		Committed:   func(c *gin.Context) bool { return c.Writer.Written() },
+		Answered:    answered,
+		WithRequest: func(c *gin.Context, r *http.Request) *gin.Context { c.Request = r; return c },
 	})
 	return func(c *gin.Context) {
 		if err := gate.Serve(c.Writer, c.Request, c, proceedWatched); err != errProceeded {

@@ -1,6 +1,7 @@
 package nethttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -144,10 +145,11 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 }
 
 // keepPattern notes the pattern that matched in r, if request is a copy of it: handlers
-// outside look there.
+// outside look there. Likewise a form, whose files net/http removes.
 func keepPattern[R any](r *http.Request, request R) {
 	if inner, ok := any(request).(*http.Request); ok && inner != r {
 		r.Pattern = inner.Pattern
+		r.MultipartForm = cmp.Or(r.MultipartForm, inner.MultipartForm)
 	}
 }
 

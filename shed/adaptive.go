@@ -96,8 +96,11 @@ func (a *adaptive) Update(s Sample) int {
 		a.limit = float64(s.Limit)
 	}
 	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
-	return min(int(math.Round(a.limit)+math.Round(a.clients)), s.MaxLimit)
+	return min(int(math.Round(a.limit))+a.places(), s.MaxLimit)
 }
+
+// places returns how many of the limit are for requests that wait for their clients.
+func (a *adaptive) places() int { return int(math.Round(a.clients)) }
 
 func (a *adaptive) update(s *Sample) {
 	w := a.look(s)

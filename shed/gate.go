@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 
@@ -31,6 +32,11 @@ type Gate[R any] struct {
 	// written, and an error is a failure.
 	Answered func(request R, err error) (status int, bytes int64, written bool)
 
+	// WithRequest returns request with r, a copy of its *http.Request with another body. It is called for requests
+	// with content only. The time that a handler waits for that content is the client's. nil: where R is
+	// no *http.Request, that time is the service's.
+	WithRequest func(request R, r *http.Request) R
+
 	// Answer returns the writer for the answer to a request that is shed, where that is not
 	// the writer that Serve gets: a response of the framework around it, which notes that
 	// it is committed. nil: the writer that Serve gets.
@@ -41,6 +47,9 @@ type Gate[R any] struct {
 func NewGate[R any](g Gate[R]) *Gate[R] {
 	if g.Shedder == nil || g.Shedder.settings.Load() == nil {
 		panic("shed: the shedder is nil or zero: make one with New")
+	}
+	if same, ok := any(func(_, r *http.Request) *http.Request { return r }).(func(R, *http.Request) R); ok && g.WithRequest == nil {
+		g.WithRequest = same
 	}
 	return &g
 }
@@ -75,9 +84,16 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	}()
 	if !event.Exempt && !event.Shadow {
 		w, writer = watch.Around(w, (*listener)(p))
-		if content := r.Body; content != nil && content != http.NoBody {
-			r.Body = watch.Body(content, (*listener)(p))
-			defer func() { r.Body = content }()
+		if g.WithRequest != nil && r.Body != nil && r.Body != http.NoBody {
+			// A copy: net/http looks at the body of its own request, while the handler runs and after it, to
+			// decide whether the connection can serve another one.
+			inner := r.WithContext(r.Context())
+			inner.Body = watch.Body(r.Body, (*listener)(p))
+			request = g.WithRequest(request, inner)
+			defer func() {
+				r.Pattern = inner.Pattern
+				r.MultipartForm = cmp.Or(r.MultipartForm, inner.MultipartForm) // net/http removes its files
+			}()
 		}
 	}
 	err = next(w, request)

@@ -23,6 +23,7 @@ type limiter struct {
 	open       bool // everybody goes on: the mode is not core.Enforce
 
 	limit    int
+	places   int // of the limit, for requests that wait for their clients
 	classes  []*class
 	retired  []*class // that a Replace has left out
 	inFlight int
@@ -203,6 +204,10 @@ func (l *limiter) updateLocked(now instant) {
 		limit = l.limit
 		l.panics++
 	}
+	l.places = 0
+	if a, ok := l.algorithm.(*adaptive); ok {
+		l.places = a.places()
+	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
 	if a, ok := l.algorithm.(Windower); ok {
@@ -241,13 +246,15 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. Whatever it is, and whatever rounding makes of the shares, a class with less
+// setLimitLocked puts a limit into force. Its places for requests that wait for their clients are there for all classes:
+// shares are of the others. Whatever the limit is, and whatever rounding makes of the shares, a class with less
 // than the share of the first leaves that one a place, and has one itself.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
+	places := min(l.places, l.limit-1)
 	first := l.classes[0]
 	for _, c := range l.classes {
-		c.full = (c.share*l.limit + 99) / 100
+		c.full = (c.share*(l.limit-places)+99)/100 + places
 		switch {
 		case c.share == first.share:
 			c.full = max(c.full, l.leastLocked())

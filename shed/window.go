@@ -175,12 +175,16 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	}
 	s.Routes = w.samples
 	w.ages = w.ages[:0]
-	every := (l.inFlight + maxAges - 1) / maxAges
+	for p := l.running.first; p != nil; p = p.next {
+		if _, waits := w.wait(p, now); waits {
+			s.AtClients++
+		}
+	}
+	every := max(1, (l.inFlight-s.AtClients+maxAges-1)/maxAges)
 	i := 0
 	for p := l.running.first; p != nil; p = p.next {
 		client, waits := w.wait(p, now)
 		if waits {
-			s.AtClients++
 			continue
 		}
 		if i%every == 0 {
