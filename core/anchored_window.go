@@ -16,7 +16,7 @@ func (l *compiledLimit) anchoredCompile() {
 // window starts with a taking.
 func (l *compiledLimit) anchoredAdvance(s *state, asOf int64) {
 	e := asOf - s.at
-	if e < l.period {
+	if e < l.period && s.a > 0 { // an empty one has not opened
 		return
 	}
 	if debt := int64(s.b >> 1); debt > 0 {

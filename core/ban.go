@@ -12,8 +12,9 @@ import (
 // instant at which the ban ends, or 0, and in state.b the units.
 //
 // A key that is not found may have used as much as keys that were displaced. It inherits so many
-// units: −state.a of those in state.b. With its own they deny it until the period ends. They never
-// ban it: only as many units of its own do.
+// units: −state.a of those in state.b. With its own they deny it until a period after its last unit.
+// They never ban it: only as many units of its own do. A ban that is lifted has forgotten which
+// were whose.
 
 // banCompile allows a state no lead over the clock, as anchoredCompile does.
 func (l *compiledLimit) banCompile() {
@@ -44,12 +45,12 @@ func (l *compiledLimit) banFits(s *state) bool { return s.a == 0 || s.a < 0 && i
 
 // banTake adds n units at the instant asOf, and bans the key if they reach the number.
 func (l *compiledLimit) banTake(s *state, asOf, n int64) {
-	if s.b == 0 {
+	if s.b == 0 || s.a < 0 { // the period in which others used theirs may end sooner than one of its own
 		s.at = asOf
 	}
 	units := arith.Sum(int64(s.b), n)
 	if own := units + min(0, s.a); own >= l.max {
-		units, s.a = own, asOf+l.banned
+		s.a = asOf + l.banned
 	}
 	s.b = uint32(min(units, math.MaxUint32))
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,31 @@ func TestNothingIsLostWhenACallbackEndsItsGoroutine(t *testing.T) {
 	})
 }
 
+// Each ending is reported, though an observer ends its goroutine.
+func TestEachEndIsReportedWhateverTheObserverDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := newRemote(time.Second)
+		var reported atomic.Int64
+		l := core.MustNew(core.Config[string]{
+			Backend: backend,
+			Rules:   []core.Rule[string]{{Name: "c", Limit: limits.Concurrent(100), Key: self}},
+			ObserveEnd: func(limits.Settlement) {
+				if reported.Add(1)%3 == 0 {
+					runtime.Goexit()
+				}
+			},
+		})
+		for range 50 {
+			o := l.Decide(t.Context(), "ann")
+			o.End(core.Result{})
+		}
+		core.AwaitEndings(t.Context(), backend)
+		if n := reported.Load(); n != 50 {
+			t.Errorf("%d of 50 ends are reported", n)
+		}
+	})
+}
+
 func TestALocalRuleMayHaveAnyLimitThatThisProcessDecides(t *testing.T) {
 	l := core.MustNew(core.Config[string]{
 		Backend: unreachable{},
@@ -159,8 +185,11 @@ type divided struct {
 }
 
 func (d divided) ServerOf(_, key string, _ limits.Limit) any {
-	if key == "nowhere" {
+	switch key {
+	case "nowhere":
 		panic("no server has it")
+	case "anywhere":
+		return []string{"which cannot be compared"}
 	}
 	return key
 }
@@ -186,7 +215,7 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		}
 		l := core.MustNew(core.Config[string]{
 			Backend: backend,
-			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well")},
+			Rules:   []core.Rule[string]{rule("a", "silent"), rule("b", "well"), rule("c", "nowhere"), rule("d", "well"), rule("e", "anywhere")},
 			ObserveEnd: func(s limits.Settlement) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -200,7 +229,7 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		o.End(core.Result{})
 		core.AwaitEndings(t.Context(), backend)
 		want := map[string][]time.Duration{
-			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond},
+			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond}, "e": {time.Millisecond},
 		}
 		if !maps.EqualFunc(reported, want, slices.Equal) {
 			t.Errorf("reported after %v, want %v", reported, want)

@@ -60,7 +60,7 @@ const (
 // a key that is not found starts from the largest state displaced in its scope
 // and part of the table. So a flood of new keys may have new keys of its own scope
 // denied early, the more the longer it lasts, and never buys anyone a unit too
-// many. A scope that has no more than its share of MaxKeys loses next to nothing
+// many, but for a ban: a key that was displaced while it was banned may charge once. A scope that has no more than its share of MaxKeys loses next to nothing
 // to another.
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 32

@@ -68,6 +68,9 @@ func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
 		if f.limit.scope != limit.scope || f.limit.freshAt(&f.state) <= now {
 			continue
 		}
+		if f.limit.family != limit.family && (f.limit.family == familyBan || limit.family == familyBan) {
+			continue // what counts for a ban is not what counts for a rate
+		}
 		limit.advanceFloor(&f.limit.compiledLimit, s, f.state, now)
 		asStored = asStored && now >= f.state.at && limit.carries(&f.limit.compiledLimit) && limit.freshAt(&f.state) <= f.limit.freshAt(&f.state)
 		raise()

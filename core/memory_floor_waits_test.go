@@ -183,6 +183,102 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	}
 }
 
+// A newcomer's own period begins with its own units, not with those of others.
+func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 8, Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.PerMinute(10), time.Hour)
+	for i := range 49 {
+		take(t, m, "s", fmt.Sprint(i), ban, 1)
+	}
+	now = now.Add(59 * time.Second)
+	admitted := 0
+	for i := range 28 {
+		if i == 8 {
+			now = now.Add(2 * time.Second)
+		}
+		if take(t, m, "s", "ann", ban, 1).Allowed {
+			admitted++
+		}
+	}
+	if admitted > 10 {
+		t.Errorf("%d are admitted within 2 s, of 10 a minute", admitted)
+	}
+}
+
+// A ban by more than the number stays, though a part of it is returned, whoever knows of the rest.
+func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 8, Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.PerHour(10), time.Hour)
+	take(t, m, "s", "ann", ban, 9)
+	for i := range 200 { // ann is displaced
+		take(t, m, "s", fmt.Sprint(i), ban, 9)
+	}
+	d := take(t, m, "s", "ann", ban, 10)
+	refund(t, m, "ann", ban, 10, 5, d.Ticket)
+	if d := take(t, m, "s", "ann", ban, 1); d.Allowed {
+		t.Errorf("the ban is lifted at 14 of 10: %+v", d)
+	}
+}
+
+// A key in a full store that gets units back has more left by as many, not what displaced keys have left.
+func TestARefundInAFullStoreComesBack(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10), limits.FixedWindow(limits.PerHour(10)),
+		limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)), limits.SlidingLog(limits.PerHour(10)),
+		limits.Ban(limits.PerHour(11), time.Hour),
+	} {
+		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+		m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time { return now }})
+		d := take(t, m, "s", "ann", limit, 10)
+		for i := range 12 {
+			take(t, m, "s", fmt.Sprint(i), limit, 8)
+		}
+		before := take(t, m, "s", "ann", limit, 0).Remaining
+		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
+		if after := take(t, m, "s", "ann", limit, 0).Remaining; after-before != s.Returned {
+			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
+		}
+	}
+}
+
+func refund(t *testing.T, m *core.Memory, key string, limit limits.Limit, taken, final, ticket int64) limits.Settlement {
+	t.Helper()
+	out := make([]limits.Settlement, 1)
+	if err := m.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+// A ban counts what no window counts. Its summary moved those of windows, whose wait was too short.
+func TestBansThatWereDisplacedMoveNoWindow(t *testing.T) {
+	start := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	now := start
+	m := core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time { return now }})
+	window := limits.AnchoredWindow(limits.Per(4, 20*time.Millisecond))
+	ban := limits.Ban(limits.Per(5, 20*time.Millisecond), 10*time.Millisecond)
+	for _, s := range []struct {
+		at    int
+		key   string
+		limit limits.Limit
+		cost  int64
+	}{
+		{0, "k11", window, 3}, {521, "k6", ban, 1}, {1462, "k1", ban, 3}, {2441, "k2", window, 3}, {6970, "k10", ban, 3}, {10004, "k5", ban, 3},
+		{11441, "k8", ban, 2}, {14734, "k9", ban, 1}, {16047, "k13", ban, 1}, {-7834, "k11", ban, 1},
+	} {
+		now = start.Add(time.Duration(s.at) * time.Microsecond)
+		take(t, m, "s", s.key, s.limit, s.cost)
+	}
+	now = start.Add(-7354 * time.Microsecond)
+	d := take(t, m, "s", "k0", window, 1)
+	now = now.Add(d.RetryAfter)
+	if again := take(t, m, "s", "k0", window, 1); !d.Allowed && !again.Allowed {
+		t.Errorf("after %v it is denied for %v more", d.RetryAfter, again.RetryAfter)
+	}
+}
+
 // A key that was displaced under one ban, and is not found under another with a longer
 // period, is fresh when it would be if it had not been displaced.
 func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {

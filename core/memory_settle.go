@@ -71,9 +71,14 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	before := sh.unitsInUseLocked(under, &entry.state, now)
 	n := sh.refundEntryLocked(under, entry, e, now)
 	returned := min(e.Taken-e.Final, before-sh.unitsInUseLocked(under, &entry.state, now))
-	if n > 0 && under.isEmpty(&entry.state) {
+	if n > 0 && under.isEmpty(&entry.state) { // fresh, but not unknown: that would start from what was displaced
 		sh.noteClearLocked(max(now, entry.at)) // whoever is late must not start in a window before
-		sh.clearLocked(entry)
+		var s view
+		under.fresh(&s, max(now, entry.at))
+		s.limitID = entry.limitID
+		sh.numberLocked(&s.state)
+		sh.releaseLocked(&entry.state, 0)
+		entry.state = s.state
 	}
 	return returned
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,8 @@ const (
 // many wait already as are kept: the backend is too slow or does not answer.
 var ErrEndingDropped = errors.New("core: the ending was dropped: too many wait for the backend")
 
+var errExited = errors.New("core: the backend has ended the goroutine that called it")
+
 func newSender() *sender {
 	return &sender{queues: make(map[any]*queue), unanswered: make(map[accountKey]*unanswered)}
 }
@@ -106,12 +109,16 @@ func (s *settling) send(endings []limits.Ending, report func(int, limits.Settlem
 	if s.sender == nil {
 		results := make([]limits.Settlement, len(endings))
 		err := settle(context.Background(), s.backend, endings, results)
-		what.done(results, err)
+		for i := range results {
+			what.done(i, results[i], err)
+		}
 		return
 	}
 	for server, part := range what.divide() {
 		if !s.sender.queue(server, part) {
-			part.done(make([]limits.Settlement, len(part.endings)), ErrEndingDropped)
+			for i := range part.endings {
+				part.done(i, limits.Settlement{}, ErrEndingDropped)
+			}
 		}
 	}
 }
@@ -134,14 +141,18 @@ func (what *sending) divide() map[any]*sending {
 	return parts
 }
 
-// serverOf asks which server an ending is for. A panic means that it is not known.
+// serverOf asks which server an ending is for. A panic, or what cannot be compared, means that it is
+// not known.
 func (s *settling) serverOf(e limits.Ending) (server any) {
 	defer func() {
 		if recover() != nil {
 			server = nil
 		}
 	}()
-	return s.divided.ServerOf(e.Scope, e.Key, e.Limit)
+	if server = s.divided.ServerOf(e.Scope, e.Key, e.Limit); server != nil && !reflect.ValueOf(server).Comparable() {
+		return nil
+	}
+	return server
 }
 
 // queue reports whether there was room.
@@ -185,20 +196,29 @@ func (what *sending) mayBeDropped() int {
 // run sends until nothing waits for a server.
 func (s *sender) run(server any, q *queue) {
 	for batch := s.next(server, q); batch != nil; batch = s.next(server, q) {
-		s.settle(server, q, batch)
+		s.settle(server, q, &call{batch: batch})
 	}
 }
 
-// settle settles a batch. If an observer ends the goroutine another one goes on.
-func (s *sender) settle(server any, q *queue, batch []*sending) {
+// settle makes a call and reports what became of its endings. If the backend or an observer ends the
+// goroutine another one goes on.
+func (s *sender) settle(server any, q *queue, c *call) {
 	returned := false
 	defer func() {
-		s.answered(batch)
-		if !returned {
-			go s.run(server, q)
+		if returned {
+			s.answered(c.batch)
+			return
 		}
+		go func() {
+			s.settle(server, q, c)
+			s.run(server, q)
+		}()
 	}()
-	settleBatch(batch)
+	if !c.made {
+		c.made = true
+		c.make()
+	}
+	c.report()
 	returned = true
 }
 
@@ -229,34 +249,49 @@ func (s *sender) next(server any, q *queue) []*sending {
 	return nil
 }
 
-// settleBatch makes one call for all endings of a batch and reports what became of them.
-func settleBatch(batch []*sending) {
+// call is a call of Settle for the endings of a batch, and how far it has been reported.
+type call struct {
+	batch   []*sending
+	made    bool
+	results []limits.Settlement
+	err     error
+	next    int // ending to report
+}
+
+func (c *call) make() {
 	var all []limits.Ending
-	for _, what := range batch {
+	for _, what := range c.batch {
 		all = append(all, what.endings...)
 	}
-	results := make([]limits.Settlement, len(all))
+	c.results, c.err = make([]limits.Settlement, len(all)), errExited
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	err := settle(ctx, batch[0].to.backend, all, results)
-	for _, what := range batch {
-		n := len(what.endings)
-		what.done(results[:n:n], err)
-		results = results[n:]
+	c.err = settle(ctx, c.batch[0].to.backend, all, c.results)
+}
+
+// report reports what became of the endings, each once.
+func (c *call) report() {
+	first := 0
+	for _, what := range c.batch {
+		for i := range what.endings {
+			if at := first + i; at >= c.next {
+				c.next = at + 1
+				what.done(i, c.results[at], c.err)
+			}
+		}
+		first += len(what.endings)
 	}
 }
 
-// done reports what became of the endings.
-func (what *sending) done(results []limits.Settlement, err error) {
-	for i, settlement := range results {
-		if err != nil {
-			settlement = limits.Settlement{Err: err}
-		}
-		if what.of != nil {
-			i = what.of[i]
-		}
-		what.report(i, settlement)
+// done reports what became of the i-th ending.
+func (what *sending) done(i int, result limits.Settlement, err error) {
+	if err != nil {
+		result = limits.Settlement{Err: err}
 	}
+	if what.of != nil {
+		i = what.of[i]
+	}
+	what.report(i, result)
 }
 
 // settle calls Settle on b and turns a panic in it into an error.
