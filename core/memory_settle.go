@@ -71,9 +71,13 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	before := sh.unitsInUseLocked(under, &entry.state, now)
 	n := sh.refundEntryLocked(under, entry, e, now)
 	returned := min(e.Taken-e.Final, before-sh.unitsInUseLocked(under, &entry.state, now))
-	if n > 0 && under.isEmpty(&entry.state) { // fresh, but not unknown: that would start from what was displaced
+	if n > 0 && under.isEmpty(&entry.state) {
 		sh.noteClearLocked(max(now, entry.at)) // whoever is late must not start in a window before
-		var s view
+		if len(sh.floors) == 0 {
+			sh.clearLocked(entry)
+			return returned
+		}
+		var s view // fresh, but not unknown: that would start from what was displaced
 		under.fresh(&s, max(now, entry.at))
 		s.limitID = entry.limitID
 		sh.numberLocked(&s.state)
