@@ -2,6 +2,7 @@ package echomw_test
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -51,5 +52,23 @@ func TestShedPutsTheWriterBackIntoTheResponseItWasIn(t *testing.T) {
 	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	if other.Body.String() != "hello" {
 		t.Errorf("%q", other.Body)
+	}
+}
+
+// net/http looks at the body of its own request to decide whether a connection can serve another one.
+func TestShedLeavesTheRequestOfTheServerAlone(t *testing.T) {
+	e := echo.New()
+	e.Use(echomw.Shed(shed.MustNew(shed.Options[echo.Context]{})))
+	served := httptest.NewRequest("POST", "/", strings.NewReader("content"))
+	body := served.Body
+	e.POST("/", func(c echo.Context) error {
+		if served.Body != body || c.Request().Body == body {
+			t.Error("the body that the server looks at is another one, or the time of the client is not seen")
+		}
+		return nil
+	})
+	e.ServeHTTP(httptest.NewRecorder(), served)
+	if served.Body != body {
+		t.Error("the request of the server has another body")
 	}
 }

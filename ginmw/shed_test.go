@@ -3,6 +3,7 @@ package ginmw_test
 import (
 	"io"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,4 +72,21 @@ func TestTheTimeThatAClientReadsIsInNoLatency(t *testing.T) {
 			t.Errorf("latencies of %v, want 6ms", a.sum)
 		}
 	})
+}
+
+// net/http looks at the body of its own request to decide whether a connection can serve another one.
+func TestShedLeavesTheRequestOfTheServerAlone(t *testing.T) {
+	r := gin.New()
+	r.Use(ginmw.Shed(shed.MustNew(shed.Options[*gin.Context]{})))
+	served := httptest.NewRequest("POST", "/", strings.NewReader("content"))
+	body := served.Body
+	r.POST("/", func(c *gin.Context) {
+		if served.Body != body || c.Request.Body == body {
+			t.Error("the body that the server looks at is another one, or the time of the client is not seen")
+		}
+	})
+	r.ServeHTTP(httptest.NewRecorder(), served)
+	if served.Body != body {
+		t.Error("the request of the server has another body")
+	}
 }
