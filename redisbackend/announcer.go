@@ -208,8 +208,9 @@ func (a *Announcer) Close() error {
 
 // serverClock is the offset of the server's clock, as known by a question that is not old.
 type serverClock struct {
-	mu    sync.Mutex
-	known clockOffset
+	mu        sync.Mutex
+	known     clockOffset
+	forgotten int // how often
 }
 
 // clockOffset says that the server's clock showed server, in microseconds, at an instant
@@ -238,22 +239,29 @@ func (c *serverClock) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known = clockOffset{}
+	c.forgotten++
 }
 
-// of returns the offset, and asks for it if the known one is old.
+// of returns the offset, and asks for it if the known one is old. It holds no lock meanwhile.
 func (c *serverClock) of(ctx context.Context, a *Announcer) (clockOffset, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	asked := time.Now()
-	if asked.Sub(c.known.answered) < clockKnownFor {
-		return c.known, nil
+	c.mu.Lock()
+	known, forgotten := c.known, c.forgotten
+	c.mu.Unlock()
+	if asked.Sub(known.answered) < clockKnownFor {
+		return known, nil
 	}
 	us, err := a.client.Eval(ctx, clockSource, []string{a.channel}).Int64()
 	if err != nil {
 		return clockOffset{}, err
 	}
-	c.known = clockOffset{asked: asked, answered: time.Now(), server: us}
-	return c.known, nil
+	known = clockOffset{asked: asked, answered: time.Now(), server: us}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if forgotten == c.forgotten {
+		c.known = known
+	}
+	return known, nil
 }
 
 // clockSource asks the server that has the channel.
