@@ -1,6 +1,9 @@
 package core
 
-import "github.com/weir-go/weir/limits"
+import (
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 // An anchored window starts with a taking while none is open, and ends a period
 // later. Its state is the start, the units in it, and in state.b whether each taking
@@ -103,8 +106,9 @@ func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now
 	allowed := n == 0 || w.a+n <= l.max
 	d.Ticket = 0
 	if allowed && n > 0 {
-		d.Ticket = asOf
 		l.anchoredTake(&w, asOf, n)
+		sh.numberLocked(&w)
+		d.Ticket = ticketOf(asOf, w.serial)
 		*s = w
 	}
 	sh.mu.Unlock()
@@ -113,8 +117,8 @@ func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-w.a)
 	d.RetryAfter = 0
-	d.ResetAfter = wait(max(0, l.anchoredFreshAt(&w)-now))
-	d.EffectiveWindow = wait(w.at + l.period*l.windowsUntilFits(int64(w.b>>1), max(n, 1)) - now)
+	d.ResetAfter = arith.Wait(max(0, l.anchoredFreshAt(&w)-now))
+	d.EffectiveWindow = arith.Wait(w.at + l.period*l.windowsUntilFits(int64(w.b>>1), max(n, 1)) - now)
 	d.Delay = 0
 	d.At = now
 	if !allowed {

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
 	"github.com/weir-go/weir/limits"
 )
@@ -55,13 +56,13 @@ func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64
 		return
 	}
 	c.announcing.to.Announce(Announcement{ch.Scope, ch.Key, ch.Limit, ch.Cost, c.instant(sent), *d})
-	if c.announcing.repeats != nil && wait(c.maxAge) < d.RetryAfter {
+	if c.announcing.repeats != nil && arith.Wait(c.maxAge) < d.RetryAfter {
 		c.repeatLater(announced{ch.Scope, ch.Key, ch.Limit, ch.Cost})
 	}
 }
 
 // instant returns the time of an instant of the cache.
-func (c *DenialCache) instant(us int64) time.Time { return c.base.Add(wait(us)) }
+func (c *DenialCache) instant(us int64) time.Time { return c.base.Add(arith.Wait(us)) }
 
 // hear remembers a denial that another process has announced, if its limit can cause it.
 func (c *DenialCache) hear(a Announcement) {
@@ -92,9 +93,8 @@ const leastStrangeClock = 24 * time.Hour
 // cost. A charge has the same limit if the denial answers it, so these are the bounds of
 // this program's own.
 func (a *Announcement) bounded() (d limits.Decision, possible bool) {
-	l := compileLimit(a.Limit)
-	longest := wait(l.longestWait())
-	if a.Decision.RetryAfter > longest || a.Cost > l.max && l.family != familyBan {
+	longest := longestWait(a.Limit)
+	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && a.Limit.Algorithm() != limits.AlgorithmBan {
 		return d, false
 	}
 	at := a.Decision.At
@@ -110,19 +110,11 @@ func (a *Announcement) bounded() (d limits.Decision, possible bool) {
 	}, true
 }
 
-// longestWait returns the longest wait of a denial, in microseconds, and of its reset. A
-// debt is as large as what is allowed at once, and a clock that has stepped back by less
-// than maxStepBack makes waits longer by as much. Only a limit that was lowered far below
-// a debt asks for more.
-func (l *compiledLimit) longestWait() int64 {
-	switch l.family {
-	case familyBucket:
-		return min(2*l.full.ceil(), bounds.BucketFill) + l.maxStepBack
-	case familyLog:
-		return l.period + l.maxStepBack
-	case familyBan: // the step back counts from the start of the period, the ban from up to its end
-		return l.period + l.banned + l.maxStepBack
-	default: // windows, of which one counts in the next
-		return 2*l.period + l.maxStepBack
-	}
+// longestWait returns the longest wait of a denial, and of its reset. A debt is as large as what is
+// allowed at once, a window counts in the next, and a clock that has stepped back makes waits
+// longer by a period at most. Only a limit that was lowered far below a debt asks for more.
+func longestWait(limit limits.Limit) time.Duration {
+	rate := limit.Rate()
+	full := arith.MuldivCeil(limit.Burst(), rate.Period.Microseconds(), rate.Units) // a period, but for a bucket
+	return arith.Wait(min(2*full, bounds.BucketFill)) + limit.Lasting() + max(rate.Period, time.Second)
 }

@@ -30,16 +30,16 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 		cost    int64
 		longest time.Duration // with a debt, and a clock that has stepped back
 	}{
-		{limits.TokenBucket(rate, 10), 1, 4*time.Minute + time.Second},
-		{limits.LeakyBucket(rate, 10), 1, 4*time.Minute + time.Second},
-		{limits.LeakyQueue(rate, 10), 1, 4*time.Minute + time.Second},
+		{limits.TokenBucket(rate, 10), 1, 5 * time.Minute},
+		{limits.LeakyBucket(rate, 10), 1, 5 * time.Minute},
+		{limits.LeakyQueue(rate, 10), 1, 5 * time.Minute},
 		{limits.FixedWindow(rate), 1, 3 * time.Minute},
 		{limits.SlidingWindow(rate), 5, 3 * time.Minute},
 		{limits.AnchoredWindow(rate), 1, 3 * time.Minute},
-		{limits.SlidingLog(rate), 1, 2 * time.Minute},
-		{limits.Ban(rate, time.Hour), 1, time.Hour + 2*time.Minute},
-		{limits.Ban(rate, time.Hour), 1_000, time.Hour + 2*time.Minute},
-		{limits.Ban(rate, time.Hour), 0, time.Hour + 2*time.Minute},
+		{limits.SlidingLog(rate), 1, 3 * time.Minute},
+		{limits.Ban(rate, time.Hour), 1, time.Hour + 3*time.Minute},
+		{limits.Ban(rate, time.Hour), 1_000, time.Hour + 3*time.Minute},
+		{limits.Ban(rate, time.Hour), 0, time.Hour + 3*time.Minute},
 		{limits.TokenBucket(rate, 10), 11, 0},
 		{limits.SlidingLog(rate), 6, 0},
 	} {

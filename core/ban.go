@@ -90,7 +90,7 @@ func (l *compiledLimit) banFreshAt(s *state) int64 {
 
 // banDescribe sets d, except its Delay, to the decision on a charge that left s behind.
 func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, now int64) {
-	until := wait(l.untilFresh(s, now, nil))
+	until := arith.Wait(l.untilFresh(s, now, nil))
 	*d = limits.Decision{
 		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.banRemaining(&s.state),
 		ResetAfter: until, EffectiveWindow: until, At: now,
@@ -102,7 +102,7 @@ func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, n
 	case !allowed:
 		d.RetryAfter = until
 	case s.b == 0:
-		d.EffectiveWindow = wait(l.period)
+		d.EffectiveWindow = arith.Wait(l.period)
 	}
 }
 

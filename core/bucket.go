@@ -60,7 +60,7 @@ func (l *compiledLimit) queued(s *view, now int64) time.Duration {
 	if l.algorithm != limits.AlgorithmLeakyQueue || s.a == 0 && s.b == 0 {
 		return 0
 	}
-	return wait(s.asOf - now + span{s.a, int64(s.b)}.ceil())
+	return arith.Wait(s.asOf - now + span{s.a, int64(s.b)}.ceil())
 }
 
 // bucketUnits returns how many units, rounded up, drain in a time of at most twice l.full.
@@ -108,13 +108,14 @@ func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, 
 	d.Delay = 0
 	d.Ticket = 0
 	if allowed && n > 0 {
-		d.Ticket = asOf
 		if l.algorithm == limits.AlgorithmLeakyQueue {
 			if us > 0 || frac > 0 {
-				d.Delay = wait(asOf - now + span{us, frac}.ceil())
+				d.Delay = arith.Wait(asOf - now + span{us, frac}.ceil())
 			}
 			s.serial = 0 // what was the latest taking is so no more
+			sh.numberLocked(s)
 		}
+		d.Ticket = ticketOf(asOf, s.serial)
 		us, frac = after.us, after.frac
 		s.at, s.a, s.b = asOf, us, uint32(frac)
 	}
@@ -125,23 +126,23 @@ func (sh *shard) takeFromBucketLocked(l *compiledLimit, s *state, n, now int64, 
 	d.Allowed = allowed
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.RetryAfter = 0
-	d.ResetAfter = wait(lag + span{us, frac}.ceil())
+	d.ResetAfter = arith.Wait(lag + span{us, frac}.ceil())
 	d.At = now
 	if room.us < 0 {
 		room = span{}
 	}
 	if l.q == 1 {
 		d.Remaining = room.us / l.p
-		d.EffectiveWindow = wait(d.Remaining * l.p)
+		d.EffectiveWindow = arith.Wait(d.Remaining * l.p)
 	} else {
 		d.Remaining = arith.MuldivPlus(room.us, l.q, room.frac, l.p)
-		d.EffectiveWindow = wait(l.drain(d.Remaining).ceil())
+		d.EffectiveWindow = arith.Wait(l.drain(d.Remaining).ceil())
 	}
 	if !allowed {
-		d.RetryAfter = wait(lag + l.minus(after, l.full).ceil())
+		d.RetryAfter = arith.Wait(lag + l.minus(after, l.full).ceil())
 		d.EffectiveWindow = d.RetryAfter
 	} else if d.Remaining == 0 {
 		one := l.plus(span{us, frac}, l.unit)
-		d.EffectiveWindow = wait(lag + l.minus(one, l.full).ceil())
+		d.EffectiveWindow = arith.Wait(lag + l.minus(one, l.full).ceil())
 	}
 }

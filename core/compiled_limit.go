@@ -1,8 +1,6 @@
 package core
 
 import (
-	"time"
-
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -93,7 +91,3 @@ func (s span) ceil() int64 {
 
 // spread returns ⌈n·p/q⌉: the time over which n units are to be spread.
 func (l *compiledLimit) spread(n int64) int64 { return l.drain(n).ceil() }
-
-// wait converts microseconds. No wait is longer than two bursts of 100 years and a
-// short step back of the clock, which fit a Duration.
-func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

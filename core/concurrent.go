@@ -1,6 +1,9 @@
 package core
 
-import "github.com/weir-go/weir/limits"
+import (
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 // A concurrency limit counts the units that are held: taken and not yet released. They
 // are in a table of their own in the key's shard, since a key in flight must not be
@@ -49,6 +52,6 @@ func (l *compiledLimit) concurrentDescribe(d *limits.Decision, s *view, n int64,
 	case !allowed && n > l.max:
 		d.RetryAfter = limits.Never
 	case !allowed:
-		d.RetryAfter = wait(concurrentRetryAfter)
+		d.RetryAfter = arith.Wait(concurrentRetryAfter)
 	}
 }

@@ -50,7 +50,7 @@ func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
 			l.failRule(rule, &rule.ruleIdentity, err, &o)
 		default:
 			d := o.charge(&rule.ruleIdentity, key, 1)
-			if !l.fast.memory.takeOne(l.fast.limit, key, 1, d) {
+			if *d, err = l.fast.Take(key, 1); err != nil {
 				l.takeSingle(ctx, key, &o)
 			} else if !d.Allowed {
 				o.verdict = Denied

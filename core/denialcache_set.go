@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -78,9 +79,9 @@ func (d *denial) after(us int64) limits.Decision {
 	later := d.Decision
 	later.Source = limits.SourceDenialCache
 	later.At += us
-	later.ResetAfter = max(0, later.ResetAfter-wait(us))
+	later.ResetAfter = max(0, later.ResetAfter-arith.Wait(us))
 	if later.RetryAfter != limits.Never {
-		later.RetryAfter -= wait(us)
+		later.RetryAfter -= arith.Wait(us)
 		later.EffectiveWindow = later.RetryAfter
 	}
 	return later

@@ -28,7 +28,7 @@ type backendIdentity struct {
 }
 
 func newCommon() *common {
-	return &common{sync.OnceValue(defaultMemory), newSender()}
+	return &common{sync.OnceValue(func() limits.Backend { return NewMemory(MemoryOptions{}) }), newSender()}
 }
 
 // commonOf returns what all limiters on b share.

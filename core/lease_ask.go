@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -14,7 +15,7 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 	}
 	charges := []limits.Charge{{Scope: l.scope, Key: l.key, Limit: terms.tight, Cost: k, Lasts: lasts}}
 	out := make([]limits.Decision, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), wait(terms.lease))
+	ctx, cancel := context.WithTimeout(context.Background(), arith.Wait(terms.lease))
 	defer cancel()
 	sent, answered := c.now(), false
 	defer func() { // if the inner backend ends the goroutine, too
@@ -52,7 +53,7 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 	if lasting <= 0 {
 		return false
 	}
-	b.timer = time.AfterFunc(wait(lasting), func() {
+	b.timer = time.AfterFunc(arith.Wait(lasting), func() {
 		set.mu.Lock()
 		left := b.close()
 		l.endUsedLocked(c.now())

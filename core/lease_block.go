@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -99,10 +100,10 @@ func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64,
 	passed := now.since(b.sent)
 	*d = limits.Decision{
 		Allowed: true, Source: limits.SourceLease, Remaining: remaining,
-		ResetAfter: max(0, b.ResetAfter-wait(passed)), At: b.At + passed, Ticket: b.Ticket,
+		ResetAfter: max(0, b.ResetAfter-arith.Wait(passed)), At: b.At + passed, Ticket: b.Ticket,
 	}
 	if terms.limit.Algorithm() == limits.AlgorithmFixedWindow {
-		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-wait(passed))
+		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-arith.Wait(passed))
 	} else {
 		d.EffectiveWindow = terms.effectiveWindow(remaining)
 	}

@@ -58,12 +58,12 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	case limits.AlgorithmLeakyBucket:
 		tight = limits.LeakyBucket(rate, burst-arith.MuldivCeil(rate.Units, lease, p))
 	case limits.AlgorithmSlidingLog:
-		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+wait(lease)))
+		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+arith.Wait(lease)))
 	}
-	if wait(lease) < minLease || tight.Burst() < minLeasedBurst || leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
+	if arith.Wait(lease) < minLease || tight.Burst() < minLeasedBurst || leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
 		return limit, 0
 	}
-	return tight, wait(lease)
+	return tight, arith.Wait(lease)
 }
 
 // leaseBlock returns the most units that are asked for at once: half of what the rate of l

@@ -31,11 +31,13 @@ func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 }
 
 // windowed reports whether units are void when the window in which they were charged ends.
-func (t *leaseTerms) windowed() bool { return familyOf(t.limit.Algorithm()) == familyWindow }
+func (t *leaseTerms) windowed() bool {
+	return t.limit.Algorithm() == limits.AlgorithmFixedWindow || t.limit.Algorithm() == limits.AlgorithmSlidingWindow
+}
 
 // effectiveWindow returns over which time n units are to be spread.
 func (t *leaseTerms) effectiveWindow(n int64) time.Duration {
-	return wait(arith.MuldivCeil(max(1, n), t.tight.Rate().Period.Microseconds(), t.tight.Rate().Units))
+	return arith.Wait(arith.MuldivCeil(max(1, n), t.tight.Rate().Period.Microseconds(), t.tight.Rate().Units))
 }
 
 // leaseTermsCache remembers the terms of limits in use. Two limits that fall on one slot

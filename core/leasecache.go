@@ -153,7 +153,7 @@ func (c *LeaseCache) Take(ctx context.Context, charges []limits.Charge, out []li
 // return to it.
 func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
-		return errEndingLengths
+		return errors.New("core: lease cache: endings and settlements differ in length")
 	}
 	var others []limits.Ending
 	var asked []int

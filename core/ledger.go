@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -188,7 +189,7 @@ func (q *request) units() int {
 // held returns how many units of concurrency limits are held, and since when the request
 // that has not ended for longest is under way.
 func (l *ledger) held() (units int, oldest time.Time) {
-	at := int64(maxInstant)
+	at := int64(math.MaxInt64)
 	for i := range l.lists {
 		list := &l.lists[i]
 		list.mu.Lock()
@@ -198,7 +199,7 @@ func (l *ledger) held() (units int, oldest time.Time) {
 		}
 		list.mu.Unlock()
 	}
-	if at == maxInstant {
+	if at == math.MaxInt64 {
 		return units, time.Time{}
 	}
 	return units, time.UnixMicro(at)

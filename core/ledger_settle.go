@@ -1,6 +1,10 @@
 package core
 
-import "github.com/weir-go/weir/limits"
+import (
+	"context"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // settle ends the charges of q with the backends that made them.
 //
@@ -138,12 +142,9 @@ func (l *ledger) reportAndSettleIn(m *Memory, q *request, i int, ending func(*ta
 }
 
 func (t *taken) settleIn(m *Memory, ticket int64) limits.Settlement {
-	if t.rule.finalCost == nil {
-		m.unhold(t.rule.scope, t.key, t.cost)
-		return limits.Settlement{Returned: t.cost}
-	}
-	e := t.ending(ticket)
-	return m.settleOne(&e)
+	endings, out := [1]limits.Ending{t.ending(ticket)}, [1]limits.Settlement{}
+	_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
+	return out[0]
 }
 
 func (t *taken) ending(ticket int64) limits.Ending {

@@ -76,16 +76,10 @@ type ruleSet[R any] struct {
 	instances int
 	observe   func(context.Context, R, Outcome)
 	scratch   sync.Pool // of *scratch
-	fast      *fastPath // nil: Decide takes no fast path
+	fast      *Keys     // decides the only rule directly; nil: Decide takes no fast path
 	ledger    *ledger   // nil: no rule has an end
 	endings   *ledger   // of these rules or of earlier ones; nil: none had an end
 	local     *Memory   // nil: no rule is Local, or backend is in this process
-}
-
-// fastPath is what Decide needs to decide the only rule of a limiter directly.
-type fastPath struct {
-	memory *Memory
-	limit  *scopedLimit
 }
 
 type compiledRule[R any] struct {
@@ -106,7 +100,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	}
 	l := &Limiter[R]{backend: config.Backend}
 	if l.backend == nil {
-		l.backend = defaultMemory()
+		l.backend = NewMemory(MemoryOptions{})
 	}
 	l.config = config
 	rules, err := l.compile(config.Rules)
@@ -215,22 +209,22 @@ func (l *Limiter[R]) Held() (units int, oldest time.Time) {
 }
 
 // findFastPath returns the fast path of l, nil if l needs the general one. A limiter
-// has it if it has one rule, with a fixed limit and cost, on a Memory without a clock
-// of the caller's, in which nothing can panic, and what it charges has no end.
-func (l *ruleSet[R]) findFastPath() *fastPath {
+// has it if it has one rule, with a fixed limit and cost, on a Memory, and what it charges
+// has no end.
+func (l *ruleSet[R]) findFastPath() *Keys {
 	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
 		return nil
 	}
 	rule := &l.rules[0]
 	m, ok := l.backend.(*Memory)
-	if !ok || m.clock.given != nil || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
+	if !ok || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
 		return nil
 	}
-	k, err := m.limitOf(&limits.Charge{Scope: rule.scope, Limit: rule.Limit})
+	keys, err := m.Bind(rule.scope, rule.Limit)
 	if err != nil {
 		return nil
 	}
-	return &fastPath{m, k}
+	return keys
 }
 
 // MustNew is [New] for package variables: it panics if config has a mistake.

@@ -16,7 +16,7 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 	local := s.local
 	charges, decisions := local.charges[:local.used], local.decisions[:local.used]
 	clear(decisions)
-	if err := l.local.takeAll(charges, decisions, true); err != nil { // Take may leave out tickets, which returnLocal needs
+	if err := l.local.Take(ctx, charges, decisions); err != nil {
 		l.unavailable(err, s, o)
 		return
 	}

@@ -137,8 +137,6 @@ func NewMemory(options MemoryOptions) *Memory {
 	return m
 }
 
-func defaultMemory() limits.Backend { return NewMemory(MemoryOptions{}) }
-
 // layout returns how many shards of how many buckets keep maxKeys keys. Keys
 // fall on shards by chance, so a shard has room for its share, six standard
 // deviations more, and the slack that a cuckoo table needs. No shard has more than

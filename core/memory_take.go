@@ -61,6 +61,7 @@ func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now in
 		if limit.algorithm == limits.AlgorithmLeakyQueue {
 			s.serial = 0
 		}
+		sh.numberLocked(&s.state) // the ticket has it
 	}
 	limit.describe(d, &s, n, allowed, now, &sh.nodes)
 	d.Delay = delay

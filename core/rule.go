@@ -215,7 +215,7 @@ func (rule *Rule[R]) undelayed() time.Duration {
 	if rule.Undelayed == 0 {
 		return 0
 	}
-	return wait(arith.Muldiv(rule.Undelayed, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
+	return arith.Wait(arith.Muldiv(rule.Undelayed, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
 }
 
 const (

@@ -1,6 +1,9 @@
 package core
 
-import "github.com/weir-go/weir/limits"
+import (
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
 
 // state is what a key has used. Its family gives it meaning:
 //
@@ -165,11 +168,11 @@ func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed b
 	if allowed && n > 0 {
 		d.Ticket = s.ticket()
 	}
-	d.ResetAfter = wait(l.untilFresh(s, now, nodes))
+	d.ResetAfter = arith.Wait(l.untilFresh(s, now, nodes))
 	if !allowed {
 		d.RetryAfter = limits.Never
 		if n <= l.max {
-			d.RetryAfter = wait(l.waitFor(s, n, now, nodes))
+			d.RetryAfter = arith.Wait(l.waitFor(s, n, now, nodes))
 		}
 		d.EffectiveWindow = d.RetryAfter
 		return
@@ -177,11 +180,11 @@ func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed b
 	end, all := l.windowEnd(s)
 	switch {
 	case all:
-		d.EffectiveWindow = wait(s.untilGone(end-now, now))
+		d.EffectiveWindow = arith.Wait(s.untilGone(end-now, now))
 	case remaining == 0:
-		d.EffectiveWindow = wait(l.waitFor(s, 1, now, nodes))
+		d.EffectiveWindow = arith.Wait(l.waitFor(s, 1, now, nodes))
 	default:
-		d.EffectiveWindow = wait(l.spread(remaining))
+		d.EffectiveWindow = arith.Wait(l.spread(remaining))
 	}
 }
 
@@ -196,8 +199,10 @@ const (
 )
 
 // ticket returns the ticket of units taken that left s behind.
-func (s *view) ticket() int64 {
-	return s.asOf | int64(s.serial&serialsMask)<<ticketBits
+func (s *view) ticket() int64 { return ticketOf(s.asOf, s.serial) }
+
+func ticketOf(asOf int64, serial uint16) int64 {
+	return asOf | int64(serial&serialsMask)<<ticketBits
 }
 
 // knows reports whether a ticket is of units taken from s.

@@ -203,7 +203,7 @@ func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, 
 	allowed := n == 0 || used+n <= l.max
 	d.Ticket = 0
 	if allowed && n > 0 {
-		d.Ticket = asOf
+		d.Ticket = ticketOf(asOf, w.serial)
 		w.a += n
 		used += n
 		*s = w
@@ -214,16 +214,16 @@ func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, 
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-used)
 	d.RetryAfter = 0
-	d.ResetAfter = wait(max(0, l.windowFreshAt(&w)-now))
+	d.ResetAfter = arith.Wait(max(0, l.windowFreshAt(&w)-now))
 	d.Delay = 0
 	d.At = now
 	switch {
 	case !allowed:
-		d.RetryAfter = wait(asOf - now + l.windowUntilFits(&w, asOf, n))
+		d.RetryAfter = arith.Wait(asOf - now + l.windowUntilFits(&w, asOf, n))
 		d.EffectiveWindow = d.RetryAfter
 	case l.algorithm == limits.AlgorithmFixedWindow || d.Remaining == 0:
-		d.EffectiveWindow = wait(asOf - now + l.windowUntilFits(&w, asOf, 1))
+		d.EffectiveWindow = arith.Wait(asOf - now + l.windowUntilFits(&w, asOf, 1))
 	default:
-		d.EffectiveWindow = wait(l.spread(d.Remaining))
+		d.EffectiveWindow = arith.Wait(l.spread(d.Remaining))
 	}
 }

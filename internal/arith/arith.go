@@ -4,7 +4,14 @@ package arith
 import (
 	"math"
 	"math/bits"
+	"time"
 )
+
+// Wait converts microseconds. What is longer than a Duration becomes the longest whole number of them.
+func Wait(us int64) time.Duration {
+	const longest = math.MaxInt64 / int64(time.Microsecond)
+	return time.Duration(min(us, longest)) * time.Microsecond
+}
 
 // CeilDiv returns ⌈a/b⌉ for a ≥ 0 and b > 0.
 func CeilDiv(a, b int64) int64 {

@@ -1,0 +1,61 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// Keys limits each key of a scope by one limit. [Memory.Bind] returns one. It is safe for
+// concurrent use.
+type Keys struct {
+	memory *Memory
+	scope  string
+	limit  limits.Limit
+	bound  atomic.Pointer[scopedLimit]
+}
+
+var errBindConcurrent = errors.New("core: memory: a concurrency limit releases units at the end of a request: use a Limiter of package core")
+
+// Bind returns what limits each key of a scope by one limit, without rules. It counts together
+// with all that m decides of this scope. It returns an error if the limit is not
+// legal, or is a concurrency limit, whose units somebody has to release.
+func (m *Memory) Bind(scope string, limit limits.Limit) (*Keys, error) {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
+		return nil, errBindConcurrent
+	}
+	bound, err := m.limitOf(&limits.Charge{Scope: scope, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	k := &Keys{memory: m, scope: scope, limit: limit}
+	k.bound.Store(bound)
+	return k, nil
+}
+
+// Take takes n units of a key if they fit, and allocates nothing. It returns an error if n is
+// negative, or if more limits have live state in the [Memory] at once than it can tell apart.
+func (k *Keys) Take(key string, n int64) (d limits.Decision, err error) {
+	if n < 0 || k.memory.clock.given != nil || !k.memory.takeOne(k.bound.Load(), key, n, &d) {
+		err = k.takeAnew(key, n, &d)
+	}
+	return d, err
+}
+
+// takeAnew takes n units after the limit may have been retired, or the key cannot be decided by
+// itself.
+func (k *Keys) takeAnew(key string, n int64, d *limits.Decision) (err error) {
+	charges := [1]limits.Charge{{Scope: k.scope, Key: key, Limit: k.limit, Cost: n}}
+	bound, err := k.memory.limitOf(&charges[0])
+	if err != nil {
+		return err
+	}
+	k.bound.Store(bound)
+	defer panicAsError(k.memory, &err) // of the caller's clock
+	var out [1]limits.Decision
+	err = k.memory.Take(context.Background(), charges[:], out[:])
+	*d = out[0]
+	return err
+}
