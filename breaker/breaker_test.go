@@ -409,16 +409,16 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 }
 
 func TestOptionsOutOfRangePanic(t *testing.T) {
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
 	for want, f := range map[string]func(){
 		"inner backend is nil":                      func() { breaker.New(nil, breaker.Options{}) },
-		"Budget must not be negative (got -1ns)":    func() { breaker.New(memory, breaker.Options{Budget: -1}) },
-		"OpenFor must not be negative (got -1s)":    func() { breaker.NewStack(memory, breaker.Options{OpenFor: -time.Second}) },
-		"Lease is an option of NewStack (got 1s)":   func() { breaker.New(memory, breaker.Options{Lease: time.Second}) },
-		"Announcer is an option of NewStack":        func() { breaker.New(memory, breaker.Options{Announcer: deaf{}}) },
-		"MaxCalls must be 0 to 2147483647 (got -1)": func() { breaker.New(memory, breaker.Options{MaxCalls: -1}) },
-		"Failures must be 0 to 2147483647 (got -2)": func() { breaker.New(memory, breaker.Options{Failures: -2}) },
-		"Probes must be 0 to 2147483647 (got -3)":   func() { breaker.New(memory, breaker.Options{Probes: -3}) },
+		"Budget must not be negative (got -1ns)":    func() { breaker.New(store, breaker.Options{Budget: -1}) },
+		"OpenFor must not be negative (got -1s)":    func() { breaker.NewStack(store, breaker.Options{OpenFor: -time.Second}) },
+		"Lease is an option of NewStack (got 1s)":   func() { breaker.New(store, breaker.Options{Lease: time.Second}) },
+		"Announcer is an option of NewStack":        func() { breaker.New(store, breaker.Options{Announcer: deaf{}}) },
+		"MaxCalls must be 0 to 2147483647 (got -1)": func() { breaker.New(store, breaker.Options{MaxCalls: -1}) },
+		"Failures must be 0 to 2147483647 (got -2)": func() { breaker.New(store, breaker.Options{Failures: -2}) },
+		"Probes must be 0 to 2147483647 (got -3)":   func() { breaker.New(store, breaker.Options{Probes: -3}) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {

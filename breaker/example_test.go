@@ -251,9 +251,9 @@ func ExampleDeadlineHonourer() {
 }
 
 func ExampleBreaker_Unwrap() {
-	memory := core.NewMemory(core.MemoryOptions{})
-	b := breaker.New(memory, breaker.Options{})
-	fmt.Println(b.Unwrap() == memory)
+	store := core.NewMemory(core.MemoryOptions{})
+	b := breaker.New(store, breaker.Options{})
+	fmt.Println(b.Unwrap() == store)
 	// Output: true
 }
 

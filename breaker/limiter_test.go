@@ -166,11 +166,11 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 
 func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}
-		stack := breaker.NewStack(memory, breaker.Options{Logger: silence})
+		store := &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}
+		stack := breaker.NewStack(store, breaker.Options{Logger: silence})
 		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
 		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now
-		memory.startsFailing(refuses)
+		store.startsFailing(refuses)
 		for range 40 {
 			s.admits(t, "/other", 1, limits.SourceFallback)
 			if n := s.admits(t, "/", 1, limits.SourceDenialCache); n != 0 {

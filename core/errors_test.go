@@ -28,10 +28,10 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			"two limits":              {charge(key, perMinute(1), 1), charge(key, perMinute(2), 1)},
 		}
 	}
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
-			for _, b := range []limits.Backend{memory, core.NewDenialCache(memory, core.DenialCacheOptions{})} {
+			for _, b := range []limits.Backend{store, core.NewDenialCache(store, core.DenialCacheOptions{})} {
 				out := make([]limits.Decision, len(charges))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
 				noSecret(t, name, secret, limits.Peek(t.Context(), b, charges, out))

@@ -328,15 +328,15 @@ func ExampleOutcome_Binding() {
 
 // With room for as many keys as there are customers, nobody is ever displaced.
 func ExampleMemoryOptions() {
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1_000, MaxLogEntries: 10_000})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1_000, MaxLogEntries: 10_000})
 	limiter := core.MustNew(core.Config[job]{
-		Backend: memory,
+		Backend: store,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.SlidingLog(limits.PerDay(10)), Key: byCustomer}},
 	})
 	for i := range 1_000 {
 		limiter.Decide(context.Background(), job{customer: fmt.Sprint("customer ", i)})
 	}
-	live, err := memory.Count(context.Background())
+	live, err := store.Count(context.Background())
 	fmt.Println(live, err)
 	// Output: 1000 <nil>
 }
@@ -344,10 +344,10 @@ func ExampleMemoryOptions() {
 // Three limiters share a store. Each has a rule of its own, and one that spends the
 // same budget in all of them.
 func ExampleNewMemory_shared() {
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	limiter := func(name string) *core.Limiter[job] {
 		return core.MustNew(core.Config[job]{
-			Backend: memory,
+			Backend: store,
 			Rules: []core.Rule[job]{
 				{Name: "per-customer", Scope: name, Limit: limits.SlidingWindow(limits.PerDay(1)), Key: byCustomer},
 				{Name: "everywhere", Limit: limits.SlidingWindow(limits.PerDay(2)), Key: byCustomer},
@@ -368,9 +368,9 @@ func ExampleNewMemory_shared() {
 // Replaying what happened yesterday, at yesterday's time.
 func ExampleNewMemory() {
 	var now time.Time
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 	limiter := core.MustNew(core.Config[job]{
-		Backend: memory,
+		Backend: store,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: byCustomer}},
 	})
 	for _, at := range []string{"2026-11-20T08:00:10Z", "2026-11-20T08:00:59Z", "2026-11-20T08:01:00Z"} {

@@ -64,7 +64,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 		}
 		now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		memory, exact := core.NewMemory(core.MemoryOptions{MaxKeys: 8, Clock: clock}), limitstest.NewExact(clock)
+		store, exact := core.NewMemory(core.MemoryOptions{MaxKeys: 8, Clock: clock}), limitstest.NewExact(clock)
 		charge := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: time.Second}}
 		got, want := make([]limits.Decision, 1), make([]limits.Decision, 1)
 		var last [2]limits.Ending // of the latest taking, in memory and in exact
@@ -75,7 +75,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 			}
 			if script[0] == 249 && last[0].Taken > 0 { // its end: a fourth to three times of it
 				settled := make([]limits.Settlement, 2)
-				for i, s := range []limits.Settler{memory, exact} {
+				for i, s := range []limits.Settler{store, exact} {
 					last[i].Final = last[i].Taken * int64(script[1]) / 64
 					if err := s.Settle(t.Context(), last[i:i+1], settled[i:i+1]); err != nil {
 						t.Fatal(err)
@@ -91,7 +91,7 @@ func fuzzLimit(f *testing.F, limitOf func(limits.Rate, int64) limits.Limit) {
 			if script[1] < 16 {
 				charge[0].Cost = int64(script[1])
 			}
-			if err := memory.Take(t.Context(), charge, got); err != nil {
+			if err := store.Take(t.Context(), charge, got); err != nil {
 				t.Fatal(err)
 			}
 			if err := exact.Take(t.Context(), charge, want); err != nil {

@@ -401,12 +401,12 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 }
 
 func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
 	for want, f := range map[string]func(){
 		"the inner backend is nil":              func() { core.NewLeaseCache(nil, core.LeaseOptions{}) },
-		"Term must be 10ms to 1s (got 9ms)":     func() { core.NewLeaseCache(memory, core.LeaseOptions{Term: 9 * time.Millisecond}) },
-		"Term must be 10ms to 1s (got 2s)":      func() { core.NewLeaseCache(memory, core.LeaseOptions{Term: 2 * time.Second}) },
-		"MaxKeys must not be negative (got -1)": func() { core.NewLeaseCache(memory, core.LeaseOptions{MaxKeys: -1}) },
+		"Term must be 10ms to 1s (got 9ms)":     func() { core.NewLeaseCache(store, core.LeaseOptions{Term: 9 * time.Millisecond}) },
+		"Term must be 10ms to 1s (got 2s)":      func() { core.NewLeaseCache(store, core.LeaseOptions{Term: 2 * time.Second}) },
+		"MaxKeys must not be negative (got -1)": func() { core.NewLeaseCache(store, core.LeaseOptions{MaxKeys: -1}) },
 	} {
 		func() {
 			defer func() {

@@ -15,7 +15,7 @@ import (
 // is returned must not have drained away. A limiter that forgets levels lets 16,500 through.
 func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 	limit := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
 	random := rand.New(rand.NewPCG(3, 4))
 	var running endings
@@ -26,12 +26,12 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 			e := heap.Pop(&running).(ending)
 			at := now
 			now = e.at
-			settle(t, memory, e.Ending)
+			settle(t, store, e.Ending)
 			now = at
 		}
 		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
 		out := make([]limits.Decision, 1)
-		if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+		if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 			t.Fatal(err)
 		}
 		if out[0].Allowed {
@@ -78,20 +78,20 @@ func (e *endings) Pop() any {
 // and also at the instant of the taking before.
 func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
 	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
-	if err := memory.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
+	if err := store.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
 		t.Fatal(err)
 	}
 	charge.Lasts = 0
-	if err := memory.Take(t.Context(), []limits.Charge{charge}, second); err != nil {
+	if err := store.Take(t.Context(), []limits.Charge{charge}, second); err != nil {
 		t.Fatal(err)
 	}
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+	if s := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -99,13 +99,13 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 // The nodes of the takings that are gone serve other keys.
 func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 16, Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 16, Clock: func() time.Time { return now }})
 	limit := limits.SlidingLog(limits.PerMinute(10))
 	take := func(key string, cost int64, after time.Duration) limits.Decision {
 		t.Helper()
 		now = now.Add(after)
 		out := make([]limits.Decision, 1)
-		if err := memory.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
+		if err := store.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
@@ -113,7 +113,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	take("k", 2, 0)
 	take("k", 2, time.Second)
 	d := take("k", 2, time.Second)
-	settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
 	take("other", 1, 0)
 	take("other", 3, time.Second)
 	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
@@ -129,14 +129,14 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		now := time.UnixMicro(1_700_000_040_000_000)
-		memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+		store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
 		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
 			if charge.Cost = cost; cost == 0 {
-				settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+				settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
 			}
-			if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+			if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,14 +147,14 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 }
 
 func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
 	out := make([]limits.Decision, 1)
-	if err := memory.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+	if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 		t.Fatal(err)
 	}
 	lower := limits.Ban(limits.PerHour(10), time.Hour)
-	got := settle(t, memory, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
 	if got.Charged != 0 || got.Forgiven != 5 {
 		t.Errorf("got %+v, want 5 forgiven", got)
 	}

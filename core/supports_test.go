@@ -30,8 +30,8 @@ func (w wrapped) Unwrap() limits.Backend { return w.Backend }
 var anchored = limits.AnchoredWindow(limits.PerHour(60))
 
 func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
-	memory := core.NewMemory(core.MemoryOptions{})
-	plain := plainBackend{memory}
+	store := core.NewMemory(core.MemoryOptions{})
+	plain := plainBackend{store}
 	for _, l := range []limits.Limit{
 		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
 		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)), anchored,
@@ -40,7 +40,7 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 		if limits.Supports(plain, l) != want || limits.Supports(core.NewDenialCache(plain, core.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !limits.Supports(memory, l) || !limits.Supports(core.NewDenialCache(wrapped{memory}, core.DenialCacheOptions{}), l) {
+		if !limits.Supports(store, l) || !limits.Supports(core.NewDenialCache(wrapped{store}, core.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}

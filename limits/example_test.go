@@ -204,11 +204,11 @@ func ExampleLimit() {
 		limits.AnchoredWindow(limits.PerSecond(2)),
 	} {
 		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-		memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return start }})
+		store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return start }})
 		fmt.Print(limit, ":")
 		for range 4 {
 			decision := make([]limits.Decision, 1)
-			if err := memory.Take(context.Background(), []limits.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
+			if err := store.Take(context.Background(), []limits.Charge{{Key: "k", Limit: limit, Cost: 1}}, decision); err != nil {
 				fmt.Print(err)
 			}
 			switch d := decision[0]; {
@@ -233,11 +233,11 @@ func ExampleLimit() {
 // An hour that begins with a client's first request, not with the clock's.
 func ExampleAnchoredWindow() {
 	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 	request := []limits.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
 	decision := make([]limits.Decision, 1)
 	for range 5 {
-		if err := memory.Take(context.Background(), request, decision); err != nil {
+		if err := store.Take(context.Background(), request, decision); err != nil {
 			fmt.Println(err)
 		}
 		d := decision[0]
@@ -255,9 +255,9 @@ func ExampleAnchoredWindow() {
 func ExampleDecision() {
 	charges := []limits.Charge{{Key: "ann", Limit: limits.TokenBucket(limits.PerMinute(60), 10), Cost: 4}}
 	decisions := make([]limits.Decision, 1)
-	memory := atNoon()
+	store := atNoon()
 	for range 3 {
-		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+		if err := store.Take(context.Background(), charges, decisions); err != nil {
 			fmt.Println(err)
 		}
 		d := decisions[0]
@@ -278,9 +278,9 @@ func ExampleCharge() {
 		{Scope: "planned", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1, Shadow: true},
 	}
 	decisions := make([]limits.Decision, len(charges))
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	for range 4 {
-		if err := memory.Take(context.Background(), charges, decisions); err != nil {
+		if err := store.Take(context.Background(), charges, decisions); err != nil {
 			fmt.Println(err)
 		}
 		fmt.Println(decisions[0].Allowed, decisions[1].Allowed)
@@ -308,17 +308,17 @@ func ExampleBackend() {
 
 func ExampleReset() {
 	ctx := context.Background()
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	limiter := core.MustNew(core.Config[job]{
-		Backend: memory,
+		Backend: store,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
 	})
 	for range 2 {
 		outcome := limiter.Decide(ctx, job{customer: "ann"})
-		live, _ := limits.Count(ctx, memory)
+		live, _ := limits.Count(ctx, store)
 		fmt.Println(outcome.Verdict(), live)
 	}
-	fmt.Println(limits.Reset(ctx, memory, "per-customer", "ann")) // the scope is the rule's name
+	fmt.Println(limits.Reset(ctx, store, "per-customer", "ann")) // the scope is the rule's name
 	outcome := limiter.Decide(ctx, job{customer: "ann"})
 	fmt.Println(outcome.Verdict())
 	// Output:
@@ -329,13 +329,13 @@ func ExampleReset() {
 }
 
 func ExamplePeek() {
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	charges := []limits.Charge{{Scope: "per-customer", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	for _, decide := range []func() error{
-		func() error { return limits.Peek(context.Background(), memory, charges, decisions) },
-		func() error { return memory.Take(context.Background(), charges, decisions) },
-		func() error { return limits.Peek(context.Background(), memory, charges, decisions) },
+		func() error { return limits.Peek(context.Background(), store, charges, decisions) },
+		func() error { return store.Take(context.Background(), charges, decisions) },
+		func() error { return limits.Peek(context.Background(), store, charges, decisions) },
 	} {
 		err := decide()
 		fmt.Println(decisions[0].Allowed, decisions[0].Remaining, err)

@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	}
 	schema := newSchemaValidator(f)
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse("f.yaml", text, names)
 		if err != nil {
@@ -54,7 +54,7 @@ func FuzzParse(f *testing.F) {
 		if err := Check("f.yaml", text); err != nil {
 			t.Fatalf("loads, and Check fails: %v", err)
 		}
-		l, err := core.New(core.Config[*http.Request]{Rules: p.Rules(), Backend: memory})
+		l, err := core.New(core.Config[*http.Request]{Rules: p.Rules(), Backend: store})
 		if err != nil {
 			t.Fatalf("a limiter refuses what loads: %v: %q", err, text)
 		}

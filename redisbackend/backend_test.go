@@ -58,7 +58,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			var now atomic.Int64
-			memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+			store := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
 			remote := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
@@ -69,7 +69,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 					return
 				}
 				now.Store(got[0].At)
-				if err := memory.Take(t.Context(), charges, want); err != nil {
+				if err := store.Take(t.Context(), charges, want); err != nil {
 					t.Error(err)
 					return
 				}
@@ -375,13 +375,13 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 	now := time.UnixMicro(1_767_268_800_000_000)
 	clock := func() time.Time { return now }
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
-	memory := core.NewMemory(core.MemoryOptions{Clock: clock})
+	store := core.NewMemory(core.MemoryOptions{Clock: clock})
 	limit := limits.SlidingLog(limits.Per(1000, time.Second))
 	for i := range 5000 {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)
 		c := charge("s", "k", limit, int64(1+i%2))
 		c.Lasts = time.Millisecond
-		if diff := cmp.Diff(withTickets([]limits.Charge{c}, take(t, memory, c)), withTickets([]limits.Charge{c}, take(t, b, c))); diff != "" {
+		if diff := cmp.Diff(withTickets([]limits.Charge{c}, take(t, store, c)), withTickets([]limits.Charge{c}, take(t, b, c))); diff != "" {
 			t.Fatalf("taking %d: memory (-), Redis (+):\n%s", i, diff)
 		}
 	}

@@ -146,7 +146,7 @@ func explain(err error, key string) error {
 }
 
 // judge returns what is wrong with a server, by the sections of its INFO.
-func judge(server, memory string) error {
+func judge(server, store string) error {
 	var errs []error
 	version := field(server, "redis_version")
 	var major, minor int
@@ -155,7 +155,7 @@ func judge(server, memory string) error {
 			errs = append(errs, fmt.Errorf("needs Redis 6.2 or later, or Valkey (got version %q)", version))
 		}
 	}
-	if policy := field(memory, "maxmemory_policy"); policy != "noeviction" {
+	if policy := field(store, "maxmemory_policy"); policy != "noeviction" {
 		errs = append(errs, fmt.Errorf("maxmemory-policy is %q: %w", policy, ErrEvicts))
 	}
 	return errors.Join(errs...)

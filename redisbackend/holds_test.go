@@ -310,7 +310,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 		}
 	}()
 	clock := backends[0].now
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
 	type running struct {
 		by     int // backend
 		charge limits.Charge
@@ -342,12 +342,12 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			}
 			got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
 			ok(t, backends[by].Peek(t.Context(), charges, got))
-			ok(t, memory.Peek(t.Context(), charges, want))
+			ok(t, store.Peek(t.Context(), charges, want))
 			if _, alone := client.(*redis.Client); alone { // a peek at several servers decides shadow charges as if each group were allowed
 				compareHolds(t, fmt.Sprint("step ", step, ": peek"), charges, got, want)
 			}
 			ok(t, backends[by].Take(t.Context(), charges, got))
-			ok(t, memory.Take(t.Context(), charges, want))
+			ok(t, store.Take(t.Context(), charges, want))
 			compareHolds(t, fmt.Sprint("step ", step, ": take"), charges, got, want)
 			allowed := true
 			for i := range charges {
@@ -368,7 +368,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 				r := all[i]
 				end(t, backends[r.by], r.charge, r.got)
 				if r.ends > clock.Load() {
-					end(t, memory, r.charge, limits.Decision{})
+					end(t, store, r.charge, limits.Decision{})
 				}
 				all = append(all[:i], all[i+1:]...)
 			}
@@ -377,7 +377,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			for _, r := range all {
 				if r.ends > 0 && r.ends <= clock.Load() {
 					r.ends = 0
-					end(t, memory, r.charge, limits.Decision{})
+					end(t, store, r.charge, limits.Decision{})
 				}
 			}
 		case 4: // renewal: puts back what had ended, too
@@ -386,7 +386,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			for _, r := range all {
 				if r.by == by {
 					if r.ends <= clock.Load() {
-						memory.Hold(r.charge.Scope, r.charge.Key, r.charge.Limit, r.charge.Cost)
+						store.Hold(r.charge.Scope, r.charge.Key, r.charge.Limit, r.charge.Cost)
 					}
 					r.ends = clock.Load() + hold.Microseconds()
 				}

@@ -131,7 +131,7 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
 			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
-			memory := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: clock})
+			store := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: clock})
 			for round := range 3 {
 				now = now.Add(time.Duration(1+round) * 1_234_567 * time.Microsecond)
 				if round == 2 {
@@ -146,7 +146,7 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 					if errs[j] != nil {
 						t.Fatal(errs[j])
 					}
-					want := take(t, memory, group...)
+					want := take(t, store, group...)
 					if diff := cmp.Diff(withTickets(group, want), withTickets(group, decisions[j])); diff != "" {
 						t.Fatalf("%v, %s, round %d, request %d: memory (-), Redis (+):\n%s", limit, what, round, j+1, diff)
 					}

@@ -212,9 +212,9 @@ func ExampleBackend() {
 
 func ExampleStats_WatchMemory() {
 	counts := stats.New(stats.Options{})
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 10_000})
-	counts.WatchMemory("local", memory)
-	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: memory})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 10_000})
+	counts.WatchMemory("local", store)
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: store})
 	l.Decide(context.Background(), "ann")
 	m := counts.Snapshot().Memories[0]
 	fmt.Println(m.Keys, "of", m.MaxKeys, "keys,", m.Displaced, "displaced")

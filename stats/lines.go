@@ -31,10 +31,10 @@ func (l *lines) wait(limiter, rule string) time.Duration {
 	if l.memory == nil {
 		l.memory = core.NewMemory(core.MemoryOptions{MaxKeys: 4096})
 	}
-	memory := l.memory
+	store := l.memory
 	l.mu.Unlock()
 	var d [1]limits.Decision
-	err := memory.Take(context.Background(), []limits.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
+	err := store.Take(context.Background(), []limits.Charge{{Scope: limiter, Key: rule, Limit: linesPerMinute, Cost: 1}}, d[:])
 	if err != nil || d[0].Allowed {
 		return 0
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 func wrapGoLimiter(q store.Quota, next http.Handler) http.Handler {
-	memory, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.Burst), Interval: q.Window})
+	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.Burst), Interval: q.Window})
 	if err != nil {
 		panic(err)
 	}
-	m, err := httplimit.NewMiddleware(memory, httplimit.IPKeyFunc())
+	m, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
 	if err != nil {
 		panic(err)
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 func wrapThrottled(q store.Quota, next http.Handler) http.Handler {
-	memory, err := memstore.NewCtx(65_536)
+	store, err := memstore.NewCtx(65_536)
 	if err != nil {
 		panic(err)
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(memory, throttled.RateQuota{
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
 		MaxRate:  throttled.PerDuration(1, q.Refill),
 		MaxBurst: int(q.Burst) - 1,
 	})

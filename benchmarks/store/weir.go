@@ -118,10 +118,10 @@ type decideLimiter struct {
 }
 
 func openLimiter(q Quota, keys int) Store {
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: keys})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: keys})
 	limit := tokenBucket(q)
-	return &decideLimiter{backend{memory, limit}, core.MustNew(core.Config[string]{
-		Backend: memory,
+	return &decideLimiter{backend{store, limit}, core.MustNew(core.Config[string]{
+		Backend: store,
 		Rules: []core.Rule[string]{{
 			Name:  "per-client",
 			Limit: limit,

@@ -44,13 +44,13 @@ func newTrial(name string, text []byte) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{policy: p, outline: outline, rules: p.Rules()}
-	memory := core.NewMemory(core.MemoryOptions{})
+	store := core.NewMemory(core.MemoryOptions{})
 	for _, rule := range t.rules {
 		if rule.Mode == core.Disabled {
 			t.limiters = append(t.limiters, nil)
 			continue
 		}
-		l, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}, Backend: memory})
+		l, err := core.New(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{rule}, Backend: store})
 		if err != nil {
 			return nil, err
 		}

@@ -134,9 +134,9 @@ func report(w http.ResponseWriter, r *http.Request) {
 func backend(counters *stats.Stats) limits.Backend {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		memory := core.NewMemory(core.MemoryOptions{})
-		counters.WatchMemory("main", memory)
-		return memory
+		store := core.NewMemory(core.MemoryOptions{})
+		counters.WatchMemory("main", store)
+		return store
 	}
 	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
 	if err != nil {

@@ -129,7 +129,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var now time.Time
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
 	l, _ := lab.New(lab.Setup{Limit: "40/10s"})
 	panels := l.Panels()
 	decided, allowed, denied := 0, 0, 0
@@ -144,10 +144,10 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		charge := limits.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
 		ctx := context.Background()
 		if limit.Algorithm() == limits.AlgorithmConcurrent { // requests of no length hold nothing
-			err = memory.Peek(ctx, []limits.Charge{charge}, out)
+			err = store.Peek(ctx, []limits.Charge{charge}, out)
 			out[0].Remaining -= charge.Cost
 		} else {
-			err = memory.Take(ctx, []limits.Charge{charge}, out)
+			err = store.Take(ctx, []limits.Charge{charge}, out)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -68,13 +68,13 @@ func newSite(t *testing.T, options admin.Options) *site {
 	quiet := slog.New(slog.DiscardHandler)
 	counts := stats.New(stats.Options{Logger: quiet})
 	s.counts = counts
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000})
 	api := counts.Limiter("api")
 	s.limit = nethttp.MustNew(nethttp.Config{
-		Rules: p.Rules(), Backend: counts.Backend("redis", memory), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
+		Rules: p.Rules(), Backend: counts.Backend("redis", store), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
 	})
 	api.Watch(s.limit)
-	counts.WatchMemory("memory", memory)
+	counts.WatchMemory("memory", store)
 	started := time.Now()
 	counts.WatchBreaker("redis", func() (string, time.Time, int64) {
 		if s.open.Load() {

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limits/limitstest"
 )
 
-var memory = limitstest.Harness{
+var store = limitstest.Harness{
 	Open: func(_ testing.TB, now func() time.Time) limits.Backend {
 		return core.NewMemory(core.MemoryOptions{Clock: now})
 	},
@@ -19,6 +19,6 @@ var memory = limitstest.Harness{
 	},
 }
 
-func TestMemoryKeepsTheContract(t *testing.T) { limitstest.Run(t, memory) }
+func TestMemoryKeepsTheContract(t *testing.T) { limitstest.Run(t, store) }
 
-func FuzzMemory(f *testing.F) { limitstest.Fuzz(f, memory) }
+func FuzzMemory(f *testing.F) { limitstest.Fuzz(f, store) }

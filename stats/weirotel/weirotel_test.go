@@ -30,7 +30,7 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 	s := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 	counts := s.Limiter("api")
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // no key drains, and no day ends, however long a test takes
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
 	limiter, err := core.New(core.Config[string]{
 		Rules: []core.Rule[string]{
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
@@ -39,7 +39,7 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
 		},
-		Backend:    s.Backend("redis", memory),
+		Backend:    s.Backend("redis", store),
 		Observe:    stats.Observe(counts, weirotel.ObserveSpan[string]),
 		ObserveEnd: counts.ObserveEnd,
 	})
@@ -47,7 +47,7 @@ func newWorld(t *testing.T) (*metric.ManualReader, *core.Limiter[string]) {
 		t.Fatal(err)
 	}
 	counts.Watch(limiter)
-	s.WatchMemory("fallback", memory)
+	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() core.LeaseCounts {
 		return core.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}

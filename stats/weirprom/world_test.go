@@ -31,7 +31,7 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	s := newStats()
 	counts := s.Limiter("api")
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // no key drains, and no day ends, however long a test takes
-	memory := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
 	limiter, err := core.New(core.Config[string]{
 		Rules: []core.Rule[string]{
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
@@ -42,7 +42,7 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
 			{Name: "off", Limit: limits.SlidingLog(limits.PerDay(1000)), Key: self, Mode: core.Disabled},
 		},
-		Backend:    s.Backend("redis", memory),
+		Backend:    s.Backend("redis", store),
 		Observe:    stats.Observe[string](counts),
 		ObserveEnd: counts.ObserveEnd,
 	})
@@ -50,7 +50,7 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 		t.Fatal(err)
 	}
 	counts.Watch(limiter)
-	s.WatchMemory("fallback", memory)
+	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
 	s.WatchLeases("redis", func() core.LeaseCounts {
 		return core.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}

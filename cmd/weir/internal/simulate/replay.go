@@ -75,8 +75,8 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 	if len(wrapped) == 0 {
 		return p, nil
 	}
-	memory := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries, Clock: func() time.Time { return time.UnixMicro(p.clock) }})
-	limiter, err := core.New(core.Config[*item]{Rules: wrapped, Backend: memory})
+	store := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries, Clock: func() time.Time { return time.UnixMicro(p.clock) }})
+	limiter, err := core.New(core.Config[*item]{Rules: wrapped, Backend: store})
 	if err != nil {
 		return nil, err
 	}
