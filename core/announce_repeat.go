@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -146,7 +147,7 @@ func (c *DenialCache) stillDenied(what *announced) (asked time.Time, still bool)
 	charges := []limits.Charge{{Scope: what.scope, Key: what.key, Limit: what.limit, Cost: what.cost}}
 	var d [1]limits.Decision
 	asked = time.Now()
-	if err := peek(context.Background(), c.inner, charges, d[:]); err != nil || d[0].Allowed || d[0].RetryAfter < leastAnnounced {
+	if err := call.Peek(context.Background(), c.inner, charges, d[:]); err != nil || d[0].Allowed || d[0].RetryAfter < leastAnnounced {
 		return asked, false
 	}
 	c.announcing.to.Announce(Announcement{what.scope, what.key, what.limit, what.cost, asked, d[0]})

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -155,7 +156,7 @@ func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
 	own := l.ownEndings(charges)
-	err := take(ctx, l.backend, charges, decisions)
+	err := call.Take(ctx, l.backend, charges, decisions)
 	if own != nil && err == nil {
 		err = l.takeAfter(ctx, own, charges, decisions)
 	}
@@ -244,12 +245,4 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 	}
 	o.verdict = Unavailable
 	return true
-}
-
-// take calls b.Take and turns a panic in it into an error. A charge that b leaves
-// undecided is denied.
-func take(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
-	clear(out)
-	defer panicAsError(b, &err)
-	return b.Take(ctx, charges, out)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -44,7 +45,7 @@ func (l *ruleSet[R]) peek(ctx context.Context, b limits.Backend, source limits.S
 		return
 	}
 	charges, decisions := s.charges[:s.used], s.decisions[:s.used]
-	if err := peek(ctx, b, charges, decisions); err != nil {
+	if err := call.Peek(ctx, b, charges, decisions); err != nil {
 		if o.abandonIfEnded(ctx) {
 			return
 		}
@@ -56,13 +57,6 @@ func (l *ruleSet[R]) peek(ctx context.Context, b limits.Backend, source limits.S
 		decisions[i].Source = source
 		o.answer(at, &decisions[i])
 	}
-}
-
-// peek calls Peek on b and turns a panic in it into an error.
-func peek(ctx context.Context, b limits.Backend, charges []limits.Charge, out []limits.Decision) (err error) {
-	clear(out)
-	defer panicAsError(b, &err)
-	return limits.Peek(ctx, b, charges, out)
 }
 
 // ExplainKey returns the decision that a request of one unit would have now under the
@@ -89,7 +83,7 @@ func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, lim
 		b, source = l.local, limits.SourceLocal
 	}
 	out := make([]limits.Decision, 1)
-	if err := peek(ctx, b, []limits.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
+	if err := call.Peek(ctx, b, []limits.Charge{{Scope: found.scope, Key: key, Limit: limit, Cost: 1}}, out); err != nil {
 		return limits.Decision{}, err
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)

@@ -3,9 +3,9 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"unique"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -91,7 +91,7 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	}
 	clear(s.charges[n:s.used])
 	s.used = n
-	if err := take(ctx, l.fallback(), s.charges[:n], s.decisions[:n]); err != nil {
+	if err := call.Take(ctx, l.fallback(), s.charges[:n], s.decisions[:n]); err != nil {
 		return err
 	}
 	for i, at := range s.charged[:n] {
@@ -101,11 +101,4 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 		o.answer(at, d)
 	}
 	return nil
-}
-
-// panicAsError, deferred around a call of b, makes a panic in it an error.
-func panicAsError(b limits.Backend, err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("core: backend %T: panic: %v", b, v)
-	}
 }

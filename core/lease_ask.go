@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -44,7 +45,7 @@ func (c *LeaseCache) ask(set *leaseSet, demand *demand, l *lease, terms *leaseTe
 			c.returnUnits(terms, l, k, out[0].Ticket, lasts)
 		}
 	}()
-	answered = take(ctx, c.inner, charges, out) == nil
+	answered = call.Take(ctx, c.inner, charges, out) == nil
 }
 
 // holdLocked gives l a block. It returns false if it is too late for that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -88,7 +89,7 @@ func (l *ledger) backendAnswers() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	return peek(ctx, l.primary.backend, []limits.Charge{ch}, make([]limits.Decision, 1)) == nil
+	return call.Peek(ctx, l.primary.backend, []limits.Charge{ch}, make([]limits.Decision, 1)) == nil
 }
 
 // heldAlone returns a charge of nothing to a key that the fallback alone holds units of.

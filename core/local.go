@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -98,5 +99,5 @@ func (l *ruleSet[R]) takeAfter(ctx context.Context, own []awaited, charges []lim
 	timer := time.NewTimer(ownEndingsWait)
 	defer timer.Stop()
 	l.endings.primary.sender.await(ctx, timer.C, own)
-	return take(ctx, l.backend, charges, decisions)
+	return call.Take(ctx, l.backend, charges, decisions)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -53,7 +54,7 @@ func (k *Keys) takeAnew(key string, n int64, d *limits.Decision) (err error) {
 		return err
 	}
 	k.bound.Store(bound)
-	defer panicAsError(k.memory, &err) // of the caller's clock
+	defer call.PanicAsError(k.memory, &err) // of the caller's clock
 	var out [1]limits.Decision
 	err = k.memory.Take(context.Background(), charges[:], out[:])
 	*d = out[0]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -18,7 +19,7 @@ func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 	if err != nil {
 		return fmt.Errorf("core: reset: rule %q: %w", rule, err)
 	}
-	return reset(ctx, b, scope, key)
+	return call.Reset(ctx, b, scope, key)
 }
 
 // stateOf returns where the state of the rule of that name is.
@@ -34,10 +35,4 @@ func (l *Limiter[R]) stateOf(rule string) (b limits.Backend, scope string, err e
 		return nil, "", errors.New("a concurrency limit has nothing to reset: its units are released when the requests end")
 	}
 	return l.backendOf(&rules[i]), rules[i].scopeOrName(), nil
-}
-
-// reset calls Reset on b and turns a panic in it into an error.
-func reset(ctx context.Context, b limits.Backend, scope, key string) (err error) {
-	defer panicAsError(b, &err)
-	return limits.Reset(ctx, b, scope, key)
 }

@@ -108,7 +108,7 @@ func (s *settling) send(endings []limits.Ending, report func(int, limits.Settlem
 	what := &sending{to: s, endings: endings, report: report}
 	if s.sender == nil {
 		results := make([]limits.Settlement, len(endings))
-		err := settle(context.Background(), s.backend, endings, results)
+		err := call.Settle(context.Background(), s.backend, endings, results)
 		for i := range results {
 			what.done(i, results[i], err)
 		}
@@ -266,7 +266,7 @@ func (c *call) make() {
 	c.results, c.err = make([]limits.Settlement, len(all)), errExited
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	c.err = settle(ctx, c.batch[0].to.backend, all, c.results)
+	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)
 }
 
 // report reports what became of the endings, each once.
@@ -292,12 +292,6 @@ func (what *sending) done(i int, result limits.Settlement, err error) {
 		i = what.of[i]
 	}
 	what.report(i, result)
-}
-
-// settle calls Settle on b and turns a panic in it into an error.
-func settle(ctx context.Context, b limits.Backend, endings []limits.Ending, out []limits.Settlement) (err error) {
-	defer panicAsError(b, &err)
-	return limits.Settle(ctx, b, endings, out)
 }
 
 // answered notes that the endings of batch do not wait any more.
