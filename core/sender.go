@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -196,13 +197,13 @@ func (what *sending) mayBeDropped() int {
 // run sends until nothing waits for a server.
 func (s *sender) run(server any, q *queue) {
 	for batch := s.next(server, q); batch != nil; batch = s.next(server, q) {
-		s.settle(server, q, &call{batch: batch})
+		s.settle(server, q, &asked{batch: batch})
 	}
 }
 
 // settle makes a call and reports what became of its endings. If the backend or an observer ends the
 // goroutine another one goes on.
-func (s *sender) settle(server any, q *queue, c *call) {
+func (s *sender) settle(server any, q *queue, c *asked) {
 	returned := false
 	defer func() {
 		if returned {
@@ -249,8 +250,8 @@ func (s *sender) next(server any, q *queue) []*sending {
 	return nil
 }
 
-// call is a call of Settle for the endings of a batch, and how far it has been reported.
-type call struct {
+// asked is a call of Settle for the endings of a batch, and how far it has been reported.
+type asked struct {
 	batch   []*sending
 	made    bool
 	results []limits.Settlement
@@ -258,7 +259,7 @@ type call struct {
 	next    int // ending to report
 }
 
-func (c *call) make() {
+func (c *asked) make() {
 	var all []limits.Ending
 	for _, what := range c.batch {
 		all = append(all, what.endings...)
@@ -270,7 +271,7 @@ func (c *call) make() {
 }
 
 // report reports what became of the endings, each once.
-func (c *call) report() {
+func (c *asked) report() {
 	first := 0
 	for _, what := range c.batch {
 		for i := range what.endings {
