@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // told passes announcements on.
@@ -24,7 +25,7 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 	for name, lease := range map[string]time.Duration{"without": 0, "with": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				inner := core.NewMemory(core.MemoryOptions{})
+				inner := memory.New(memory.Options{})
 				there := &told{announce: func(core.Announcement) {}}
 				here := &told{announce: func(a core.Announcement) { there.heard(a) }}
 				discard := slog.New(slog.DiscardHandler)

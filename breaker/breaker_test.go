@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 )
 
 var silence = slog.New(slog.DiscardHandler)
@@ -28,11 +29,11 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
 			limitstest.Run(t, limitstest.Harness{
 				Open: func(t testing.TB, now func() time.Time) limits.Backend {
-					m := core.NewMemory(core.MemoryOptions{Clock: now})
+					m := memory.New(memory.Options{Clock: now})
 					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
 				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
-					m := core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys})
+					m := memory.New(memory.Options{Clock: now, MaxKeys: maxKeys})
 					return breaker.New(&inner{Memory: m, honours: honours}, options)
 				},
 				Decisions: 5000,
@@ -409,7 +410,7 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 }
 
 func TestOptionsOutOfRangePanic(t *testing.T) {
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
+	store := memory.New(memory.Options{MaxKeys: 1})
 	for want, f := range map[string]func(){
 		"inner backend is nil":                      func() { breaker.New(nil, breaker.Options{}) },
 		"Budget must not be negative (got -1ns)":    func() { breaker.New(store, breaker.Options{Budget: -1}) },

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -120,7 +121,7 @@ func ExampleStack() {
 }
 
 func ExampleStack_Leases() {
-	stack := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Lease: time.Second})
+	stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second})
 	fmt.Println(stack.Leases().Held, "units held")
 	// Output: 0 units held
 }
@@ -171,7 +172,7 @@ func ExampleBreaker_State() {
 }
 
 func ExampleBreaker_Take() {
-	b := breaker.New(deadlineClient{core.NewMemory(core.MemoryOptions{})}, breaker.Options{})
+	b := breaker.New(deadlineClient{memory.New(memory.Options{})}, breaker.Options{})
 	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
@@ -190,13 +191,13 @@ func ExampleBreaker_Peek() {
 }
 
 func ExampleBreaker_Reset() {
-	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
 	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
-	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
 	fmt.Println(limits.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
@@ -243,7 +244,7 @@ type deadlineClient struct{ limits.Backend }
 func (deadlineClient) HonoursDeadline() bool { return true }
 
 func ExampleDeadlineHonourer() {
-	var backend limits.Backend = deadlineClient{core.NewMemory(core.MemoryOptions{})}
+	var backend limits.Backend = deadlineClient{memory.New(memory.Options{})}
 	_, ok := backend.(breaker.DeadlineHonourer)
 	fmt.Println(ok, "and no goroutine per call")
 	breaker.New(backend, breaker.Options{})
@@ -251,7 +252,7 @@ func ExampleDeadlineHonourer() {
 }
 
 func ExampleBreaker_Unwrap() {
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	b := breaker.New(store, breaker.Options{})
 	fmt.Println(b.Unwrap() == store)
 	// Output: true

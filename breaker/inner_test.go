@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // inner is a memory backend that has a fault for a while. Without a fault it answers at
 // once.
 type inner struct {
-	*core.Memory
+	*memory.Memory
 	honours bool // honours deadlines
 
 	fault  atomic.Pointer[func(context.Context) error]
@@ -140,7 +140,7 @@ func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
 func withFixture(t *testing.T, honours bool, options breaker.Options, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: honours}, reports: &changes{}}
+		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: honours}, reports: &changes{}}
 		options.OnChange = w.reports.add
 		if options.Logger == nil {
 			options.Logger = silence

@@ -11,13 +11,14 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // What is held is spent, then the rule falls back. Once the backend works again it decides,
 // and what was held until then counts.
 func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &failing{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &failing{Memory: memory.New(memory.Options{})}
 		stack := breaker.NewStack(inner, breaker.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || stack.State() != breaker.Closed {
 			t.Error("the stack hides what the backend can do")
@@ -53,7 +54,7 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 
 // failing is a backend that fails with err.
 type failing struct {
-	*core.Memory
+	*memory.Memory
 	err error
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // logger returns a logger without times, and its output.
@@ -73,7 +73,7 @@ func (w *fixture) opensAndCloses() {
 
 func TestASlowHookDelaysNoDecisionAndMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}, reports: &changes{}}
+		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: true}, reports: &changes{}}
 		told := make(chan struct{})
 		w.breaker = breaker.New(w.inner, breaker.Options{Logger: silence, OnChange: func(c breaker.Change) {
 			<-told
@@ -108,7 +108,7 @@ func TestAPanicInAHookOrALogHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, lines := logger()
 		for _, log := range []*slog.Logger{log, slog.New(bomb{log.Handler()})} {
-			w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}}
+			w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: true}}
 			told := 0
 			w.breaker = breaker.New(w.inner, breaker.Options{Logger: log, OnChange: func(breaker.Change) { told++; panic("hook") }})
 			w.opensAndCloses()
@@ -125,7 +125,7 @@ func TestAPanicInAHookOrALogHarmsNobody(t *testing.T) {
 
 func TestAHookThatEndsItsGoroutineIsToldOfLaterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{}), honours: true}, reports: &changes{}}
+		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: true}, reports: &changes{}}
 		w.breaker = breaker.New(w.inner, breaker.Options{Logger: silence, OnChange: func(c breaker.Change) {
 			w.reports.add(c)
 			runtime.Goexit() // as t.FailNow does
@@ -139,7 +139,7 @@ func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: core.NewMemory(core.MemoryOptions{})}}
+		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{})}}
 		w.breaker = breaker.New(w.inner, breaker.Options{})
 		log, lines := logger()
 		slog.SetDefault(log) // after New: reports go to the default at that time

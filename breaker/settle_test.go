@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // requestCharges are charges of every kind: held, with an end, and plain.
@@ -116,12 +116,12 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 }
 
 // faulty is a backend whose Settle fails.
-type faulty struct{ *core.Memory }
+type faulty struct{ *memory.Memory }
 
 func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := breaker.New(faulty{core.NewMemory(core.MemoryOptions{})}, breaker.Options{Logger: silence, Failures: 1})
+	b := breaker.New(faulty{memory.New(memory.Options{})}, breaker.Options{Logger: silence, Failures: 1})
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
@@ -133,7 +133,7 @@ func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
+	if b := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
 	b := breaker.New(new(dead), breaker.Options{})

@@ -10,11 +10,12 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 func TestNewPanicsOnANilPointer(t *testing.T) {
 	for what, b := range map[string]limits.Backend{
-		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*core.Memory)(nil), "a nil *DenialCache": (*core.DenialCache)(nil),
+		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*memory.Memory)(nil), "a nil *DenialCache": (*core.DenialCache)(nil),
 	} {
 		for name, make := range map[string]func(){
 			"New":      func() { breaker.New(b, breaker.Options{}) },
@@ -33,7 +34,7 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 }
 
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
-	for name, b := range map[string]limits.Backend{"memory": core.NewMemory(core.MemoryOptions{}), "plain": new(dead)} {
+	for name, b := range map[string]limits.Backend{"memory": memory.New(memory.Options{}), "plain": new(dead)} {
 		stack := breaker.NewStack(b, breaker.Options{Logger: silence})
 		var _ interface {
 			limits.Backend
@@ -42,7 +43,7 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 			limits.Counter
 			limits.Settler
 		} = stack
-		_, isMemory := b.(*core.Memory)
+		_, isMemory := b.(*memory.Memory)
 		if limits.CanSettle(stack) != isMemory || limits.Supports(stack, limits.Concurrent(1)) != isMemory {
 			t.Errorf("%s: settles %v, supports %v", name, limits.CanSettle(stack), limits.Supports(stack, limits.Concurrent(1)))
 		}
@@ -53,7 +54,7 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 }
 
 func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
-	b := &inner{Memory: core.NewMemory(core.MemoryOptions{})}
+	b := &inner{Memory: memory.New(memory.Options{})}
 	if got := breaker.New(b, breaker.Options{}).Unwrap(); got != b {
 		t.Errorf("it unwraps to %v", got)
 	}
@@ -91,7 +92,7 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 
 // giving is a backend whose denials may depend on units that it gives back later.
 type giving struct {
-	*core.Memory
+	*memory.Memory
 	honours bool
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -183,7 +184,7 @@ func ExamplePlainText() {
 		Rules:  []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: chimw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := chi.NewRouter()
 	r.With(limit.Handler).Get("/", hi)

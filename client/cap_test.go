@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 var illegal = limits.SlidingLog(limits.PerMinute(1_000_000))
@@ -48,7 +48,7 @@ func TestACapOfOnesOwnIsKept(t *testing.T) {
 
 func TestACapOfRequestsAtOnceIsHeldUntilTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := core.NewMemory(core.MemoryOptions{})
+		backend := memory.New(memory.Options{})
 		var mu sync.Mutex
 		inside, most := 0, 0
 		server := scripted(func(int, *http.Request) *http.Response {
@@ -126,7 +126,7 @@ func TestAWaitForTheCapThatIsTooLongIsAnError(t *testing.T) {
 
 // remote is a Backend across a network: it takes its time, and counts who asks.
 type remote struct {
-	*core.Memory
+	*memory.Memory
 	mu                  sync.Mutex
 	asked, asking, most int
 }
@@ -150,7 +150,7 @@ func TestOneRequestAsksForACapThatIsUsedUp(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.Per(2, 10*time.Second)), limits.TokenBucket(limits.PerSecond(1), 1)} {
 		t.Run(limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				backend := &remote{Memory: core.NewMemory(core.MemoryOptions{})}
+				backend := &remote{Memory: memory.New(memory.Options{})}
 				c := newClient(t, scripted(always(200)), client.Options{Limit: limit, Backend: backend, MaxWait: time.Hour})
 				for range 2 { // it is known, and used up
 					if _, err := get(c, "http://a/"); err != nil {

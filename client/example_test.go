@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -144,7 +144,7 @@ func ExampleOptions_limit() {
 	ok := canned(func(*http.Request) *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	})
-	shared := core.NewMemory(core.MemoryOptions{}) // or a redisbackend
+	shared := memory.New(memory.Options{}) // or a redisbackend
 	options := client.Options{Base: ok, Limit: limits.AnchoredWindow(limits.PerHour(3)), Backend: shared}
 	one, other := client.New(options), client.New(options)
 	for i, t := range []*client.Transport{one, other, one, other} {

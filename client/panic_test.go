@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // panicking is a Backend that panics once.
 type panicking struct {
-	*core.Memory
+	*memory.Memory
 	once bool
 }
 
@@ -75,9 +75,9 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 		"Observe, repeated":    {first: always(429, "Retry-After", "0.001"), observe: on(client.Repeated)},
 		"Observe, gave up":     {first: always(429, "Retry-After", "60"), observe: on(client.GaveUp)},
 		"Observe, held":        {first: always(429, "Retry-After", "0.001"), observe: on(client.Held)},
-		"Observe, alone":       {first: always(200), observe: once(on(client.Alone)), backend: undecided{core.NewMemory(core.MemoryOptions{})}},
+		"Observe, alone":       {first: always(200), observe: once(on(client.Alone)), backend: undecided{memory.New(memory.Options{})}},
 		"GetBody":              {first: always(429, "Retry-After", "0.001"), getBody: func() (io.ReadCloser, error) { panic("a bug") }},
-		"Backend":              {first: always(200), backend: &panicking{Memory: core.NewMemory(core.MemoryOptions{})}},
+		"Backend":              {first: always(200), backend: &panicking{Memory: memory.New(memory.Options{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAPanicLeavesNothingCounted(t *testing.T) {
 }
 
 // undecided is a Backend that can decide every limit, and does not.
-type undecided struct{ *core.Memory }
+type undecided struct{ *memory.Memory }
 
 func (undecided) Take(context.Context, []limits.Charge, []limits.Decision) error {
 	return errors.New("no connection")

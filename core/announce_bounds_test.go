@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Whoever reaches the announcer can say anything. These tests are what it is worth.
@@ -45,7 +46,7 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
 			synctest.Test(t, func(t *testing.T) {
-				c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+				c := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
 				core.Hear(c, forged(test.limit, test.cost, wait))
 				d := take(t, c, "s", "k", test.limit, test.cost)
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
@@ -67,7 +68,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				limit = limits.Ban(limit.Rate(), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
 			}
 			skew := time.Duration(0)
-			inner := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Now().Add(skew) }})
+			inner := memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(skew) }})
 			cost := 1 + random.Int64N(limit.Burst())
 			for range 50 {
 				time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
@@ -82,7 +83,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 					continue
 				}
 				denials++
-				other := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+				other := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
 				core.Hear(other, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source = limits.SourceDenialCache
 				if heard := take(t, other, "s", "k", limit, cost); heard != d {
@@ -98,7 +99,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 
 func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+		c := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
 		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
 		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
@@ -131,7 +132,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 			for _, short := range []time.Duration{time.Microsecond, time.Second, 30 * time.Minute} {
 				t.Run(fmt.Sprint(name, age, short), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
+						inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
 						c := core.NewDenialCache(inner, core.DenialCacheOptions{})
 						begin(t, c)
 						began := time.Now()
@@ -155,7 +156,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 // the same as before, so the denial is believed on, until the end that it had.
 func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
 		limit := limits.Ban(limits.PerMinute(2), time.Minute)
 		began := time.Now()
@@ -175,7 +176,7 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 // A reset elsewhere is seen by MaxAge, although denials go on there.
 func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
 		limit := limits.SlidingLog(limits.PerHour(2))
 		core.Hear(c, forged(limit, 1, time.Hour))
@@ -194,7 +195,7 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 
 func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		c := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		flood := func() {
@@ -223,4 +224,14 @@ func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 		denied(t, c, "forged999", limit, 1)
 		inner.askedTimes(t, 0)
 	})
+}
+
+// anyLimit returns a limit of any algorithm, which is fresh within minutes.
+func anyLimit(random *rand.Rand) limits.Limit {
+	rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+	choices := []limits.Limit{
+		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+		limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.AnchoredWindow(rate), limits.SlidingLog(rate),
+	}
+	return choices[random.IntN(len(choices))]
 }

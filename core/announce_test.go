@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // square carries announcements between the caches of a test, each of a process of its own.
@@ -63,7 +64,7 @@ func (s *square) after(n int) []core.Announcement {
 func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *counted, a, b *core.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		test(t, s, inner,
 			core.NewDenialCache(inner, core.DenialCacheOptions{Announcer: s.voice()}),
 			core.NewDenialCache(inner, core.DenialCacheOptions{Announcer: s.voice()}))
@@ -178,7 +179,7 @@ func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		process := func() *core.DenialCache {
-			return core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
+			return core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
 		}
 		a, b := process(), process()
 		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)
@@ -212,7 +213,7 @@ func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		for i := range 5_000 {
 			key := fmt.Sprint(i)
@@ -261,7 +262,7 @@ func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		for i := range 4_096 {
 			key := fmt.Sprint(i)
@@ -293,7 +294,7 @@ func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 func TestADenialOfAHugeKeyIsNotAnnouncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		key := strings.Repeat("k", 5_000)
 		allowed(t, a, key, limit, 1)
@@ -308,7 +309,7 @@ func TestAMaxAgeOfNoTimeAnnouncesNothingAgain(t *testing.T) {
 	for _, age := range []time.Duration{1, time.Microsecond, time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &square{}
-			a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
+			a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
 			limit := limits.Ban(limits.PerMinute(1), time.Minute)
 			allowed(t, a, "k", limit, 1)
 			denied(t, a, "k", limit, 1)
@@ -332,7 +333,7 @@ func (h *hoarse) Announce(core.Announcement) {
 func TestAnAnnouncerThatPanicsEndsTheRepetitionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hoarse{}
-		a := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: h})
+		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: h})
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		allowed(t, a, "k", limit, 1)
 		denied(t, a, "k", limit, 1)

@@ -13,10 +13,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // farAway hides that a backend is a Memory, as one behind a network is none.
-type farAway struct{ *core.Memory }
+type farAway struct{ *memory.Memory }
 
 func (farAway) Unwrap() limits.Backend { return nil }
 
@@ -27,7 +28,7 @@ func local(r core.Rule[string]) core.Rule[string] {
 
 // The last Local rule goes while a request holds one of its units.
 func TestUnitsOfALocalRuleThatIsGoneReturn(t *testing.T) {
-	backend := &farAway{core.NewMemory(core.MemoryOptions{})}
+	backend := &farAway{memory.New(memory.Options{})}
 	slots := local(rule("slots", limits.Concurrent(1), core.Enforce))
 	elsewhere := rule("elsewhere", limits.Concurrent(9), core.Enforce)
 	l := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{slots, elsewhere}})
@@ -99,7 +100,7 @@ func TestAnEndThatComesLater(t *testing.T) {
 }
 
 // slowToSettle is a backend far away that takes its time to end what it has taken.
-type slowToSettle struct{ *core.Memory }
+type slowToSettle struct{ *memory.Memory }
 
 func (s slowToSettle) Unwrap() limits.Backend { return nil }
 
@@ -115,7 +116,7 @@ func TestTheEndOfAnEarlierRuleIsAwaited(t *testing.T) {
 		refunded := plain
 		refunded.FinalCost = func(core.Result) int64 { return 0 }
 		l := core.MustNew(core.Config[string]{
-			Backend: &slowToSettle{core.NewMemory(core.MemoryOptions{})}, Rules: []core.Rule[string]{refunded},
+			Backend: &slowToSettle{memory.New(memory.Options{})}, Rules: []core.Rule[string]{refunded},
 		})
 		o := l.Decide(context.Background(), "ann")
 		o.End(core.Result{})
@@ -175,7 +176,7 @@ func TestNoRulesAreAMistake(t *testing.T) {
 // A denial that is cached is one of its limit.
 func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	at := func(n int64) core.Rule[string] { return rule("a", limits.FixedWindow(limits.PerDay(n)), core.Enforce) }
-	cache := core.NewDenialCache(&farAway{core.NewMemory(core.MemoryOptions{})}, core.DenialCacheOptions{})
+	cache := core.NewDenialCache(&farAway{memory.New(memory.Options{})}, core.DenialCacheOptions{})
 	l := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{at(1)}})
 	l.Decide(context.Background(), "ann")
 	l.Decide(context.Background(), "ann")

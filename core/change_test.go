@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 func rule(name string, limit limits.Limit, mode core.Mode) core.Rule[string] {
@@ -309,7 +310,7 @@ func TestOverrideSaysWhatIsWrong(t *testing.T) {
 
 // leavingCaller is a backend that fails because its caller has gone.
 type leavingCaller struct {
-	*core.Memory
+	*memory.Memory
 	leave context.CancelFunc
 }
 
@@ -324,7 +325,7 @@ func TestAnExplanationThatNobodyAwaitsIsAbandoned(t *testing.T) {
 	near := rule("near", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	near.Local = true
 	l := core.MustNew(core.Config[string]{
-		Backend: &leavingCaller{core.NewMemory(core.MemoryOptions{}), cancel}, Rules: []core.Rule[string]{far, near},
+		Backend: &leavingCaller{memory.New(memory.Options{}), cancel}, Rules: []core.Rule[string]{far, near},
 	})
 	if o := l.Explain(ctx, "ann"); o.Verdict() != core.Abandoned || o.Len() != 0 || !errors.Is(o.Err(), context.Canceled) {
 		t.Errorf("%v by %d rules: %v", o.Verdict(), o.Len(), o.Err())

@@ -16,10 +16,10 @@ func (config *Config[R]) validate() error {
 		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
 	}
 	if config.Backend != nil && isNil(config.Backend) {
-		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for the memory of NewMemory", config.Backend))
+		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for one in this process", config.Backend))
 	}
 	if config.Fallback != nil && isNil(config.Fallback) {
-		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for the memory of NewMemory", config.Fallback))
+		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for one in this process", config.Fallback))
 	}
 	names := make(map[string]bool)
 	scopes := make(map[string]*Rule[R])

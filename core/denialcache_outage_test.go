@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // faltering is a backend that fails for as long as err is set.
@@ -28,7 +29,7 @@ func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []lim
 // its limit has.
 func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &faltering{counted: counted{Memory: core.NewMemory(core.MemoryOptions{})}}
+		inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{})
 		allowed(t, cache, "k", limit, limit.Burst())
 		denied(t, cache, "k", limit, 1)
@@ -141,7 +142,7 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 // Denials that are kept for an outage must not crowd out those that answer now.
 func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
@@ -178,7 +179,7 @@ func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits
 }
 
 func TestATransientDenialIsNotRemembered(t *testing.T) {
-	b := &giving{core.NewMemory(core.MemoryOptions{}), true}
+	b := &giving{memory.New(memory.Options{}), true}
 	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
 	if d := take(t, cache, "s", "k", limit, 1); d.Allowed || !d.Transient {
@@ -189,7 +190,7 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 }
 
 func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
-	b := &giving{core.NewMemory(core.MemoryOptions{}), true}
+	b := &giving{memory.New(memory.Options{}), true}
 	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
 	o := decide(t, l, request{user: "ann"}, core.Denied)
 	if o.RetryAfter() != time.Hour || o.Binding() != 0 || !o.At(0).Transient {

@@ -11,11 +11,12 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // counted is a backend that counts how often it is asked.
 type counted struct {
-	*core.Memory
+	*memory.Memory
 	asked int
 	slow  time.Duration // before it decides
 
@@ -32,7 +33,7 @@ func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limit
 
 func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *core.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		test(t, inner, core.NewDenialCache(inner, core.DenialCacheOptions{}))
 	})
 }
@@ -192,7 +193,7 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 
 func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		far := core.NewMemory(core.MemoryOptions{})
+		far := memory.New(memory.Options{})
 		limit := limits.FixedWindow(limits.PerDay(100))
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -236,7 +237,7 @@ func TestAnErrorIsNoDenial(t *testing.T) {
 
 func TestTheCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &counted{Memory: core.NewMemory(core.MemoryOptions{})}
+		inner := &counted{Memory: memory.New(memory.Options{})}
 		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
 			allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
@@ -253,7 +254,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
-	cache := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{})
+	cache := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()

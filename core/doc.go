@@ -16,7 +16,7 @@
 //		// retry in outcome.RetryAfter()
 //	}
 //
-// A [limits.Backend] keeps the state and takes the units. [NewMemory] makes the one that
+// A [limits.Backend] keeps the state and takes the units. [memory.New] makes the one that
 // lives in the process. Package redisbackend has one that processes share; in front
 // of such a backend belong a [DenialCache], which answers repeated denials, and the
 // breaker of package breaker.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Keys may be addresses or secrets: no error may hold one, whatever it looks like.
@@ -28,7 +29,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			"two limits":              {charge(key, perMinute(1), 1), charge(key, perMinute(2), 1)},
 		}
 	}
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
 			for _, b := range []limits.Backend{store, core.NewDenialCache(store, core.DenialCacheOptions{})} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // job is a request of an application that is not about HTTP at all.
@@ -235,7 +236,7 @@ func ExampleFailure() {
 func ExampleConfig_instances() {
 	limiter := core.MustNew(core.Config[job]{
 		Backend:   unreachable{},
-		Fallback:  core.NewMemory(core.MemoryOptions{MaxKeys: 10_000}),
+		Fallback:  memory.New(memory.Options{MaxKeys: 10_000}),
 		Instances: 3,
 		Rules:     []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
@@ -296,9 +297,9 @@ func ExampleVerdict() {
 }
 
 // atNoon is a memory whose clock stands still.
-func atNoon() *core.Memory {
+func atNoon() *memory.Memory {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+	return memory.New(memory.Options{Clock: func() time.Time { return noon }})
 }
 
 func ExampleOutcome_Delay() {
@@ -326,66 +327,8 @@ func ExampleOutcome_Binding() {
 	// Output: per-customer
 }
 
-// With room for as many keys as there are customers, nobody is ever displaced.
-func ExampleMemoryOptions() {
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1_000, MaxLogEntries: 10_000})
-	limiter := core.MustNew(core.Config[job]{
-		Backend: store,
-		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.SlidingLog(limits.PerDay(10)), Key: byCustomer}},
-	})
-	for i := range 1_000 {
-		limiter.Decide(context.Background(), job{customer: fmt.Sprint("customer ", i)})
-	}
-	live, err := store.Count(context.Background())
-	fmt.Println(live, err)
-	// Output: 1000 <nil>
-}
-
-// Three limiters share a store. Each has a rule of its own, and one that spends the
-// same budget in all of them.
-func ExampleNewMemory_shared() {
-	store := core.NewMemory(core.MemoryOptions{})
-	limiter := func(name string) *core.Limiter[job] {
-		return core.MustNew(core.Config[job]{
-			Backend: store,
-			Rules: []core.Rule[job]{
-				{Name: "per-customer", Scope: name, Limit: limits.SlidingWindow(limits.PerDay(1)), Key: byCustomer},
-				{Name: "everywhere", Limit: limits.SlidingWindow(limits.PerDay(2)), Key: byCustomer},
-			},
-		})
-	}
-	reports, exports, searches := limiter("reports"), limiter("exports"), limiter("searches")
-	for _, l := range []*core.Limiter[job]{reports, exports, searches} {
-		outcome := l.Decide(context.Background(), job{customer: "ann"})
-		fmt.Println(outcome.Verdict())
-	}
-	// Output:
-	// allowed
-	// allowed
-	// denied
-}
-
-// Replaying what happened yesterday, at yesterday's time.
-func ExampleNewMemory() {
-	var now time.Time
-	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
-	limiter := core.MustNew(core.Config[job]{
-		Backend: store,
-		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: byCustomer}},
-	})
-	for _, at := range []string{"2026-11-20T08:00:10Z", "2026-11-20T08:00:59Z", "2026-11-20T08:01:00Z"} {
-		now, _ = time.Parse(time.RFC3339, at)
-		outcome := limiter.Decide(context.Background(), job{customer: "ann"})
-		fmt.Println(at, outcome.Verdict())
-	}
-	// Output:
-	// 2026-11-20T08:00:10Z allowed
-	// 2026-11-20T08:00:59Z denied
-	// 2026-11-20T08:01:00Z allowed
-}
-
 func ExampleNewDenialCache() {
-	far := core.NewMemory(core.MemoryOptions{}) // imagine one across the network
+	far := memory.New(memory.Options{}) // imagine one across the network
 	limiter := core.MustNew(core.Config[job]{
 		Backend: core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 4096, MaxAge: 2 * time.Second}),
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
@@ -420,8 +363,8 @@ func (l *loudspeaker) Announce(a core.Announcement) {
 func ExampleAnnouncer() {
 	there := &loudspeaker{}
 	here := &loudspeaker{others: []*loudspeaker{there}}
-	one := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: here})
-	two := core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: there})
+	one := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: here})
+	two := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: there})
 
 	charges := []limits.Charge{{Scope: "flood", Key: "192.0.2.1", Limit: limits.Ban(limits.PerMinute(2), time.Hour), Cost: 1}}
 	out := make([]limits.Decision, 1)
@@ -440,7 +383,7 @@ func ExampleAnnouncer() {
 
 // At the end of a program: End does not wait, AwaitEndings does.
 func ExampleAwaitEndings() {
-	backend := core.NewMemory(core.MemoryOptions{}) // or one on another server
+	backend := memory.New(memory.Options{}) // or one on another server
 	limiter := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{{
 		Name: "uploads", Limit: limits.Concurrent(2), Key: func(user string) (string, error) { return user, nil },
 	}}})
@@ -454,7 +397,7 @@ func ExampleAwaitEndings() {
 
 // The first charges of a busy key ask the backend; then a block is spent.
 func ExampleNewLeaseCache() {
-	shared := core.NewMemory(core.MemoryOptions{}) // in place of Redis
+	shared := memory.New(memory.Options{}) // in place of Redis
 	leases := core.NewLeaseCache(shared, core.LeaseOptions{})
 
 	limit := limits.SlidingWindow(limits.PerMinute(6000))
@@ -473,7 +416,7 @@ func ExampleNewLeaseCache() {
 
 // What a process holds, and what became of the units that it has taken.
 func ExampleLeaseCache_Counts() {
-	leases := core.NewLeaseCache(core.NewMemory(core.MemoryOptions{}), core.LeaseOptions{})
+	leases := core.NewLeaseCache(memory.New(memory.Options{}), core.LeaseOptions{})
 	n := leases.Counts()
 	fmt.Println(n.Held, "units of", n.Keys, "keys,", n.UnitsVoid, "of", n.UnitsTaken, "taken were void")
 	// Output: 0 units of 0 keys, 0 of 0 taken were void
@@ -495,4 +438,28 @@ func ExampleLeased() {
 	// sliding-log 600/1m -> sliding-log 600/1m1s for 1s
 	// fixed-window 100/1m -> fixed-window 100/1m for 0s
 	// token-bucket 1000/1s burst 15 -> token-bucket 1000/1s burst 15 for 0s
+}
+
+// Three limiters share a store. Each has a rule of its own, and one that spends the
+// same budget in all of them.
+func ExampleConfig_backend() {
+	store := memory.New(memory.Options{})
+	limiter := func(name string) *core.Limiter[job] {
+		return core.MustNew(core.Config[job]{
+			Backend: store,
+			Rules: []core.Rule[job]{
+				{Name: "per-customer", Scope: name, Limit: limits.SlidingWindow(limits.PerDay(1)), Key: byCustomer},
+				{Name: "everywhere", Limit: limits.SlidingWindow(limits.PerDay(2)), Key: byCustomer},
+			},
+		})
+	}
+	reports, exports, searches := limiter("reports"), limiter("exports"), limiter("searches")
+	for _, l := range []*core.Limiter[job]{reports, exports, searches} {
+		outcome := l.Decide(context.Background(), job{customer: "ann"})
+		fmt.Println(outcome.Verdict())
+	}
+	// Output:
+	// allowed
+	// allowed
+	// denied
 }

@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // common is what all limiters on one innermost backend share.
@@ -28,7 +29,7 @@ type backendIdentity struct {
 }
 
 func newCommon() *common {
-	return &common{sync.OnceValue(func() limits.Backend { return NewMemory(MemoryOptions{}) }), newSender()}
+	return &common{sync.OnceValue(func() limits.Backend { return memory.New(memory.Options{}) }), newSender()}
 }
 
 // commonOf returns what all limiters on b share.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // wrapper is a backend around another, as applications write them.
@@ -142,7 +143,7 @@ func (uncomparable) Take(context.Context, []limits.Charge, []limits.Decision) er
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
 	down := &broken{err: errBroken}
-	given := core.MustNew(core.Config[request]{Backend: down, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[request]{
+	given := core.MustNew(core.Config[request]{Backend: down, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[request]{
 		{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
 	if n := admitted(on(down, "shared"), given); n != 20 {
@@ -236,7 +237,7 @@ func collect(t *testing.T, so func() bool) {
 func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
 	for what, b := range map[string]limits.Backend{
-		"*core.Memory": (*core.Memory)(nil), "*core.DenialCache": (*core.DenialCache)(nil),
+		"*memory.Memory": (*memory.Memory)(nil), "*core.DenialCache": (*core.DenialCache)(nil),
 		"*core_test.broken": (*broken)(nil), "*core_test.always": (*always)(nil),
 	} {
 		_, err := core.New(core.Config[request]{Backend: b, Fallback: b, Rules: rules, Instances: -1})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // What was taken is held, spent, returned or void.
@@ -57,14 +58,14 @@ func TestLeasesAreCounted(t *testing.T) {
 // Units of a window that has ended are void, and so are all of a backend that cannot end
 // what it has taken.
 func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
-	for name, b := range map[string]func(*core.Memory) limits.Backend{
-		"of a window":                func(m *core.Memory) limits.Backend { return m },
-		"of a backend that ends not": func(m *core.Memory) limits.Backend { return struct{ limits.Backend }{m} },
+	for name, b := range map[string]func(*memory.Memory) limits.Backend{
+		"of a window":                func(m *memory.Memory) limits.Backend { return m },
+		"of a backend that ends not": func(m *memory.Memory) limits.Backend { return struct{ limits.Backend }{m} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
-				cache := core.NewLeaseCache(b(core.NewMemory(core.MemoryOptions{})), core.LeaseOptions{})
+				cache := core.NewLeaseCache(b(memory.New(memory.Options{})), core.LeaseOptions{})
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()

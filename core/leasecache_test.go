@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // A limit that is leased, for 50 ms: 50 units less.
@@ -18,7 +19,7 @@ var leased = limits.TokenBucket(limits.PerSecond(1000), 1000)
 
 // leaseBackend is a backend far away: it counts what it is asked, and fails on purpose.
 type leaseBackend struct {
-	*core.Memory
+	*memory.Memory
 	mu    sync.Mutex
 	calls int
 	err   error
@@ -29,7 +30,7 @@ type leaseBackend struct {
 }
 
 func newLeaseBackend() *leaseBackend {
-	return &leaseBackend{Memory: core.NewMemory(core.MemoryOptions{})}
+	return &leaseBackend{Memory: memory.New(memory.Options{})}
 }
 
 func (b *leaseBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
@@ -401,7 +402,7 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 }
 
 func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: 1})
+	store := memory.New(memory.Options{MaxKeys: 1})
 	for want, f := range map[string]func(){
 		"the inner backend is nil":              func() { core.NewLeaseCache(nil, core.LeaseOptions{}) },
 		"Term must be 10ms to 1s (got 9ms)":     func() { core.NewLeaseCache(store, core.LeaseOptions{Term: 9 * time.Millisecond}) },

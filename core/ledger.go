@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // ledger knows the requests of a limiter that have an end and have not ended, and ends
 // them with the backends that decided. A limiter whose rules have no end has none.
 type ledger struct {
 	primary  *settling
-	fallback func() *settling       // of the rules that fall back
-	local    atomic.Pointer[Memory] // of the rules that are Local; nil: there were none
+	fallback func() *settling              // of the rules that fall back
+	local    atomic.Pointer[memory.Memory] // of the rules that are Local; nil: there were none
 	observe  func(limits.Settlement)
 
 	lists          [ledgerLists]requestList
@@ -39,7 +40,7 @@ type requestList struct {
 // settling is a backend that ends what it has taken.
 type settling struct {
 	backend limits.Backend
-	memory  *Memory        // backend itself, or nil
+	memory  *memory.Memory // backend itself, or nil
 	via     any            // equal for equal backends, whatever they are
 	sender  *sender        // nil: endings do not wait for anybody
 	holder  limits.Holder  // nil: the backend cannot be told of held units
@@ -51,11 +52,11 @@ func settlingBy(b limits.Backend) *settling {
 	if reflect.ValueOf(b).Comparable() {
 		s.via = b
 	}
-	s.memory, _ = b.(*Memory)
+	s.memory, _ = b.(*memory.Memory)
 	inner := limits.Innermost(b)
 	s.holder, _ = inner.(limits.Holder)
 	s.divided, _ = inner.(limits.Divided)
-	if _, inProcess := inner.(*Memory); !inProcess {
+	if _, inProcess := inner.(*memory.Memory); !inProcess {
 		s.sender = commonOf(inner).sender
 	}
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // settle ends the charges of q with the backends that made them.
@@ -119,7 +120,7 @@ func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)
 
 // settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
 // allocated.
-func (l *ledger) settleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due)) {
+func (l *ledger) settleIn(m *memory.Memory, q *request, i int, ending func(*taken) (int64, due)) {
 	for ; i < len(q.taken); i++ {
 		t := &q.taken[i]
 		ticket, due := ending(t)
@@ -136,12 +137,12 @@ func (l *ledger) settleIn(m *Memory, q *request, i int, ending func(*taken) (int
 
 // reportAndSettleIn reports the i-th charge and settles the others, though the observer may
 // end the goroutine.
-func (l *ledger) reportAndSettleIn(m *Memory, q *request, i int, ending func(*taken) (int64, due), s limits.Settlement) {
+func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, ending func(*taken) (int64, due), s limits.Settlement) {
 	defer l.settleIn(m, q, i+1, ending)
 	l.report(&q.taken[i], s)
 }
 
-func (t *taken) settleIn(m *Memory, ticket int64) limits.Settlement {
+func (t *taken) settleIn(m *memory.Memory, ticket int64) limits.Settlement {
 	endings, out := [1]limits.Ending{t.ending(ticket)}, [1]limits.Settlement{}
 	_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
 	return out[0]

@@ -9,6 +9,7 @@ import (
 	"unique"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Config is what a [Limiter] is made of. The zero value of every field but
@@ -17,11 +18,11 @@ type Config[R any] struct {
 	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule[R]
 
-	// Backend keeps the state. nil: a new [NewMemory] with its defaults.
+	// Backend keeps the state. nil: a new [memory.New] with its defaults.
 	Backend limits.Backend
 
 	// Fallback decides for rules that [FallBack] while Backend fails.
-	// nil: a [NewMemory] with its defaults, made when it is first needed, which
+	// nil: a [memory.New] with its defaults, made when it is first needed, which
 	// takes some 3 ms. All limiters on one Backend share it, so that rules of one
 	// scope count together while Backend fails too. Wrappers are one Backend with
 	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
@@ -63,7 +64,7 @@ type Limiter[R any] struct {
 	config    Config[R]  // its Rules are those of New or the last Replace
 	overrides map[string]*override
 	ledger    *ledger               // nil: no rule ever had an end
-	local     *Memory               // of the rules that are Local; nil: none ever was, or backend is in this process
+	local     *memory.Memory        // of the rules that are Local; nil: none ever was, or backend is in this process
 	fallback  func() limits.Backend // nil: no rule ever needed one
 }
 
@@ -75,11 +76,11 @@ type ruleSet[R any] struct {
 	fallback  func() limits.Backend
 	instances int
 	observe   func(context.Context, R, Outcome)
-	scratch   sync.Pool // of *scratch
-	fast      *Keys     // decides the only rule directly; nil: Decide takes no fast path
-	ledger    *ledger   // nil: no rule has an end
-	endings   *ledger   // of these rules or of earlier ones; nil: none had an end
-	local     *Memory   // nil: no rule is Local, or backend is in this process
+	scratch   sync.Pool      // of *scratch
+	fast      *memory.Limiter   // decides the only rule directly; nil: Decide takes no fast path
+	ledger    *ledger        // nil: no rule has an end
+	endings   *ledger        // of these rules or of earlier ones; nil: none had an end
+	local     *memory.Memory // nil: no rule is Local, or backend is in this process
 }
 
 type compiledRule[R any] struct {
@@ -100,7 +101,7 @@ func New[R any](config Config[R]) (*Limiter[R], error) {
 	}
 	l := &Limiter[R]{backend: config.Backend}
 	if l.backend == nil {
-		l.backend = NewMemory(MemoryOptions{})
+		l.backend = memory.New(memory.Options{})
 	}
 	l.config = config
 	rules, err := l.compile(config.Rules)
@@ -121,9 +122,9 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		instances: l.config.Instances,
 		observe:   l.config.Observe,
 	}
-	if _, inProcess := limits.Innermost(l.backend).(*Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
+	if _, inProcess := limits.Innermost(l.backend).(*memory.Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
-			l.local = NewMemory(MemoryOptions{})
+			l.local = memory.New(memory.Options{})
 		}
 		set.local = l.local
 	}
@@ -211,12 +212,12 @@ func (l *Limiter[R]) Held() (units int, oldest time.Time) {
 // findFastPath returns the fast path of l, nil if l needs the general one. A limiter
 // has it if it has one rule, with a fixed limit and cost, on a Memory, and what it charges
 // has no end.
-func (l *ruleSet[R]) findFastPath() *Keys {
+func (l *ruleSet[R]) findFastPath() *memory.Limiter {
 	if len(l.rules) != 1 || l.rules[0].Mode != Enforce {
 		return nil
 	}
 	rule := &l.rules[0]
-	m, ok := l.backend.(*Memory)
+	m, ok := l.backend.(*memory.Memory)
 	if !ok || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
 		return nil
 	}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // remote is a memory as if it were outside this process: it settles after a while, and
 // fails on demand.
 type remote struct {
-	*core.Memory
+	*memory.Memory
 	lag     time.Duration
 	fails   atomic.Bool
 	hung    chan struct{} // nil: it does not hang
@@ -29,7 +30,7 @@ type remote struct {
 var errAway = errors.New("away")
 
 func newRemote(lag time.Duration) *remote {
-	return &remote{Memory: core.NewMemory(core.MemoryOptions{}), lag: lag}
+	return &remote{Memory: memory.New(memory.Options{}), lag: lag}
 }
 
 func (r *remote) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
@@ -238,7 +239,7 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 	})
 }
 
-func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit limits.Limit) int64 {
+func holdsLeft(t *testing.T, m *memory.Memory, scope, key string, limit limits.Limit) int64 {
 	t.Helper()
 	out := make([]limits.Decision, 1)
 	if err := m.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
@@ -251,7 +252,7 @@ func holdsLeft(t *testing.T, m *core.Memory, scope, key string, limit limits.Lim
 func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, limit := newRemote(0), limits.Concurrent(2)
-		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 		before := decideOn(l, "k")
 		b.fails.Store(true)
 		during, third := decideOn(l, "k"), decideOn(l, "k")
@@ -276,7 +277,7 @@ func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
 func TestABackendThatWorksAgainLearnsWhatIsHeldWithoutARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, limit := newRemote(0), limits.Concurrent(3)
-		l := core.MustNew(core.Config[string]{Backend: b, Fallback: core.NewMemory(core.MemoryOptions{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
 		b.fails.Store(true)
 		first, second := decideOn(l, "k"), decideOn(l, "k")
 		time.Sleep(10 * time.Second)
@@ -375,7 +376,7 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 		{"is of no use without FinalCost", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), Lasts: time.Second}},
 	} {
 		test.rule.Name, test.rule.Key = "r", self
-		_, err := core.New(core.Config[string]{Backend: plainBackend{core.NewMemory(core.MemoryOptions{})}, Rules: []core.Rule[string]{test.rule}})
+		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.New(memory.Options{})}, Rules: []core.Rule[string]{test.rule}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want one that says %q", err, test.want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 func TestADecisionReadInPlaceIsTheSame(t *testing.T) {
@@ -54,7 +55,7 @@ func ExampleOutcome_InPlace() {
 }
 
 func TestDisplacedKeysAreCounted(t *testing.T) {
-	m := core.NewMemory(core.MemoryOptions{MaxKeys: 64})
+	m := memory.New(memory.Options{MaxKeys: 64})
 	out := make([]limits.Decision, 1)
 	for i := range 500 {
 		if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: perMinute(9), Cost: 1}}, out); err != nil {
@@ -65,13 +66,13 @@ func TestDisplacedKeysAreCounted(t *testing.T) {
 	if int(m.Displaced())+live != 500 || live < 64 || m.MaxKeys() != 64 {
 		t.Errorf("%d displaced, %d live of %d: want 500 in all", m.Displaced(), live, m.MaxKeys())
 	}
-	if n := core.NewMemory(core.MemoryOptions{}).MaxKeys(); n != 262_144 {
+	if n := memory.New(memory.Options{}).MaxKeys(); n != 262_144 {
 		t.Errorf("MaxKeys is %d unless set", n)
 	}
 }
 
 func ExampleMemory_Displaced() {
-	m := core.NewMemory(core.MemoryOptions{MaxKeys: 1000})
+	m := memory.New(memory.Options{MaxKeys: 1000})
 	fmt.Println(m.Displaced(), "keys displaced of", m.MaxKeys())
 	// Output: 0 keys displaced of 1000
 }

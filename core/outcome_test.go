@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 var errNoRoom = errors.New("no room to wait")
@@ -17,7 +18,7 @@ func TestAnOutcomeThatFailsIsUnavailableAndKeepsItsDecisions(t *testing.T) {
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter := core.MustNew(core.Config[string]{
 		Rules:   []core.Rule[string]{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 9), Key: func(r string) (string, error) { return r, nil }}},
-		Backend: core.NewMemory(core.MemoryOptions{Clock: clock}),
+		Backend: memory.New(memory.Options{Clock: clock}),
 	})
 	limiter.Decide(context.Background(), "client")
 	o := limiter.Decide(context.Background(), "client")

@@ -9,17 +9,18 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // far is a memory that counts as elsewhere, since limiters do not know it.
-type far struct{ *core.Memory }
+type far struct{ *memory.Memory }
 
 func TestAKeyIsResetWhereItsRuleIsDecided(t *testing.T) {
 	here := rule("here", limits.FixedWindow(limits.PerDay(1)), core.Enforce)
 	here.Local = true
 	there := rule("there", limits.FixedWindow(limits.PerDay(2)), core.Enforce)
 	there.Scope = "elsewhere"
-	b := far{core.NewMemory(core.MemoryOptions{})}
+	b := far{memory.New(memory.Options{})}
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{here, there}, Backend: b})
 	ctx := context.Background()
 	l.Decide(ctx, "ann")

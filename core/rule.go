@@ -28,7 +28,7 @@ type Rule[R any] struct {
 	// on the key alone: what a key has used drains by the limit of its last
 	// request, so limits that alternate under one key admit together what the
 	// most generous of them does. Where the limit varies by method or route,
-	// make those a part of the key. A [Memory] tells up to 65,535 limits with
+	// make those a part of the key. A [memory.Memory] tells up to 65,535 limits with
 	// live keys apart. nil: Limit.
 	LimitFor func(R) (limits.Limit, error)
 

@@ -10,11 +10,12 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // distant is a backend that takes a second for each call of Settle.
 type distant struct {
-	*core.Memory
+	*memory.Memory
 	settled atomic.Int64
 }
 
@@ -26,7 +27,7 @@ func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []lim
 
 func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &distant{Memory: core.NewMemory(core.MemoryOptions{})}
+		b := &distant{Memory: memory.New(memory.Options{})}
 		wrapped := core.NewDenialCache(b, core.DenialCacheOptions{})
 		if err := core.AwaitEndings(t.Context(), wrapped); err != nil {
 			t.Errorf("without a limiter: %v", err)
@@ -56,7 +57,7 @@ func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
 				t.Errorf("%d are answered, want 3", n)
 			}
 		}
-		if err := core.AwaitEndings(t.Context(), core.NewMemory(core.MemoryOptions{})); err != nil {
+		if err := core.AwaitEndings(t.Context(), memory.New(memory.Options{})); err != nil {
 			t.Errorf("memory: %v", err)
 		}
 	})

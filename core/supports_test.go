@@ -8,10 +8,11 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // plainBackend decides by a memory and does not say what it supports.
-type plainBackend struct{ memory *core.Memory }
+type plainBackend struct{ memory *memory.Memory }
 
 func (b plainBackend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	for _, c := range charges {
@@ -30,7 +31,7 @@ func (w wrapped) Unwrap() limits.Backend { return w.Backend }
 var anchored = limits.AnchoredWindow(limits.PerHour(60))
 
 func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	plain := plainBackend{store}
 	for _, l := range []limits.Limit{
 		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
@@ -47,7 +48,7 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 }
 
 func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
-	plain := wrapped{plainBackend{core.NewMemory(core.MemoryOptions{})}}
+	plain := wrapped{plainBackend{memory.New(memory.Options{})}}
 	rules := []core.Rule[request]{{Name: "hourly", Limit: anchored, Key: byUser}, {Name: "minute", Limit: perMinute(1), Key: byUser}}
 	_, err := core.New(core.Config[request]{Rules: rules, Backend: plain})
 	want := `core: rule "hourly": limit: the backend, a core_test.wrapped, does not decide anchored-window limits: choose another algorithm or backend; one of your own says by limits.Supporter what it decides`
@@ -66,7 +67,7 @@ func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) 
 		Rules: []core.Rule[request]{{
 			Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return found, nil },
 		}},
-		Backend: plainBackend{core.NewMemory(core.MemoryOptions{})},
+		Backend: plainBackend{memory.New(memory.Options{})},
 	})
 	o := decide(t, l, request{user: "ann"}, core.Unavailable)
 	if o.Err() == nil || !strings.Contains(o.Err().Error(), "does not decide anchored-window limits") || o.At(0).Source != limits.SourceClosed {

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -286,7 +287,7 @@ func ExamplePlainText() {
 		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: echo5mw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	e := echo.New()
 	e.GET("/", hi, limit.Middleware())

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -260,7 +261,7 @@ func ExamplePlainText() {
 		Rules:  []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: ginmw.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := gin.New()
 	r.GET("/", limit.Handler(), hi)

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Ten units a minute under every algorithm, counted by the memory backend at
@@ -56,7 +57,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 					Key:   func(int64) (string, error) { return "client", nil },
 					Cost:  func(n int64) int64 { return n },
 				}},
-				Backend: core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time { return now }}),
+				Backend: memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
 			})
 			if err != nil {
 				t.Fatal(err)

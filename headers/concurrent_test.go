@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 var (
@@ -30,7 +31,7 @@ func TestTheAnswersOfAConcurrencyLimit(t *testing.T) {
 			Key:  func(int64) (string, error) { return "client", nil },
 			Cost: func(n int64) int64 { return n },
 		}},
-		Backend: core.NewMemory(core.MemoryOptions{MaxKeys: 1, Clock: func() time.Time { return now }}),
+		Backend: memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }}),
 	})
 	for _, tt := range []struct {
 		units int64

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // rule holds every client to 3 requests a minute. The request is its own key.
@@ -26,7 +27,7 @@ func decide(n int, rules ...core.Rule[string]) *core.Outcome {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	limiter := core.MustNew(core.Config[string]{
 		Rules:   rules,
-		Backend: core.NewMemory(core.MemoryOptions{MaxKeys: 10, Clock: func() time.Time { return noon }}),
+		Backend: memory.New(memory.Options{MaxKeys: 10, Clock: func() time.Time { return noon }}),
 	})
 	var outcome core.Outcome
 	for range n {

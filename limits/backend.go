@@ -25,7 +25,7 @@ type Charge struct {
 }
 
 // Backend keeps the state of every key and takes units atomically. Limiters
-// call it from many goroutines. core.NewMemory makes the one that lives in this
+// call it from many goroutines. memory.New makes the one that lives in this
 // process; package limitstest has the suite that every implementation passes.
 //
 // A backend around another that passes scopes and keys on as they are should

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // A backend decides accounts, not charges: here two rules of one scope charge one key.
@@ -60,7 +61,7 @@ type firstSix struct{ limits.Backend }
 // A backend that does not say what it supports decides the first six algorithms.
 func ExampleSupports() {
 	limit := limits.AnchoredWindow(limits.PerHour(60))
-	fmt.Println(limits.Supports(core.NewMemory(core.MemoryOptions{}), limit))
+	fmt.Println(limits.Supports(memory.New(memory.Options{}), limit))
 	fmt.Println(limits.Supports(firstSix{}, limit))
 	// Output:
 	// true
@@ -204,7 +205,7 @@ func ExampleLimit() {
 		limits.AnchoredWindow(limits.PerSecond(2)),
 	} {
 		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-		store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return start }})
+		store := memory.New(memory.Options{Clock: func() time.Time { return start }})
 		fmt.Print(limit, ":")
 		for range 4 {
 			decision := make([]limits.Decision, 1)
@@ -233,7 +234,7 @@ func ExampleLimit() {
 // An hour that begins with a client's first request, not with the clock's.
 func ExampleAnchoredWindow() {
 	now := time.Date(2026, 11, 21, 9, 40, 0, 0, time.UTC)
-	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
 	request := []limits.Charge{{Scope: "api", Key: "ann", Limit: limits.AnchoredWindow(limits.PerHour(2)), Cost: 1}}
 	decision := make([]limits.Decision, 1)
 	for range 5 {
@@ -278,7 +279,7 @@ func ExampleCharge() {
 		{Scope: "planned", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1, Shadow: true},
 	}
 	decisions := make([]limits.Decision, len(charges))
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	for range 4 {
 		if err := store.Take(context.Background(), charges, decisions); err != nil {
 			fmt.Println(err)
@@ -294,7 +295,7 @@ func ExampleCharge() {
 
 // A backend around another forwards what the other can do besides.
 func ExampleBackend() {
-	audited := &audit{inner: core.NewMemory(core.MemoryOptions{})}
+	audited := &audit{inner: memory.New(memory.Options{})}
 	limiter := core.MustNew(core.Config[job]{
 		Backend: audited,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
@@ -308,7 +309,7 @@ func ExampleBackend() {
 
 func ExampleReset() {
 	ctx := context.Background()
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	limiter := core.MustNew(core.Config[job]{
 		Backend: store,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
@@ -329,7 +330,7 @@ func ExampleReset() {
 }
 
 func ExamplePeek() {
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	charges := []limits.Charge{{Scope: "per-customer", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	for _, decide := range []func() error{
@@ -362,16 +363,16 @@ func (twoServers) ServerOf(_, key string, _ limits.Limit) any { return key < "n"
 
 // The end of a request of Ann does not wait for the server of Zoe.
 func ExampleDivided() {
-	var backend limits.Divided = twoServers{core.NewMemory(core.MemoryOptions{})}
+	var backend limits.Divided = twoServers{memory.New(memory.Options{})}
 	limit := limits.Concurrent(5)
 	fmt.Println(backend.ServerOf("uploads", "ann", limit) == backend.ServerOf("uploads", "zoe", limit))
 	// Output: false
 }
 
 // atNoon is a memory whose clock stands still.
-func atNoon() *core.Memory {
+func atNoon() *memory.Memory {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return noon }})
+	return memory.New(memory.Options{Clock: func() time.Time { return noon }})
 }
 
 type audit struct {

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -135,7 +135,7 @@ func TestACostAboveTheCapacityIsToldThatNoWaitHelps(t *testing.T) {
 
 func TestADenialByALocalRuleIsNamed(t *testing.T) {
 	config := perClient(limits.FixedWindow(limits.PerHour(1000)))
-	config.Backend = core.NewMemory(core.MemoryOptions{})
+	config.Backend = memory.New(memory.Options{})
 	local := nethttp.Rule{Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
 	config.Backend, config.Rules = remote{config.Backend}, append(config.Rules, local)
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -140,7 +141,7 @@ func ExamplePlainText() {
 		Rules:  []nethttp.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: nethttp.PlainText,
 		// A clock that stands still, so that the output is always the same.
-		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
+		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	handler := limit.Handler(hi)
 	ask(handler, "GET", "/")
@@ -178,9 +179,9 @@ func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
-		Backend:   unreachable{},                                     // a backend that many instances share
-		Fallback:  core.NewMemory(core.MemoryOptions{MaxKeys: 1000}), // while it is down
-		Instances: 4,                                                 // each allows a quarter then
+		Backend:   unreachable{},                             // a backend that many instances share
+		Fallback:  memory.New(memory.Options{MaxKeys: 1000}), // while it is down
+		Instances: 4,                                         // each allows a quarter then
 		Observe: func(_ context.Context, r *http.Request, o core.Outcome) {
 			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
 		},

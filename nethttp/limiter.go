@@ -21,7 +21,7 @@ type Config struct {
 	// Rules are decided together for every request, in one atomic step. Required.
 	Rules []Rule
 
-	// Backend keeps the state. nil: in-process memory, see [core.NewMemory].
+	// Backend keeps the state. nil: in-process memory, see [memory.New].
 	Backend limits.Backend
 
 	// Fallback decides while Backend fails, for the rules that fall back. nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -47,7 +48,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 				}}},
 				Headers: tt.options,
 				Denied:  nethttp.PlainText,
-				Backend: core.NewMemory(core.MemoryOptions{MaxKeys: 10, Clock: stopped}),
+				Backend: memory.New(memory.Options{MaxKeys: 10, Clock: stopped}),
 			})
 			for _, method := range []string{"GET", "HEAD"} {
 				handler := limit.Handler(http.NotFoundHandler())

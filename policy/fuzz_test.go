@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 )
 
 // FuzzParse checks that a file that loads has the form of the schema, has rules that a
@@ -27,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	}
 	schema := newSchemaValidator(f)
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse("f.yaml", text, names)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -26,7 +27,7 @@ func newAnnouncing(t testing.TB, client redis.UniversalClient, perSecond int) an
 	t.Helper()
 	a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{PerSecond: perSecond, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { a.Close() })
-	return announcing{a, core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: a})}
+	return announcing{a, core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: a})}
 }
 
 var banned = limits.Ban(limits.PerMinute(1), time.Hour)
@@ -263,7 +264,7 @@ func TestAnAnnouncerOpensAURLAndClosesItsClient(t *testing.T) {
 	open := func() announcing {
 		a, err := redisbackend.OpenAnnouncer("redis://"+addr, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		ok(t, err)
-		return announcing{a, core.NewDenialCache(core.NewMemory(core.MemoryOptions{}), core.DenialCacheOptions{Announcer: a})}
+		return announcing{a, core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: a})}
 	}
 	a, b := open(), open()
 	b.hears(t, a, "opened")

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -58,7 +58,7 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			var now atomic.Int64
-			store := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+			store := memory.New(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
 			remote := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
@@ -375,7 +375,7 @@ func TestManyTakingsOfALogStayExactAndBounded(t *testing.T) {
 	now := time.UnixMicro(1_767_268_800_000_000)
 	clock := func() time.Time { return now }
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), clock)
-	store := core.NewMemory(core.MemoryOptions{Clock: clock})
+	store := memory.New(memory.Options{Clock: clock})
 	limit := limits.SlidingLog(limits.Per(1000, time.Second))
 	for i := range 5000 {
 		now = now.Add(time.Duration(i%3) * 500 * time.Microsecond)

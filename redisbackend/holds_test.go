@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -310,7 +310,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 		}
 	}()
 	clock := backends[0].now
-	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
+	store := memory.New(memory.Options{Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
 	type running struct {
 		by     int // backend
 		charge limits.Charge

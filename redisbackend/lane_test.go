@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -131,7 +131,7 @@ func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T)
 			"lasting shadow":   {lasting(name, "lasts", limit, 2), shadow(lasting(name, "lasts", limit, 1))},
 		} {
 			b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
-			store := core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 10, Clock: clock})
+			store := memory.New(memory.Options{MaxKeys: 1 << 10, Clock: clock})
 			for round := range 3 {
 				now = now.Add(time.Duration(1+round) * 1_234_567 * time.Microsecond)
 				if round == 2 {

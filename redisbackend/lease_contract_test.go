@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 )
 
 // All that is not leased is decided through a lease cache as without it: other limits, other
@@ -20,7 +21,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 	onRedis := harness(server.addr, 2000)
 	inMemory := limitstest.Harness{
 		Open: func(t testing.TB, now func() time.Time) limits.Backend {
-			return core.NewMemory(core.MemoryOptions{Clock: now})
+			return memory.New(memory.Options{Clock: now})
 		},
 		Decisions: sized(20_000),
 	}

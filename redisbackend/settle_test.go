@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -29,7 +29,7 @@ func settle(t testing.TB, s limits.Settler, endings ...limits.Ending) []limits.S
 type pair struct {
 	testing.TB
 	now     time.Time
-	memory  *core.Memory
+	memory  *memory.Memory
 	remote  *redisbackend.Backend
 	tickets map[int64]int64 // of memory, by that of Redis for the same taking
 	log     []string
@@ -38,7 +38,7 @@ type pair struct {
 func newPair(t testing.TB, client redis.Scripter) *pair {
 	p := &pair{TB: t, now: time.UnixMicro(1_767_268_800_123_456), tickets: make(map[int64]int64)}
 	clock := func() time.Time { return p.now }
-	p.memory = core.NewMemory(core.MemoryOptions{Clock: clock})
+	p.memory = memory.New(memory.Options{Clock: clock})
 	p.remote = redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
 	return p
 }

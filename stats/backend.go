@@ -18,7 +18,7 @@ type Backend struct {
 }
 
 // Backend returns inner with a clock around it, for backends outside this process: a
-// decision of a [core.Memory] takes less time than to look at the clock. Put it directly
+// decision of a [memory.Memory] takes less time than to look at the clock. Put it directly
 // around the backend, inside a breaker, so that what the breaker refuses is not counted.
 // The name is a label of metrics; backends of one name are counted together. It panics if
 // inner is nil.

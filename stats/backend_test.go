@@ -14,20 +14,21 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/stats"
 )
 
 func TestATimedBackendKeepsTheContract(t *testing.T) {
 	limitstest.Run(t, limitstest.Harness{
 		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-			return stats.New(quietly()).Backend("memory", core.NewMemory(core.MemoryOptions{Clock: now}))
+			return stats.New(quietly()).Backend("memory", memory.New(memory.Options{Clock: now}))
 		},
 	})
 }
 
 // far is a backend that takes a time for each call and fails if err is set.
 type far struct {
-	*core.Memory
+	*memory.Memory
 	takes time.Duration
 	err   error
 }
@@ -50,7 +51,7 @@ func (f *far) HonoursDeadline() bool { return true }
 func TestCallsOfABackendAreTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		f := &far{Memory: core.NewMemory(core.MemoryOptions{}), takes: 3 * time.Millisecond}
+		f := &far{Memory: memory.New(memory.Options{}), takes: 3 * time.Millisecond}
 		b := counts.Backend("redis", f)
 		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1}}
 		out := make([]limits.Decision, 1)
@@ -90,7 +91,7 @@ func TestCallsOfABackendAreTimed(t *testing.T) {
 }
 
 // plain is a backend that can do nothing but take.
-type plain struct{ m *core.Memory }
+type plain struct{ m *memory.Memory }
 
 func (p plain) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return p.m.Take(ctx, charges, out)
@@ -98,7 +99,7 @@ func (p plain) Take(ctx context.Context, charges []limits.Charge, out []limits.D
 
 func TestATimedBackendCanDoWhatTheOtherCan(t *testing.T) {
 	counts := stats.New(quietly())
-	m := core.NewMemory(core.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	full, bare := counts.Backend("a", &far{Memory: m}), counts.Backend("b", plain{m})
 	if !limits.CanSettle(full) || limits.CanSettle(bare) {
 		t.Error("settling is not that of the inner backend")
@@ -145,7 +146,7 @@ func TestAPanicOfABackendIsCountedAndGoesOn(t *testing.T) {
 func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		m := core.NewMemory(core.MemoryOptions{MaxKeys: 100})
+		m := memory.New(memory.Options{MaxKeys: 100})
 		counts.WatchMemory("local", m)
 		l := core.MustNew(core.Config[request]{Backend: m, Rules: []core.Rule[request]{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey}}})
 		decide := func(n int) {
@@ -175,9 +176,9 @@ func TestAMemoryShowsWhatItDisplaces(t *testing.T) {
 func TestLeasesShowWhatTheyHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		stack := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Lease: time.Second, Logger: discard})
+		stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second, Logger: discard})
 		counts.WatchLeases("redis", stack.Leases)
-		counts.WatchLeases("without", breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Logger: discard}).Leases)
+		counts.WatchLeases("without", breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Logger: discard}).Leases)
 		api := counts.Limiter("api")
 		limiter := core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: "all", Limit: limits.TokenBucket(limits.PerSecond(1000), 1000), Key: func(k string) (string, error) { return k, nil }}},
@@ -204,7 +205,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 func TestABreakerShowsItsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		f := &far{Memory: core.NewMemory(core.MemoryOptions{}), takes: time.Second}
+		f := &far{Memory: memory.New(memory.Options{}), takes: time.Second}
 		stack := breaker.NewStack(counts.Backend("redis", f), breaker.Options{Logger: discard})
 		counts.WatchBreaker("redis", stack.Status)
 		begun := time.Now()

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -106,7 +107,7 @@ func only(s *stats.Stats) stats.LimiterSnapshot { return s.Snapshot().Limiters[0
 
 // flaky is a memory that fails now and then.
 type flaky struct {
-	*core.Memory
+	*memory.Memory
 	fails bool
 }
 
@@ -139,7 +140,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 			random := testrun.Random(t)
 			slow := &slowly{rules: make(map[string]*slowRule)}
 			counts := stats.New(quietly())
-			backend := &flaky{Memory: core.NewMemory(core.MemoryOptions{})}
+			backend := &flaky{Memory: memory.New(memory.Options{})}
 			l := core.MustNew(core.Config[request]{
 				Rules: rules, Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
 				Observe: stats.Observe(counts.Limiter("api"), slow.observe),
@@ -168,7 +169,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		leases := core.NewLeaseCache(core.NewMemory(core.MemoryOptions{}), core.LeaseOptions{})
+		leases := core.NewLeaseCache(memory.New(memory.Options{}), core.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
 			Backend: core.NewDenialCache(leases, core.DenialCacheOptions{}),
 			Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},

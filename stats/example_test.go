@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
@@ -187,7 +188,7 @@ func ExampleOther() {
 // The clock is inside the breaker: a call that the breaker refuses is no call.
 func ExampleStats_Backend() {
 	counts := stats.New(stats.Options{})
-	far := core.NewMemory(core.MemoryOptions{}) // or redisbackend.New(…)
+	far := memory.New(memory.Options{}) // or redisbackend.New(…)
 	stack := breaker.NewStack(counts.Backend("redis", far), breaker.Options{})
 	counts.WatchBreaker("redis", stack.Status)
 
@@ -205,14 +206,14 @@ func ExampleStats_Backend() {
 }
 
 func ExampleBackend() {
-	timed := stats.New(stats.Options{}).Backend("redis", core.NewMemory(core.MemoryOptions{}))
+	timed := stats.New(stats.Options{}).Backend("redis", memory.New(memory.Options{}))
 	fmt.Println(limits.CanSettle(timed), limits.Supports(timed, limits.Concurrent(3)))
 	// Output: true true
 }
 
 func ExampleStats_WatchMemory() {
 	counts := stats.New(stats.Options{})
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: 10_000})
+	store := memory.New(memory.Options{MaxKeys: 10_000})
 	counts.WatchMemory("local", store)
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: store})
 	l.Decide(context.Background(), "ann")
@@ -223,7 +224,7 @@ func ExampleStats_WatchMemory() {
 
 func ExampleStats_WatchBreaker() {
 	counts := stats.New(stats.Options{})
-	b := breaker.New(core.NewMemory(core.MemoryOptions{}), breaker.Options{})
+	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
 	counts.WatchBreaker("redis", b.Status)
 	got := counts.Snapshot().Breakers[0]
 	fmt.Println(got.Name, got.State, got.Opened)
@@ -232,7 +233,7 @@ func ExampleStats_WatchBreaker() {
 
 func ExampleStats_WatchLeases() {
 	counts := stats.New(stats.Options{})
-	stack := breaker.NewStack(core.NewMemory(core.MemoryOptions{}), breaker.Options{Lease: time.Second})
+	stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second})
 	counts.WatchLeases("redis", stack.Leases)
 	got := counts.Snapshot().Leases[0]
 	fmt.Println(got.Name, got.Held, "units held")
@@ -322,7 +323,7 @@ func shot() stats.Snapshot {
 	for range 5 {
 		l.Decide(context.Background(), "ann")
 	}
-	counts.Backend("redis", core.NewMemory(core.MemoryOptions{})).Reset(context.Background(), "per-client", "ann")
+	counts.Backend("redis", memory.New(memory.Options{})).Reset(context.Background(), "per-client", "ann")
 	return counts.Snapshot()
 }
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // lines writes log lines in order, on a goroutine that ends when all are written: a logger
@@ -17,7 +17,7 @@ type lines struct {
 	key    func(rule, key string) string
 
 	mu      sync.Mutex
-	memory  *core.Memory // of linesPerMinute; nil: not needed yet
+	memory  *memory.Memory // of linesPerMinute; nil: not needed yet
 	queue   []line
 	writing bool
 }
@@ -29,7 +29,7 @@ const maxLines = 4096
 func (l *lines) wait(limiter, rule string) time.Duration {
 	l.mu.Lock()
 	if l.memory == nil {
-		l.memory = core.NewMemory(core.MemoryOptions{MaxKeys: 4096})
+		l.memory = memory.New(memory.Options{MaxKeys: 4096})
 	}
 	store := l.memory
 	l.mu.Unlock()

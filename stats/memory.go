@@ -5,23 +5,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 )
 
 // countEvery is how often the keys of a memory are counted at most: it looks at every
 // slot of the memory.
 const countEvery = 10 * time.Second
 
-// memory is a memory that is watched.
-type memory struct {
-	of *core.Memory
+// watched is a memory that is watched.
+type watched struct {
+	of *memory.Memory
 
 	mu        sync.Mutex
 	keys      int
 	countedAt time.Time
 }
 
-func (m *memory) snapshot(name string, now time.Time) MemorySnapshot {
+func (m *watched) snapshot(name string, now time.Time) MemorySnapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.countedAt.IsZero() || now.Sub(m.countedAt) >= countEvery {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -34,7 +35,7 @@ type Stats struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
 	backends map[string]*backendCounts
-	memories map[string]*memory
+	memories map[string]*watched
 	breakers map[string]breakerStatus
 	leases   map[string]func() core.LeaseCounts
 	shedders map[string]*shedder
@@ -50,7 +51,7 @@ func New(options Options) *Stats {
 		since:    time.Now(),
 		limiters: make(map[string]*Limiter),
 		backends: make(map[string]*backendCounts),
-		memories: make(map[string]*memory),
+		memories: make(map[string]*watched),
 		breakers: make(map[string]breakerStatus),
 		leases:   make(map[string]func() core.LeaseCounts),
 		shedders: make(map[string]*shedder),
@@ -70,15 +71,15 @@ func (s *Stats) Limiter(name string) *Limiter {
 }
 
 // WatchMemory has snapshots show how full m is. A limiter without a Backend has a memory
-// that nobody can watch: make one with [core.NewMemory] and set Config.Backend to it. A
+// that nobody can watch: make one with [memory.New] and set Config.Backend to it. A
 // later call with the same name watches another memory instead. It panics if m is nil.
-func (s *Stats) WatchMemory(name string, m *core.Memory) {
+func (s *Stats) WatchMemory(name string, m *memory.Memory) {
 	if m == nil {
 		panic("stats: WatchMemory: the memory is nil")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memories[label(name)] = &memory{of: m}
+	s.memories[label(name)] = &watched{of: m}
 }
 
 type breakerStatus func() (state string, since time.Time, opened int64)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 func weir() []Contestant {
@@ -42,13 +43,13 @@ func windowTurning(at time.Time, period time.Duration) time.Duration {
 
 // backend decides through limits.Backend: one charge, slices used again and again.
 type backend struct {
-	memory *core.Memory
+	memory *memory.Memory
 	limit  limits.Limit
 }
 
 func openBackend(limit func(Quota) limits.Limit) func(Quota, int) Store {
 	return func(q Quota, keys int) Store {
-		return &backend{core.NewMemory(core.MemoryOptions{MaxKeys: keys}), limit(q)}
+		return &backend{memory.New(memory.Options{MaxKeys: keys}), limit(q)}
 	}
 }
 
@@ -96,7 +97,7 @@ func openSliding(q Quota, keys int) Store {
 		begin = begin.Add(loading + 600*time.Millisecond)
 		s.turn = begin
 	}
-	s.memory = core.NewMemory(core.MemoryOptions{MaxKeys: keys})
+	s.memory = memory.New(memory.Options{MaxKeys: keys})
 	s.limit = limits.SlidingWindow(limits.Per(q.Burst, windowTurning(begin, q.Window)))
 	return s
 }
@@ -118,7 +119,7 @@ type decideLimiter struct {
 }
 
 func openLimiter(q Quota, keys int) Store {
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: keys})
+	store := memory.New(memory.Options{MaxKeys: keys})
 	limit := tokenBucket(q)
 	return &decideLimiter{backend{store, limit}, core.MustNew(core.Config[string]{
 		Backend: store,

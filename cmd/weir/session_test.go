@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/stats"
@@ -147,7 +148,7 @@ func newTestPage(t *testing.T, file, authorization string) string {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	limit := nethttp.MustNew(nethttp.Config{
 		Rules:   p.Rules(),
-		Backend: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }}),
+		Backend: memory.New(memory.Options{Clock: func() time.Time { return now }}),
 	})
 	who := func(r *http.Request) (admin.Person, error) {
 		if r.Header.Get("Authorization") != authorization {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -44,7 +45,7 @@ func newTrial(name string, text []byte) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{policy: p, outline: outline, rules: p.Rules()}
-	store := core.NewMemory(core.MemoryOptions{})
+	store := memory.New(memory.Options{})
 	for _, rule := range t.rules {
 		if rule.Mode == core.Disabled {
 			t.limiters = append(t.limiters, nil)

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/shed"
@@ -134,7 +135,7 @@ func report(w http.ResponseWriter, r *http.Request) {
 func backend(counters *stats.Stats) limits.Backend {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		store := core.NewMemory(core.MemoryOptions{})
+		store := memory.New(memory.Options{})
 		counters.WatchMemory("main", store)
 		return store
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/playground"
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 const ready = `document.documentElement.dataset.engine === 'ready'`
@@ -129,7 +129,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var now time.Time
-	store := core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return now }})
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
 	l, _ := lab.New(lab.Setup{Limit: "40/10s"})
 	panels := l.Panels()
 	decided, allowed, denied := 0, 0, 0

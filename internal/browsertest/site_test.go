@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/admin"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/stats"
@@ -68,7 +69,7 @@ func newSite(t *testing.T, options admin.Options) *site {
 	quiet := slog.New(slog.DiscardHandler)
 	counts := stats.New(stats.Options{Logger: quiet})
 	s.counts = counts
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: 100_000})
+	store := memory.New(memory.Options{MaxKeys: 100_000})
 	api := counts.Limiter("api")
 	s.limit = nethttp.MustNew(nethttp.Config{
 		Rules: p.Rules(), Backend: counts.Backend("redis", store), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,

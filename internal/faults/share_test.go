@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -157,7 +158,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 			Backend: breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
 				Budget: patience, Failures: 1000, Logger: slog.New(slog.DiscardHandler),
 			}),
-			Fallback: core.NewMemory(core.MemoryOptions{Clock: func() time.Time { return time.Now().Add(offset) }}),
+			Fallback: memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),
 		})
 	}
 	serverTime := func() int64 {

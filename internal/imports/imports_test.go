@@ -23,8 +23,9 @@ var mayImport = map[string][]string{
 	"admin":             {"core", "stats"},
 	"breaker":           {"core"},
 	"client":            {"core"},
-	"core":              {"limits"},
-	"limits/limitstest": {"core", "internal/testrun"},
+	"core":              {"internal/call", "memory"},
+	"limits/limitstest": {"internal/testrun", "limits"},
+	"memory":            {"internal/call", "limits"},
 	"redisbackend":      {"core", "internal/slot"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core"},
@@ -47,7 +48,7 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "limits", "nethttp", "shed", "stats"}
+var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "limits", "memory", "nethttp", "shed", "stats"}
 
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.

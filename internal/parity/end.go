@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // runEnds tests that a request ends once, and with which result.
@@ -117,7 +118,7 @@ func (e *endings) wantNoEnd(t *testing.T) {
 // recorder is a backend that decides as its memory does and lists what it is to end. It
 // is no Memory, so limiters ask it from a goroutine of their own.
 type recorder struct {
-	*core.Memory
+	*memory.Memory
 	mu      sync.Mutex
 	endings []limits.Ending
 }
@@ -131,7 +132,7 @@ func (r *recorder) Settle(ctx context.Context, endings []limits.Ending, out []li
 
 // testFinalCosts has a rule count failures only.
 func testFinalCosts[R any](t *testing.T, a Adapter[R]) {
-	backend := &recorder{Memory: core.NewMemory(core.MemoryOptions{MaxKeys: 1000})}
+	backend := &recorder{Memory: memory.New(memory.Options{MaxKeys: 1000})}
 	settled := make(chan limits.Settlement, 1)
 	limit := &Config[R]{Config: core.Config[R]{
 		Rules: []core.Rule[R]{{

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // table is a transcript. For each scenario it has the requests with the expected
@@ -163,7 +163,7 @@ func withDeadline(next http.Handler) http.Handler {
 // ledger is the memory backend with a clock set by hand. It lists the keys that were
 // charged.
 type ledger struct {
-	memory *core.Memory
+	memory *memory.Memory
 
 	mu   sync.Mutex
 	now  time.Time
@@ -172,7 +172,7 @@ type ledger struct {
 
 func newLedger() *ledger {
 	l := &ledger{now: start}
-	l.memory = core.NewMemory(core.MemoryOptions{MaxKeys: 1000, Clock: func() time.Time {
+	l.memory = memory.New(memory.Options{MaxKeys: 1000, Clock: func() time.Time {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.now

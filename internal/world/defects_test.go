@@ -17,8 +17,8 @@ import (
 var defects = []struct{ name, by, file, now, then string }{
 	{
 		"ends are looked for after the denial", "TestSeeds$", "core/decide.go",
-		"	own := l.ownEndings(charges)\n	err := take(ctx, l.backend, charges, decisions)\n",
-		"	err := take(ctx, l.backend, charges, decisions)\n	own := l.ownEndings(charges)\n",
+		"	own := l.ownEndings(charges)\n	err := call.Take(ctx, l.backend, charges, decisions)\n",
+		"	err := call.Take(ctx, l.backend, charges, decisions)\n	own := l.ownEndings(charges)\n",
 	},
 	{
 		"a refund is sent twice", "TestSeeds$", "core/sender.go",

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 )
 
 // A backend's own test hands Run a Harness that opens it.
@@ -16,7 +16,7 @@ func ExampleRun() {
 	test := func(t *testing.T) { // TestMyBackendKeepsTheContract
 		limitstest.Run(t, limitstest.Harness{
 			Open: func(t testing.TB, now func() time.Time) limits.Backend {
-				return core.NewMemory(core.MemoryOptions{Clock: now})
+				return memory.New(memory.Options{Clock: now})
 			},
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // A denial counts units that lie idle in blocks as used, and is by the tighter limit. Of a
@@ -75,7 +76,7 @@ type lateCharge struct {
 func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
 	synctest.Test(t, func(t *testing.T) {
 		tight, _ := core.Leased(limit, time.Second)
-		shared := core.NewMemory(core.MemoryOptions{})
+		shared := memory.New(memory.Options{})
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		start := time.Now()

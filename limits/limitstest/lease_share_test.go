@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Units that lie idle in the blocks of one instance are denied to the others. Instances that
@@ -42,7 +43,7 @@ func TestLeasesLeaveLittleOfTheLimitUnused(t *testing.T) {
 // them by leases.
 func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skewed, leases bool) (admitted, leased float64) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := core.NewMemory(core.MemoryOptions{})
+		shared := memory.New(memory.Options{})
 		var mu sync.Mutex
 		var counts leaseCounts
 		var all sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // Instances with leases share a backend across a network that delays, loses and fails, and
@@ -148,7 +149,7 @@ type leaseSpend struct{ at, units int64 }
 func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(r.seed, 14))
-		shared := core.NewMemory(core.MemoryOptions{})
+		shared := memory.New(memory.Options{})
 		_, lease := core.Leased(r.limit, time.Second)
 		var mu sync.Mutex
 		var admitted []*leaseSpend
@@ -309,7 +310,7 @@ func (w *leaseWorker) ask() bool {
 // leaseNetwork is the way of an instance to the backend.
 type leaseNetwork struct {
 	run    leaseRun
-	inner  *core.Memory
+	inner  *memory.Memory
 	tight  limits.Limit
 	lease  time.Duration
 	dies   time.Time

@@ -4,18 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
+	"github.com/weir-go/weir/memory"
 )
 
 var store = limitstest.Harness{
 	Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-		return core.NewMemory(core.MemoryOptions{Clock: now})
+		return memory.New(memory.Options{Clock: now})
 	},
 	OpenSmall: func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 		// With the fewest entries of logs that there may be: they, too, have to run short.
-		return core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
+		return memory.New(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1})
 	},
 }
 

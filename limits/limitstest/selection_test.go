@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // six is a Memory without anchored windows: charges under them are an error, as in a
@@ -49,11 +49,11 @@ func (s sixLying) Take(ctx context.Context, charges []limits.Charge, out []limit
 
 func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
 	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
-		return wrap(core.NewMemory(core.MemoryOptions{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
+		return wrap(memory.New(memory.Options{Clock: now, MaxKeys: maxKeys, MaxLogEntries: 1}))
 	}
 	return Harness{
 		Open: func(_ testing.TB, now func() time.Time) limits.Backend {
-			return wrap(core.NewMemory(core.MemoryOptions{Clock: now}))
+			return wrap(memory.New(memory.Options{Clock: now}))
 		},
 		OpenSmall: small,
 		Decisions: 1000,

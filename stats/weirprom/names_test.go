@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats/weirprom"
 )
@@ -18,8 +19,8 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 	s := newStats()
 	for _, name := range []string{"", "a\xff", "a\xfe", "a\uFFFD", "a\x00\n\"", "é"} {
 		s.Limiter(name).ObserveEnd(limits.Settlement{Rule: name})
-		s.Backend(name, core.NewMemory(core.MemoryOptions{}))
-		s.WatchMemory(name, core.NewMemory(core.MemoryOptions{}))
+		s.Backend(name, memory.New(memory.Options{}))
+		s.WatchMemory(name, memory.New(memory.Options{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
 		s.WatchLeases(name, func() core.LeaseCounts { return core.LeaseCounts{} })
 		s.WatchShedder(name, shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))

@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -52,7 +53,7 @@ func main() {
 		log.Fatalf("BLOCK: %v", err)
 	}
 	// A million addresses at most, in memory that does not grow with a flood.
-	var counts limits.Backend = core.NewMemory(core.MemoryOptions{MaxKeys: 1 << 20})
+	var counts limits.Backend = memory.New(memory.Options{MaxKeys: 1 << 20})
 	var exact limits.Backend // nil: memory
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})

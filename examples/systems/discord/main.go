@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -86,7 +87,7 @@ func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 }
 
 func main() {
-	var backend limits.Backend = core.NewMemory(core.MemoryOptions{}) // of all limiters, for the global limit
+	var backend limits.Backend = memory.New(memory.Options{}) // of all limiters, for the global limit
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "discord"})
 		if err != nil {

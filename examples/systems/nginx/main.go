@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -53,7 +54,7 @@ func main() {
 		rule("nodelay", limits.TokenBucket(rate, 21), 0), // burst=20 nodelay
 		rule("delay", limits.LeakyQueue(rate, 21), 8),    // burst=20 delay=8
 	}
-	var backend limits.Backend = core.NewMemory(core.MemoryOptions{})
+	var backend limits.Backend = memory.New(memory.Options{})
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "nginx"})
 		if err != nil {

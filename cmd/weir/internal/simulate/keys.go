@@ -7,7 +7,7 @@ import (
 
 // keys numbers texts, and keeps each once, in memory that the garbage collector does not
 // scan: some 40 bytes and the text for each. Texts are told apart by a 64-bit hash with a
-// secret seed, as in a [core.Memory]: to compare them would miss the cache twice for each
+// secret seed, as in a [memory.Memory]: to compare them would miss the cache twice for each
 // line of a log. One goroutine adds texts.
 type keys struct {
 	seed  maphash.Seed

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // reading is one of the two ways to read stamps of whole seconds.
@@ -75,7 +76,7 @@ func newReplay(v variant, r reading, rules []core.Rule[*request], first, maxKeys
 	if len(wrapped) == 0 {
 		return p, nil
 	}
-	store := core.NewMemory(core.MemoryOptions{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries, Clock: func() time.Time { return time.UnixMicro(p.clock) }})
+	store := memory.New(memory.Options{MaxKeys: maxKeys, MaxLogEntries: maxLogEntries, Clock: func() time.Time { return time.UnixMicro(p.clock) }})
 	limiter, err := core.New(core.Config[*item]{Rules: wrapped, Backend: store})
 	if err != nil {
 		return nil, err

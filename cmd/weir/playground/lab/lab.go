@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/memory"
 )
 
 // Lab is limiters, a stream of requests to all of them, and a clock. Make one by [New]. It
@@ -13,7 +14,7 @@ type Lab struct {
 	plan   plan
 	start  int64 // of the clock, in microseconds since the Unix epoch
 	now    int64 // microseconds since the start
-	memory *core.Memory
+	memory *memory.Memory
 	panels []*panel
 	agenda agenda
 	chance *rand.Rand // when clients come back
@@ -68,7 +69,7 @@ func New(s Setup) (*Lab, Mistakes) {
 	// The clock starts as windows do, so that what is to happen at their turn does.
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	l.start = (day + period - 1) / period * period
-	l.memory = core.NewMemory(core.MemoryOptions{
+	l.memory = memory.New(memory.Options{
 		MaxKeys: 64, MaxLogEntries: 4 * 10_000,
 		Clock: func() time.Time { return time.UnixMicro(l.start + l.now) },
 	})

@@ -1,0 +1,88 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
+)
+
+// Each user may try five passwords in a row, and then one every two minutes.
+func Example() {
+	logins, err := memory.New(memory.Options{}).Bind("logins", limits.TokenBucket(limits.PerHour(30), 5))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 6 {
+		d, err := logins.Take("ann", 1)
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter.Round(time.Second), err)
+	}
+	// Output:
+	// true 4 0s <nil>
+	// true 3 0s <nil>
+	// true 2 0s <nil>
+	// true 1 0s <nil>
+	// true 0 0s <nil>
+	// false 0 2m0s <nil>
+}
+
+// A cost of several units is taken whole or not at all.
+func ExampleLimiter_Take() {
+	bytes, err := memory.New(memory.Options{}).Bind("uploads", limits.FixedWindow(limits.PerDay(1_000_000)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, size := range []int64{700_000, 400_000, 300_000, -1} {
+		d, err := bytes.Take("ann", size)
+		fmt.Println(size, d.Allowed, d.Remaining, err)
+	}
+	// Output:
+	// 700000 true 300000 <nil>
+	// 400000 false 300000 <nil>
+	// 300000 true 0 <nil>
+	// -1 false 0 memory: cost must not be negative (got -1)
+}
+
+func ExampleMemory_Bind() {
+	m := memory.New(memory.Options{})
+	for _, limit := range []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerMinute(0)), limits.Concurrent(5)} {
+		_, err := m.Bind("api", limit)
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// memory: limit of scope "api": units of a sliding-log must be 1 to 10000 (got 0)
+	// memory: a concurrency limit releases units at the end of a request: use a Limiter of package core
+}
+
+// With room for as many keys as there are customers, nobody is ever displaced.
+func ExampleOptions() {
+	store := memory.New(memory.Options{MaxKeys: 1_000, MaxLogEntries: 10_000})
+	customers, _ := store.Bind("per-customer", limits.SlidingLog(limits.PerDay(10)))
+	for i := range 1_000 {
+		customers.Take(fmt.Sprint("customer ", i), 1)
+	}
+	live, err := store.Count(context.Background())
+	fmt.Println(live, err, store.MaxKeys(), store.Displaced())
+	// Output: 1000 <nil> 1000 0
+}
+
+// Replaying what happened yesterday, at yesterday's time.
+func ExampleNew() {
+	var now time.Time
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	ann, _ := store.Bind("per-customer", limits.FixedWindow(limits.PerMinute(1)))
+	for _, at := range []string{"2026-11-20T08:00:10Z", "2026-11-20T08:00:59Z", "2026-11-20T08:01:00Z"} {
+		now, _ = time.Parse(time.RFC3339, at)
+		d, _ := ann.Take("ann", 1)
+		fmt.Println(at, d.Allowed)
+	}
+	// Output:
+	// 2026-11-20T08:00:10Z true
+	// 2026-11-20T08:00:59Z false
+	// 2026-11-20T08:01:00Z true
+}

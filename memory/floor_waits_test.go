@@ -1,0 +1,314 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
+)
+
+// anyLimit returns a limit of any algorithm, which is fresh within minutes.
+func anyLimit(random *rand.Rand) limits.Limit {
+	rate := limits.Per(1+random.Int64N(20), time.Duration(1+random.Int64N(10_000))*time.Millisecond)
+	choices := []limits.Limit{
+		limits.TokenBucket(rate, 1+random.Int64N(30)), limits.LeakyBucket(rate, 1+random.Int64N(30)), limits.LeakyQueue(rate, 1+random.Int64N(30)),
+		limits.FixedWindow(rate), limits.SlidingWindow(rate), limits.AnchoredWindow(rate), limits.SlidingLog(rate),
+	}
+	return choices[random.IntN(len(choices))]
+}
+
+// A key that is not found starts from what was displaced under every limit of its
+// scope. The waits that it is told are those that work, as they are for a key that
+// is found.
+func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		choices int
+		back    time.Duration // the clock steps back by up to that
+		least   bool          // no shorter wait works either
+	}{
+		{"one limit", 1, 0, true},
+		{"four limits", 4, 0, true},
+		{"more limits than are kept apart", 60, 0, true},
+		{"a clock that steps back", 1, 900 * time.Millisecond, true},
+		{"four limits and a clock that steps back", 4, 900 * time.Millisecond, false},
+		{"sixty limits and a clock that steps back", 60, 900 * time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			seed := testrun.Seed(t)
+			for round := range uint64(40) {
+				random := rand.New(rand.NewPCG(seed, round))
+				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+				m := memory.New(memory.Options{MaxKeys: 1 + random.IntN(20), Clock: func() time.Time { return now }})
+				var choices []limits.Limit
+				for range test.choices {
+					choices = append(choices, anyLimit(random))
+				}
+				for i := range 400 {
+					now = now.Add(time.Duration(random.Int64N(200_000)) * time.Microsecond)
+					if test.back > 0 && random.IntN(5) == 0 {
+						now = now.Add(-time.Duration(random.Int64N(test.back.Microseconds())) * time.Microsecond)
+					}
+					limit, key := choices[random.IntN(len(choices))], fmt.Sprint(random.IntN(100))
+					cost := 1 + random.Int64N(limit.Burst())
+					d := take(t, m, "s", key, limit, cost)
+					if d.Allowed {
+						continue
+					}
+					look := func(wait time.Duration, cost int64) limits.Decision {
+						defer func(was time.Time) { now = was }(now)
+						now = now.Add(wait)
+						out := make([]limits.Decision, 1)
+						if err := m.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost}}, out); err != nil {
+							t.Fatal(err)
+						}
+						return out[0]
+					}
+					if then := look(d.RetryAfter, cost); !then.Allowed {
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand after RetryAfter %+v", round, i, limit, cost, d, then)
+					}
+					if before := look(d.RetryAfter-time.Microsecond, cost); test.least && before.Allowed {
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand allows it 1µs before RetryAfter: %+v", round, i, limit, cost, d, before)
+					}
+					if then := look(d.ResetAfter, 0); then.Remaining != limit.Burst() || then.ResetAfter != 0 {
+						t.Fatalf("round %d, step %d: %v denies %d: %+v\nand after ResetAfter %+v", round, i, limit, cost, d, then)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAChangedLimitAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	choices := []limits.Limit{
+		limits.TokenBucket(limits.PerMinute(100), 100), limits.SlidingWindow(limits.PerMinute(50)),
+		limits.AnchoredWindow(limits.PerDay(30)), limits.FixedWindow(limits.PerDay(7)),
+	}
+	charges, out := []limits.Charge{{Scope: "s", Cost: 1}}, make([]limits.Decision, 1)
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+	}
+	for name, keys := range map[string][]string{"of a key": keys[:1], "of keys of a full store": keys} {
+		m := memory.New(memory.Options{MaxKeys: 1000})
+		next := 0
+		take := func() {
+			charges[0].Key, charges[0].Limit = keys[next%len(keys)], choices[next%len(choices)]
+			next++
+			if err := m.Take(context.Background(), charges, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * len(keys) {
+			take()
+		}
+		if n := testing.AllocsPerRun(500, func() {
+			for range 16 {
+				take()
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations for 16 charges, under limits in turn, %s", n, name)
+		}
+	}
+}
+
+// Units that are held, and the limit of a ban, take no part in the summary of what was
+// displaced: held units stay, and nobody inherits a ban.
+func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
+	held, ban := limits.Concurrent(2), limits.Ban(limits.PerHour(3), 24*time.Hour)
+	take(t, m, "held", "k", held, 2)
+	for i := range 200 {
+		if d := take(t, m, "ban", fmt.Sprint(i), ban, 3); !d.Allowed {
+			t.Fatalf("key %d inherits a ban: %+v", i, d)
+		}
+	}
+	if d := take(t, m, "held", "k", held, 1); d.Allowed {
+		t.Errorf("more than 2 are held after 200 new keys: %+v", d)
+	}
+}
+
+// What others have used denies a key for the rest of their period at most. Only its own units ban
+// it: a flood of keys would otherwise ban every newcomer at its first mistake.
+func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
+	const number, period, lasts = 10, 10 * time.Minute, time.Hour
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	begun := now
+	m := memory.New(memory.Options{MaxKeys: 1 << 13, Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.Per(number, period), lasts)
+	flood := func() {
+		for i := range 3 << 13 {
+			take(t, m, "log-in", fmt.Sprint(now, i), ban, number)
+		}
+	}
+	flood()
+	denied := 0
+	for i := range 1000 {
+		key := fmt.Sprint("newcomer ", i)
+		now = begun.Add(time.Duration(i) * time.Millisecond)
+		if d := take(t, m, "log-in", key, ban, 1); !d.Allowed {
+			t.Fatalf("%s is denied at its first request: %+v", key, d)
+		}
+		d := take(t, m, "log-in", key, ban, 1)
+		if !d.Allowed {
+			denied++
+		}
+		if d.RetryAfter > period || d.ResetAfter > period {
+			t.Fatalf("%s is banned: %+v", key, d)
+		}
+	}
+	if denied == 0 {
+		t.Error("nobody inherits anything: the test shows nothing")
+	}
+	now = begun.Add(period + time.Second)
+	for i := range number {
+		d := take(t, m, "log-in", "newcomer 7", ban, 1)
+		if !d.Allowed || i == number-1 && d.ResetAfter != lasts {
+			t.Errorf("unit %d of its own: %+v", i, d)
+		}
+	}
+	flood()
+	take(t, m, "log-in", "another", ban, 1)
+	if d := take(t, m, "log-in", "another", ban, number); d.Allowed || d.RetryAfter > period {
+		t.Errorf("another is denied by what others have used: %+v", d)
+	}
+}
+
+// A newcomer's own period begins with its own units, not with those of others.
+func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.PerMinute(10), time.Hour)
+	for i := range 49 {
+		take(t, m, "s", fmt.Sprint(i), ban, 1)
+	}
+	now = now.Add(59 * time.Second)
+	admitted := 0
+	for i := range 28 {
+		if i == 8 {
+			now = now.Add(2 * time.Second)
+		}
+		if take(t, m, "s", "ann", ban, 1).Allowed {
+			admitted++
+		}
+	}
+	if admitted > 10 {
+		t.Errorf("%d are admitted within 2 s, of 10 a minute", admitted)
+	}
+}
+
+// A ban by more than the number stays, though a part of it is returned, whoever knows of the rest.
+func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.PerHour(10), time.Hour)
+	take(t, m, "s", "ann", ban, 9)
+	for i := range 200 { // ann is displaced
+		take(t, m, "s", fmt.Sprint(i), ban, 9)
+	}
+	d := take(t, m, "s", "ann", ban, 10)
+	refund(t, m, "ann", ban, 10, 5, d.Ticket)
+	if d := take(t, m, "s", "ann", ban, 1); d.Allowed {
+		t.Errorf("the ban is lifted at 14 of 10: %+v", d)
+	}
+}
+
+// A key in a full store that gets units back has more left by as many, not what displaced keys have left.
+func TestARefundInAFullStoreComesBack(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10), limits.FixedWindow(limits.PerHour(10)),
+		limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)), limits.SlidingLog(limits.PerHour(10)),
+		limits.Ban(limits.PerHour(11), time.Hour),
+	} {
+		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+		m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
+		d := take(t, m, "s", "ann", limit, 10)
+		for i := range 12 {
+			take(t, m, "s", fmt.Sprint(i), limit, 8)
+		}
+		before := take(t, m, "s", "ann", limit, 0).Remaining
+		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
+		if after := take(t, m, "s", "ann", limit, 0).Remaining; after-before != s.Returned {
+			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
+		}
+	}
+}
+
+func refund(t *testing.T, m *memory.Memory, key string, limit limits.Limit, taken, final, ticket int64) limits.Settlement {
+	t.Helper()
+	out := make([]limits.Settlement, 1)
+	if err := m.Settle(t.Context(), []limits.Ending{{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: ticket}}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+// A ban counts what no window counts. Its summary moved those of windows, whose wait was too short.
+func TestBansThatWereDisplacedMoveNoWindow(t *testing.T) {
+	start := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	now := start
+	m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
+	window := limits.AnchoredWindow(limits.Per(4, 20*time.Millisecond))
+	ban := limits.Ban(limits.Per(5, 20*time.Millisecond), 10*time.Millisecond)
+	for _, s := range []struct {
+		at    int
+		key   string
+		limit limits.Limit
+		cost  int64
+	}{
+		{0, "k11", window, 3}, {521, "k6", ban, 1}, {1462, "k1", ban, 3}, {2441, "k2", window, 3}, {6970, "k10", ban, 3}, {10004, "k5", ban, 3},
+		{11441, "k8", ban, 2}, {14734, "k9", ban, 1}, {16047, "k13", ban, 1}, {-7834, "k11", ban, 1},
+	} {
+		now = start.Add(time.Duration(s.at) * time.Microsecond)
+		take(t, m, "s", s.key, s.limit, s.cost)
+	}
+	now = start.Add(-7354 * time.Microsecond)
+	d := take(t, m, "s", "k0", window, 1)
+	now = now.Add(d.RetryAfter)
+	if again := take(t, m, "s", "k0", window, 1); !d.Allowed && !again.Allowed {
+		t.Errorf("after %v it is denied for %v more", d.RetryAfter, again.RetryAfter)
+	}
+}
+
+// A key that was displaced under one ban, and is not found under another with a longer
+// period, is fresh when it would be if it had not been displaced.
+func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		displaced []limits.Limit
+		reset     time.Duration
+	}{
+		{"one ban", []limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, time.Minute},
+		{"two bans", []limits.Limit{limits.Ban(limits.Per(10, 2*time.Minute), time.Hour), limits.Ban(limits.PerMinute(10), time.Hour)}, 2 * time.Minute},
+		{"a longer period", []limits.Limit{limits.Ban(limits.PerDay(10), time.Hour)}, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+			m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
+			for i := range 200 {
+				take(t, m, "ban", fmt.Sprint(i), test.displaced[i%len(test.displaced)], 2)
+			}
+			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
+			look := func(remaining int64, reset time.Duration) {
+				t.Helper()
+				if d := take(t, m, "ban", "new", ban, 0); d.Remaining != remaining || d.ResetAfter != reset {
+					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
+				}
+			}
+			look(11, test.reset)
+			now = now.Add(test.reset - time.Microsecond)
+			look(11, time.Microsecond)
+			now = now.Add(time.Microsecond)
+			look(20, 0)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package memory
+
+import "github.com/weir-go/weir/limits"
+
+// decideLocked decides the group. It returns false, and has changed nothing, if the
+// group has to look at the clock again.
+func (m *Memory) decideLocked(g *group) bool {
+	g.allowed = true
+	for i := range g.pending {
+		p := &g.pending[i]
+		if p.lead != i {
+			continue
+		}
+		sh := m.shardOf(p.hash)
+		if p.limit.family == familyConcurrent {
+			sh.loadHeldLocked(&p.state, p.hash, g.now)
+			g.fitLocked(p)
+			continue
+		}
+		e := sh.findLocked(p.hash)
+		if !g.sure && (e == nil || e.at-g.now > p.limit.maxAhead || e.limitID != p.limit.id) && sh.aheadLocked(e, p.limit, g.now) != 0 {
+			if m.lateLocked(g) {
+				return false
+			}
+			g.sure = true
+			return m.decideLocked(g)
+		}
+		if g.stepped && p.ahead != 0 {
+			if e == nil { // whatever was dropped was fresh before now
+				sh.clearedAt = min(sh.clearedAt, g.now)
+			}
+			e = sh.rebaseLocked(e, g.now, g.peeking)
+		}
+		sh.loadLocked(&p.state, e, p.limit, g.now)
+		g.fitLocked(p)
+	}
+	g.taking = g.allowed && !g.peeking
+	for i := range g.pending {
+		if p := &g.pending[i]; p.lead == i {
+			sh := m.shardOf(p.hash)
+			if g.taking && p.limit.algorithm == limits.AlgorithmLeakyQueue {
+				p.state.serial = 0
+			}
+			if g.taking && (p.lasts > 0 || p.limit.family != familyConcurrent && p.limit.takenBy(p)) {
+				sh.numberLocked(&p.state.state) // tickets have it
+			}
+			g.decideAccountLocked(p, &sh.nodes)
+		}
+	}
+	if !g.taking {
+		return true
+	}
+	for i := range g.pending {
+		p := &g.pending[i]
+		if p.lead == i && p.limit.takenBy(p) {
+			sh := m.shardOf(p.hash)
+			if p.limit.family == familyConcurrent {
+				sh.storeHeldLocked(p.hash, p.state.a)
+				continue
+			}
+			e := sh.findLocked(p.hash)
+			if p.limit.family == familyBucket && (p.lasts > 0 || sh.rings != nil) {
+				sh.noteTakingLocked(e, p.hash, p.limit, p.lasts, g.now)
+			}
+			sh.storeLocked(e, p.hash, p.limit, &p.state, g.now)
+		}
+	}
+	return true
+}
+
+// fitLocked sets whether the enforced charges that p leads fit. If there are none, they do
+// not stand in the way, even of a key that is banned.
+func (g *group) fitLocked(p *pending) {
+	p.fits[enforced] = p.limit.fits(&p.state, p.sum[enforced])
+	g.allowed = g.allowed && (p.fits[enforced] || !p.asked[enforced])
+}
+
+// takenBy reports whether the charges of p took anything.
+func (l *compiledLimit) takenBy(p *pending) bool {
+	return p.sum[enforced] > 0 || p.sum[shadow] > 0 && p.fits[shadow]
+}
+
+// decideAccountLocked decides the charges on the key that p leads, and adds what they
+// take to the state of p. nodes are those of the key's shard.
+func (g *group) decideAccountLocked(p *pending, nodes *logNodes) {
+	limit, untouched := p.limit, &p.state
+	if g.allowed && !g.taking { // a peek takes from p.state, which is not stored
+		before := p.state
+		untouched = &before
+	}
+	for kind, n := range p.sum {
+		var d limits.Decision
+		if kind == shadow {
+			p.fits[shadow] = limit.fits(&p.state, n)
+		}
+		if g.allowed && p.fits[kind] && n > 0 {
+			delay := limit.queued(&p.state, g.now)
+			limit.take(&p.state, n)
+			limit.describe(&d, &p.state, n, true, g.now, nodes)
+			d.Delay = delay
+		} else {
+			limit.describe(&d, &p.state, n, p.fits[kind], g.now, nodes)
+		}
+		if !g.taking {
+			limit.leaveUntouched(&d, untouched, g.now, nodes)
+		}
+		g.answer(p.lead, kind, &d)
+	}
+}
+
+// answer sets the decision on all charges of one kind on the key that the charge at
+// index lead leads.
+func (g *group) answer(lead, kind int, d *limits.Decision) {
+	for i := lead; i < len(g.pending); i++ {
+		if g.pending[i].lead == lead && kindOf(&g.charges[i]) == kind {
+			g.out[i] = *d
+		}
+	}
+}
+
+// leaveUntouched sets the numbers of d that say what is left to those of s, from which
+// nothing is taken.
+func (l *compiledLimit) leaveUntouched(d *limits.Decision, s *view, now int64, nodes *logNodes) {
+	var look limits.Decision
+	l.describe(&look, s, 0, true, now, nodes)
+	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
+	if d.Allowed {
+		d.EffectiveWindow = look.EffectiveWindow
+	}
+}

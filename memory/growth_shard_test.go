@@ -1,0 +1,182 @@
+package memory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
+)
+
+// grower is a store whose only shard in use is the first, and that is asked by hash.
+type grower struct {
+	*Memory
+	limit  *scopedLimit
+	random *rand.Rand
+}
+
+func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
+	t.Helper()
+	m := New(Options{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
+	m.united.Store(true) // the other shards stay as they are
+	k, err := m.limits.of(&limits.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &grower{m, k, rand.New(rand.NewPCG(seed, 1))}
+}
+
+// add takes a unit of a new key of the first shard, and returns its hash.
+func (g *grower) add() uint64 {
+	hash := g.random.Uint64()
+	if len(g.shards) > 1 {
+		hash &= 1<<g.shift - 1
+	}
+	sh := &g.shards[0]
+	var d limits.Decision
+	sh.mu.Lock()
+	sh.takeLocked(sh.findLocked(hash), hash, g.limit, 1, 1e15, &d)
+	sh.mu.Unlock()
+	return hash
+}
+
+// Whoever looked up a slot before the lock must not find its key where it was
+// before the table grew.
+func TestAPlaceLookedUpBeforeTheTableGrewIsEmpty(t *testing.T) {
+	g := newGrower(t, 8000, testrun.Seed(t))
+	sh := &g.shards[0]
+	type looked struct {
+		hash uint64
+		at   *entry
+	}
+	var before []looked
+	grown := 0
+	for keys := 0; keys < 8000 && len(sh.buckets) < g.size; keys++ {
+		size := len(sh.buckets)
+		hash := g.add()
+		if len(sh.buckets) == size {
+			before = append(before, looked{hash, g.firstSlot(hash)}, looked{hash, sh.findLocked(hash)})
+			continue
+		}
+		grown++
+		for _, l := range before {
+			if l.at.hash != unused {
+				t.Fatalf("size %d: a slot of the table before has hash %x", len(sh.buckets), l.at.hash)
+			}
+			if e := sh.findLocked(l.hash); e == nil || e.hash != l.hash || e.a != 1 {
+				t.Fatalf("size %d: key %x is lost: %+v", len(sh.buckets), l.hash, e)
+			}
+		}
+		for i := range before {
+			before[i].at = sh.findLocked(before[i].hash)
+		}
+		before = append(before, looked{hash, sh.findLocked(hash)})
+		first := sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
+		if g.firstSlot(hash).hash != first[0].hash {
+			t.Fatalf("size %d: the slot to look up first is another", len(sh.buckets))
+		}
+	}
+	if grown < 10 {
+		t.Errorf("the table grew %d times only", grown)
+	}
+}
+
+// A shard gets more keys than its share by chance: by six standard deviations, with
+// odds of one in a billion. There is room for two more. Looking at 64 buckets only,
+// one in four of these shards displaced a key.
+func TestAShardHasRoomForWhatChanceSendsToIt(t *testing.T) {
+	for seed := range uint64(40) {
+		g := newGrower(t, 0, seed)
+		share := defaultMaxKeys / len(g.shards)
+		for range share + 8*90 { // the deviation is 89
+			g.add()
+		}
+		if len(g.shards[0].floors) > 0 {
+			t.Errorf("seed %d: %d keys in a shard for %d, and one was displaced", seed, share+8*90, share)
+		}
+	}
+}
+
+// The largest store of all has 65,536 shards, whose tables need both homes of a
+// key to be anywhere.
+func TestAShardOfTheLargestStoreUsesAllOfItsTable(t *testing.T) {
+	g := newGrower(t, maxMaxKeys, 1)
+	share := maxMaxKeys / len(g.shards)
+	for range share {
+		g.add()
+	}
+	sh := &g.shards[0]
+	if len(sh.floors) > 0 {
+		t.Errorf("a shard for %d keys displaced one of them", share)
+	}
+	if len(sh.buckets) != g.size {
+		t.Errorf("%d keys in %d buckets, want %d", share, len(sh.buckets), g.size)
+	}
+}
+
+func TestTablesDoubleUpToTheirLargestSize(t *testing.T) {
+	for size := 2; size <= 5000; size++ {
+		m := &Memory{size: size}
+		for at, steps := m.sizeAbove(0), 0; at < size; steps++ {
+			next := m.sizeAbove(at)
+			if at < 2 || at > 3 && steps == 0 || next <= at || next > 2*at || next < 2*at-1 || steps > 12 {
+				t.Fatalf("up to %d buckets: %d after %d", size, next, at)
+			}
+			at = next
+		}
+	}
+}
+
+// A table that cannot take every key is not used, and the one before stays whole.
+func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
+	g := newGrower(t, 1000, testrun.Seed(t))
+	var hashes []uint64
+	for range 500 {
+		hashes = append(hashes, g.add())
+	}
+	sh := &g.shards[0]
+	old := unsafe.SliceData(sh.buckets)
+	if sh.moveToLocked(make([]tableBucket, 100)) {
+		t.Fatal("500 keys moved to 400 slots")
+	}
+	if unsafe.SliceData(sh.buckets) != old {
+		t.Error("the shard has another table")
+	}
+	for _, hash := range hashes {
+		if e := sh.findLocked(hash); e == nil || e.a != 1 {
+			t.Fatalf("key %x is lost", hash)
+		}
+	}
+}
+
+// All shards end up in one table, in their order, when a quarter of the keys is there.
+func TestALargeStoreIsOneTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{MaxKeys: 200_000})
+		out := make([]limits.Decision, 1)
+		for i := range 60_000 {
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1}}, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		first := uintptr(unsafe.Pointer(unsafe.SliceData(m.shards[0].buckets)))
+		for i := range m.shards {
+			table := m.shards[i].buckets
+			at := uintptr(unsafe.Pointer(unsafe.SliceData(table)))
+			if len(table) != m.size || at != first+uintptr(i*m.size)*unsafe.Sizeof(table[0]) {
+				t.Errorf("shard %d has %d buckets at %x, want %d and the first shard's at %x before it", i, len(table), at, m.size, first)
+			}
+		}
+	})
+}
+
+func TestNoTwoLocksShareCacheLines(t *testing.T) {
+	if size := unsafe.Sizeof(shard{}); size != 256 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("a shard has %d bytes, want 256", size)
+	}
+}

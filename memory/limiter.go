@@ -1,0 +1,62 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/limits"
+)
+
+// Limiter limits each key of a scope by one limit. [Memory.Bind] returns one. It is safe for
+// concurrent use.
+type Limiter struct {
+	memory *Memory
+	scope  string
+	limit  limits.Limit
+	bound  atomic.Pointer[scopedLimit]
+}
+
+var errBindConcurrent = errors.New("memory: a concurrency limit releases units at the end of a request: use a Limiter of package core")
+
+// Bind returns what limits each key of a scope by one limit, without rules. It counts together
+// with all that m decides of this scope. It returns an error if the limit is not
+// legal, or is a concurrency limit, whose units somebody has to release.
+func (m *Memory) Bind(scope string, limit limits.Limit) (*Limiter, error) {
+	if limit.Algorithm() == limits.AlgorithmConcurrent {
+		return nil, errBindConcurrent
+	}
+	bound, err := m.limitOf(&limits.Charge{Scope: scope, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{memory: m, scope: scope, limit: limit}
+	l.bound.Store(bound)
+	return l, nil
+}
+
+// Take takes n units of a key if they fit, and allocates nothing. It returns an error if n is
+// negative, or if more limits have live state in the [Memory] at once than it can tell apart.
+func (l *Limiter) Take(key string, n int64) (d limits.Decision, err error) {
+	if n < 0 || l.memory.clock.given != nil || !l.memory.takeOne(l.bound.Load(), key, n, &d) {
+		err = l.takeAnew(key, n, &d)
+	}
+	return d, err
+}
+
+// takeAnew takes n units after the limit may have been retired, or the key cannot be decided by
+// itself.
+func (l *Limiter) takeAnew(key string, n int64, d *limits.Decision) (err error) {
+	charges := [1]limits.Charge{{Scope: l.scope, Key: key, Limit: l.limit, Cost: n}}
+	bound, err := l.memory.limitOf(&charges[0])
+	if err != nil {
+		return err
+	}
+	l.bound.Store(bound)
+	defer call.PanicAsError(l.memory, &err) // of the caller's clock
+	var out [1]limits.Decision
+	err = l.memory.Take(context.Background(), charges[:], out[:])
+	*d = out[0]
+	return err
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// scopedLimit is a limit in a scope, as one Memory knows it. A state names its
+// scopedLimit by a 16-bit id.
+type scopedLimit struct {
+	compiledLimit
+	scope     string
+	id        uint16
+	share     uint8 // number of the scope, for sharing out slots and nodes of logs
+	scopeHash uint64
+	retired   atomic.Bool // set under the locks of all shards: the id may be another limit's
+}
+
+// scopedLimits interns scopedLimits. Reading recent takes no lock.
+type scopedLimits struct {
+	recent [256]atomic.Pointer[scopedLimit] // by recentIndex
+	byID   [256]atomic.Pointer[limitPage]   // by the high byte of the id; ids start at 1
+
+	mu     sync.Mutex // guards known, issued, free, scopes and shares
+	known  map[limitKey]*scopedLimit
+	issued int // the highest id ever given out
+	free   []uint16
+	scopes map[string]uint8 // the share of each scope in known
+	shares uint8            // the last share given out
+
+	scopeSeed, keySeed maphash.Seed
+}
+
+type limitPage [256]atomic.Pointer[scopedLimit]
+
+type limitKey struct {
+	scope string
+	limit limits.Limit
+}
+
+const maxLimits = 1<<16 - 1
+
+var errTooManyLimits = fmt.Errorf(
+	"memory: more than %d limits have live state at once: let LimitFor choose among fewer limits", maxLimits)
+
+func (c *scopedLimits) init() {
+	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
+	c.scopeSeed, c.keySeed = maphash.MakeSeed(), maphash.MakeSeed()
+}
+
+// recentIndex returns the index of a limit in recent, computed from few of its fields.
+// Two limits with the same index that are charged in turn take the lock each time.
+func recentIndex(scope string, l *limits.Limit) uint8 {
+	h := uint64(l.Rate().Units)*0x9e3779b97f4a7c15 + uint64(l.Rate().Period)*0xc2b2ae3d27d4eb4f +
+		uint64(l.Burst())*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.Algorithm())<<60
+	if scope != "" {
+		h += (uint64(scope[0]) + uint64(scope[len(scope)-1])<<3) * 0x9e3779b97f4a7c15
+	}
+	return uint8(h >> 56)
+}
+
+// of returns the scopedLimit of ch. If it fails with errLimitsFull, the caller retires
+// limits and tries again.
+func (c *scopedLimits) of(ch *limits.Charge) (*scopedLimit, error) {
+	slot := &c.recent[recentIndex(ch.Scope, &ch.Limit)]
+	if limit := slot.Load(); limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope {
+		return limit, nil
+	}
+	return c.intern(ch, slot)
+}
+
+var errLimitsFull = errors.New("memory: all limit ids are in use")
+
+func (c *scopedLimits) intern(ch *limits.Charge, slot *atomic.Pointer[scopedLimit]) (*scopedLimit, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := limitKey{ch.Scope, ch.Limit}
+	limit := c.known[key]
+	if limit == nil {
+		if err := ch.Limit.Validate(); err != nil {
+			return nil, fmt.Errorf("memory: limit of scope %q: %w", ch.Scope, err)
+		}
+		id, err := c.nextIDLocked()
+		if err != nil {
+			return nil, err
+		}
+		limit = &scopedLimit{compiledLimit: compileLimit(ch.Limit), scope: ch.Scope, id: id, share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
+		page := c.byID[id>>8].Load()
+		if page == nil {
+			page = new(limitPage)
+			c.byID[id>>8].Store(page)
+		}
+		page[id&0xff].Store(limit)
+		c.known[key] = limit
+	}
+	slot.Store(limit)
+	return limit, nil
+}
+
+func (c *scopedLimits) nextIDLocked() (uint16, error) {
+	if n := len(c.free); n > 0 {
+		id := c.free[n-1]
+		c.free = c.free[:n-1]
+		return id, nil
+	}
+	if c.issued < maxLimits {
+		c.issued++
+		return uint16(c.issued), nil
+	}
+	return 0, errLimitsFull
+}
+
+// shareLocked returns the share number of a scope, and gives it the next one if it has
+// none. There are 256 numbers: more scopes than that share them.
+func (c *scopedLimits) shareLocked(scope string) uint8 {
+	share, known := c.scopes[scope]
+	if !known {
+		c.shares++
+		share = c.shares
+		c.scopes[scope] = share
+	}
+	return share
+}
+
+// hashScope returns the hash of a scope.
+func (c *scopedLimits) hashScope(scope string) uint64 { return maphash.String(c.scopeSeed, scope) }
+
+// hash returns the hash of a key under a scope with the given hash: 64 bits by secret
+// seeds, so that nobody can choose keys that collide. It is never the hash of an empty
+// slot.
+func (c *scopedLimits) hash(scopeHash uint64, key string) uint64 {
+	h := maphash.String(c.keySeed, key) ^ scopeHash
+	if h <= vacated {
+		return h + vacated + 1
+	}
+	return h
+}
+
+// get returns the scopedLimit with an id that a state names.
+func (c *scopedLimits) get(id uint16) *scopedLimit { return c.byID[id>>8].Load()[id&0xff].Load() }
+
+// retire frees every id that is not in use. The caller has the locks of all shards, so
+// that nobody is about to write an id.
+func (c *scopedLimits) retire(inUse []bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, limit := range c.known {
+		if !inUse[limit.id] {
+			limit.retired.Store(true)
+			c.free = append(c.free, limit.id)
+			delete(c.known, key)
+		}
+	}
+	clear(c.scopes)
+	for key, limit := range c.known {
+		c.scopes[key.scope] = limit.share
+	}
+	for i := range c.recent {
+		c.recent[i].Store(nil)
+	}
+}

@@ -1,0 +1,194 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// Options are the options of [New]. The zero value is ready to use.
+type Options struct {
+	// MaxKeys is how many keys may have live state before one displaces
+	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
+	// some 20 KB, or a byte for ten keys of MaxKeys where those are millions.
+	// A key in a bucket of a rule with a FinalCost takes 200 bytes more.
+	// 0: 262,144 keys, 10 MiB when full.
+	MaxKeys int
+
+	// MaxLogEntries is how many takings the sliding logs of all keys may
+	// remember beyond the latest of each key, which is part of the key. Each
+	// costs 16 bytes, allocated as needed. Beyond them, neighbouring takings of
+	// the longest logs are remembered together, as of the later, until there is
+	// room again. The number is rounded up to a multiple of 256, at least 256 for
+	// every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
+	MaxLogEntries int
+
+	// Clock tells the time, for replaying the past. Tests do not need it: in a
+	// testing/synctest bubble the default follows the bubble's clock. Instants
+	// before 1970 count as 1970, those after 2255 as 2255.
+	// nil: the wall clock, looked at every 100ms and kept by the monotonic
+	// clock in between.
+	Clock func() time.Time
+}
+
+const (
+	defaultMaxKeys       = 1 << 18
+	defaultMaxLogEntries = 1 << 20
+	maxMaxKeys           = 1 << 30
+)
+
+// Memory is a [limits.Backend] that keeps state in this process, in bounded memory. It is
+// safe for concurrent use, and needs no closing.
+//
+// A Memory starts small and grows with its live keys: some 100 bytes a key at most,
+// until there are a fifth to a quarter of MaxKeys. It then takes the memory for all
+// of them; one for less than 110,000 keys does so later. Growing costs a decision
+// now and then some 100 µs, and is the only time at which a decision allocates,
+// sliding logs aside. The last step of a large Memory is made by a goroutine that
+// ends by itself within milliseconds. While it runs, the tables of before are in
+// memory as well: at most as much again. A Memory does not shrink: as many keys as
+// were live once may be live again.
+//
+// Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
+// one of some 32 whose slot it may take: of the scope that has most of them, the
+// one whose state is fresh soonest. What was displaced is remembered in a summary:
+// a key that is not found starts from the largest state displaced in its scope
+// and part of the table. So a flood of new keys may have new keys of its own scope
+// denied early, the more the longer it lasts, and never buys anyone a unit too
+// many, but for a ban: a key that was displaced while it was banned may charge once. A scope that has no more than its share of MaxKeys loses next to nothing
+// to another.
+//
+// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 32
+// limits apart in each part of the table. Where more are displaced, it remembers
+// limits of the scope that has most of them together, which may deny new keys of that
+// scope earlier.
+//
+// Keys are told apart by a 64-bit hash with a secret seed.
+type Memory struct {
+	limits scopedLimits
+	shards []shard
+	shift  uint       // of a hash, to the index of its shard
+	tables []tableRef // of the shards
+	size   int        // how many buckets a shard grows to
+	united atomic.Bool
+	clock  clock
+
+	groups sync.Pool // of *group
+	sweep  struct {
+		sync.Mutex
+		notBefore int64
+	}
+	maxKeys int
+}
+
+// New returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
+// negative or above 1,073,741,824.
+//
+// A [Limiter] without a Backend makes a Memory of its own. To have several limiters
+// share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
+// all of them together: add up the keys that each has live at once. A key of two
+// rules takes two slots. If there are more live keys than MaxKeys, each scope keeps
+// its share. Rules of different scopes never meet. Rules of one scope count together,
+// and the scope is the rule's Name unless set: two limiters that each have a rule
+// "per-client" need a Scope each, unless they are meant to share one budget.
+func New(options Options) *Memory {
+	maxKeys, maxLogEntries := options.MaxKeys, options.MaxLogEntries
+	if maxKeys < 0 || maxKeys > maxMaxKeys {
+		panic(fmt.Sprintf("memory: New: MaxKeys must be 0 to %d (got %d)", maxMaxKeys, maxKeys))
+	}
+	if maxLogEntries < 0 || maxLogEntries > maxMaxKeys {
+		panic(fmt.Sprintf("memory: New: MaxLogEntries must be 0 to %d (got %d)", maxMaxKeys, maxLogEntries))
+	}
+	if maxKeys == 0 {
+		maxKeys = defaultMaxKeys
+	}
+	if maxLogEntries == 0 {
+		maxLogEntries = defaultMaxLogEntries
+	}
+	count, size := layout(maxKeys)
+	m := &Memory{
+		shards: make([]shard, count),
+		shift:  uint(64 - bits.Len(uint(count-1))),
+		tables: make([]tableRef, count),
+		size:   size,
+	}
+	m.maxKeys = maxKeys
+	m.limits.init()
+	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
+	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
+	common := &commonSegments{shards: m.shards}
+	common.left.Store(int64(segments - own*count))
+	least := m.sizeAbove(0)
+	table := make([]tableBucket, count*least)
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.memory, sh.ref = m, &m.tables[i]
+		sh.limits = &m.limits
+		sh.useLocked(subtable(table, i, least))
+		sh.nodes.own, sh.nodes.common = uint32(own), common
+	}
+	m.clock.start(options.Clock)
+	m.groups.New = func() any { return new(group) }
+	return m
+}
+
+// layout returns how many shards of how many buckets keep maxKeys keys. Keys
+// fall on shards by chance, so a shard has room for its share, six standard
+// deviations more, and the slack that a cuckoo table needs. No shard has more than
+// 16,384 keys, since it grows within a decision; of the hash, 16 bits say which
+// shard it is.
+func layout(maxKeys int) (shards, buckets int) {
+	const keysPerShard = 8192
+	shards = 1
+	for shards < 1<<16 && maxKeys/shards > 2*keysPerShard-1 {
+		shards *= 2
+	}
+	share := (maxKeys + shards - 1) / shards
+	slots := share * 2
+	if share >= keysPerShard {
+		slots = share * 119 / 100
+	}
+	return shards, max(2, (slots+bucketSlots-1)/bucketSlots)
+}
+
+// shardOf returns the shard of a hash.
+func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
+
+// Take implements [limits.Backend].
+func (m *Memory) Take(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+	if len(charges) == 1 && len(out) == 1 {
+		ch := &charges[0]
+		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
+		if limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 && ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
+			return nil
+		}
+	}
+	return m.takeAll(charges, out, true)
+}
+
+// Peek implements [limits.Peeker].
+func (m *Memory) Peek(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+	return m.takeAll(charges, out, false)
+}
+
+// limitOf returns the limit of a charge and checks the charge.
+func (m *Memory) limitOf(ch *limits.Charge) (*scopedLimit, error) {
+	if ch.Cost < 0 {
+		return nil, fmt.Errorf("memory: cost must not be negative (got %d)", ch.Cost)
+	}
+	limit, err := m.limits.of(ch)
+	if err == errLimitsFull {
+		if err = m.retireLimits(); err == nil {
+			limit, err = m.limits.of(ch)
+		}
+		if err == errLimitsFull {
+			err = errTooManyLimits
+		}
+	}
+	return limit, err
+}

@@ -1,0 +1,318 @@
+package memory_test
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
+)
+
+// Requests that are estimated at 4,000 tokens, take 5 to 15 s and need 1,000 come four
+// times a second: a bucket of 60,000 a minute has to let most of that through, since what
+// is returned must not have drained away. A limiter that forgets levels lets 16,500 through.
+func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000)
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	limit := limits.TokenBucket(limits.PerMinute(60_000), 60_000)
+	random := rand.New(rand.NewPCG(3, 4))
+	var running endings
+	const minutes = 30
+	used := int64(0)
+	for end := now.Add(minutes * time.Minute); now.Before(end); now = now.Add(250 * time.Millisecond) {
+		for len(running) > 0 && !running[0].at.After(now) {
+			e := heap.Pop(&running).(ending)
+			at := now
+			now = e.at
+			settle(t, store, e.Ending)
+			now = at
+		}
+		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
+		out := make([]limits.Decision, 1)
+		if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+			t.Fatal(err)
+		}
+		if out[0].Allowed {
+			used += 1000
+			heap.Push(&running, ending{now.Add(5*time.Second + time.Duration(random.Int64N(10_000))*time.Millisecond), limits.Ending{
+				Scope: "s", Key: "k", Limit: limit, Taken: 4000, Final: 1000, Ticket: out[0].Ticket, Lasts: charge.Lasts,
+			}})
+		}
+	}
+	t.Logf("%d a minute", used/minutes)
+	if used/minutes < 55_000 || used/minutes > 62_000 {
+		t.Errorf("%d of 60,000 a minute are used, want at least 55,000", used/minutes)
+	}
+}
+
+func settle(t *testing.T, s limits.Settler, e limits.Ending) limits.Settlement {
+	t.Helper()
+	out := make([]limits.Settlement, 1)
+	if err := s.Settle(t.Context(), []limits.Ending{e}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+type ending struct {
+	at time.Time
+	limits.Ending
+}
+
+type endings []ending
+
+func (e endings) Len() int           { return len(e) }
+func (e endings) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e endings) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *endings) Push(x any)        { *e = append(*e, x.(ending)) }
+func (e *endings) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+// Whoever queues behind is told when its turn is, whether its own charge has an end or not,
+// and also at the instant of the taking before.
+func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000)
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+	first, second := make([]limits.Decision, 1), make([]limits.Decision, 1)
+	if err := store.Take(t.Context(), []limits.Charge{charge}, first); err != nil {
+		t.Fatal(err)
+	}
+	charge.Lasts = 0
+	if err := store.Take(t.Context(), []limits.Charge{charge}, second); err != nil {
+		t.Fatal(err)
+	}
+	if second[0].Delay != 18*time.Second {
+		t.Fatalf("got %+v", second[0])
+	}
+	if s := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
+	}
+}
+
+// The nodes of the takings that are gone serve other keys.
+func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000)
+	store := memory.New(memory.Options{MaxKeys: 16, Clock: func() time.Time { return now }})
+	limit := limits.SlidingLog(limits.PerMinute(10))
+	take := func(key string, cost int64, after time.Duration) limits.Decision {
+		t.Helper()
+		now = now.Add(after)
+		out := make([]limits.Decision, 1)
+		if err := store.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Second}}, out); err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	take("k", 2, 0)
+	take("k", 2, time.Second)
+	d := take("k", 2, time.Second)
+	settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	take("other", 1, 0)
+	take("other", 3, time.Second)
+	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
+		t.Errorf("%d remain, want 7", d.Remaining)
+	}
+	if d := take("k", 1, time.Second); d.Remaining != 8 {
+		t.Errorf("%d remain, want 8", d.Remaining)
+	}
+}
+
+// A charge at the end can exceed what the next window has, and more so after a change to
+// a lower limit.
+func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+		now := time.UnixMicro(1_700_000_040_000_000)
+		store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10, Lasts: time.Second}
+		out := make([]limits.Decision, 1)
+		for _, cost := range []int64{10, 0} {
+			if charge.Cost = cost; cost == 0 {
+				settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+			}
+			if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := out[0].EffectiveWindow; got != 2*time.Minute {
+			t.Errorf("%v: one unit fits after %v, want two minutes", limit, got)
+		}
+	}
+}
+
+func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
+	store := memory.New(memory.Options{})
+	charge := limits.Charge{Scope: "s", Key: "k", Limit: limits.Ban(limits.PerHour(100), time.Hour), Cost: 50, Lasts: time.Second}
+	out := make([]limits.Decision, 1)
+	if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
+		t.Fatal(err)
+	}
+	lower := limits.Ban(limits.PerHour(10), time.Hour)
+	got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	if got.Charged != 0 || got.Forgiven != 5 {
+		t.Errorf("got %+v, want 5 forgiven", got)
+	}
+}
+
+// one takes cost units, to be ended, of a key.
+func one(t *testing.T, m *memory.Memory, key string, limit limits.Limit, cost int64) limits.Decision {
+	t.Helper()
+	out := make([]limits.Decision, 1)
+	if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+func endingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
+	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
+}
+
+func memoryAt(now *time.Time) *memory.Memory {
+	*now = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	return memory.New(memory.Options{Clock: func() time.Time { return *now }})
+}
+
+// The nodes of a log whose latest taking was returned were used after they were freed.
+func TestALogIsWholeAfterItsLatestTakingWasReturned(t *testing.T) {
+	var now time.Time
+	m, limit := memoryAt(&now), limits.SlidingLog(limits.PerMinute(10))
+	for range 3 {
+		one(t, m, "k", limit, 1)
+		now = now.Add(time.Second)
+	}
+	last := one(t, m, "k", limit, 2)
+	settle(t, m, endingOf(last, "k", limit, 2, 0))
+	for range 100 { // more keys, for nodes that were freed
+		one(t, m, "other", limit, 1)
+		now = now.Add(10 * time.Second)
+		if d := one(t, m, "k", limit, 1); !d.Allowed {
+			t.Fatalf("denied: %+v", d)
+		}
+	}
+}
+
+// A request that was charged before its key was reset gave away what others took since.
+func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerHour(10)), limits.SlidingWindow(limits.PerHour(10)), limits.AnchoredWindow(limits.PerHour(10)),
+		limits.SlidingLog(limits.PerHour(10)), limits.TokenBucket(limits.PerHour(10), 10), limits.LeakyQueue(limits.PerHour(10), 10),
+		limits.Ban(limits.PerHour(20), time.Hour),
+	} {
+		var now time.Time
+		m := memoryAt(&now)
+		before := one(t, m, "k", limit, 8)
+		if err := m.Reset(t.Context(), "s", "k"); err != nil {
+			t.Fatal(err)
+		}
+		left := one(t, m, "k", limit, 8).Remaining
+		s := settle(t, m, endingOf(before, "k", limit, 8, 0))
+		if d := one(t, m, "k", limit, 0); d.Remaining != left || s.Returned != 0 {
+			t.Errorf("%v: %d remain after a refund of what was reset, which returned %d; want %d and 0", limit.Algorithm(), d.Remaining, s.Returned, left)
+		}
+	}
+}
+
+// After a step of the clock, the instant of a taking may come a second time.
+func TestARefundOfWhatWasRebasedTakesNothingFromOthers(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.FixedWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingLog(limits.PerMinute(10)),
+		limits.AnchoredWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerMinute(10), 10), limits.LeakyQueue(limits.PerMinute(10), 10),
+	} {
+		var now time.Time
+		m := memoryAt(&now)
+		at := now.Add(time.Second)
+		now = at
+		before := one(t, m, "k", limit, 8)
+		now = at.Add(-time.Hour)
+		one(t, m, "k", limit, 0) // rebases
+		now = at
+		left := one(t, m, "k", limit, 8).Remaining
+		settle(t, m, endingOf(before, "k", limit, 8, 0))
+		if d := one(t, m, "k", limit, 0); d.Remaining != left {
+			t.Errorf("%v: %d remain after a refund of what was taken before the step, want %d", limit.Algorithm(), d.Remaining, left)
+		}
+	}
+}
+
+// A leaky queue returned units with others behind them, once the level was what it had been.
+func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
+	var now time.Time
+	m, limit := memoryAt(&now), limits.LeakyQueue(limits.PerSecond(1), 10)
+	first, second := one(t, m, "k", limit, 4), one(t, m, "k", limit, 1)
+	settle(t, m, endingOf(second, "k", limit, 1, 0))
+	if s := settle(t, m, endingOf(first, "k", limit, 4, 0)); s.Returned != 0 && s.Returned != 4 {
+		t.Errorf("the last in the queue returns %d of 4", s.Returned)
+	}
+	first = one(t, m, "k", limit, 4)
+	one(t, m, "k", limit, 1)
+	if s := settle(t, m, endingOf(first, "k", limit, 4, 0)); s.Returned != 0 {
+		t.Errorf("%d are returned with one behind", s.Returned)
+	}
+}
+
+func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
+	var now time.Time
+	m, ban, rate := memoryAt(&now), limits.Ban(limits.PerHour(3), time.Minute), limits.FixedWindow(limits.PerHour(10))
+	failed := one(t, m, "k", ban, 3)
+	now = now.Add(2 * time.Minute)
+	settle(t, m, endingOf(failed, "k", ban, 3, 2)) // the ban is over: there is nothing to lift
+	if d := one(t, m, "k", ban, 0); d.Remaining != 3 || d.ResetAfter != 0 {
+		t.Errorf("after a ban and a late refund: %+v, want a fresh key", d)
+	}
+	other := one(t, m, "r", rate, 1)
+	one(t, m, "r", ban, 3)
+	if s := settle(t, m, endingOf(other, "r", rate, 1, 5)); s.Charged != 0 || s.Forgiven != 4 {
+		t.Errorf("a charge under a limit that a ban has replaced: %+v", s)
+	}
+	if d := one(t, m, "r", ban, 0); d.Allowed {
+		t.Error("the end of a request under another limit has lifted a ban")
+	}
+	nine := one(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
+	if s := settle(t, m, endingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
+		t.Errorf("beyond twice a lowered number: %+v, want 3 forgiven", s)
+	}
+}
+
+// A shadow on a key that is banned denied the rules that are enforced.
+func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
+	var now time.Time
+	m, ban := memoryAt(&now), limits.Ban(limits.PerHour(1), time.Hour)
+	one(t, m, "k", ban, 1)
+	charges := []limits.Charge{
+		{Scope: "s", Key: "k", Limit: ban, Cost: 1, Shadow: true},
+		{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1},
+	}
+	out := make([]limits.Decision, 2)
+	if err := m.Take(t.Context(), charges, out); err != nil || out[0].Allowed || !out[1].Allowed || out[1].Remaining != 4 {
+		t.Errorf("%+v, %v, want the shadow denied and 4 of 5 left", out, err)
+	}
+}
+
+// A key that owes a whole window waits for the end of the next.
+func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+		var now time.Time
+		m := memoryAt(&now)
+		settle(t, m, endingOf(one(t, m, "k", limit, 10), "k", limit, 10, 1000))
+		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
+			out := make([]limits.Decision, 1)
+			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
+				t.Fatal(err)
+			}
+			if d := out[0]; d.EffectiveWindow != 2*time.Minute || d.ResetAfter != 2*time.Minute {
+				t.Errorf("%v, owing 10 of 10: %+v, want 2m", limit.Algorithm(), d)
+			}
+		}
+		changed := limits.AnchoredWindow(limits.PerHour(50))
+		if d := one(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() && d.ResetAfter > 2*time.Hour {
+			t.Errorf("under another limit: %+v", d)
+		}
+	}
+}

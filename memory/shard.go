@@ -1,0 +1,193 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// entry is one slot of the table: 32 bytes without pointers, so that the
+// garbage collector never looks at them.
+type entry struct {
+	hash uint64 // of scope and key, or why the slot is empty
+	state
+}
+
+// The hashes of empty slots.
+const (
+	unused  = 0 // since the table was made
+	vacated = 1
+)
+
+func (e *entry) empty() bool { return e.hash <= vacated }
+
+const bucketSlots = 4
+
+// tableBucket is four slots in two neighbouring cache lines. A key may live
+// in either of two buckets: eight slots.
+type tableBucket [bucketSlots]entry
+
+// fetch makes the processor load both cache lines of a bucket that is needed soon. The
+// cache misses of a search then overlap, which halves the time of a flood.
+func (b *tableBucket) fetch() {
+	atomic.LoadUint64(&b[0].hash)
+	atomic.LoadUint64(&b[2].hash)
+}
+
+// shard is a part of a [Memory] with its own lock: a cuckoo hash table that grows up
+// to its share of MaxKeys. A slot whose state is fresh is free space.
+type shard struct {
+	mu      sync.Mutex
+	steps   int64 // of the clock, the most that a caller with the lock has seen
+	limits  *scopedLimits
+	buckets []tableBucket // at least 2
+	full    bool          // the last search for a slot found none, and the table grows no more
+	near    uint8         // how many more searches must not be far ones
+	floors  []floor       // at most maxFloors
+	nodes   logNodes
+	memory  *Memory
+	ref     *tableRef
+
+	// clearedAt is the latest instant at which a state was dropped because it was
+	// fresh. A caller that read the clock before then, and finds no state, may
+	// have been too late for it.
+	clearedAt int64
+	clears    uint32 // how often that happened
+	serial    uint16 // of the latest state that is new
+
+	// newestAt is the latest instant at which a key was new. If the clock has stepped
+	// back far behind it, all keys of a full shard may be as far ahead.
+	newestAt int64
+
+	coarse *coarseFloors // nil: never needed
+
+	held *heldTable // units of concurrency limits in flight; nil: there never were any
+
+	rings     map[uint64]ring // of buckets with charges that last, by hash
+	ringsLook int             // at how many to look for those whose bucket is gone
+
+	displaced int64 // keys whose places others took
+
+	_ [16]byte // 256 in all: no two locks in one pair of cache lines
+}
+
+// firstHome returns which of size buckets is the first home of a hash.
+func firstHome(hash, size uint64) uint64 { return uint64(uint32(hash)) * size >> 32 }
+
+// homes returns the two buckets in which a key may live, never the same one. Of
+// the hash, the 16 bits at the top choose the shard, the next ones the second
+// home, and those in the middle the first.
+func (sh *shard) homes(hash uint64) (uint32, uint32) {
+	a := uint32(firstHome(hash, uint64(len(sh.buckets))))
+	b := uint32(uint64(uint32(hash>>16)) * uint64(len(sh.buckets)) >> 32)
+	if a == b {
+		if b++; b == uint32(len(sh.buckets)) {
+			b = 0
+		}
+	}
+	return a, b
+}
+
+// findLocked returns the entry of hash, nil if there is none. A key goes to its second
+// home only when its first is full. So a slot in the first that was never used ends
+// the search, which saves half the cache misses while a store fills.
+func (sh *shard) findLocked(hash uint64) *entry {
+	bucket := &sh.buckets[firstHome(hash, uint64(len(sh.buckets)))]
+	for i := range bucket {
+		if bucket[i].hash == hash {
+			return &bucket[i]
+		}
+	}
+	if bucket[bucketSlots-1].hash == unused {
+		return nil
+	}
+	_, second := sh.homes(hash)
+	bucket = &sh.buckets[second]
+	for i := range bucket {
+		if bucket[i].hash == hash {
+			return &bucket[i]
+		}
+	}
+	return nil
+}
+
+// loadLocked sets s to the view of a key at now under limit. It starts from the state
+// in e or, if e is nil, from the floors.
+func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
+	switch {
+	case e == nil && len(sh.floors) == 0 && sh.coarse == nil:
+		limit.fresh(s, now)
+	case e == nil:
+		sh.floorLocked(s, limit, now)
+	case e.limitID == limit.id:
+		limit.advance(s, &e.state, now, &sh.nodes)
+	default:
+		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, &sh.nodes)
+	}
+}
+
+// storeLocked writes s, to which units were just added, as the state of hash under
+// limit. e is the entry of hash, nil if it has none.
+func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
+	if e == nil {
+		sh.newestAt = max(sh.newestAt, now)
+		e = sh.claimLocked(hash, limit, now)
+		s.log.forgetNodes()
+	}
+	sh.numberLocked(&s.state)
+	if limit.family == familyLog {
+		sh.storeLogLocked(e, hash, limit, s, now)
+		return
+	}
+	if e.hash == hash && e.limitID != limit.id {
+		sh.releaseLocked(&e.state, 0)
+	}
+	s.limitID = limit.id
+	e.hash = hash
+	e.state = s.state
+}
+
+// numberLocked gives s a serial if it has none: it is new, converted or rebased.
+func (sh *shard) numberLocked(s *state) {
+	if s.serial != 0 {
+		return
+	}
+	if sh.serial++; sh.serial == 0 {
+		sh.serial = 1
+	}
+	s.serial = sh.serial
+}
+
+// releaseLocked frees the list of a log that is about to be overwritten, up to the
+// node end. It does nothing for other families.
+func (sh *shard) releaseLocked(s *state, end uint32) {
+	if s.limitID == 0 || s.a == 0 {
+		return
+	}
+	if limit := sh.limits.get(s.limitID); limit.family == familyLog {
+		sh.nodes.release(s, end, limit.share)
+	}
+}
+
+// clearLocked empties a slot.
+func (sh *shard) clearLocked(e *entry) {
+	sh.releaseLocked(&e.state, 0)
+	*e = entry{hash: vacated}
+}
+
+// clearReusableLocked empties a reusable slot.
+func (sh *shard) clearReusableLocked(e *entry, now int64) {
+	if !e.empty() {
+		sh.noteClearLocked(now)
+	}
+	sh.clearLocked(e)
+}
+
+func (sh *shard) noteClearLocked(now int64) {
+	sh.clearedAt = max(sh.clearedAt, now)
+	sh.clears++
+}
+
+// reusableLocked reports whether e is empty or its state is fresh at now.
+func (sh *shard) reusableLocked(e *entry, now int64) bool {
+	return e.empty() || sh.limits.get(e.limitID).freshAt(&e.state) <= now
+}

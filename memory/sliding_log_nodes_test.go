@@ -1,0 +1,213 @@
+package memory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
+)
+
+// check fails the test if a node is in two logs or in none, is miscounted, or if
+// there are more segments than the budget has.
+func (m *Memory) check(t *testing.T, budget int) {
+	t.Helper()
+	segments := int(m.shards[0].nodes.common.left.Load())
+	if segments < 0 {
+		t.Fatalf("the common budget is overdrawn: %d", segments)
+	}
+	for i := range m.shards {
+		sh := &m.shards[i]
+		l := &sh.nodes
+		segments += int(max(l.own, l.drawn))
+		seen, inUse := map[uint32]bool{}, [shares]uint32{}
+		for b := range sh.buckets {
+			for p := range sh.buckets[b] {
+				e := &sh.buckets[b][p]
+				if e.empty() || sh.limits.get(e.limitID).algorithm != limits.AlgorithmSlidingLog {
+					continue
+				}
+				sum, at, tail := e.logLatest(), int64(0), uint32(0)
+				for n := e.logHead(); n != 0; n = l.at(n).next {
+					if seen[n] {
+						t.Fatalf("node %d is in two logs", n)
+					}
+					if l.at(n).at <= at || l.at(n).at >= e.at {
+						t.Fatalf("a log is out of order: %d after %d, the latest %d", l.at(n).at, at, e.at)
+					}
+					seen[n], at, tail = true, l.at(n).at, n
+					sum += int64(l.at(n).cost)
+					inUse[sh.limits.get(e.limitID).share]++
+				}
+				if sum != e.logSum() || tail != e.logTail() {
+					t.Fatalf("a log of %d units, tail %d says %d and %d", sum, tail, e.logSum(), e.logTail())
+				}
+			}
+		}
+		if l.inUse == nil {
+			l.inUse = new([shares]uint32)
+		}
+		if inUse != *l.inUse {
+			t.Fatalf("shard %d: nodes in use are miscounted", i)
+		}
+		room, drawn := 0, 0
+		for at := range l.segments {
+			s := &l.segments[at]
+			if s.nodes == nil {
+				continue
+			}
+			drawn++
+			room += segmentNodes - int(s.used)
+			free := 0
+			for n := s.free; free < segmentNodes-int(s.used); free++ {
+				if seen[uint32(at*segmentNodes)+uint32(n)] {
+					t.Fatalf("node %d of segment %d is free and in use", n, at)
+				}
+				n = uint16(s.nodes[n].next)
+			}
+		}
+		if drawn != int(l.drawn) || drawn*segmentNodes != len(seen)+room {
+			t.Fatalf("shard %d: %d segments, says %d; %d nodes in use, %d free", i, drawn, l.drawn, len(seen), room)
+		}
+	}
+	if segments != budget {
+		t.Fatalf("%d segments, the budget has %d", segments, budget)
+	}
+}
+
+// Charges of all kinds, short of nodes and of places, while the clock steps: no
+// node is lost, and no log allows more than it may.
+func TestLogsShortOfNodesKeepThemInOrderAndAllowNothingTooMuch(t *testing.T) {
+	seed := testrun.Seed(t)
+	for _, options := range []Options{
+		{MaxKeys: 100, MaxLogEntries: 256},
+		{MaxKeys: 300, MaxLogEntries: 700},
+		{MaxKeys: 40_000, MaxLogEntries: 1000}, // several shards
+	} {
+		merges := uint32(0)
+		for round := range uint64(3) {
+			random := rand.New(rand.NewPCG(seed, round))
+			start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+			now, longest := start, start
+			options.Clock = func() time.Time { return now }
+			m := New(options)
+			choices := []limits.Limit{limits.SlidingLog(limits.PerMinute(100)), limits.SlidingLog(limits.PerHour(2000)), limits.SlidingLog(limits.Per(20, 10*time.Second)), limits.SlidingWindow(limits.PerMinute(50))}
+			type taking struct{ at, units int64 }
+			takings := map[string][]taking{} // of each key under a limit that stays
+			for call := range 20_000 {
+				switch random.IntN(40) {
+				case 0:
+					now = now.Add(time.Duration(random.IntN(3000)) * time.Millisecond)
+				case 1:
+					now = now.Add(-time.Duration(random.IntN(1000)) * time.Millisecond)
+				case 2:
+					if random.IntN(100) == 0 {
+						now = now.Add(2 * time.Hour)
+					}
+				default:
+					now = now.Add(time.Duration(random.IntN(10)) * time.Millisecond)
+				}
+				longest = longest.Add(max(0, now.Sub(longest)))
+				charges := make([]limits.Charge, 1+random.IntN(4)*random.IntN(2))
+				used := map[string]bool{}
+				for i := range charges {
+					scope := random.IntN(4)
+					key := fmt.Sprint(random.IntN(1 + random.IntN(60)))
+					charges[i] = limits.Charge{Scope: fmt.Sprint(scope), Key: key, Limit: choices[scope], Cost: 1 + random.Int64N(3), Shadow: random.IntN(3) == 0}
+					if scope == 1 && random.IntN(10) == 0 {
+						charges[i].Scope, charges[i].Limit = "changing", choices[random.IntN(4)]
+					}
+					if id := charges[i].Scope + "/" + key; used[id] {
+						charges[i].Scope = fmt.Sprint("again ", i, call%3) // one limit for each key of a call
+						charges[i].Limit = choices[0]
+					} else {
+						used[id] = true
+					}
+				}
+				out := make([]limits.Decision, len(charges))
+				if err := m.Take(t.Context(), charges, out); err != nil {
+					t.Fatal(err)
+				}
+				taken := true
+				for i, d := range out {
+					taken = taken && (d.Allowed || charges[i].Shadow)
+				}
+				for i, d := range out {
+					c := charges[i]
+					if !taken || !d.Allowed || c.Scope == "changing" || c.Limit.Algorithm() != limits.AlgorithmSlidingLog {
+						continue
+					}
+					id := c.Scope + "/" + c.Key
+					log := takings[id]
+					at := now.UnixMicro()
+					if n := len(log); n > 0 {
+						at = max(at, log[n-1].at) // the clock is inUse
+					}
+					for len(log) > 0 && log[0].at+c.Limit.Rate().Period.Microseconds() <= longest.UnixMicro() {
+						log = log[1:]
+					}
+					log = append(log, taking{at, c.Cost})
+					takings[id] = log
+					sum := int64(0)
+					for _, past := range log {
+						sum += past.units
+					}
+					if sum > c.Limit.Rate().Units {
+						t.Fatalf("call %d: %d units of %v in one period", call, sum, c.Limit)
+					}
+				}
+				if call%200 == 0 {
+					m.check(t, max((options.MaxLogEntries+segmentNodes-1)/segmentNodes, len(m.shards)))
+				}
+			}
+			for i := range m.shards {
+				merges += m.shards[i].nodes.merges
+			}
+		}
+		if merges < 100 {
+			t.Errorf("%+v: logs were merged %d times only: this test shows nothing", options, merges)
+		}
+	}
+}
+
+func TestSegmentsOfLogsThatHaveExpiredAreUsedInOtherShards(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	const entries = 1 << 17
+	m := New(Options{MaxLogEntries: entries, Clock: func() time.Time { return now }})
+	long := limits.SlidingLog(limits.PerDay(10_000))
+	day := func(first, last uint64) (most int) { // the shards of its keys
+		var keys []string
+		for i := 0; len(keys) < 20; i++ {
+			key := fmt.Sprint(i)
+			if at := m.limits.hash(m.limits.hashScope("s"), key) >> m.shift; first <= at && at <= last {
+				keys = append(keys, key)
+			}
+		}
+		for range 10_000 { // one a second
+			for _, key := range keys {
+				if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: long, Cost: 1}}, make([]limits.Decision, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(time.Second)
+			inUse := 0
+			for at := first; at <= last; at++ {
+				if l := &m.shards[at].nodes; l.drawn > 0 {
+					inUse += int(l.inUse[m.limits.scopes["s"]])
+				}
+			}
+			most = max(most, inUse)
+		}
+		m.check(t, entries/segmentNodes)
+		return most
+	}
+	if inUse := day(0, 3); inUse < entries/3 {
+		t.Errorf("at most %d of %d nodes are in use on the first day, want most of the common half", inUse, entries)
+	}
+	now = now.Add(25 * time.Hour)
+	if inUse := day(4, 7); inUse < entries/8 { // the four shards' own are half as many
+		t.Errorf("at most %d of %d nodes are in use on the second day, want the common ones to come back", inUse, entries)
+	}
+}

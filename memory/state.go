@@ -1,0 +1,209 @@
+package memory
+
+import (
+	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/limits"
+)
+
+// state is what a key has used. Its family gives it meaning:
+//
+//	                  at                       a                          b
+//	bucket            instant of last taking   D, whole µs                D, fraction
+//	window            start of the window      units in it                units in the one before
+//	anchored window   start of the window      units in it                1 if each taking moves the start
+//	log               instant of last taking   list of earlier takings    sum and last cost
+//	ban               start of the period      end of the ban, 0: none    units in the period
+//	concurrency limit (not stored)             units held
+//
+// D is the time until the bucket is empty. Instants are microseconds since the
+// Unix epoch. A state without units is fresh, whatever else it says.
+type state struct {
+	at      int64
+	a       int64
+	b       uint32
+	limitID uint16 // which scope and limit it was written under
+	serial  uint16 // tells it from other states that the key has had; 0: not stored yet
+}
+
+// view is a state as of an instant. It is a value: nothing is written until units are
+// taken.
+type view struct {
+	state
+	asOf int64   // the instant: the clock's, or that of the state if the clock is behind it
+	log  logView // of a log
+
+	// former is the limit that the state was written under, and old the state as it was
+	// written. Both are set while a conversion to another limit is not written back.
+	former *compiledLimit
+	old    *state
+
+	// gone is set while a state of another limit that carries over is not written back: the
+	// instant at which it is fresh under the limit that it was written under, if that is
+	// sooner. 0: it is not.
+	gone int64
+
+	// summary is set for a key that was not found: the view is the largest of the
+	// floors of this shard, and only the floors know the waits. It is nil again once
+	// units are taken. A sliding window then has its units in use in log.sum.
+	summary *shard
+}
+
+// used returns the units in use: the maximum less what remains.
+func (l *compiledLimit) used(s *view) int64 { return l.max - l.remaining(s) }
+
+// advanceFrom is advance for a state that was written under from. If the state carries
+// over, its units stay in use even if they are more than l's maximum: a change of limit
+// never lowers what is in use. Otherwise the units that are in use count as taken now.
+// They count so at every instant until units are taken and written back. A state that is
+// fresh under from is fresh under l: the store may have dropped it.
+func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, now int64, nodes *logNodes) {
+	if l.carries(from) {
+		gone := from.freshAt(old)
+		if gone <= now {
+			l.fresh(s, now)
+			return
+		}
+		l.advance(s, old, now, nodes)
+		if gone < l.freshAt(&s.state) {
+			s.gone = gone
+		}
+		return
+	}
+	from.advance(s, old, now, nodes)
+	if l.family != from.family && (l.family == familyBan || from.family == familyBan) { // what counts for a ban is not what counts for a rate
+		l.fresh(s, now)
+		return
+	}
+	if l.convert(s, from) {
+		s.former, s.old = from, old
+	}
+}
+
+// convert replaces s, a view under from, by a view under l with as many units in use,
+// all taken now. It reports whether there are any. An anchored window that each taking
+// moves stays one.
+func (l *compiledLimit) convert(s *view, from *compiledLimit) bool {
+	if l.family != from.family && (l.family == familyBan || from.family == familyBan) {
+		l.fresh(s, s.asOf)
+		return false
+	}
+	moves := s.b & 1
+	used := min(from.used(s), l.max)
+	l.fresh(s, s.asOf)
+	if used == 0 {
+		return false
+	}
+	l.take(s, used)
+	if l.family == familyAnchoredWindow && from.family == familyAnchoredWindow {
+		s.b = moves & 1
+	}
+	return true
+}
+
+// waitFor returns the least wait, from now, until n units fit, for n from 1 to max
+// that do not fit now.
+func (l *compiledLimit) waitFor(s *view, n, now int64, nodes *logNodes) int64 {
+	if s.summary != nil {
+		if fits, _ := s.summary.floorWaitsLocked(s.limitID, n, now); fits > 0 {
+			return fits
+		}
+	}
+	if s.former != nil {
+		return s.asOf - now + l.formerUntilFits(s, n, nodes)
+	}
+	return s.untilGone(s.asOf-now+l.untilFits(s, n, nodes), now)
+}
+
+// untilGone returns the shorter of a wait from now and that until s is gone.
+func (s *view) untilGone(wait, now int64) int64 {
+	if s.gone != 0 {
+		return min(wait, s.gone-now)
+	}
+	return wait
+}
+
+// formerUntilFits is untilFits for a conversion that is not written back: the wait
+// until at most max − n of the units under the former limit are in use.
+func (l *compiledLimit) formerUntilFits(s *view, n int64, nodes *logNodes) int64 {
+	from := s.former
+	var was view
+	from.advance(&was, s.old, s.asOf, nodes)
+	return from.untilFits(&was, from.max-(l.max-n), nodes)
+}
+
+// untilFresh returns the wait, from now, until s equals the state of a key that has
+// used nothing.
+func (l *compiledLimit) untilFresh(s *view, now int64, nodes *logNodes) int64 {
+	switch {
+	case s.former != nil:
+		return s.asOf - now + l.formerUntilFits(s, l.max, nodes)
+	case s.summary != nil:
+		_, fresh := s.summary.floorWaitsLocked(s.limitID, l.max, now)
+		return fresh
+	case l.family == familyLog && l.inUse(s) == 0:
+		return 0
+	}
+	return s.untilGone(max(0, l.freshAt(&s.state)-now), now)
+}
+
+// describe sets d, except its Delay, to the decision on a charge of n units. s is what
+// the charge left behind, whether it is allowed or not. Waits count from now, which is
+// before s.asOf if the clock stepped back.
+func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed bool, now int64, nodes *logNodes) {
+	if l.family == familyConcurrent {
+		l.concurrentDescribe(d, s, n, allowed, now)
+		return
+	}
+	if l.family == familyBan {
+		l.banDescribe(d, s, allowed, now)
+		return
+	}
+	remaining := l.remaining(s)
+	d.Allowed = allowed
+	d.Source, d.Transient = limits.SourcePrimary, false
+	d.Remaining = remaining
+	d.RetryAfter = 0
+	d.At = now
+	d.Ticket = 0
+	if allowed && n > 0 {
+		d.Ticket = s.ticket()
+	}
+	d.ResetAfter = arith.Wait(l.untilFresh(s, now, nodes))
+	if !allowed {
+		d.RetryAfter = limits.Never
+		if n <= l.max {
+			d.RetryAfter = arith.Wait(l.waitFor(s, n, now, nodes))
+		}
+		d.EffectiveWindow = d.RetryAfter
+		return
+	}
+	end, all := l.windowEnd(s)
+	switch {
+	case all:
+		d.EffectiveWindow = arith.Wait(s.untilGone(end-now, now))
+	case remaining == 0:
+		d.EffectiveWindow = arith.Wait(l.waitFor(s, 1, now, nodes))
+	default:
+		d.EffectiveWindow = arith.Wait(l.spread(remaining))
+	}
+}
+
+// A ticket is the instant that units count from, and above that the serial of the state.
+// The units of a state that was rebased, converted or reset since are not known any more:
+// without the serial, their return would be taken out of what others have in use. A leaky
+// queue has a new serial with each taking, since only the last is ever returned.
+const (
+	ticketBits  = 54 // for 1970 to 2540
+	ticketMask  = 1<<ticketBits - 1
+	serialsMask = 1<<(63-ticketBits) - 1
+)
+
+// ticket returns the ticket of units taken that left s behind.
+func (s *view) ticket() int64 { return ticketOf(s.asOf, s.serial) }
+
+func ticketOf(asOf int64, serial uint16) int64 {
+	return asOf | int64(serial&serialsMask)<<ticketBits
+}
+
+// knows reports whether a ticket is of units taken from s.
+func (s *state) knows(ticket int64) bool { return ticket>>ticketBits == int64(s.serial&serialsMask) }
