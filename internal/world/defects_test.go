@@ -22,8 +22,8 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"a refund is sent twice", "TestSeeds$", "core/sender.go",
-		"	c.err = settle(ctx, c.batch[0].to.backend, all, c.results)\n",
-		"	settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = settle(ctx, c.batch[0].to.backend, all, c.results)\n",
+		"	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
+		"	settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
 	},
 	{
 		"one breaker for all masters", "TestSeeds$", "breaker/breaker.go",
