@@ -51,7 +51,7 @@ func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
 			l.failRule(rule, &rule.ruleIdentity, err, &o)
 		default:
 			d := o.charge(&rule.ruleIdentity, key, 1)
-			if *d, err = l.fast.Take(key, 1); err != nil {
+			if err := l.fast.TakeInto(d, key, 1); err != nil {
 				l.takeSingle(ctx, key, &o)
 			} else if !d.Allowed {
 				o.verdict = Denied

@@ -106,7 +106,8 @@ func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)
 		if due == nothingDue {
 			continue
 		}
-		endings = append(endings, t.ending(ticket))
+		endings = append(endings, limits.Ending{})
+		t.ending(&endings[len(endings)-1], ticket)
 		if due == dueAlso {
 			t = nil
 		}
@@ -121,15 +122,18 @@ func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)
 // settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
 // allocated.
 func (l *ledger) settleIn(m *memory.Memory, q *request, i int, ending func(*taken) (int64, due)) {
+	var endings [1]limits.Ending
+	var out [1]limits.Settlement
 	for ; i < len(q.taken); i++ {
 		t := &q.taken[i]
 		ticket, due := ending(t)
 		if due == nothingDue {
 			continue
 		}
-		s := t.settleIn(m, ticket)
+		t.ending(&endings[0], ticket)
+		_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
 		if due == dueAndReported && l.observe != nil {
-			l.reportAndSettleIn(m, q, i, ending, s)
+			l.reportAndSettleIn(m, q, i, ending, out[0])
 			return
 		}
 	}
@@ -142,17 +146,10 @@ func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, ending f
 	l.report(&q.taken[i], s)
 }
 
-func (t *taken) settleIn(m *memory.Memory, ticket int64) limits.Settlement {
-	endings, out := [1]limits.Ending{t.ending(ticket)}, [1]limits.Settlement{}
-	_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
-	return out[0]
-}
-
-func (t *taken) ending(ticket int64) limits.Ending {
-	return limits.Ending{
-		Scope: t.rule.scope, Key: t.key, Limit: t.limit.Value(),
-		Taken: t.cost, Final: t.final, Ticket: ticket, Lasts: t.rule.lasts,
-	}
+// ending sets e to what t has to end.
+func (t *taken) ending(e *limits.Ending, ticket int64) {
+	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, t.limit.Value()
+	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, ticket, t.rule.lasts
 }
 
 // sendAway is send for a backend that is not a Memory itself. It does not report the ending of

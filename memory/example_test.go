@@ -86,3 +86,19 @@ func ExampleNew() {
 	// 2026-11-20T08:00:59Z false
 	// 2026-11-20T08:01:00Z true
 }
+
+func ExampleLimiter_TakeInto() {
+	frames, err := memory.New(memory.Options{}).Bind("frames", limits.TokenBucket(limits.PerSecond(60), 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var d limits.Decision // one for all
+	for range 2 {
+		err := frames.TakeInto(&d, "camera", 1)
+		fmt.Println(d.Allowed, err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}

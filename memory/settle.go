@@ -16,23 +16,26 @@ func (m *Memory) Settle(_ context.Context, endings []limits.Ending, out []limits
 		return errEndingLengths
 	}
 	for i := range endings {
-		out[i] = m.settleOne(&endings[i])
+		m.settleOne(&endings[i], &out[i])
 	}
 	return nil
 }
 
-func (m *Memory) settleOne(e *limits.Ending) limits.Settlement {
+func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
+	*s = limits.Settlement{}
 	if e.Limit.Algorithm() == limits.AlgorithmConcurrent {
 		m.unhold(e.Scope, e.Key, e.Taken)
-		return limits.Settlement{Returned: e.Taken}
+		s.Returned = e.Taken
+		return
 	}
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
-		return limits.Settlement{}
+		return
 	}
 	for looks := 1; ; looks++ {
 		limit, err := m.limitOf(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 		if err != nil {
-			return limits.Settlement{Err: err}
+			s.Err = err
+			return
 		}
 		hash := m.limits.hash(limit.scopeHash, e.Key)
 		now, steps := m.clock.read()
@@ -42,7 +45,6 @@ func (m *Memory) settleOne(e *limits.Ending) limits.Settlement {
 			sh.mu.Unlock()
 			continue
 		}
-		var s limits.Settlement
 		if e.Final < e.Taken {
 			s.Returned = sh.refundLocked(limit, hash, e, now)
 		} else {
@@ -50,7 +52,7 @@ func (m *Memory) settleOne(e *limits.Ending) limits.Settlement {
 			s.Forgiven = e.Final - e.Taken - s.Charged
 		}
 		sh.mu.Unlock()
-		return s
+		return
 	}
 }
 
