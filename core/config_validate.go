@@ -15,10 +15,10 @@ func (config *Config[R]) validate() error {
 	if config.Instances < 0 {
 		errs = append(errs, fmt.Errorf("core: instances must not be negative (got %d)", config.Instances))
 	}
-	if config.Backend != nil && isNil(config.Backend) {
+	if config.Backend != nil && limits.IsNil(config.Backend) {
 		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil for one in this process", config.Backend))
 	}
-	if config.Fallback != nil && isNil(config.Fallback) {
+	if config.Fallback != nil && limits.IsNil(config.Fallback) {
 		errs = append(errs, fmt.Errorf("core: fallback: is a nil %T: make one, or leave Fallback nil for one in this process", config.Fallback))
 	}
 	names := make(map[string]bool)
@@ -53,7 +53,7 @@ func (config *Config[R]) validate() error {
 // unsupported returns an error if b, which is given as role, does not decide the
 // limit of rule, or cannot end what rule charges.
 func (rule *Rule[R]) unsupported(role string, b limits.Backend) error {
-	if isNil(b) {
+	if limits.IsNil(b) {
 		return nil
 	}
 	if rule.hasEnd() && !limits.CanSettle(b) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -57,7 +58,7 @@ type DenialCache struct {
 	maxAge int64 // microseconds
 	base   time.Time
 	leases *LeaseCache                 // in inner; nil: none
-	sender *sender                     // of the endings to inner; nil: they do not wait
+	ends   *endings.Backend            // to inner
 	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
 	announcing *announcing // nil: nothing is announced
@@ -68,7 +69,7 @@ type DenialCache struct {
 // NewDenialCache returns a cache in front of inner. It panics if inner is nil, or
 // a nil pointer, or an option is negative.
 func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
-	if isNil(inner) {
+	if limits.IsNil(inner) {
 		panic("core: NewDenialCache: the inner backend is nil")
 	}
 	if options.MaxEntries < 0 || options.MaxAge < 0 {
@@ -83,7 +84,7 @@ func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCac
 	c := &DenialCache{
 		inner:  inner,
 		leases: leasesIn(inner),
-		sender: settlingBy(inner).sender,
+		ends:   endings.Of(inner),
 		maxAge: options.MaxAge.Microseconds(),
 		base:   time.Now(),
 		sets:   make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
@@ -92,7 +93,7 @@ func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCac
 	}
 	if options.Announcer != nil {
 		c.announcing = &announcing{to: options.Announcer}
-		if c.sender == nil {
+		if !c.ends.Remote() {
 			c.announcing.repeats = newRepeats(options.MaxAge)
 		}
 		options.Announcer.Listen(c.hear)
@@ -135,7 +136,7 @@ func (c *DenialCache) Take(ctx context.Context, charges []limits.Charge, out []l
 // have answered.
 func (c *DenialCache) recallAny(charges []limits.Charge, out []limits.Decision, now int64, failing bool) (answered, aged bool) {
 	for i := range charges {
-		out[i] = uncounted(limits.SourceNotAsked)
+		out[i] = limits.Decision{Source: limits.SourceNotAsked, Allowed: true}
 		if !cacheable(charges, i) {
 			continue
 		}
@@ -165,7 +166,7 @@ func cacheable(charges []limits.Charge, i int) bool {
 // mayBeLifted reports whether endings of this process, which the inner backend has not
 // answered, may lift a denial of ch.
 func (c *DenialCache) mayBeLifted(ch *limits.Charge) bool {
-	return c.sender != nil && c.sender.waits(ch.Scope, ch.Key)
+	return c.ends.Waits(ch.Scope, ch.Key)
 }
 
 // Settle implements [limits.Settler] if the inner backend does. A denial of a key that has units

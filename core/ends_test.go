@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
+
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -137,7 +139,7 @@ func TestEachEndIsReportedWhateverTheObserverDoes(t *testing.T) {
 			o := l.Decide(t.Context(), "ann")
 			o.End(core.Result{})
 		}
-		core.AwaitEndings(t.Context(), backend)
+		endings.Await(t.Context(), backend)
 		if n := reported.Load(); n != 50 {
 			t.Errorf("%d of 50 ends are reported", n)
 		}
@@ -228,7 +230,7 @@ func TestEndingsForASilentServerDelayNoOthers(t *testing.T) {
 		})
 		o := l.Decide(t.Context(), "")
 		o.End(core.Result{})
-		core.AwaitEndings(t.Context(), backend)
+		endings.Await(t.Context(), backend)
 		want := map[string][]time.Duration{
 			"a": {5 * time.Second}, "b": {time.Millisecond}, "c": {time.Millisecond}, "d": {time.Millisecond}, "e": {time.Millisecond},
 		}

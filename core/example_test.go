@@ -381,20 +381,6 @@ func ExampleAnnouncer() {
 	// false denial-cache
 }
 
-// At the end of a program: End does not wait, AwaitEndings does.
-func ExampleAwaitEndings() {
-	backend := memory.New(memory.Options{}) // or one on another server
-	limiter := core.MustNew(core.Config[string]{Backend: backend, Rules: []core.Rule[string]{{
-		Name: "uploads", Limit: limits.Concurrent(2), Key: func(user string) (string, error) { return user, nil },
-	}}})
-	o := limiter.Decide(context.Background(), "ann")
-	o.End(core.Result{})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	fmt.Println(core.AwaitEndings(ctx, backend))
-	// Output: <nil>
-}
-
 // The first charges of a busy key ask the backend; then a block is spent.
 func ExampleNewLeaseCache() {
 	shared := memory.New(memory.Options{}) // in place of Redis

@@ -7,11 +7,7 @@ import (
 )
 
 // Fallbacks returns how many backends have a fallback that limiters share.
-func Fallbacks() int {
-	commons.Lock()
-	defer commons.Unlock()
-	return len(commons.of)
-}
+func Fallbacks() int { return fallbacks.Len() }
 
 // TransientSize is by how many bytes a Decision is larger than without Transient.
 const TransientSize = unsafe.Sizeof(limits.Decision{}) - unsafe.Sizeof(struct {

@@ -82,5 +82,5 @@ func (c *LeaseCache) returnUnits(terms *leaseTerms, l *lease, n, ticket int64, l
 		return
 	}
 	endings := []limits.Ending{{Scope: l.scope, Key: l.key, Limit: terms.tight, Taken: n, Ticket: ticket, Lasts: lasts}}
-	c.returns.send(endings, func(_ int, s limits.Settlement) { c.counters.settled(n, s) })
+	c.returns.Send(endings, func(_ int, s limits.Settlement) { c.counters.settled(n, s) })
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -56,7 +57,7 @@ type LeaseCache struct {
 	inner   limits.Backend
 	term    time.Duration
 	base    time.Time
-	returns *settling
+	returns *endings.Backend
 	settles bool // inner can end what it has taken
 	terms   leaseTermsCache
 	sets    []atomic.Pointer[leaseSet]
@@ -70,7 +71,7 @@ type LeaseCache struct {
 // NewLeaseCache returns a cache in front of inner. It panics if inner is nil, or a nil
 // pointer, or an option is out of range.
 func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
-	if isNil(inner) {
+	if limits.IsNil(inner) {
 		panic("core: NewLeaseCache: the inner backend is nil")
 	}
 	if options.Term == 0 {
@@ -89,7 +90,7 @@ func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
 		inner:   inner,
 		term:    options.Term.Truncate(time.Microsecond),
 		base:    time.Now(),
-		returns: settlingBy(inner),
+		returns: endings.Of(inner),
 		settles: limits.CanSettle(inner),
 		sets:    make([]atomic.Pointer[leaseSet], (options.MaxKeys+leaseWays-1)/leaseWays),
 		scratch: sync.Pool{New: func() any { return new(leaseScratch) }},

@@ -2,11 +2,11 @@ package core
 
 import (
 	"math"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
@@ -39,26 +39,16 @@ type requestList struct {
 
 // settling is a backend that ends what it has taken.
 type settling struct {
+	*endings.Backend
 	backend limits.Backend
 	memory  *memory.Memory // backend itself, or nil
-	via     any            // equal for equal backends, whatever they are
-	sender  *sender        // nil: endings do not wait for anybody
 	holder  limits.Holder  // nil: the backend cannot be told of held units
-	divided limits.Divided // nil: endings of several keys are sent together
 }
 
 func settlingBy(b limits.Backend) *settling {
-	s := &settling{backend: b, via: new(byte)}
-	if reflect.ValueOf(b).Comparable() {
-		s.via = b
-	}
+	s := &settling{Backend: endings.Of(b), backend: b}
 	s.memory, _ = b.(*memory.Memory)
-	inner := limits.Innermost(b)
-	s.holder, _ = inner.(limits.Holder)
-	s.divided, _ = inner.(limits.Divided)
-	if _, inProcess := inner.(*memory.Memory); !inProcess {
-		s.sender = commonOf(inner).sender
-	}
+	s.holder, _ = limits.Innermost(b).(limits.Holder)
 	return s
 }
 

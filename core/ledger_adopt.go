@@ -87,7 +87,7 @@ func (l *ledger) backendAnswers() bool {
 	if !ok {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return call.Peek(ctx, l.primary.backend, []limits.Charge{ch}, make([]limits.Decision, 1)) == nil
 }

@@ -114,7 +114,7 @@ func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)
 		reports = append(reports, t)
 	}
 	if len(endings) > 0 {
-		q.sentAway = q.sentAway || to.sender != nil
+		q.sentAway = q.sentAway || to.Remote()
 		l.sendAway(to, endings, reports)
 	}
 }
@@ -155,7 +155,7 @@ func (t *taken) ending(e *limits.Ending, ticket int64) {
 // sendAway is send for a backend that is not a Memory itself. It does not report the ending of
 // reports[i] if that is nil.
 func (l *ledger) sendAway(to *settling, endings []limits.Ending, reports []*taken) {
-	to.send(endings, func(i int, s limits.Settlement) {
+	to.Send(endings, func(i int, s limits.Settlement) {
 		if reports[i] != nil {
 			l.report(reports[i], s)
 		}

@@ -76,11 +76,11 @@ type ruleSet[R any] struct {
 	fallback  func() limits.Backend
 	instances int
 	observe   func(context.Context, R, Outcome)
-	scratch   sync.Pool      // of *scratch
-	fast      *memory.Limiter   // decides the only rule directly; nil: Decide takes no fast path
-	ledger    *ledger        // nil: no rule has an end
-	endings   *ledger        // of these rules or of earlier ones; nil: none had an end
-	local     *memory.Memory // nil: no rule is Local, or backend is in this process
+	scratch   sync.Pool       // of *scratch
+	fast      *memory.Limiter // decides the only rule directly; nil: Decide takes no fast path
+	ledger    *ledger         // nil: no rule has an end
+	endings   *ledger         // of these rules or of earlier ones; nil: none had an end
+	local     *memory.Memory  // nil: no rule is Local, or backend is in this process
 }
 
 type compiledRule[R any] struct {
@@ -122,7 +122,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		instances: l.config.Instances,
 		observe:   l.config.Observe,
 	}
-	if _, inProcess := limits.Innermost(l.backend).(*memory.Memory); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
+	if _, inProcess := limits.Innermost(l.backend).(limits.InProcess); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
 			l.local = memory.New(memory.Options{})
 		}
@@ -173,7 +173,7 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
 	if fallback := l.config.Fallback; fallback != nil {
 		l.fallback = func() limits.Backend { return fallback }
 	} else {
-		l.fallback = commonOf(l.backend).fallback
+		l.fallback = fallbacks.Of(l.backend).backend
 	}
 	return l.fallback
 }

@@ -210,7 +210,7 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 		var dropped, ended atomic.Int64
 		l := core.MustNew(core.Config[string]{Backend: b, ObserveEnd: func(s limits.Settlement) {
 			ended.Add(1)
-			if errors.Is(s.Err, core.ErrEndingDropped) {
+			if errors.Is(s.Err, limits.ErrEndingDropped) {
 				dropped.Add(1)
 			}
 		}, Rules: []core.Rule[string]{{

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -93,3 +94,15 @@ func Settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) 
 	}
 	return unsupported(Innermost(b), "settle")
 }
+
+// InProcess is implemented by backends that wait for nothing outside this process: the end of a
+// request is settled before [Backend] is asked again, and no rule needs another backend to be
+// Local.
+type InProcess interface {
+	Backend
+	InProcess()
+}
+
+// ErrEndingDropped is the error of a [Settlement] whose ending was not sent, because as many wait
+// already as are kept: the backend is too slow or does not answer.
+var ErrEndingDropped = errors.New("limits: the ending was dropped: too many wait for the backend")

@@ -31,15 +31,15 @@ func As[T any](b Backend) (first T, ok bool) {
 // unwrap returns the backend that b wraps, nil if b wraps none.
 func unwrap(b Backend) Backend {
 	if w, ok := b.(interface{ Unwrap() Backend }); ok {
-		if inner := w.Unwrap(); !isNil(inner) {
+		if inner := w.Unwrap(); !IsNil(inner) {
 			return inner
 		}
 	}
 	return nil
 }
 
-// isNil reports whether b is nil, or an interface with a nil pointer in it.
-func isNil(b Backend) bool {
+// IsNil reports whether b is nil, or an interface with a nil pointer in it.
+func IsNil(b Backend) bool {
 	v := reflect.ValueOf(b)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

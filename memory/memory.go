@@ -156,6 +156,9 @@ func layout(maxKeys int) (shards, buckets int) {
 	return shards, max(2, (slots+bucketSlots-1)/bucketSlots)
 }
 
+// InProcess implements [limits.InProcess].
+func (m *Memory) InProcess() {}
+
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }
 

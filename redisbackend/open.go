@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
+
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 )
 
 // Open returns a backend on a client of its own, made from a URL. It does no I/O:
@@ -73,7 +74,7 @@ func OpenAnnouncer(url string, options AnnouncerOptions) (*Announcer, error) {
 func (b *Backend) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
 	defer cancel()
-	_ = core.AwaitEndings(ctx, b) // the others report their own errors
+	_ = endings.Await(ctx, b) // the others report their own errors
 	timer := time.NewTimer(giveBackBudget)
 	defer timer.Stop()
 	select {

@@ -371,7 +371,7 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	more.Spend("tokens", 30)
 	less.End(core.Result{})
 	more.End(core.Result{})
-	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", core.ErrEndingDropped)})
+	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: fmt.Errorf("x: %w", limits.ErrEndingDropped)})
 	api.ObserveEnd(limits.Settlement{Rule: "tokens", Err: errors.New("away")})
 	shot := only(counts)
 	if got, want := shot.Rules[0].Settlements, (stats.Settlements{Ended: 4, Returned: 3, Charged: 15, Forgiven: 11, Lost: 1, Dropped: 1}); got != want {
@@ -388,7 +388,7 @@ func TestEndsAreCountedByWhatBecameOfThem(t *testing.T) {
 	s := stats.New(stats.Options{})
 	l := s.Limiter("api")
 	var all sync.WaitGroup
-	for _, err := range []error{errors.New("down"), core.ErrEndingDropped} {
+	for _, err := range []error{errors.New("down"), limits.ErrEndingDropped} {
 		all.Go(func() {
 			for range 100_000 {
 				l.ObserveEnd(limits.Settlement{Rule: "r", Err: err})

@@ -87,7 +87,7 @@ func Observe[R any](l *Limiter, also ...func(context.Context, R, core.Outcome)) 
 func (l *Limiter) ObserveEnd(s limits.Settlement) {
 	ends := &l.ruleOf(s.Rule).ends
 	switch {
-	case errors.Is(s.Err, core.ErrEndingDropped):
+	case errors.Is(s.Err, limits.ErrEndingDropped):
 		ends.dropped.Add(1)
 	case s.Err != nil:
 		ends.lost.Add(1)

@@ -112,7 +112,7 @@ type Settlements struct {
 	Returned, Charged, Forgiven int64 // units
 
 	Lost    int64 // ends that the backend failed to carry out
-	Dropped int64 // ends that were not sent, because too many waited: [core.ErrEndingDropped]
+	Dropped int64 // ends that were not sent, because too many waited: [limits.ErrEndingDropped]
 }
 
 // Sample is what a rule decided in the 10 s before At. Denials of a shadow are WouldDeny.

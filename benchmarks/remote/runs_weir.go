@@ -47,7 +47,7 @@ func openRules(rules ...rule) func(*redis.Client, int) (Runs, error) {
 }
 
 func (l *ruled) observeEnd(s limits.Settlement) {
-	if errors.Is(s.Err, core.ErrEndingDropped) {
+	if errors.Is(s.Err, limits.ErrEndingDropped) {
 		l.ended.drop()
 		return
 	}

@@ -21,7 +21,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"	err := call.Take(ctx, l.backend, charges, decisions)\n	own := l.ownEndings(charges)\n",
 	},
 	{
-		"a refund is sent twice", "TestSeeds$", "core/sender.go",
+		"a refund is sent twice", "TestSeeds$", "internal/endings/endings.go",
 		"	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
 		"	settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
 	},

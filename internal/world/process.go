@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/breaker"
@@ -273,7 +275,7 @@ func (p *Process) Stop() {
 	}
 	if !p.dead() {
 		within, cancel := context.WithTimeout(context.Background(), HoldTime)
-		core.AwaitEndings(within, p.backend)
+		endings.Await(within, p.backend)
 		cancel()
 	}
 	if p.announcer != nil {

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/endings"
+
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/slot"
 )
 
@@ -169,7 +170,7 @@ func (w *World) end() {
 		if p.dead() {
 			killed = append(killed, p)
 		} else if quiet {
-			core.AwaitEndings(w.t.Context(), p.backend)
+			endings.Await(w.t.Context(), p.backend)
 		}
 	}
 	if i := slices.IndexFunc(w.all, func(p *Process) bool { return !p.closed }); quiet && i >= 0 {

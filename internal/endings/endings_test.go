@@ -1,4 +1,4 @@
-package core_test
+package endings_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/endings"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -25,18 +27,18 @@ func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []lim
 	return b.Memory.Settle(ctx, endings, out)
 }
 
-func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
+func TestAwaitWaitsUntilAllAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &distant{Memory: memory.New(memory.Options{})}
 		wrapped := core.NewDenialCache(b, core.DenialCacheOptions{})
-		if err := core.AwaitEndings(t.Context(), wrapped); err != nil {
+		if err := endings.Await(t.Context(), wrapped); err != nil {
 			t.Errorf("without a limiter: %v", err)
 		}
 		limiter := core.MustNew(core.Config[string]{Backend: wrapped, Rules: []core.Rule[string]{{
 			Name: "uploads", Limit: limits.Concurrent(5), Key: func(key string) (string, error) { return key, nil },
 		}}})
 		for range 3 {
-			if err := core.AwaitEndings(t.Context(), b); err != nil {
+			if err := endings.Await(t.Context(), b); err != nil {
 				t.Errorf("nothing waits: %v", err)
 			}
 			before := b.settled.Load()
@@ -46,18 +48,18 @@ func TestAwaitEndingsWaitsUntilAllAreAnswered(t *testing.T) {
 				synctest.Wait()
 			}
 			short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-			if err := core.AwaitEndings(short, b); !errors.Is(err, context.DeadlineExceeded) {
+			if err := endings.Await(short, b); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after 1.5 s of 2: %v", err)
 			}
 			cancel()
-			if err := core.AwaitEndings(t.Context(), wrapped); err != nil {
+			if err := endings.Await(t.Context(), wrapped); err != nil {
 				t.Error(err)
 			}
 			if n := b.settled.Load() - before; n != 3 {
 				t.Errorf("%d are answered, want 3", n)
 			}
 		}
-		if err := core.AwaitEndings(t.Context(), memory.New(memory.Options{})); err != nil {
+		if err := endings.Await(t.Context(), memory.New(memory.Options{})); err != nil {
 			t.Errorf("memory: %v", err)
 		}
 	})

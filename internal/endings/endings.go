@@ -1,4 +1,5 @@
-package core
+// Package endings sends the ends of requests to backends, so that no request waits for its own.
+package endings
 
 import (
 	"context"
@@ -9,8 +10,63 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
 )
+
+// senders has the sender of each backend outside this process.
+var senders = perbackend.Shared[sender]{New: newSender}
+
+// Await waits until b, or the backend that it wraps, has answered all endings of requests that
+// this process has for it, or ctx has ended, whose error it then returns. A backend in this
+// process has nothing to wait for.
+func Await(ctx context.Context, b limits.Backend) error {
+	if s := senders.Known(b); s != nil {
+		return s.awaitIdle(ctx)
+	}
+	return nil
+}
+
+// Backend is a backend that ends what it has taken.
+type Backend struct {
+	backend limits.Backend
+	via     any            // equal for equal backends, whatever they are
+	sender  *sender        // nil: endings do not wait for anybody
+	divided limits.Divided // nil: endings of several keys are sent together
+}
+
+// Of returns what ends what b has taken.
+func Of(b limits.Backend) *Backend {
+	s := &Backend{backend: b, via: new(byte)}
+	if reflect.ValueOf(b).Comparable() {
+		s.via = b
+	}
+	inner := limits.Innermost(b)
+	s.divided, _ = inner.(limits.Divided)
+	if _, ok := inner.(limits.InProcess); !ok {
+		s.sender = senders.Of(inner)
+	}
+	return s
+}
+
+// Waits reports whether endings of a key wait for an answer.
+func (s *Backend) Waits(scope, key string) bool { return s.sender != nil && s.sender.waits(scope, key) }
+
+// Remote reports whether endings wait for another process.
+func (s *Backend) Remote() bool { return s.sender != nil }
+
+// Pending returns the endings of the keys of charges that the backend has not answered.
+func (s *Backend) Pending(charges []limits.Charge) []Awaited {
+	if s.sender == nil {
+		return nil
+	}
+	return s.sender.pending(charges)
+}
+
+// Await waits until endings are answered, ctx has ended, or the time is over.
+func (s *Backend) Await(ctx context.Context, over <-chan time.Time, all []Awaited) {
+	s.sender.await(ctx, over, all)
+}
 
 // sender sends the endings of requests to a backend outside this process, so that the end of a
 // request waits for nobody: to each of its servers one call at a time, with all that wait. All
@@ -30,7 +86,7 @@ type queue struct {
 
 // sending is what one request ends on one server.
 type sending struct {
-	to      *settling
+	to      *Backend
 	endings []limits.Ending
 	of      []int // their numbers, for report; nil: 0, 1, 2
 	report  func(int, limits.Settlement)
@@ -54,32 +110,12 @@ const (
 
 	// settleTimeout ends a call of a backend that does not answer.
 	settleTimeout = 5 * time.Second
-
-	// ownEndingsWait is how long a denied request waits for endings of its key that this
-	// process has not had answered.
-	ownEndingsWait = 50 * time.Millisecond
 )
 
-// ErrEndingDropped is the error of a [limits.Settlement] whose ending was not sent, because as
-// many wait already as are kept: the backend is too slow or does not answer.
-var ErrEndingDropped = errors.New("core: the ending was dropped: too many wait for the backend")
-
-var errExited = errors.New("core: the backend has ended the goroutine that called it")
+var errExited = errors.New("weir: the backend has ended the goroutine that called it")
 
 func newSender() *sender {
 	return &sender{queues: make(map[any]*queue), unanswered: make(map[accountKey]*unanswered)}
-}
-
-// AwaitEndings waits until b, or the backend that it wraps, has answered all endings of
-// requests that this process has for it, or ctx has ended, whose error it then returns. A
-// program calls it after its last request, before it closes the client of a backend: End
-// does not wait, and units that nobody releases stay held for a while. The Close of
-// redisbackend calls it. A backend in this process has nothing to wait for.
-func AwaitEndings(ctx context.Context, b limits.Backend) error {
-	if c := knownCommonOf(b); c != nil {
-		return c.sender.awaitIdle(ctx)
-	}
-	return nil
 }
 
 // awaitIdle waits until nothing is left to be sent, or ctx ends.
@@ -102,10 +138,10 @@ func (s *sender) awaitIdle(ctx context.Context) error {
 	}
 }
 
-// send settles endings of a request, and calls report for each. If another process keeps what they
+// Send settles endings of a request, and calls report for each. If another process keeps what they
 // are about, it queues them for each server by itself and does not wait. Where too much waits for a
 // server, endings are dropped, unless one releases units of a concurrency limit.
-func (s *settling) send(endings []limits.Ending, report func(int, limits.Settlement)) {
+func (s *Backend) Send(endings []limits.Ending, report func(int, limits.Settlement)) {
 	what := &sending{to: s, endings: endings, report: report}
 	if s.sender == nil {
 		results := make([]limits.Settlement, len(endings))
@@ -118,7 +154,7 @@ func (s *settling) send(endings []limits.Ending, report func(int, limits.Settlem
 	for server, part := range what.divide() {
 		if !s.sender.queue(server, part) {
 			for i := range part.endings {
-				part.done(i, limits.Settlement{}, ErrEndingDropped)
+				part.done(i, limits.Settlement{}, limits.ErrEndingDropped)
 			}
 		}
 	}
@@ -144,7 +180,7 @@ func (what *sending) divide() map[any]*sending {
 
 // serverOf asks which server an ending is for. A panic, or what cannot be compared, means that it is
 // not known.
-func (s *settling) serverOf(e limits.Ending) (server any) {
+func (s *Backend) serverOf(e limits.Ending) (server any) {
 	defer func() {
 		if recover() != nil {
 			server = nil
@@ -315,27 +351,27 @@ func (s *sender) answered(batch []*sending) {
 	}
 }
 
-// awaited is how many endings of the key of a charge have to be answered.
-type awaited struct {
-	charge int
+// Awaited says how many endings of the key of a charge have to be answered.
+type Awaited struct {
+	Charge int
 	of     *unanswered
 	n      uint64
 }
 
 // pending returns the endings of the keys of charges that the backend has not answered.
-func (s *sender) pending(charges []limits.Charge) []awaited {
+func (s *sender) pending(charges []limits.Charge) []Awaited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unanswered) == 0 {
 		return nil
 	}
-	var all []awaited
+	var all []Awaited
 	for i := range charges {
 		if charges[i].Shadow {
 			continue
 		}
 		if u := s.unanswered[accountKey{charges[i].Scope, charges[i].Key}]; u != nil {
-			all = append(all, awaited{i, u, u.queued})
+			all = append(all, Awaited{i, u, u.queued})
 		}
 	}
 	return all
@@ -343,7 +379,7 @@ func (s *sender) pending(charges []limits.Charge) []awaited {
 
 // await waits until endings are answered, and reports whether that was so before ctx or
 // the time was over.
-func (s *sender) await(ctx context.Context, over <-chan time.Time, all []awaited) bool {
+func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited) bool {
 	for _, a := range all {
 		for {
 			s.mu.Lock()
