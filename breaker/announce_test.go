@@ -7,27 +7,26 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
 
 // told passes announcements on.
 type told struct {
-	announce func(core.Announcement)
-	heard    func(core.Announcement)
+	announce func(limits.Announcement)
+	heard    func(limits.Announcement)
 }
 
-func (a *told) Announce(what core.Announcement)      { a.announce(what) }
-func (a *told) Listen(heard func(core.Announcement)) { a.heard = heard }
+func (a *told) Announce(what limits.Announcement)      { a.announce(what) }
+func (a *told) Listen(heard func(limits.Announcement)) { a.heard = heard }
 
 func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 	for name, lease := range map[string]time.Duration{"without": 0, "with": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := memory.New(memory.Options{})
-				there := &told{announce: func(core.Announcement) {}}
-				here := &told{announce: func(a core.Announcement) { there.heard(a) }}
+				there := &told{announce: func(limits.Announcement) {}}
+				here := &told{announce: func(a limits.Announcement) { there.heard(a) }}
 				discard := slog.New(slog.DiscardHandler)
 				a := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: here, Logger: discard})
 				b := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: there, Logger: discard})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
@@ -435,5 +434,5 @@ func TestOptionsOutOfRangePanic(t *testing.T) {
 // deaf is an announcer that nobody hears.
 type deaf struct{}
 
-func (deaf) Announce(core.Announcement)     {}
-func (deaf) Listen(func(core.Announcement)) {}
+func (deaf) Announce(limits.Announcement)     {}
+func (deaf) Listen(func(limits.Announcement)) {}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -41,7 +41,7 @@ type Options struct {
 	// Announcer has [NewStack] tell the denial caches of other instances of denials, and
 	// this one of theirs: see [core.DenialCacheOptions]. [New] panics if it is set, since a
 	// Breaker remembers no denials. nil: denials stay in this process.
-	Announcer core.Announcer
+	Announcer limits.Announcer
 
 	// OnChange is called once for every change, in order, one call at a time, on a
 	// goroutine of its own. A panic in it is logged. nil: nothing is called.

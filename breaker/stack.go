@@ -46,9 +46,9 @@ func (s *Stack) Status() (state string, since time.Time, opened int64) { return 
 
 // Leases returns what the lease cache of s holds and has done: see [core.LeaseCache.Counts].
 // Without [Options].Lease it returns the zero value.
-func (s *Stack) Leases() core.LeaseCounts {
+func (s *Stack) Leases() limits.LeaseCounts {
 	if s.leases == nil {
-		return core.LeaseCounts{}
+		return limits.LeaseCounts{}
 	}
 	return s.leases.Counts()
 }

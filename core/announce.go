@@ -8,34 +8,6 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Announcer carries denials between the denial caches of several processes, so that a key
-// that one of them has seen denied is denied by all without a question. See
-// [DenialCacheOptions]. Package redisbackend has one.
-type Announcer interface {
-	// Announce tells the other processes of a. It does not wait, and may drop a: the others
-	// then ask the backend themselves.
-	Announce(a Announcement)
-
-	// Listen has heard called with what other processes announce, one call at a time. What
-	// this process announces is not heard here.
-	Listen(heard func(Announcement))
-}
-
-// Announcement is a denial that one process tells others of.
-type Announcement struct {
-	Scope, Key string
-	Limit      limits.Limit
-	Cost       int64
-
-	// Asked is when the question was sent, on the clock of this process: the waits of
-	// Decision count from then.
-	Asked    time.Time
-	Decision limits.Decision
-}
-
-// until returns when the denial ends.
-func (a *Announcement) until() time.Time { return a.Asked.Add(a.Decision.RetryAfter) }
-
 // leastAnnounced is the least wait that is announced: a shorter one is nearly over when the
 // others hear of it.
 const leastAnnounced = time.Second
@@ -46,7 +18,7 @@ const leastAnnounced = time.Second
 // caches believe a denial for MaxAge at most. So it is announced again every half of
 // MaxAge for as long as it lasts, and no longer once the backend has lifted it.
 type announcing struct {
-	to      Announcer
+	to      limits.Announcer
 	repeats *repeats // nil: nothing is announced again
 }
 
@@ -55,7 +27,7 @@ func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64
 	if c.announcing == nil || d.RetryAfter < leastAnnounced || d.RetryAfter == limits.Never {
 		return
 	}
-	c.announcing.to.Announce(Announcement{ch.Scope, ch.Key, ch.Limit, ch.Cost, c.instant(sent), *d})
+	c.announcing.to.Announce(limits.Announcement{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: c.instant(sent), Decision: *d})
 	if c.announcing.repeats != nil && arith.Wait(c.maxAge) < d.RetryAfter {
 		c.repeatLater(announced{ch.Scope, ch.Key, ch.Limit, ch.Cost})
 	}
@@ -65,14 +37,14 @@ func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64
 func (c *DenialCache) instant(us int64) time.Time { return c.base.Add(arith.Wait(us)) }
 
 // hear remembers a denial that another process has announced, if its limit can cause it.
-func (c *DenialCache) hear(a Announcement) {
+func (c *DenialCache) hear(a limits.Announcement) {
 	ch := limits.Charge{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Cost: a.Cost}
 	if a.Decision.Allowed || a.Decision.Transient || ch.Limit.Validate() != nil || !cacheable([]limits.Charge{ch}, 0) {
 		return
 	}
-	d, possible := a.bounded()
+	d, possible := bounded(&a)
 	now := time.Now()
-	if !possible || !a.until().After(now) || c.mayBeLifted(&ch) {
+	if !possible || !a.Asked.Add(a.Decision.RetryAfter).After(now) || c.mayBeLifted(&ch) {
 		return
 	}
 	if c.leases != nil && c.leases.mayHold(&ch) {
@@ -92,7 +64,7 @@ const leastStrangeClock = 24 * time.Hour
 // it. It is not possible if the limit never asks for such a wait, or never allows such a
 // cost. A charge has the same limit if the denial answers it, so these are the bounds of
 // this program's own.
-func (a *Announcement) bounded() (d limits.Decision, possible bool) {
+func bounded(a *limits.Announcement) (d limits.Decision, possible bool) {
 	longest := longestWait(a.Limit)
 	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && a.Limit.Algorithm() != limits.AlgorithmBan {
 		return d, false

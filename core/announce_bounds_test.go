@@ -17,8 +17,8 @@ import (
 // Whoever reaches the announcer can say anything. These tests are what it is worth.
 
 // forged returns a denial of "k" that nobody has decided.
-func forged(limit limits.Limit, cost int64, wait time.Duration) core.Announcement {
-	return core.Announcement{
+func forged(limit limits.Limit, cost int64, wait time.Duration) limits.Announcement {
+	return limits.Announcement{
 		Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(),
 		Decision: limits.Decision{RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait, At: time.Now().UnixMicro()},
 	}
@@ -84,7 +84,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				}
 				denials++
 				other := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
-				core.Hear(other, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
+				core.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source = limits.SourceDenialCache
 				if heard := take(t, other, "s", "k", limit, cost); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)

@@ -150,6 +150,6 @@ func (c *DenialCache) stillDenied(what *announced) (asked time.Time, still bool)
 	if err := call.Peek(context.Background(), c.inner, charges, d[:]); err != nil || d[0].Allowed || d[0].RetryAfter < leastAnnounced {
 		return asked, false
 	}
-	c.announcing.to.Announce(Announcement{what.scope, what.key, what.limit, what.cost, asked, d[0]})
+	c.announcing.to.Announce(limits.Announcement{Scope: what.scope, Key: what.key, Limit: what.limit, Cost: what.cost, Asked: asked, Decision: d[0]})
 	return asked, true
 }

@@ -16,13 +16,13 @@ import (
 // square carries announcements between the caches of a test, each of a process of its own.
 type square struct {
 	mu      sync.Mutex
-	spoken  []core.Announcement
+	spoken  []limits.Announcement
 	hearing []*voice
 }
 
 type voice struct {
 	*square
-	heard func(core.Announcement)
+	heard func(limits.Announcement)
 }
 
 func (s *square) voice() *voice {
@@ -31,9 +31,9 @@ func (s *square) voice() *voice {
 	return v
 }
 
-func (v *voice) Listen(heard func(core.Announcement)) { v.heard = heard }
+func (v *voice) Listen(heard func(limits.Announcement)) { v.heard = heard }
 
-func (v *voice) Announce(a core.Announcement) {
+func (v *voice) Announce(a limits.Announcement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.spoken = append(v.spoken, a)
@@ -54,7 +54,7 @@ func (s *square) announced(t *testing.T, want int) {
 }
 
 // after returns what was announced after the first n.
-func (s *square) after(n int) []core.Announcement {
+func (s *square) after(n int) []limits.Announcement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.spoken[n:]
@@ -132,7 +132,7 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 		allowed(t, b, "k", limit, 1)
 		denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		core.Hear(b, core.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
+		core.Hear(b, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
 		time.Sleep(5 * time.Second)
 		denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
@@ -141,21 +141,21 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 
 func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, _ *square, _ *counted, _, b *core.DenialCache) {
-		good := core.Announcement{
+		good := limits.Announcement{
 			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1,
 			Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
 		}
-		for name, spoil := range map[string]func(a *core.Announcement){
-			"allowed":     func(a *core.Announcement) { a.Decision.Allowed = true },
-			"transient":   func(a *core.Announcement) { a.Decision.Transient = true },
-			"never":       func(a *core.Announcement) { a.Decision.RetryAfter = limits.Never },
-			"over":        func(a *core.Announcement) { a.Asked = a.Asked.Add(-time.Minute) },
-			"no wait":     func(a *core.Announcement) { a.Decision.RetryAfter = 0 },
-			"no limit":    func(a *core.Announcement) { a.Limit = limits.Limit{} },
-			"no cost":     func(a *core.Announcement) { a.Cost = 0 },
-			"other cost":  func(a *core.Announcement) { a.Cost = 2 },
-			"other limit": func(a *core.Announcement) { a.Limit = limits.FixedWindow(limits.PerHour(6)) },
-			"concurrency": func(a *core.Announcement) { a.Limit = limits.Concurrent(5) },
+		for name, spoil := range map[string]func(a *limits.Announcement){
+			"allowed":     func(a *limits.Announcement) { a.Decision.Allowed = true },
+			"transient":   func(a *limits.Announcement) { a.Decision.Transient = true },
+			"never":       func(a *limits.Announcement) { a.Decision.RetryAfter = limits.Never },
+			"over":        func(a *limits.Announcement) { a.Asked = a.Asked.Add(-time.Minute) },
+			"no wait":     func(a *limits.Announcement) { a.Decision.RetryAfter = 0 },
+			"no limit":    func(a *limits.Announcement) { a.Limit = limits.Limit{} },
+			"no cost":     func(a *limits.Announcement) { a.Cost = 0 },
+			"other cost":  func(a *limits.Announcement) { a.Cost = 2 },
+			"other limit": func(a *limits.Announcement) { a.Limit = limits.FixedWindow(limits.PerHour(6)) },
+			"concurrency": func(a *limits.Announcement) { a.Limit = limits.Concurrent(5) },
 		} {
 			a := good
 			spoil(&a)
@@ -322,9 +322,9 @@ func TestAMaxAgeOfNoTimeAnnouncesNothingAgain(t *testing.T) {
 // hoarse panics from its second announcement on.
 type hoarse struct{ spoken int }
 
-func (h *hoarse) Listen(func(core.Announcement)) {}
+func (h *hoarse) Listen(func(limits.Announcement)) {}
 
-func (h *hoarse) Announce(core.Announcement) {
+func (h *hoarse) Announce(limits.Announcement) {
 	if h.spoken++; h.spoken > 1 {
 		panic("hoarse")
 	}

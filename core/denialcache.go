@@ -36,7 +36,7 @@ type DenialCacheOptions struct {
 	// denies one: a longer wait, or a cost that never fits, is ignored. What is announced
 	// makes no denial shorter, and takes no place of one that this process has asked for
 	// and believes. nil: denials stay in this process.
-	Announcer Announcer
+	Announcer limits.Announcer
 }
 
 // DenialCache is a [limits.Backend] in front of another. It remembers denials, and answers a

@@ -347,13 +347,13 @@ func ExampleNewDenialCache() {
 // loudspeaker is an announcer between two caches of one program. Package redisbackend has
 // one between processes.
 type loudspeaker struct {
-	hears  func(core.Announcement)
+	hears  func(limits.Announcement)
 	others []*loudspeaker
 }
 
-func (l *loudspeaker) Listen(heard func(core.Announcement)) { l.hears = heard }
+func (l *loudspeaker) Listen(heard func(limits.Announcement)) { l.hears = heard }
 
-func (l *loudspeaker) Announce(a core.Announcement) {
+func (l *loudspeaker) Announce(a limits.Announcement) {
 	for _, other := range l.others {
 		other.hears(a)
 	}

@@ -17,4 +17,4 @@ const TransientSize = unsafe.Sizeof(limits.Decision{}) - unsafe.Sizeof(struct {
 }{})
 
 // Hear has a denial cache hear an announcement.
-func Hear(c *DenialCache, a Announcement) { c.hear(a) }
+func Hear(c *DenialCache, a limits.Announcement) { c.hear(a) }

@@ -18,25 +18,25 @@ func TestLeasesAreCounted(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a window begins
 		inner := newLeaseBackend()
 		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
-		expect := func(step string, want core.LeaseCounts) {
+		expect := func(step string, want limits.LeaseCounts) {
 			t.Helper()
 			synctest.Wait()
 			if got := cache.Counts(); got != want {
 				t.Errorf("%s:\ngot  %+v\nwant %+v", step, got, want)
 			}
 		}
-		expect("at first", core.LeaseCounts{})
+		expect("at first", limits.LeaseCounts{})
 		ch := busy(t, cache, limit)
-		expect("a block", core.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 1, UnitsTaken: 16})
+		expect("a block", limits.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 1, UnitsTaken: 16})
 		for range 5 {
 			takeOf(t, cache, ch)
 		}
-		expect("5 spent", core.LeaseCounts{Keys: 1, Held: 11, BlocksTaken: 1, UnitsTaken: 16})
+		expect("5 spent", limits.LeaseCounts{Keys: 1, Held: 11, BlocksTaken: 1, UnitsTaken: 16})
 		time.Sleep(50 * time.Millisecond)
-		expect("the lease is over", core.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsReturned: 11})
+		expect("the lease is over", limits.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsReturned: 11})
 
 		busy(t, cache, limit) // known as busy: its first charge asks for a block, the others spend 7
-		want := core.LeaseCounts{Keys: 1, Held: 18, BlocksTaken: 2, UnitsTaken: 41, UnitsReturned: 11}
+		want := limits.LeaseCounts{Keys: 1, Held: 18, BlocksTaken: 2, UnitsTaken: 41, UnitsReturned: 11}
 		expect("another block", want)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
-				if got, want := cache.Counts(), (core.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsVoid: 16}); got != want {
+				if got, want := cache.Counts(), (limits.LeaseCounts{BlocksTaken: 1, UnitsTaken: 16, UnitsVoid: 16}); got != want {
 					t.Errorf("got  %+v\nwant %+v", got, want)
 				}
 			})

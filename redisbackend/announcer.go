@@ -14,8 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/limits"
+
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 )
 
 // AnnouncerOptions are the options of [NewAnnouncer]. The zero value is ready to use.
@@ -62,10 +63,10 @@ type Announcer struct {
 	closed    bool
 	second    time.Time // when the second began in which quota is what is left
 	quota     int
-	queue     []core.Announcement
+	queue     []limits.Announcement
 	sending   bool
 	listening bool
-	heard     []func(core.Announcement)
+	heard     []func(limits.Announcement)
 
 	sent, received, dropped, refused atomic.Int64
 }
@@ -118,7 +119,7 @@ func (o AnnouncerOptions) validate() error {
 }
 
 // Announce implements [core.Announcer].
-func (a *Announcer) Announce(what core.Announcement) {
+func (a *Announcer) Announce(what limits.Announcement) {
 	if len(what.Scope)+len(what.Key) > maxAnnouncedKey {
 		a.dropped.Add(1)
 		return
@@ -162,7 +163,7 @@ func (a *Announcer) send() {
 	}
 }
 
-func (a *Announcer) publish(some []core.Announcement) (err error) {
+func (a *Announcer) publish(some []limits.Announcement) (err error) {
 	defer func() { // of a hook of the client
 		if v := recover(); v != nil {
 			err = panicked(v)

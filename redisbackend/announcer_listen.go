@@ -7,12 +7,13 @@ import (
 	"net"
 	"time"
 
+	"github.com/weir-go/weir/limits"
+
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 )
 
 // Listen implements [core.Announcer].
-func (a *Announcer) Listen(heard func(core.Announcement)) {
+func (a *Announcer) Listen(heard func(limits.Announcement)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heard = append(a.heard, heard)

@@ -208,7 +208,7 @@ func TestAnnouncementsDoNotWaitForASilentServer(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("Close has not returned in a minute")
 	}
-	a.Announce(core.Announcement{Scope: "s", Key: "late", Limit: banned})
+	a.Announce(limits.Announcement{Scope: "s", Key: "late", Limit: banned})
 	if c := a.Counts(); c.Sent != 0 || c.Dropped < 1_001 {
 		t.Errorf("%+v", c)
 	}

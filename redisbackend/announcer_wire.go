@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -23,7 +22,7 @@ const (
 	maxMessage          = 1 + instanceSize + maxTogether*maxAnnouncement // 600 KiB
 )
 
-func encodeAnnouncements(instance [instanceSize]byte, all []core.Announcement, offset clockOffset, now time.Time) []byte {
+func encodeAnnouncements(instance [instanceSize]byte, all []limits.Announcement, offset clockOffset, now time.Time) []byte {
 	to := append(make([]byte, 0, 128*len(all)), announcementVersion)
 	to = append(to, instance[:]...)
 	for i := range all {
@@ -45,7 +44,7 @@ func encodeAnnouncements(instance [instanceSize]byte, all []core.Announcement, o
 // decodeAnnouncements reads a message that has arrived at an instant. No announcement is
 // believed longer than its wait from then, whatever the clocks say. A message that is
 // longer than those of encodeAnnouncements is not looked at.
-func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) (instance [instanceSize]byte, all []core.Announcement, err error) {
+func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) (instance [instanceSize]byte, all []limits.Announcement, err error) {
 	if len(message) > maxMessage {
 		return instance, nil, errMessage
 	}
@@ -73,7 +72,7 @@ func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) 
 		if at.After(arrived) {
 			at = arrived
 		}
-		all = append(all, core.Announcement{Scope: scope, Key: key, Limit: limit, Cost: cost, Asked: at, Decision: d})
+		all = append(all, limits.Announcement{Scope: scope, Key: key, Limit: limit, Cost: cost, Asked: at, Decision: d})
 	}
 	return instance, all, nil
 }

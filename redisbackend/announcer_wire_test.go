@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
@@ -43,8 +42,8 @@ func TestAnAnnouncedDenialEndsWhenItEndsAndNoLater(t *testing.T) {
 		arrived := sent.Add(upTo(5 * time.Second))
 		d := limits.Decision{RetryAfter: time.Second + upTo(time.Hour), Remaining: 3, At: 12}
 		d.ResetAfter, d.EffectiveWindow = d.RetryAfter+time.Second, d.RetryAfter
-		a := core.Announcement{Scope: "per user", Key: "ann\x00\xff", Limit: limits.TokenBucket(limits.PerHour(7), 9), Cost: 2, Asked: asked, Decision: d}
-		all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a, a}, here, sent)), elsewhere, arrived)
+		a := limits.Announcement{Scope: "per user", Key: "ann\x00\xff", Limit: limits.TokenBucket(limits.PerHour(7), 9), Cost: 2, Asked: asked, Decision: d}
+		all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]limits.Announcement{a, a}, here, sent)), elsewhere, arrived)
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%d announcements, %v", len(all), err)
 		}
@@ -63,13 +62,13 @@ func TestAnAnnouncedDenialEndsWhenItEndsAndNoLater(t *testing.T) {
 func TestAClockThatIsSetMakesNoDenialLongerThanItsWait(t *testing.T) {
 	base := time.Now()
 	before, after := server{0}.asked(base, 0, 0), server{-time.Hour}.asked(base, 0, 0)
-	a := core.Announcement{
+	a := limits.Announcement{
 		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1,
 		Asked: base, Decision: limits.Decision{RetryAfter: 10 * time.Minute},
 	}
 	sent := base.Add(time.Minute)
 	arrived := sent.Add(time.Second)
-	all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a}, before, sent)), after, arrived)
+	all, err := redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]limits.Announcement{a}, before, sent)), after, arrived)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +81,12 @@ func TestAClockThatIsSetMakesNoDenialLongerThanItsWait(t *testing.T) {
 func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{}.asked(now, 0, 0)
-	a := core.Announcement{
+	a := limits.Announcement{
 		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now,
 		Decision: limits.Decision{RetryAfter: time.Minute, Remaining: math.MaxInt64, At: now.UnixMicro()},
 	}
-	decode := func() ([]core.Announcement, error) {
-		return redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]core.Announcement{a}, offset, now)), offset, now)
+	decode := func() ([]limits.Announcement, error) {
+		return redisbackend.DecodeAnnouncements(string(redisbackend.EncodeAnnouncements([]limits.Announcement{a}, offset, now)), offset, now)
 	}
 	if all, err := decode(); err != nil || all[0].Decision.Remaining > 1e9 {
 		t.Errorf("remaining %d: %+v, %v", int64(math.MaxInt64), all, err)
@@ -104,10 +103,10 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	now := time.Now()
 	offset := server{}.asked(now, 0, 0)
 	huge := strings.Repeat("k", 25<<20)
-	good := core.Announcement{
+	good := limits.Announcement{
 		Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: now, Decision: limits.Decision{RetryAfter: time.Minute},
 	}
-	encoded := func(all ...core.Announcement) string {
+	encoded := func(all ...limits.Announcement) string {
 		return string(redisbackend.EncodeAnnouncements(all, offset, now))
 	}
 	long := good
@@ -116,7 +115,7 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 		"a key":          encoded(long),
 		"bytes behind":   encoded(good) + huge,
 		"a limit":        "\x0100000000" + "\x01s" + "\x01k" + "\x80\x80\xc0\x0c" + huge + strings.Repeat("\x02", 7),
-		"many denials":   encoded(slices.Repeat([]core.Announcement{good}, 500_000)...),
+		"many denials":   encoded(slices.Repeat([]limits.Announcement{good}, 500_000)...),
 		"a little limit": "\x0100000000" + "\x01s" + "\x01k" + "\x81\x02" + huge[:257] + strings.Repeat("\x02", 7),
 	} {
 		var before, after runtime.MemStats
@@ -133,7 +132,7 @@ func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{}.asked(now, 0, 0)
 	limit := limits.TokenBucket(limits.Per(999_999_999, 8783*time.Hour+59*time.Minute+59*time.Second+999_999*time.Microsecond), 999_999_998)
-	all := slices.Repeat([]core.Announcement{{
+	all := slices.Repeat([]limits.Announcement{{
 		Scope: strings.Repeat("s", 2<<10), Key: strings.Repeat("k", 2<<10), Limit: limit, Cost: 1e9, Asked: now,
 		Decision: limits.Decision{RetryAfter: 50 * 365 * 24 * time.Hour, ResetAfter: 99 * 365 * 24 * time.Hour, Remaining: 1e9, At: 9e15},
 	}}, 128)
@@ -145,7 +144,7 @@ func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 func FuzzDecodeAnnouncements(f *testing.F) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{time.Minute}.asked(now, time.Millisecond, time.Millisecond)
-	f.Add(string(redisbackend.EncodeAnnouncements([]core.Announcement{{
+	f.Add(string(redisbackend.EncodeAnnouncements([]limits.Announcement{{
 		Scope: "s", Key: "k", Limit: limits.Ban(limits.PerMinute(3), time.Hour), Asked: now, Decision: limits.Decision{RetryAfter: time.Hour},
 	}}, offset, now)))
 	f.Add("\x01")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/limits"
 )
@@ -220,12 +219,12 @@ func NewClockOffset(asked, answered time.Time, server int64) ClockOffset {
 }
 
 // EncodeAnnouncements returns the message of a process.
-func EncodeAnnouncements(all []core.Announcement, offset ClockOffset, now time.Time) []byte {
+func EncodeAnnouncements(all []limits.Announcement, offset ClockOffset, now time.Time) []byte {
 	return encodeAnnouncements([instanceSize]byte{}, all, offset, now)
 }
 
 // DecodeAnnouncements reads a message that has arrived at an instant.
-func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) ([]core.Announcement, error) {
+func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) ([]limits.Announcement, error) {
 	_, all, err := decodeAnnouncements(message, offset, arrived)
 	return all, err
 }

@@ -190,7 +190,7 @@ func TestLeasesShowWhatTheyHold(t *testing.T) {
 			synctest.Wait()
 		}
 		shot := counts.Snapshot()
-		want := []stats.LeaseSnapshot{{"redis", core.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}}, {"without", core.LeaseCounts{}}}
+		want := []stats.LeaseSnapshot{{"redis", limits.LeaseCounts{Keys: 1, Held: 12, BlocksTaken: 1, UnitsTaken: 16}}, {"without", limits.LeaseCounts{}}}
 		if !slices.Equal(shot.Leases, want) {
 			t.Errorf("got  %+v\nwant %+v", shot.Leases, want)
 		}

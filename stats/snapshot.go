@@ -200,7 +200,7 @@ type BreakerSnapshot struct {
 // How many decisions were made from them is in the counts of the rules, by source.
 type LeaseSnapshot struct {
 	Name string
-	core.LeaseCounts
+	limits.LeaseCounts
 }
 
 // PolicySnapshot is what has become of a policy file, see [Stats.WatchPolicy].

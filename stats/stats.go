@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+
 	"github.com/weir-go/weir/memory"
 )
 
@@ -37,7 +38,7 @@ type Stats struct {
 	backends map[string]*backendCounts
 	memories map[string]*watched
 	breakers map[string]breakerStatus
-	leases   map[string]func() core.LeaseCounts
+	leases   map[string]func() limits.LeaseCounts
 	shedders map[string]*shedder
 	policies map[string]PolicyStatus
 	keeps    bool // history
@@ -53,7 +54,7 @@ func New(options Options) *Stats {
 		backends: make(map[string]*backendCounts),
 		memories: make(map[string]*watched),
 		breakers: make(map[string]breakerStatus),
-		leases:   make(map[string]func() core.LeaseCounts),
+		leases:   make(map[string]func() limits.LeaseCounts),
 		shedders: make(map[string]*shedder),
 		policies: make(map[string]PolicyStatus),
 	}
@@ -102,7 +103,7 @@ func (s *Stats) WatchBreaker(name string, status func() (state string, since tim
 // Counts of a [core.LeaseCache] and the method Leases of a breaker.Stack. It must be quick
 // and safe for concurrent use. A later call with the same name replaces it. It panics if
 // counts is nil.
-func (s *Stats) WatchLeases(name string, counts func() core.LeaseCounts) {
+func (s *Stats) WatchLeases(name string, counts func() limits.LeaseCounts) {
 	if counts == nil {
 		panic("stats: WatchLeases: counts is nil: pass the method Counts of a lease cache, or Leases of a stack")
 	}

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/limits"
+
 	"github.com/weir-go/weir/admin"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
@@ -83,8 +84,8 @@ func newSite(t *testing.T, options admin.Options) *site {
 		}
 		return "closed", started, 0
 	})
-	counts.WatchLeases("redis", func() core.LeaseCounts {
-		return core.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 3, UnitsTaken: 48, UnitsReturned: 2}
+	counts.WatchLeases("redis", func() limits.LeaseCounts {
+		return limits.LeaseCounts{Keys: 1, Held: 16, BlocksTaken: 3, UnitsTaken: 48, UnitsReturned: 2}
 	})
 	status := p.Status()
 	ctx, cancel := context.WithCancel(context.Background())

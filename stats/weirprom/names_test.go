@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/shed"
@@ -22,7 +21,7 @@ func TestNamesOfAnyBytesAreScraped(t *testing.T) {
 		s.Backend(name, memory.New(memory.Options{}))
 		s.WatchMemory(name, memory.New(memory.Options{}))
 		s.WatchBreaker(name, func() (string, time.Time, int64) { return "open", time.Time{}, 0 })
-		s.WatchLeases(name, func() core.LeaseCounts { return core.LeaseCounts{} })
+		s.WatchLeases(name, func() limits.LeaseCounts { return limits.LeaseCounts{} })
 		s.WatchShedder(name, shed.MustNew(shed.Options[int]{Classes: []shed.Class{{Name: "c" + name}, {Name: "c\xfd"}}}))
 		s.WatchPolicy(name, digest("01234567890é"+name))
 	}

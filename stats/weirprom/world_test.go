@@ -53,8 +53,8 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	counts.Watch(limiter)
 	s.WatchMemory("fallback", store)
 	s.WatchBreaker("redis", func() (string, time.Time, int64) { return "open", time.Now(), 2 })
-	s.WatchLeases("redis", func() core.LeaseCounts {
-		return core.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
+	s.WatchLeases("redis", func() limits.LeaseCounts {
+		return limits.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
 	})
 	s.WatchShedder("api", newShedder(t))
 	s.WatchPolicy("weir.yaml", broken{})
