@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/remote"
 )
 
 // far is a backend across a network. It is down unless up is true, and honours deadlines.
@@ -105,7 +106,7 @@ func ExampleNewStack() {
 	options := breaker.Options{Logger: stdout()}
 
 	var backend limits.Backend = breaker.NewStack(redis, options)
-	backend = core.NewDenialCache(breaker.New(redis, options), core.DenialCacheOptions{}) // the same
+	backend = remote.NewDenialCache(breaker.New(redis, options), remote.DenialCacheOptions{}) // the same
 
 	err := backend.Take(context.Background(), nil, nil)
 	fmt.Println(err)

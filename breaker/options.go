@@ -32,14 +32,14 @@ type Options struct {
 	// backend works again. All of them must succeed. 0: 3.
 	Probes int
 
-	// Lease has [NewStack] put a [core.LeaseCache] around the breaker: busy keys are then
+	// Lease has [NewStack] put a [remote.LeaseCache] around the breaker: busy keys are then
 	// decided in this process, with units taken before. It is the Term of
-	// [core.LeaseOptions], and has to be the same on all instances. [New] panics if it is
+	// [remote.LeaseOptions], and has to be the same on all instances. [New] panics if it is
 	// set, since a Breaker holds nothing. 0: every decision is the backend's.
 	Lease time.Duration
 
 	// Announcer has [NewStack] tell the denial caches of other instances of denials, and
-	// this one of theirs: see [core.DenialCacheOptions]. [New] panics if it is set, since a
+	// this one of theirs: see [remote.DenialCacheOptions]. [New] panics if it is set, since a
 	// Breaker remembers no denials. nil: denials stay in this process.
 	Announcer limits.Announcer
 

@@ -11,11 +11,12 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 func TestNewPanicsOnANilPointer(t *testing.T) {
 	for what, b := range map[string]limits.Backend{
-		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*memory.Memory)(nil), "a nil *DenialCache": (*core.DenialCache)(nil),
+		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*memory.Memory)(nil), "a nil *DenialCache": (*remote.DenialCache)(nil),
 	} {
 		for name, make := range map[string]func(){
 			"New":      func() { breaker.New(b, breaker.Options{}) },

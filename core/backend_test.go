@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // take charges m once and returns its decision.
@@ -52,7 +53,7 @@ func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
 		limits.Peek(t.Context(), b, nil, nil),
 		limits.Reset(t.Context(), b, "s", "k"),
 		countErr,
-		limits.Reset(t.Context(), core.NewDenialCache(b, core.DenialCacheOptions{}), "s", "k"),
+		limits.Reset(t.Context(), remote.NewDenialCache(b, remote.DenialCacheOptions{}), "s", "k"),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v is not ErrUnsupported", err)
@@ -64,7 +65,7 @@ func TestNothingRunsInTheBackground(t *testing.T) {
 	before := runtime.NumGoroutine()
 	m := memory.New(memory.Options{})
 	l := core.MustNew(core.Config[request]{
-		Backend: core.NewDenialCache(m, core.DenialCacheOptions{}),
+		Backend: remote.NewDenialCache(m, remote.DenialCacheOptions{}),
 		Rules:   []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
 	})
 	for _, want := range []core.Verdict{core.Allowed, core.Denied, core.Denied} {
@@ -93,7 +94,7 @@ func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 		most uint64
 		make func()
 	}{
-		"a denial cache": {36 << 10, func() { core.NewDenialCache(&broken{}, core.DenialCacheOptions{}) }},
+		"a denial cache": {36 << 10, func() { remote.NewDenialCache(&broken{}, remote.DenialCacheOptions{}) }},
 		"a limiter with a key": {64 << 10, func() {
 			l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
 			decide(t, l, request{user: "ann"}, core.Allowed)

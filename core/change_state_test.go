@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // farAway hides that a backend is a Memory, as one behind a network is none.
@@ -176,7 +177,7 @@ func TestNoRulesAreAMistake(t *testing.T) {
 // A denial that is cached is one of its limit.
 func TestACachedDenialDoesNotOutliveItsLimit(t *testing.T) {
 	at := func(n int64) core.Rule[string] { return rule("a", limits.FixedWindow(limits.PerDay(n)), core.Enforce) }
-	cache := core.NewDenialCache(&farAway{memory.New(memory.Options{})}, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(&farAway{memory.New(memory.Options{})}, remote.DenialCacheOptions{})
 	l := core.MustNew(core.Config[string]{Backend: cache, Rules: []core.Rule[string]{at(1)}})
 	l.Decide(context.Background(), "ann")
 	l.Decide(context.Background(), "ann")

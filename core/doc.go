@@ -16,10 +16,9 @@
 //		// retry in outcome.RetryAfter()
 //	}
 //
-// A [limits.Backend] keeps the state and takes the units. [memory.New] makes the one that
-// lives in the process. Package redisbackend has one that processes share; in front
-// of such a backend belong a [DenialCache], which answers repeated denials, and the
-// breaker of package breaker.
+// A [limits.Backend] keeps the state and takes the units. Package memory has the one that
+// lives in the process. Package redisbackend has one that processes share; what belongs in
+// front of such a backend is in package remote.
 //
 // Time is counted in whole microseconds, and no float decides anything. A denied
 // request takes nothing. A limit never admits more than its definition in

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/endings"
-
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // tagged is a backend that cannot be compared.
@@ -165,7 +165,7 @@ func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
 		var limiters []*core.Limiter[string]
 		for _, name := range []string{"a", "b"} {
 			limiters = append(limiters, core.MustNew(core.Config[string]{
-				Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+				Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
 				Rules:   []core.Rule[string]{{Name: name, Limit: limits.Concurrent(1000), Key: self}},
 			}))
 		}
@@ -183,7 +183,7 @@ func TestEndingsOfTwoLimitersOnOneBackendGoTogether(t *testing.T) {
 
 // divided keeps keys on servers of their own, of which some are silent.
 type divided struct {
-	*remote
+	*afar
 	silent string
 }
 
@@ -204,7 +204,7 @@ func (d divided) Settle(ctx context.Context, endings []limits.Ending, out []limi
 			return ctx.Err()
 		}
 	}
-	return d.remote.Settle(ctx, endings, out)
+	return d.afar.Settle(ctx, endings, out)
 }
 
 // The ends of one request go to the servers of its keys by themselves, and each is reported once.

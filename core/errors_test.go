@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // Keys may be addresses or secrets: no error may hold one, whatever it looks like.
@@ -32,7 +33,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 	store := memory.New(memory.Options{})
 	for _, key := range keys {
 		for name, charges := range mistakes(key) {
-			for _, b := range []limits.Backend{store, core.NewDenialCache(store, core.DenialCacheOptions{})} {
+			for _, b := range []limits.Backend{store, remote.NewDenialCache(store, remote.DenialCacheOptions{})} {
 				out := make([]limits.Decision, len(charges))
 				noSecret(t, name, secret, b.Take(t.Context(), charges, out))
 				noSecret(t, name, secret, limits.Peek(t.Context(), b, charges, out))
@@ -40,7 +41,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			}
 		}
 		noSecret(t, "reset", secret, limits.Reset(t.Context(), &broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), core.NewDenialCache(&broken{}, core.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.NewDenialCache(&broken{}, remote.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{

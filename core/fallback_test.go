@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // wrapper is a backend around another, as applications write them.
@@ -60,7 +61,7 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 }
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
-	cached := func(b limits.Backend) limits.Backend { return core.NewDenialCache(b, core.DenialCacheOptions{}) }
+	cached := func(b limits.Backend) limits.Backend { return remote.NewDenialCache(b, remote.DenialCacheOptions{}) }
 	for name, backends := range map[string]func(b *broken) [4]limits.Backend{
 		"the same":             func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
 		"wrapped by each":      func(b *broken) [4]limits.Backend { return [4]limits.Backend{cached(b), &wrapper{b}, b, cached(b)} },
@@ -237,7 +238,7 @@ func collect(t *testing.T, so func() bool) {
 func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
 	for what, b := range map[string]limits.Backend{
-		"*memory.Memory": (*memory.Memory)(nil), "*core.DenialCache": (*core.DenialCache)(nil),
+		"*memory.Memory": (*memory.Memory)(nil), "*remote.DenialCache": (*remote.DenialCache)(nil),
 		"*core_test.broken": (*broken)(nil), "*core_test.always": (*always)(nil),
 	} {
 		_, err := core.New(core.Config[request]{Backend: b, Fallback: b, Rules: rules, Instances: -1})
@@ -252,7 +253,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 					t.Errorf("a denial cache around a nil %s: panic %v, want one that says so", what, v)
 				}
 			}()
-			core.NewDenialCache(b, core.DenialCacheOptions{})
+			remote.NewDenialCache(b, remote.DenialCacheOptions{})
 		}()
 	}
 	if _, err := core.New(core.Config[request]{Rules: rules}); err != nil {
@@ -262,7 +263,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 
 func TestADenialCacheUnwrapsToItsInnerBackend(t *testing.T) {
 	inner := &broken{err: errors.New("its own")}
-	if got := core.NewDenialCache(inner, core.DenialCacheOptions{}).Unwrap(); got != inner {
+	if got := remote.NewDenialCache(inner, remote.DenialCacheOptions{}).Unwrap(); got != inner {
 		t.Errorf("it unwraps to %v", got)
 	}
 }

@@ -122,7 +122,7 @@ func (l *Limiter[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		instances: l.config.Instances,
 		observe:   l.config.Observe,
 	}
-	if _, inProcess := limits.Innermost(l.backend).(limits.InProcess); !inProcess && has(func(rule Rule[R]) bool { return rule.Local }) {
+	if !limits.IsInProcess(l.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if l.local == nil {
 			l.local = memory.New(memory.Options{})
 		}

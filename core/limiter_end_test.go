@@ -16,9 +16,9 @@ import (
 	"github.com/weir-go/weir/memory"
 )
 
-// remote is a memory as if it were outside this process: it settles after a while, and
+// afar is a memory as if it were outside this process: it settles after a while, and
 // fails on demand.
-type remote struct {
+type afar struct {
 	*memory.Memory
 	lag     time.Duration
 	fails   atomic.Bool
@@ -29,11 +29,11 @@ type remote struct {
 
 var errAway = errors.New("away")
 
-func newRemote(lag time.Duration) *remote {
-	return &remote{Memory: memory.New(memory.Options{}), lag: lag}
+func newRemote(lag time.Duration) *afar {
+	return &afar{Memory: memory.New(memory.Options{}), lag: lag}
 }
 
-func (r *remote) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r *afar) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	r.calls.Add(1)
 	if r.fails.Load() {
 		return errAway
@@ -41,14 +41,14 @@ func (r *remote) Take(ctx context.Context, charges []limits.Charge, out []limits
 	return r.Memory.Take(ctx, charges, out)
 }
 
-func (r *remote) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r *afar) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	if r.fails.Load() {
 		return errAway
 	}
 	return r.Memory.Peek(ctx, charges, out)
 }
 
-func (r *remote) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+func (r *afar) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	r.settles.Add(1)
 	if r.hung != nil {
 		<-r.hung
@@ -303,7 +303,7 @@ func TestALocalRuleIsAskedFirst(t *testing.T) {
 		l := core.MustNew(core.Config[string]{Backend: b, Rules: []core.Rule[string]{
 			{Name: "local", Local: true, Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
 			{Name: "busy", Local: true, Limit: limits.Concurrent(1), Key: self},
-			{Name: "remote", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self, OnFailure: core.FailClosed},
+			{Name: "afar", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self, OnFailure: core.FailClosed},
 		}})
 		first := decideOn(l, "k")
 		asked := b.calls.Load()
@@ -339,7 +339,7 @@ func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := core.MustNew(core.Config[string]{Backend: newRemote(0), Rules: []core.Rule[string]{
 				{Name: "local", Local: true, Limit: limit, Key: self},
-				{Name: "remote", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self},
+				{Name: "afar", Limit: limits.FixedWindow(limits.PerDay(2)), Key: self},
 			}})
 			for i, remain := range []int64{8, 7, 6, 6, 6} { // a denial shows the unit as taken
 				if o := decideOn(l, "k"); o.Allowed() != (i < 2) || o.At(0).Remaining != remain {

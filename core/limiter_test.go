@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // request is what the limiters of these tests decide.
@@ -688,7 +689,7 @@ func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 		far.missing.Store(20)
 		var backend limits.Backend = far
 		if cached {
-			backend = core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 1})
+			backend = remote.NewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 1})
 		}
 		l := core.MustNew(core.Config[request]{Backend: backend, Rules: []core.Rule[request]{
 			{Name: "user", Limit: perMinute(2), Key: byUser},

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // plainBackend decides by a memory and does not say what it supports.
@@ -38,10 +39,10 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)), anchored,
 	} {
 		want := l.Algorithm() != limits.AlgorithmAnchoredWindow
-		if limits.Supports(plain, l) != want || limits.Supports(core.NewDenialCache(plain, core.DenialCacheOptions{}), l) != want {
+		if limits.Supports(plain, l) != want || limits.Supports(remote.NewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
-		if !limits.Supports(store, l) || !limits.Supports(core.NewDenialCache(wrapped{store}, core.DenialCacheOptions{}), l) {
+		if !limits.Supports(store, l) || !limits.Supports(remote.NewDenialCache(wrapped{store}, remote.DenialCacheOptions{}), l) {
 			t.Errorf("%v is not supported by a memory, or by what wraps one", l)
 		}
 	}

@@ -15,7 +15,7 @@ type Decision struct {
 	// Transient marks a denial that may rest on units about to be given back, so
 	// that it may end before RetryAfter: a backend that keeps the keys of a
 	// request on several servers takes at each and gives back where another
-	// denies. core.DenialCache does not remember it. Never set if allowed.
+	// denies. remote.DenialCache does not remember it. Never set if allowed.
 	Transient bool
 
 	// Remaining is the largest cost that would be allowed now, after this
@@ -56,10 +56,10 @@ type Source uint8
 const (
 	// SourcePrimary: the backend.
 	SourcePrimary Source = iota
-	// SourceDenialCache: the memory of an earlier denial, see core.NewDenialCache.
+	// SourceDenialCache: the memory of an earlier denial, see remote.NewDenialCache.
 	SourceDenialCache
 	// SourceLease: units of the backend that this process had taken before, see
-	// core.NewLeaseCache.
+	// remote.NewLeaseCache.
 	SourceLease
 	// SourceFallback: the limiter's fallback, because the backend failed.
 	SourceFallback

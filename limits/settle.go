@@ -96,11 +96,18 @@ func Settle(ctx context.Context, b Backend, endings []Ending, out []Settlement) 
 }
 
 // InProcess is implemented by backends that wait for nothing outside this process: the end of a
-// request is settled before [Backend] is asked again, and no rule needs another backend to be
-// Local.
+// request is settled at once, and a Local rule needs no other backend. InProcess returns the
+// backend itself, so that a type which embeds one, and may do more, is not taken for it.
 type InProcess interface {
 	Backend
-	InProcess()
+	InProcess() Backend
+}
+
+// IsInProcess reports whether b, or the backend that it wraps, is [InProcess].
+func IsInProcess(b Backend) bool {
+	b = Innermost(b)
+	p, ok := b.(InProcess)
+	return ok && p.InProcess() == b
 }
 
 // ErrEndingDropped is the error of a [Settlement] whose ending was not sent, because as many wait

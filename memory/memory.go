@@ -157,7 +157,7 @@ func layout(maxKeys int) (shards, buckets int) {
 }
 
 // InProcess implements [limits.InProcess].
-func (m *Memory) InProcess() {}
+func (m *Memory) InProcess() limits.Backend { return m }
 
 // shardOf returns the shard of a hash.
 func (m *Memory) shardOf(hash uint64) *shard { return &m.shards[hash>>m.shift] }

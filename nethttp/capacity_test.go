@@ -137,7 +137,7 @@ func TestADenialByALocalRuleIsNamed(t *testing.T) {
 	config := perClient(limits.FixedWindow(limits.PerHour(1000)))
 	config.Backend = memory.New(memory.Options{})
 	local := nethttp.Rule{Name: "here", Limit: limits.AnchoredWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer), Local: true}
-	config.Backend, config.Rules = remote{config.Backend}, append(config.Rules, local)
+	config.Backend, config.Rules = afar{config.Backend}, append(config.Rules, local)
 	synctest.Test(t, func(t *testing.T) {
 		handler := nethttp.MustNew(config).Handler(&hello{})
 		wantStatus(t, get(handler), http.StatusOK)
@@ -150,10 +150,10 @@ func TestADenialByALocalRuleIsNamed(t *testing.T) {
 	})
 }
 
-// remote is a backend that does not look like one of this process.
-type remote struct{ inner limits.Backend }
+// afar is a backend that does not look like one of this process.
+type afar struct{ inner limits.Backend }
 
-func (r remote) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+func (r afar) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
 	return r.inner.Take(ctx, charges, out)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/remote"
 )
 
 func perClient(limit limits.Limit) nethttp.Config {
@@ -216,7 +217,7 @@ func TestFourRoutesOfOneScopeAdmitOneLimitWhileTheBackendIsDown(t *testing.T) {
 	mux := http.NewServeMux()
 	for i := range 4 {
 		limit := nethttp.MustNew(nethttp.Config{
-			Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+			Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
 			Rules: []nethttp.Rule{{
 				Name: fmt.Sprint("route-", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: keyfuncs.Address(keyfuncs.Peer),
 			}},

@@ -34,7 +34,7 @@ type AnnouncerOptions struct {
 	Logger *slog.Logger
 }
 
-// Announcer is a [core.Announcer] over the publish and subscribe commands of Redis, which
+// Announcer is a [limits.Announcer] over the publish and subscribe commands of Redis, which
 // are sharded in a Cluster of Redis 7 or later. It is safe for concurrent use. From the
 // first denial cache that listens on, it has one connection and one goroutine, until Close.
 //
@@ -43,7 +43,7 @@ type AnnouncerOptions struct {
 // trips earlier, however late its announcement comes.
 //
 // Whoever may publish on the channel may have requests denied, for as long as their limits
-// ever deny one: see [core.DenialCacheOptions]. A user of an ACL needs
+// ever deny one: see [remote.DenialCacheOptions]. A user of an ACL needs
 // +publish +spublish +subscribe +ssubscribe +eval, the channel PREFIX:denials, and that
 // name as a key.
 type Announcer struct {
@@ -118,7 +118,7 @@ func (o AnnouncerOptions) validate() error {
 	return nil
 }
 
-// Announce implements [core.Announcer].
+// Announce implements [limits.Announcer].
 func (a *Announcer) Announce(what limits.Announcement) {
 	if len(what.Scope)+len(what.Key) > maxAnnouncedKey {
 		a.dropped.Add(1)

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
@@ -20,7 +20,7 @@ func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 		t.Cleanup(func() { client.Close() })
 		a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { a.Close() })
-		return announcing{a, core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: a})}
+		return announcing{a, remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 	}
 	a, b := process(), process()
 	b.hears(t, a, "by a user")

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Listen implements [core.Announcer].
+// Listen implements [limits.Announcer].
 func (a *Announcer) Listen(heard func(limits.Announcement)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,24 +10,24 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // announcing is a process that counts in memory and announces its denials.
 type announcing struct {
 	*redisbackend.Announcer
-	cache *core.DenialCache
+	cache *remote.DenialCache
 }
 
 func newAnnouncing(t testing.TB, client redis.UniversalClient, perSecond int) announcing {
 	t.Helper()
 	a := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{PerSecond: perSecond, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { a.Close() })
-	return announcing{a, core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: a})}
+	return announcing{a, remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 }
 
 var banned = limits.Ban(limits.PerMinute(1), time.Hour)
@@ -264,7 +264,7 @@ func TestAnAnnouncerOpensAURLAndClosesItsClient(t *testing.T) {
 	open := func() announcing {
 		a, err := redisbackend.OpenAnnouncer("redis://"+addr, redisbackend.AnnouncerOptions{Logger: slog.New(slog.DiscardHandler)})
 		ok(t, err)
-		return announcing{a, core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: a})}
+		return announcing{a, remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: a})}
 	}
 	a, b := open(), open()
 	b.hears(t, a, "opened")

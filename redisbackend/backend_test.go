@@ -59,12 +59,12 @@ func TestDecisionsAreThoseOfMemoryAtTheInstantsOfTheServer(t *testing.T) {
 		wg.Go(func() {
 			var now atomic.Int64
 			store := memory.New(memory.Options{MaxKeys: 1 << 10, Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
-			remote := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
+			shared := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprint("replay", g)})
 			random := rand.New(rand.NewPCG(seed, uint64(g)))
 			for done := int64(0); done < decisions/goroutines && !t.Failed(); {
 				charges := randomCharges(random)
 				got, want := make([]limits.Decision, len(charges)), make([]limits.Decision, len(charges))
-				if err := remote.Take(t.Context(), charges, got); err != nil {
+				if err := shared.Take(t.Context(), charges, got); err != nil {
 					t.Error(err)
 					return
 				}

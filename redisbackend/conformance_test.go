@@ -8,11 +8,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 func TestOnMiniredisItKeepsTheContract(t *testing.T) {
@@ -56,7 +56,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
 		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
-		return core.NewDenialCache(guarded, core.DenialCacheOptions{MaxAge: time.Nanosecond})
+		return remote.NewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)
 }

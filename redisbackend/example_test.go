@@ -9,11 +9,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // One limit for all instances of a program, in the Redis that a URL names.
@@ -55,7 +55,7 @@ func ExampleNewAnnouncer() {
 	instance := func() (*redisbackend.Announcer, limits.Backend) {
 		announcer := redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{})
 		backend := redisbackend.New(client, redisbackend.Options{})
-		return announcer, core.NewDenialCache(backend, core.DenialCacheOptions{Announcer: announcer})
+		return announcer, remote.NewDenialCache(backend, remote.DenialCacheOptions{Announcer: announcer})
 	}
 	one, here := instance()
 	two, there := instance()

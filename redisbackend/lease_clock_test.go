@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // The clock of the server steps while instances hold units. A step forward is time that
@@ -40,10 +40,10 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			var leased, decided atomic.Int64
 			var all sync.WaitGroup
 			ended := make(chan struct{})
-			var caches []*core.LeaseCache
+			var caches []*remote.LeaseCache
 			for range instances {
 				backend := redisbackend.WithClock(redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix}), clock.now)
-				cache := core.NewLeaseCache(onClock{backend, clock}, core.LeaseOptions{})
+				cache := remote.NewLeaseCache(onClock{backend, clock}, remote.LeaseOptions{})
 				caches = append(caches, cache)
 				all.Go(func() {
 					charges, out := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1)
@@ -108,7 +108,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 					beyond++
 				}
 			}
-			_, lease := core.Leased(limit, time.Second)
+			_, lease := remote.Leased(limit, time.Second)
 			blocks := instances * int(limit.Rate().Units*lease.Microseconds()/limit.Rate().Period.Microseconds())
 			bound := forward * (int(limit.Burst()) + blocks)
 			t.Logf("%d admitted, %d by leases, up to %d held; %d beyond the limit, bound %d", len(admitted), leased.Load(), held, beyond, bound)

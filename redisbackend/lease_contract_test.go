@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // All that is not leased is decided through a lease cache as without it: other limits, other
@@ -31,7 +31,7 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 			open := h.Open
 			h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
 				inner := open(t, now)
-				return pastLeases{core.NewLeaseCache(inner, core.LeaseOptions{}), inner}
+				return pastLeases{remote.NewLeaseCache(inner, remote.LeaseOptions{}), inner}
 			}
 			limitstest.Run(t, h)
 		})
@@ -40,14 +40,14 @@ func TestThroughALeaseCacheWhatIsNotLeasedKeepsTheContract(t *testing.T) {
 
 // pastLeases is a lease cache that leased limits go past, with all that they are decided with.
 type pastLeases struct {
-	*core.LeaseCache
+	*remote.LeaseCache
 	inner limits.Backend
 }
 
 // isLeased reports whether one of limits is leased.
 func isLeased[T any](all []T, limit func(T) limits.Limit) bool {
 	return slices.ContainsFunc(all, func(one T) bool {
-		_, lease := core.Leased(limit(one), time.Second)
+		_, lease := remote.Leased(limit(one), time.Second)
 		return lease > 0
 	})
 }

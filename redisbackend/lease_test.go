@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // Instances with leases, each with a client of its own, ask for one key of one Redis as fast
@@ -36,7 +36,7 @@ func TestLeasesOfOneRedisAdmitNothingBeyondTheLimit(t *testing.T) {
 			asked, leased, returned := 0, 0, int64(0)
 			for instance := range 4 {
 				backend := redisbackend.New(newClient(t, server.addr), redisbackend.Options{Prefix: prefix})
-				cache := core.NewLeaseCache(backend, core.LeaseOptions{})
+				cache := remote.NewLeaseCache(backend, remote.LeaseOptions{})
 				random := rand.New(rand.NewPCG(seed, uint64(instance)))
 				all.Go(func() {
 					charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // ten is of units that do not come back while a test runs.
@@ -22,7 +22,7 @@ var ten = limits.TokenBucket(limits.Per(10, 100*24*time.Hour), 10)
 func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	prefix := redisbackend.Options{Prefix: uniquePrefix()}
 	attacker, b := redisbackend.New(client, prefix), redisbackend.New(client, prefix)
-	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	take(t, b, charge("all", "elsewhere", ten, 1), charge("user", "elsewhere", ten, 1)) // as every request of this limiter
 
 	for name, victim := range map[string][]limits.Charge{
@@ -63,7 +63,7 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 
 // What is never given back may be remembered, and is.
 func remembersOtherDenials(t *testing.T, b *redisbackend.Backend, group bool) {
-	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{charge("lone", "k", ten, 10)}
 	if group {
 		charges = append(charges, charge("another", "k", ten, 1))
@@ -143,7 +143,7 @@ func TestADenialBehindAGroupThatIsStillDecidedIsTransient(t *testing.T) {
 	})
 	defer ring.Close()
 	b := redisbackend.New(ring, redisbackend.Options{})
-	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	// at returns a charge that a server keeps.
 	at := func(server *redisServer, scope string, cost int64) limits.Charge {
 		for i := 0; ; i++ {

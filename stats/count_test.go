@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -142,7 +143,7 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 			counts := stats.New(quietly())
 			backend := &flaky{Memory: memory.New(memory.Options{})}
 			l := core.MustNew(core.Config[request]{
-				Rules: rules, Backend: core.NewDenialCache(backend, core.DenialCacheOptions{}),
+				Rules: rules, Backend: remote.NewDenialCache(backend, remote.DenialCacheOptions{}),
 				Observe: stats.Observe(counts.Limiter("api"), slow.observe),
 			})
 			counts.Limiter("api").Watch(l)
@@ -169,9 +170,9 @@ func TestEveryRequestIsCountedOnceAsItsOutcomeSays(t *testing.T) {
 func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		leases := core.NewLeaseCache(memory.New(memory.Options{}), core.LeaseOptions{})
+		leases := remote.NewLeaseCache(memory.New(memory.Options{}), remote.LeaseOptions{})
 		l := core.MustNew(core.Config[request]{
-			Backend: core.NewDenialCache(leases, core.DenialCacheOptions{}),
+			Backend: remote.NewDenialCache(leases, remote.DenialCacheOptions{}),
 			Rules:   []core.Rule[request]{{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(6000)), Key: byKey, Cost: costOf}},
 			Observe: stats.Observe[request](counts.Limiter("api")),
 		})

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/weir-go/weir/breaker"
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // Spent opens backends on which one key has spent everything: through the plain
@@ -35,7 +35,7 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 	if err := backend.Take(context.Background(), charges, out[:]); err != nil {
 		return nil, nil, err
 	}
-	cache := core.NewDenialCache(backend, core.DenialCacheOptions{MaxAge: time.Hour})
+	cache := remote.NewDenialCache(backend, remote.DenialCacheOptions{MaxAge: time.Hour})
 	return denied(backend), denied(cache), nil
 }
 

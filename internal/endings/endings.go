@@ -43,7 +43,7 @@ func Of(b limits.Backend) *Backend {
 	}
 	inner := limits.Innermost(b)
 	s.divided, _ = inner.(limits.Divided)
-	if _, ok := inner.(limits.InProcess); !ok {
+	if !limits.IsInProcess(inner) {
 		s.sender = senders.Of(inner)
 	}
 	return s

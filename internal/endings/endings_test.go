@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/endings"
-
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // distant is a backend that takes a second for each call of Settle.
@@ -30,7 +30,7 @@ func (b *distant) Settle(ctx context.Context, endings []limits.Ending, out []lim
 func TestAwaitWaitsUntilAllAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &distant{Memory: memory.New(memory.Options{})}
-		wrapped := core.NewDenialCache(b, core.DenialCacheOptions{})
+		wrapped := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 		if err := endings.Await(t.Context(), wrapped); err != nil {
 			t.Errorf("without a limiter: %v", err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 const (
@@ -57,7 +58,7 @@ func newHolder(client redis.Scripter, of holding) *holder {
 	})
 	h.limiter = core.MustNew(core.Config[string]{
 		Rules:     []core.Rule[string]{{Name: upload, Limit: limits.Concurrent(atOnce), Key: self, OnFailure: of.onFailure}},
-		Backend:   core.NewDenialCache(h.breaker, core.DenialCacheOptions{}),
+		Backend:   remote.NewDenialCache(h.breaker, remote.DenialCacheOptions{}),
 		Instances: of.instances,
 	})
 	return h

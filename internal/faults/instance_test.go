@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 const units = 10 // of limit
@@ -97,7 +98,7 @@ func newInstance(id int, client redis.Scripter, budget time.Duration) *instance 
 		Logger:   slog.New(slog.DiscardHandler),
 	})
 	// Denials are believed for an hour, so that a slow machine changes nothing.
-	in.stack = core.NewDenialCache(in.breaker, core.DenialCacheOptions{MaxAge: time.Hour})
+	in.stack = remote.NewDenialCache(in.breaker, remote.DenialCacheOptions{MaxAge: time.Hour})
 	for i, policy := range policies {
 		in.limiter[i] = core.MustNew(core.Config[string]{
 			Rules:   []core.Rule[string]{{Name: scopes[i], Limit: limit, Key: self, OnFailure: policy}},

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // heldLimit is leased for 250 ms. Of its 1,000 units a second a calm load asks for 600.
@@ -187,7 +188,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 		}
 		longest = max(longest, in.longest)
 	}
-	_, lease := core.Leased(heldLimit, time.Second)
+	_, lease := remote.Leased(heldLimit, time.Second)
 	rate := heldLimit.Rate()
 	blocks := leasersOf * int(rate.Units*lease.Microseconds()/rate.Period.Microseconds())
 	bound := f.lost * (int(heldLimit.Burst()) + blocks)

@@ -60,6 +60,7 @@ var imports = map[string]string{
 	"echomw":       module + "/echomw",
 	"echo5mw":      module + "/echo5mw",
 	"memory":       module + "/memory",
+	"remote":       module + "/remote",
 	"redis":        "github.com/redis/go-redis/v9",
 	"chi":          "github.com/go-chi/chi/v5",
 	"gin":          "github.com/gin-gonic/gin",

@@ -34,15 +34,15 @@ var defects = []struct{ name, by, file, now, then string }{
 		"l.boundUntil = now.Add(timeout + callTimeout/8)", "l.boundUntil = now.Add(50 * time.Millisecond)",
 	},
 	{
-		"a fallback for each limiter", "TestSeeds$", "core/fallback.go",
-		"	if at == nil {\n		return newCommon()", "	if at != nil {\n		return newCommon()",
+		"a fallback for each limiter", "TestSeeds$", "internal/perbackend/perbackend.go",
+		"	if at == nil {\n		return s.New()", "	if at != nil {\n		return s.New()",
 	},
 	{
 		"a clock stands still after a step back, however long", "TestSeeds$", "redisbackend/state.lua",
 		"if s.at - now > maxStepBack(from) then", "if false then",
 	},
 	{
-		"transient denials are remembered", "NotRemembered", "core/denialcache.go",
+		"transient denials are remembered", "NotRemembered", "remote/denialcache.go",
 		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
 	},
 	{
@@ -50,7 +50,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"	return mayHaveRun(err)\n", "	return false\n",
 	},
 	{
-		"a block of a lease is spent after its time", "TestSeeds$", "core/lease_block.go",
+		"a block of a lease is spent after its time", "TestSeeds$", "remote/lease_block.go",
 		"int64 { return b.until - now.since(b.sent) }", "int64 { return b.until - now.since(b.sent) + 1_000_000 }",
 	},
 	{

@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // A denial counts units that lie idle in blocks as used, and is by the tighter limit. Of a
@@ -26,7 +26,7 @@ func TestDenialsOfLeasedBucketsAreLateByAtMostTheirBound(t *testing.T) {
 	} {
 		for _, instances := range []int{1, 2, 8, 32} {
 			t.Run(fmt.Sprintf("%v, %d instances", limit, instances), func(t *testing.T) {
-				tight, lease := core.Leased(limit, time.Second)
+				tight, lease := remote.Leased(limit, time.Second)
 				perUnit := float64(limit.Rate().Period.Microseconds()) / float64(limit.Rate().Units)
 				units := func(n int64) time.Duration { return time.Duration(float64(n)*perUnit) * time.Microsecond }
 				block := limit.Burst() - tight.Burst() // what the rate brings in a lease
@@ -75,14 +75,14 @@ type lateCharge struct {
 // denials that backend made, each by time.
 func lateRun(t *testing.T, limit limits.Limit, lease time.Duration, instances int, seed uint64) (admitted, denials []lateCharge) {
 	synctest.Test(t, func(t *testing.T) {
-		tight, _ := core.Leased(limit, time.Second)
+		tight, _ := remote.Leased(limit, time.Second)
 		shared := memory.New(memory.Options{})
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		start := time.Now()
 		for i := range instances {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			cache := core.NewLeaseCache(shared, core.LeaseOptions{})
+			cache := remote.NewLeaseCache(shared, remote.LeaseOptions{})
 			ask := func(cost int64) bool {
 				mu.Lock() // one after the other, so that it is known what a denial comes after
 				defer mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // Units that lie idle in the blocks of one instance are denied to the others. Instances that
@@ -53,9 +53,9 @@ func leaseShare(t *testing.T, limit limits.Limit, instances, perSecond int, skew
 		for i := range instances {
 			var b limits.Backend = &leaseNetwork{inner: shared, dies: end.Add(time.Hour), delay: 500 * time.Microsecond, mu: &mu, counts: &counts, random: rand.New(rand.NewPCG(1, uint64(i)))}
 			if leases {
-				b = core.NewLeaseCache(b, core.LeaseOptions{})
+				b = remote.NewLeaseCache(b, remote.LeaseOptions{})
 			}
-			b = core.NewDenialCache(b, core.DenialCacheOptions{})
+			b = remote.NewDenialCache(b, remote.DenialCacheOptions{})
 			share := 1 / float64(instances)
 			if skewed {
 				share = 0.5 / float64(instances-1)

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // Instances with leases share a backend across a network that delays, loses and fails, and
@@ -73,8 +73,8 @@ var leaseMutants = map[string]leaseRun{
 	"a bucket's burst is lower by half a lease, so units are spent after the term": {
 		limit: limits.TokenBucket(limits.PerSecond(1000), 1000),
 		asked: func(limit limits.Limit) limits.Limit {
-			_, lease := core.Leased(limit, time.Second)
-			tight, _ := core.Leased(limit, lease/2)
+			_, lease := remote.Leased(limit, time.Second)
+			tight, _ := remote.Leased(limit, lease/2)
 			return tight
 		},
 	},
@@ -85,8 +85,8 @@ var leaseMutants = map[string]leaseRun{
 	"a log's period is longer by half a lease, so units are spent after the term": {
 		limit: limits.SlidingLog(limits.PerSecond(700)),
 		asked: func(limit limits.Limit) limits.Limit {
-			_, lease := core.Leased(limit, time.Second)
-			tight, _ := core.Leased(limit, lease/2)
+			_, lease := remote.Leased(limit, time.Second)
+			tight, _ := remote.Leased(limit, lease/2)
 			return tight
 		},
 	},
@@ -150,7 +150,7 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(r.seed, 14))
 		shared := memory.New(memory.Options{})
-		_, lease := core.Leased(r.limit, time.Second)
+		_, lease := remote.Leased(r.limit, time.Second)
 		var mu sync.Mutex
 		var admitted []*leaseSpend
 		var all sync.WaitGroup
@@ -158,12 +158,12 @@ func (r leaseRun) run(t *testing.T) (counts leaseCounts) {
 		drained := random.IntN(2) == 0
 		for instance := range 2 + random.IntN(5) {
 			n := &leaseNetwork{run: r, inner: shared, lease: lease, counts: &counts, mu: &mu, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
-			n.tight, _ = core.Leased(r.limit, time.Second)
+			n.tight, _ = remote.Leased(r.limit, time.Second)
 			n.faults, n.delay = random.IntN(3) > 0, time.Millisecond
 			if r.together {
 				n.faults, n.delay = n.faults && r.asked == nil && r.early == 0, lease/200
 			}
-			cache := core.NewLeaseCache(n, core.LeaseOptions{})
+			cache := remote.NewLeaseCache(n, remote.LeaseOptions{})
 			dies := end
 			if random.IntN(3) == 0 && !r.together {
 				dies = time.Now().Add(time.Duration(random.Int64N(int64(40 * lease))))
@@ -223,7 +223,7 @@ func beyond(limit limits.Limit, admitted []*leaseSpend) (over int64) {
 // leaseWorker is one goroutine of an instance, which asks quietly, steadily or as fast as
 // it can, in turns.
 type leaseWorker struct {
-	cache    *core.LeaseCache
+	cache    *remote.LeaseCache
 	limit    limits.Limit
 	lease    time.Duration
 	lasts    time.Duration

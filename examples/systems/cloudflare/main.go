@@ -27,6 +27,7 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // address is who is blocked. Behind a proxy use keyfuncs.MustTrustedProxies: otherwise all are blocked together.
@@ -64,7 +65,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		counts = core.NewDenialCache(counts, core.DenialCacheOptions{Announcer: announcer})
+		counts = remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer})
 		exact = breaker.NewStack(backend, breaker.Options{Announcer: announcer})
 	}
 	flood := nethttp.MustNew(nethttp.Config{

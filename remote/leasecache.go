@@ -1,4 +1,4 @@
-package core
+package remote
 
 import (
 	"context"
@@ -72,16 +72,16 @@ type LeaseCache struct {
 // pointer, or an option is out of range.
 func NewLeaseCache(inner limits.Backend, options LeaseOptions) *LeaseCache {
 	if limits.IsNil(inner) {
-		panic("core: NewLeaseCache: the inner backend is nil")
+		panic("remote: NewLeaseCache: the inner backend is nil")
 	}
 	if options.Term == 0 {
 		options.Term = maxLease
 	}
 	if options.Term < minLease || options.Term > maxLease {
-		panic(fmt.Sprintf("core: NewLeaseCache: Term must be %v to %v (got %v)", minLease, maxLease, options.Term))
+		panic(fmt.Sprintf("remote: NewLeaseCache: Term must be %v to %v (got %v)", minLease, maxLease, options.Term))
 	}
 	if options.MaxKeys < 0 {
-		panic(fmt.Sprintf("core: NewLeaseCache: MaxKeys must not be negative (got %d)", options.MaxKeys))
+		panic(fmt.Sprintf("remote: NewLeaseCache: MaxKeys must not be negative (got %d)", options.MaxKeys))
 	}
 	if options.MaxKeys == 0 {
 		options.MaxKeys = 1 << 14
@@ -154,7 +154,7 @@ func (c *LeaseCache) Take(ctx context.Context, charges []limits.Charge, out []li
 // return to it.
 func (c *LeaseCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	if len(endings) != len(out) {
-		return errors.New("core: lease cache: endings and settlements differ in length")
+		return errors.New("remote: lease cache: endings and settlements differ in length")
 	}
 	var others []limits.Ending
 	var asked []int
@@ -215,7 +215,7 @@ func leasesIn(b limits.Backend) *LeaseCache {
 	return c
 }
 
-var errLeaseLengths = errors.New("core: lease cache: charges and decisions differ in length")
+var errLeaseLengths = errors.New("remote: lease cache: charges and decisions differ in length")
 
 // set returns the set for a hash, and makes it if there is none.
 func (c *LeaseCache) set(hash uint64) *leaseSet {

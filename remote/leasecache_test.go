@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // A limit that is leased, for 50 ms: 50 units less.
@@ -69,7 +70,7 @@ func (b *leaseBackend) asked() int {
 // left returns what remains of a key in the backend.
 func (b *leaseBackend) left(t *testing.T, key string, limit limits.Limit) int64 {
 	t.Helper()
-	tight, _ := core.Leased(limit, time.Second)
+	tight, _ := remote.Leased(limit, time.Second)
 	out := make([]limits.Decision, 1)
 	if err := b.Peek(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: tight}}, out); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
 		inner.begin = make(chan struct{}) // after the last charge, whoever runs first
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		close(inner.begin)
 		synctest.Wait()
@@ -126,7 +127,7 @@ func TestABusyKeyIsDecidedInThisProcess(t *testing.T) {
 func TestAQuietKeyIsNotLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := limits.Charge{Scope: "s", Key: "k", Limit: leased, Cost: 1}
 		for range 100 {
 			if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
@@ -146,9 +147,9 @@ func testTheEndOfALease(t *testing.T, early bool) {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newLeaseBackend()
-				cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+				cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 				ch := busy(t, cache, limit)
-				_, lease := core.Leased(limit, time.Second)
+				_, lease := remote.Leased(limit, time.Second)
 				end := time.Now().Add(lease - time.Millisecond)
 				before := inner.left(t, "k", limit)
 				if limit.Algorithm() == limits.AlgorithmTokenBucket {
@@ -180,7 +181,7 @@ func TestUnitsOfAWindowEndWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.FixedWindow(limits.PerSecond(1000))
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
 		ch := busy(t, cache, limit)
 		if d := takeOf(t, cache, ch); d.Source != limits.SourceLease || d.EffectiveWindow != 20*time.Millisecond {
@@ -196,7 +197,7 @@ func TestUnitsOfAWindowEndWithIt(t *testing.T) {
 func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		down := errors.New("down")
 		inner.fail(down)
@@ -223,7 +224,7 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := limits.TokenBucket(limits.PerMinute(6000), 10_000) // leased for a second
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, slow)
 		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(1)), Cost: 1}
 		before := takeOf(t, cache, ch).Remaining
@@ -251,7 +252,7 @@ func TestARequestThatAnotherRuleDeniesReturnsItsUnits(t *testing.T) {
 func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		a := limits.Charge{Scope: "s", Key: "a", Limit: leased, Cost: 1}
 		b := limits.Charge{Scope: "s", Key: "b", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Cost: 2, Shadow: true}
 		for range 8 {
@@ -273,7 +274,7 @@ func TestARequestOfLeasedRulesAloneAsksNobody(t *testing.T) {
 func TestTwoChargesOfOneKeyAreTheBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		if d := takeOf(t, cache, ch, ch); d.Source != limits.SourcePrimary {
 			t.Errorf("got %+v", d)
@@ -292,12 +293,12 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 			limits.Ban(limits.PerSecond(1000), time.Minute), limits.TokenBucket(limits.PerSecond(1000), 19), limits.SlidingWindow(limits.PerSecond(15)),
 			limits.TokenBucket(limits.PerSecond(1000), 150), limits.FixedWindow(limits.PerMinute(359)), limits.TokenBucket(limits.PerHour(1000), 1000),
 		} {
-			tight, lease := core.Leased(limit, time.Second)
+			tight, lease := remote.Leased(limit, time.Second)
 			if tight != limit || lease != 0 {
 				t.Errorf("%v is leased: %v for %v", limit, tight, lease)
 			}
 			inner := newLeaseBackend()
-			cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+			cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 			for i := range 12 {
 				if d := takeOf(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourcePrimary || !d.Allowed {
 					t.Errorf("%v, charge %d: %+v", limit, i, d)
@@ -311,7 +312,7 @@ func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 func TestAResetMakesUnitsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		ch := busy(t, cache, leased)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -342,7 +343,7 @@ func TestAResetMakesUnitsVoid(t *testing.T) {
 func TestNoUnitsTakenDuringAResetAreSpentAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &slowReset{newLeaseBackend()}
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		reset := make(chan error)
 		go func() { reset <- cache.Reset(t.Context(), "s", "k") }()
 		synctest.Wait() // it is on its way
@@ -373,7 +374,7 @@ func (b *slowReset) Reset(ctx context.Context, scope, key string) error {
 func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		limiter := core.MustNew(core.Config[string]{
 			Backend: cache,
 			Rules: []core.Rule[string]{{
@@ -404,10 +405,10 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
 	store := memory.New(memory.Options{MaxKeys: 1})
 	for want, f := range map[string]func(){
-		"the inner backend is nil":              func() { core.NewLeaseCache(nil, core.LeaseOptions{}) },
-		"Term must be 10ms to 1s (got 9ms)":     func() { core.NewLeaseCache(store, core.LeaseOptions{Term: 9 * time.Millisecond}) },
-		"Term must be 10ms to 1s (got 2s)":      func() { core.NewLeaseCache(store, core.LeaseOptions{Term: 2 * time.Second}) },
-		"MaxKeys must not be negative (got -1)": func() { core.NewLeaseCache(store, core.LeaseOptions{MaxKeys: -1}) },
+		"the inner backend is nil":              func() { remote.NewLeaseCache(nil, remote.LeaseOptions{}) },
+		"Term must be 10ms to 1s (got 9ms)":     func() { remote.NewLeaseCache(store, remote.LeaseOptions{Term: 9 * time.Millisecond}) },
+		"Term must be 10ms to 1s (got 2s)":      func() { remote.NewLeaseCache(store, remote.LeaseOptions{Term: 2 * time.Second}) },
+		"MaxKeys must not be negative (got -1)": func() { remote.NewLeaseCache(store, remote.LeaseOptions{MaxKeys: -1}) },
 	} {
 		func() {
 			defer func() {
@@ -424,7 +425,7 @@ func TestNewLeaseCacheRefusesOptionsOutOfRange(t *testing.T) {
 func TestALeasedDecisionAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.SlidingWindow(limits.PerMinute(1_000_000_000))
-		cache := core.NewLeaseCache(newLeaseBackend(), core.LeaseOptions{})
+		cache := remote.NewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
 		ch := busy(t, cache, limit)
 		for range 100 {
 			for range 16 {

@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // square carries announcements between the caches of a test, each of a process of its own.
@@ -61,18 +61,18 @@ func (s *square) after(n int) []limits.Announcement {
 }
 
 // announcingBubble has two processes on one backend.
-func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *counted, a, b *core.DenialCache)) {
+func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *counted, a, b *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
 		inner := &counted{Memory: memory.New(memory.Options{})}
 		test(t, s, inner,
-			core.NewDenialCache(inner, core.DenialCacheOptions{Announcer: s.voice()}),
-			core.NewDenialCache(inner, core.DenialCacheOptions{Announcer: s.voice()}))
+			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}),
+			remote.NewDenialCache(inner, remote.DenialCacheOptions{Announcer: s.voice()}))
 	})
 }
 
 func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
-	announcingBubble(t, func(t *testing.T, s *square, inner *counted, a, b *core.DenialCache) {
+	announcingBubble(t, func(t *testing.T, s *square, inner *counted, a, b *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, a, "k", limit, 1)
 		time.Sleep(time.Second)
@@ -95,7 +95,7 @@ func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 }
 
 func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
-	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, _ *core.DenialCache) {
+	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, _ *remote.DenialCache) {
 		brief := limits.TokenBucket(limits.Per(1, 999*time.Millisecond), 1)
 		allowed(t, a, "brief", brief, 1)
 		denied(t, a, "brief", brief, 1)
@@ -108,7 +108,7 @@ func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
 }
 
 func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
-	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, b *core.DenialCache) {
+	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, b *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerHour(1))
 		allowed(t, a, "k", limit, 1)
 		s.hearing[1].Listen(nil) // late
@@ -119,20 +119,20 @@ func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		core.Hear(b, late)
+		remote.Hear(b, late)
 		allowed(t, b, "k", limit, 1)
 	})
 }
 
 func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
-	announcingBubble(t, func(t *testing.T, _ *square, inner *counted, _, b *core.DenialCache) {
+	announcingBubble(t, func(t *testing.T, _ *square, inner *counted, _, b *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		old := time.Now()
 		time.Sleep(9 * time.Second)
 		allowed(t, b, "k", limit, 1)
 		denied(t, b, "k", limit, 1)
 		asked := inner.asked
-		core.Hear(b, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
+		remote.Hear(b, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
 		time.Sleep(5 * time.Second)
 		denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
@@ -140,7 +140,7 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 }
 
 func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
-	announcingBubble(t, func(t *testing.T, _ *square, _ *counted, _, b *core.DenialCache) {
+	announcingBubble(t, func(t *testing.T, _ *square, _ *counted, _, b *remote.DenialCache) {
 		good := limits.Announcement{
 			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1,
 			Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
@@ -159,7 +159,7 @@ func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 		} {
 			a := good
 			spoil(&a)
-			core.Hear(b, a)
+			remote.Hear(b, a)
 			if d := take(t, b, "s", "k", good.Limit, 1); !d.Allowed {
 				t.Errorf("%s: denied by %+v", name, a)
 			}
@@ -169,7 +169,7 @@ func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 			time.Sleep(time.Microsecond)
 			good.Asked = time.Now()
 		}
-		core.Hear(b, good)
+		remote.Hear(b, good)
 		denied(t, b, "k", good.Limit, 1)
 	})
 }
@@ -178,8 +178,8 @@ func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		process := func() *core.DenialCache {
-			return core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
+		process := func() *remote.DenialCache {
+			return remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		}
 		a, b := process(), process()
 		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)
@@ -213,7 +213,7 @@ func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		for i := range 5_000 {
 			key := fmt.Sprint(i)
@@ -262,7 +262,7 @@ func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		for i := range 4_096 {
 			key := fmt.Sprint(i)
@@ -294,7 +294,7 @@ func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 func TestADenialOfAHugeKeyIsNotAnnouncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &square{}
-		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice()})
+		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		key := strings.Repeat("k", 5_000)
 		allowed(t, a, key, limit, 1)
@@ -309,7 +309,7 @@ func TestAMaxAgeOfNoTimeAnnouncesNothingAgain(t *testing.T) {
 	for _, age := range []time.Duration{1, time.Microsecond, time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &square{}
-			a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
+			a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
 			limit := limits.Ban(limits.PerMinute(1), time.Minute)
 			allowed(t, a, "k", limit, 1)
 			denied(t, a, "k", limit, 1)
@@ -333,7 +333,7 @@ func (h *hoarse) Announce(limits.Announcement) {
 func TestAnAnnouncerThatPanicsEndsTheRepetitionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hoarse{}
-		a := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{Announcer: h})
+		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: h})
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		allowed(t, a, "k", limit, 1)
 		denied(t, a, "k", limit, 1)
@@ -351,10 +351,10 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 		limit := limits.FixedWindow(limits.PerMinute(6000))
 		inner := newLeaseBackend()
-		leases := core.NewLeaseCache(inner, core.LeaseOptions{})
+		leases := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		s := &square{}
-		one := core.NewDenialCache(leases, core.DenialCacheOptions{Announcer: s.voice()})
-		other := core.NewDenialCache(core.NewLeaseCache(inner, core.LeaseOptions{}), core.DenialCacheOptions{Announcer: s.voice()})
+		one := remote.NewDenialCache(leases, remote.DenialCacheOptions{Announcer: s.voice()})
+		other := remote.NewDenialCache(remote.NewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		ch := busy(t, one, limit)
 		rest := ch
 		if rest.Cost = inner.left(t, "k", limit); !takeOf(t, other, rest).Allowed {

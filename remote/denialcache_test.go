@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // counted is a backend that counts how often it is asked.
@@ -31,10 +31,10 @@ func (c *counted) Take(ctx context.Context, charges []limits.Charge, out []limit
 	return err
 }
 
-func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *core.DenialCache)) {
+func bubble(t *testing.T, test func(t *testing.T, inner *counted, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		test(t, inner, core.NewDenialCache(inner, core.DenialCacheOptions{}))
+		test(t, inner, remote.NewDenialCache(inner, remote.DenialCacheOptions{}))
 	})
 }
 
@@ -46,7 +46,7 @@ func (c *counted) askedTimes(t *testing.T, want int) {
 }
 
 func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 1)
@@ -69,7 +69,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 }
 
 func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
 		allowed(t, cache, "k", limit, 1)
 		inner.slow = time.Second
@@ -86,7 +86,7 @@ func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 }
 
 func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		hour := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", hour, 1)
 		for _, cost := range []int64{1, 2} { // 2 is Never
@@ -105,7 +105,7 @@ func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 }
 
 func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(2))
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 2)
@@ -124,7 +124,7 @@ func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 }
 
 func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", limit, 1)
 		denied(t, cache, "k", limit, 1)
@@ -140,7 +140,7 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 }
 
 func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		shadow := []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1, Shadow: true}}
 		twice := []limits.Charge{{Scope: "s", Key: "twice", Limit: limit, Cost: 1}, {Scope: "s", Key: "twice", Limit: limit, Cost: 1}}
@@ -155,7 +155,7 @@ func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 }
 
 func TestResetForgetsADenial(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(2))
 		allowed(t, cache, "k", limit, 2)
 		denied(t, cache, "k", limit, 1)
@@ -176,7 +176,7 @@ func TestResetForgetsADenial(t *testing.T) {
 
 // A denial that was asked for before the reset must not come in after it.
 func TestResetWinsOverADenialInFlight(t *testing.T) {
-	bubble(t, func(t *testing.T, inner *counted, cache *core.DenialCache) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		allowed(t, cache, "k", limit, 1)
 		inner.slowAfter = time.Second
@@ -198,7 +198,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for range 100 {
-			cache := core.NewDenialCache(far, core.DenialCacheOptions{MaxEntries: 8})
+			cache := remote.NewDenialCache(far, remote.DenialCacheOptions{MaxEntries: 8})
 			wg.Go(func() {
 				out := make([]limits.Decision, 1)
 				for range 10 {
@@ -220,7 +220,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 
 func TestAnErrorIsNoDenial(t *testing.T) {
 	b := &broken{err: errBroken}
-	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	for range 3 {
 		if err := cache.Take(t.Context(), charges, make([]limits.Decision, 1)); err != errBroken {
@@ -238,7 +238,7 @@ func TestAnErrorIsNoDenial(t *testing.T) {
 func TestTheCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
 			allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 			denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
@@ -254,7 +254,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkDenialFromTheCache(b *testing.B) {
-	cache := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "per-client", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerDay(1), 1), Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()

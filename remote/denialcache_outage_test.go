@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // faltering is a backend that fails for as long as err is set.
@@ -27,10 +28,10 @@ func (b *faltering) Take(ctx context.Context, charges []limits.Charge, out []lim
 
 // outage has a test begin with a cache that has denied one more unit of "k" than
 // its limit has.
-func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *core.DenialCache)) {
+func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *faltering, cache *remote.DenialCache)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
-		cache := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		allowed(t, cache, "k", limit, limit.Burst())
 		denied(t, cache, "k", limit, 1)
 		test(t, inner, cache)
@@ -50,7 +51,7 @@ func gives(t *testing.T, b limits.Backend, key string, limit limits.Limit, cost 
 
 func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
 	limit := limits.TokenBucket(limits.Per(1, time.Hour), 1)
-	outage(t, limit, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, limit, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		denied(t, cache, "k", limit, 2) // never
 		inner.err = errBroken
 		for left := time.Hour; left > 0; left -= time.Minute {
@@ -74,7 +75,7 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 }
 
 func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		inner.err, inner.asked = errBroken, 0
 		denied(t, cache, "k", day, 1)
 		inner.askedTimes(t, 0) // young
@@ -92,7 +93,7 @@ func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 }
 
 func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(10 * time.Second)
 		if err := inner.Reset(t.Context(), "s", "k"); err != nil { // by another instance
 			t.Fatal(err)
@@ -104,7 +105,7 @@ func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) 
 }
 
 func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
@@ -115,7 +116,7 @@ func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
 }
 
 func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -128,7 +129,7 @@ func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
 }
 
 func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *core.DenialCache) {
+	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]limits.Decision, 2)
@@ -143,7 +144,7 @@ func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
 func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		cache := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
 			allowed(t, cache, key, day, 1)
@@ -180,7 +181,7 @@ func (b *giving) Take(ctx context.Context, charges []limits.Charge, out []limits
 
 func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{memory.New(memory.Options{}), true}
-	cache := core.NewDenialCache(b, core.DenialCacheOptions{})
+	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
 	if d := take(t, cache, "s", "k", limit, 1); d.Allowed || !d.Transient {
 		t.Errorf("the denial comes out as %+v", d)
@@ -190,17 +191,14 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 }
 
 func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
-	b := &giving{memory.New(memory.Options{}), true}
-	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
-	o := decide(t, l, request{user: "ann"}, core.Denied)
-	if o.RetryAfter() != time.Hour || o.Binding() != 0 || !o.At(0).Transient {
-		t.Errorf("retry after %v, binding %d, %+v", o.RetryAfter(), o.Binding(), o.At(0))
-	}
-}
-
-// A Decision is cleared and copied for every rule of every request.
-func TestTransientTakesNoRoom(t *testing.T) {
-	if core.TransientSize != 0 {
-		t.Errorf("it takes %d bytes", core.TransientSize)
+	l := core.MustNew(core.Config[string]{
+		Backend: &giving{memory.New(memory.Options{}), true},
+		Rules: []core.Rule[string]{{
+			Name: "user", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: func(user string) (string, error) { return user, nil },
+		}},
+	})
+	o := l.Decide(t.Context(), "ann")
+	if o.Verdict() != core.Denied || o.RetryAfter() != time.Hour || o.Binding() != 0 || !o.At(0).Transient {
+		t.Errorf("%v, retry after %v, binding %d, %+v", o.Verdict(), o.RetryAfter(), o.Binding(), o.At(0))
 	}
 }

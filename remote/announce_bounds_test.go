@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // Whoever reaches the announcer can say anything. These tests are what it is worth.
@@ -46,8 +46,8 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{1, time.Minute, test.longest, test.longest + time.Microsecond, 95 * 366 * 24 * time.Hour, limits.Never} {
 			synctest.Test(t, func(t *testing.T) {
-				c := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
-				core.Hear(c, forged(test.limit, test.cost, wait))
+				c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+				remote.Hear(c, forged(test.limit, test.cost, wait))
 				d := take(t, c, "s", "k", test.limit, test.cost)
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
 					t.Errorf("%v, cost %d, a wait of %v: %+v", test.limit, test.cost, wait, d)
@@ -83,8 +83,8 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 					continue
 				}
 				denials++
-				other := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
-				core.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
+				other := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
+				remote.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source = limits.SourceDenialCache
 				if heard := take(t, other, "s", "k", limit, cost); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
@@ -99,7 +99,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 
 func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := core.NewDenialCache(memory.New(memory.Options{}), core.DenialCacheOptions{})
+		c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
 		limit := limits.FixedWindow(limits.PerMinute(5))
 		now := time.Now()
 		for _, at := range []int64{math.MinInt64, -1, now.Add(-25 * time.Hour).UnixMicro(), now.Add(25 * time.Hour).UnixMicro(), 9e15, math.MaxInt64} {
@@ -108,7 +108,7 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 				what.Decision.At, what.Decision.Remaining = at, other
 				what.Decision.ResetAfter, what.Decision.EffectiveWindow, what.Decision.Delay = time.Duration(other), time.Duration(other), time.Duration(other)
 				what.Decision.Ticket = other
-				core.Hear(c, what)
+				remote.Hear(c, what)
 				d := take(t, c, "s", "k", limit, 3)
 				if d.Source != limits.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
 					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
@@ -121,25 +121,25 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 
 func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 	limit := limits.Ban(limits.PerMinute(1), time.Hour)
-	for name, begin := range map[string]func(t *testing.T, c *core.DenialCache){
-		"of its own": func(t *testing.T, c *core.DenialCache) {
+	for name, begin := range map[string]func(t *testing.T, c *remote.DenialCache){
+		"of its own": func(t *testing.T, c *remote.DenialCache) {
 			allowed(t, c, "k", limit, 1)
 			denied(t, c, "k", limit, 1)
 		},
-		"of another": func(_ *testing.T, c *core.DenialCache) { core.Hear(c, forged(limit, 1, time.Hour)) },
+		"of another": func(_ *testing.T, c *remote.DenialCache) { remote.Hear(c, forged(limit, 1, time.Hour)) },
 	} {
 		for _, age := range []time.Duration{time.Second, time.Minute} {
 			for _, short := range []time.Duration{time.Microsecond, time.Second, 30 * time.Minute} {
 				t.Run(fmt.Sprint(name, age, short), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
-						c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+						c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 						begin(t, c)
 						began := time.Now()
 						time.Sleep(age)
 						inner.err = errBroken
 						for time.Since(began) < time.Hour {
-							core.Hear(c, forged(limit, 1, min(short, (time.Hour-time.Since(began))/2)))
+							remote.Hear(c, forged(limit, 1, min(short, (time.Hour-time.Since(began))/2)))
 							if d := take(t, c, "s", "k", limit, 1); d.RetryAfter != time.Hour-time.Since(began) {
 								t.Fatalf("after %v: %+v", time.Since(began), d)
 							}
@@ -157,16 +157,16 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.Ban(limits.PerMinute(2), time.Minute)
 		began := time.Now()
-		core.Hear(c, forged(limit, 1, time.Minute))
+		remote.Hear(c, forged(limit, 1, time.Minute))
 		for time.Since(began) < time.Minute {
 			if d := take(t, c, "s", "k", limit, 1); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
 				t.Fatalf("after %v: %+v", time.Since(began), d)
 			}
 			time.Sleep(5 * time.Second)
-			core.Hear(c, forged(limit, 1, time.Minute-time.Since(began)-300*time.Millisecond))
+			remote.Hear(c, forged(limit, 1, time.Minute-time.Since(began)-300*time.Millisecond))
 		}
 		inner.askedTimes(t, 0)
 		allowed(t, c, "k", limit, 1)
@@ -177,17 +177,17 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		c := core.NewDenialCache(inner, core.DenialCacheOptions{})
+		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
 		limit := limits.SlidingLog(limits.PerHour(2))
-		core.Hear(c, forged(limit, 1, time.Hour))
+		remote.Hear(c, forged(limit, 1, time.Hour))
 		for range 9 {
 			time.Sleep(time.Second)
-			core.Hear(c, forged(limit, 1, time.Minute))
+			remote.Hear(c, forged(limit, 1, time.Minute))
 			denied(t, c, "k", limit, 1)
 		}
 		time.Sleep(time.Second)
 		allowed(t, c, "k", limit, 1)
-		core.Hear(c, forged(limit, 1, time.Minute))
+		remote.Hear(c, forged(limit, 1, time.Minute))
 		denied(t, c, "k", limit, 1)
 		inner.askedTimes(t, 1)
 	})
@@ -196,13 +196,13 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
-		c := core.NewDenialCache(inner, core.DenialCacheOptions{MaxEntries: 4})
+		c := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		flood := func() {
 			for i := range 1_000 {
 				what := forged(limit, 1, time.Hour)
 				what.Key = fmt.Sprint("forged", i)
-				core.Hear(c, what)
+				remote.Hear(c, what)
 			}
 		}
 		flood()

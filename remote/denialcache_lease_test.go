@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/remote"
 )
 
 // Units that lie idle in the block of another process return after a lease. A denial that
@@ -19,9 +19,9 @@ func TestADenialIsBelievedForALeaseAtMost(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 					inner := newLeaseBackend()
-					_, lease := core.Leased(limit, time.Second)
-					one := core.NewLeaseCache(inner, core.LeaseOptions{})
-					other := core.NewDenialCache(onlyBackend{core.NewLeaseCache(inner, core.LeaseOptions{})}, core.DenialCacheOptions{})
+					_, lease := remote.Leased(limit, time.Second)
+					one := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+					other := remote.NewDenialCache(onlyBackend{remote.NewLeaseCache(inner, remote.LeaseOptions{})}, remote.DenialCacheOptions{})
 					ch := busy(t, one, limit)
 					held := one.Counts().Held
 					rest := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: inner.left(t, "k", limit)}
@@ -63,7 +63,7 @@ func (b onlyBackend) Unwrap() limits.Backend { return b.Backend }
 func TestADenialByALimitThatIsNotLeasedIsBelievedAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newLeaseBackend()
-		cache := core.NewDenialCache(core.NewLeaseCache(inner, core.LeaseOptions{}), core.DenialCacheOptions{})
+		cache := remote.NewDenialCache(remote.NewLeaseCache(inner, remote.LeaseOptions{}), remote.DenialCacheOptions{})
 		ch := limits.Charge{Scope: "s", Key: "k", Limit: limits.AnchoredWindow(limits.PerMinute(6000)), Cost: 6000}
 		takeOf(t, cache, ch)
 		takeOf(t, cache, ch)

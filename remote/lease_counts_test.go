@@ -1,4 +1,4 @@
-package core_test
+package remote_test
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // What was taken is held, spent, returned or void.
@@ -17,7 +17,7 @@ func TestLeasesAreCounted(t *testing.T) {
 		limit := limits.SlidingWindow(limits.PerSecond(1000))
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a window begins
 		inner := newLeaseBackend()
-		cache := core.NewLeaseCache(inner, core.LeaseOptions{})
+		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
 		expect := func(step string, want limits.LeaseCounts) {
 			t.Helper()
 			synctest.Wait()
@@ -65,7 +65,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
-				cache := core.NewLeaseCache(b(memory.New(memory.Options{})), core.LeaseOptions{})
+				cache := remote.NewLeaseCache(b(memory.New(memory.Options{})), remote.LeaseOptions{})
 				busy(t, cache, limits.FixedWindow(limits.PerSecond(1000)))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
@@ -80,7 +80,7 @@ func TestUnitsThatCannotReturnAreVoid(t *testing.T) {
 // Counters are about the whole life of a cache in which units went every way.
 func TestAllUnitsOfLeasesAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cache := core.NewLeaseCache(newLeaseBackend(), core.LeaseOptions{})
+		cache := remote.NewLeaseCache(newLeaseBackend(), remote.LeaseOptions{})
 		spent := int64(0)
 		other := limits.Charge{Scope: "other", Key: "k", Limit: limits.AnchoredWindow(limits.PerHour(100)), Cost: 1}
 		for i := range 2000 {

@@ -1,4 +1,4 @@
-package core
+package remote
 
 import (
 	"context"
@@ -70,10 +70,10 @@ type DenialCache struct {
 // a nil pointer, or an option is negative.
 func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCache {
 	if limits.IsNil(inner) {
-		panic("core: NewDenialCache: the inner backend is nil")
+		panic("remote: NewDenialCache: the inner backend is nil")
 	}
 	if options.MaxEntries < 0 || options.MaxAge < 0 {
-		panic(fmt.Sprintf("core: NewDenialCache: options must not be negative (got %+v)", options))
+		panic(fmt.Sprintf("remote: NewDenialCache: options must not be negative (got %+v)", options))
 	}
 	if options.MaxEntries == 0 {
 		options.MaxEntries = 1 << 14
@@ -201,4 +201,4 @@ func (c *DenialCache) Count(ctx context.Context) (int, error) { return limits.Co
 
 func (c *DenialCache) now() int64 { return time.Since(c.base).Microseconds() }
 
-var errCacheLengths = errors.New("core: denial cache: charges and decisions differ in length")
+var errCacheLengths = errors.New("remote: denial cache: charges and decisions differ in length")
