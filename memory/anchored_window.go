@@ -7,13 +7,8 @@ import (
 
 // An anchored window starts with a taking while none is open, and ends a period
 // later. Its state is the start, the units in it, and in state.b whether each taking
-// moves the start (see anchoredFlatten), and above that bit how many units the next
+// moves the start (see anchoredInherit), and above that bit how many units the next
 // window starts with: it then starts at the end of this one.
-
-// anchoredCompile allows a state no lead over the clock, as windowCompile does.
-func (l *compiledLimit) anchoredCompile() {
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
-}
 
 // anchoredAdvance empties s if its window has ended by the instant asOf. The next
 // window starts with a taking.
@@ -52,13 +47,6 @@ func (l *compiledLimit) anchoredRefund(s *state, n, final, at int64) int64 {
 	return n
 }
 
-// anchoredRebased returns old with its units in a window that starts now.
-func (l *compiledLimit) anchoredRebased(old state, now int64) state {
-	old.a, old.b = min(old.a, l.max), old.b&1
-	old.at = now
-	return old
-}
-
 // anchoredTake adds n units, which fit at the instant asOf. A window without units
 // starts at asOf already. A window that each taking moves starts there from now on.
 func (l *compiledLimit) anchoredTake(s *state, asOf, n int64) {
@@ -76,27 +64,6 @@ func (l *compiledLimit) anchoredFreshAt(s *state) int64 {
 		return s.at + l.period
 	}
 	return s.at
-}
-
-// anchoredFlatten makes a window with units one that each taking moves.
-//
-// It is for a key that was not found. Nobody knows when the window of such a key
-// started, except that it was not after s.at. If the window has ended since, the key's
-// next taking starts a new one, which ends later than s.at + period. So each taking
-// moves the start: when the moved window has ended, so has every window that the key
-// may have had.
-func (l *compiledLimit) anchoredFlatten(s state) state {
-	if s.a > 0 {
-		s.b |= 1
-	}
-	return s
-}
-
-// anchoredLarger returns the larger count, as of b.at, which is not before a.at.
-func (l *compiledLimit) anchoredLarger(a, b state) state {
-	l.anchoredAdvance(&a, b.at)
-	b.a, b.b = max(a.a, b.a), max(a.b, b.b)
-	return b
 }
 
 // takeFromAnchoredWindowLocked is what takeFromBucketLocked is for buckets.
@@ -123,5 +90,19 @@ func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now
 	d.At = now
 	if !allowed {
 		d.RetryAfter = d.EffectiveWindow
+	}
+}
+
+// anchoredInherit makes s, which is fresh, a window with units that each taking moves.
+//
+// It is for a key that was not found. Nobody knows when the window of such a key
+// started. If it has ended since, the key's
+// next taking starts a new one, which ends later than one that starts now. So each taking
+// moves the start: when the moved window has ended, so has every window that the key
+// may have had.
+func (l *compiledLimit) anchoredInherit(s *state, units int64) {
+	s.a = units
+	if units > 0 {
+		s.b = 1
 	}
 }

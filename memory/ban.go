@@ -20,7 +20,6 @@ import (
 func (l *compiledLimit) banCompile() {
 	l.max = l.given.Rate().Units
 	l.banned = l.given.Lasting().Microseconds()
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
 }
 
 // banAdvance empties s if its period, or its ban, has ended by the instant asOf.
@@ -28,15 +27,6 @@ func (l *compiledLimit) banAdvance(s *state, asOf int64) {
 	if asOf >= l.banFreshAt(s) {
 		s.at, s.a, s.b, s.serial = asOf, 0, 0, 0
 	}
-}
-
-// banRebased returns old in a period that starts now, and with a ban that does.
-func (l *compiledLimit) banRebased(old state, now int64) state {
-	old.at = now
-	if old.a > 0 {
-		old.a = now + l.banned
-	}
-	return old
 }
 
 // banFits reports whether any number of units fits, since a key is neither banned nor denied for
@@ -104,21 +94,4 @@ func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, n
 	case s.b == 0:
 		d.EffectiveWindow = arith.Wait(l.period)
 	}
-}
-
-// banInherit makes s, a floor, the state of a key that has used nothing yet.
-func (l *compiledLimit) banInherit(s *state) { s.a = -int64(s.b) }
-
-// banFlatten returns s without a ban and one unit short of it: nobody inherits a ban.
-func (l *compiledLimit) banFlatten(s state) state {
-	s.a, s.b = 0, uint32(min(int64(s.b), l.max-1))
-	return s
-}
-
-// banLarger returns the larger count, as of b.at, which is not before a.at.
-func (l *compiledLimit) banLarger(a, b state) state {
-	a, b = l.banFlatten(a), l.banFlatten(b)
-	l.banAdvance(&a, b.at)
-	b.b = max(a.b, b.b)
-	return b
 }

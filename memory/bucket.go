@@ -14,7 +14,6 @@ import (
 
 // bucketCompile computes the fields of l that only buckets have.
 func (l *compiledLimit) bucketCompile() {
-	l.maxStepBack, l.maxAhead = shortStepBack, shortStepBack
 	l.full = l.drain(l.max)
 }
 
@@ -71,22 +70,6 @@ func (l *compiledLimit) bucketUnits(d span) int64 {
 		return l.max + arith.MuldivPlus(over.us, l.q, over.frac+l.p-1, l.p)
 	}
 	return l.max - arith.MuldivPlus(room.us, l.q, room.frac, l.p)
-}
-
-// bucketLarger returns the one that is empty later, as of b.at, which is not before a.at.
-func (l *compiledLimit) bucketLarger(a, b state) state {
-	l.bucketAdvance(&a, b.at)
-	if a.a > b.a || a.a == b.a && a.b > b.b {
-		b.a, b.b = a.a, a.b
-	}
-	return b
-}
-
-func (l *compiledLimit) bucketStepFloorBack(f *state, now int64, carries bool) {
-	f.a += f.at - now
-	if carries {
-		f.at = now
-	}
 }
 
 // takeFromBucketLocked is takeLocked in one pass, for a bucket that s is stored for

@@ -14,21 +14,11 @@ type compiledLimit struct {
 	period    int64 // microseconds
 	banned    int64 // bans only: how long one lasts, microseconds
 
-	// A state is ahead of the clock if the clock stepped back, or if the caller
-	// read it too early. Both in microseconds.
-	maxStepBack int64 // a state that is further ahead is rebased
-	maxAhead    int64 // a state that is further ahead needs a second look at the clock
-
 	// One unit comes with every p/q microseconds, in lowest terms.
 	p, q int64
 	unit span // p/q
 	full span // buckets only: the time in which max units drain
 }
-
-// shortStepBack is the longest step back of the clock, in microseconds, during which
-// time stands still for a bucket. For windows and logs it is their period, if that is
-// longer. After a longer step a key is rebased.
-const shortStepBack = 1_000_000
 
 // compileLimit compiles a legal limit.
 func compileLimit(given limits.Limit) compiledLimit {

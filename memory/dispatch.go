@@ -19,15 +19,9 @@ func (l *compiledLimit) compileFamily() {
 	switch l.family {
 	case familyBucket:
 		l.bucketCompile()
-	case familyWindow:
-		l.windowCompile()
-	case familyAnchoredWindow:
-		l.anchoredCompile()
-	case familyLog:
-		l.logCompile()
 	case familyBan:
 		l.banCompile()
-	case familyConcurrent:
+	case familyWindow, familyAnchoredWindow, familyLog, familyConcurrent:
 	default:
 		panic(unknownFamily)
 	}
@@ -65,36 +59,6 @@ func (l *compiledLimit) fresh(s *view, now int64) {
 	case familyWindow:
 		s.at = l.windowStart(now)
 	case familyBucket, familyAnchoredWindow, familyLog, familyBan, familyConcurrent:
-	default:
-		panic(unknownFamily)
-	}
-}
-
-// rebased returns old, a state written under l, as it is after the clock has stepped
-// back to now, and whether that is a rebase: it is if old is ahead of now by more than
-// maxStepBack. A rebase credits no time. A bucket keeps the level of its last taking,
-// and the units of a window or log count as taken now.
-func (l *compiledLimit) rebased(old state, now int64) (state, bool) {
-	if old.at-now <= l.maxStepBack {
-		return old, false
-	}
-	switch l.family {
-	case familyBucket:
-		old.at = now
-		return old, true
-	case familyWindow:
-		return l.windowRebased(old, now), true
-	case familyAnchoredWindow:
-		return l.anchoredRebased(old, now), true
-	case familyBan:
-		return l.banRebased(old, now), true
-	case familyLog:
-		old = old.logWithoutList()
-		sum := min(old.logSum(), l.max)
-		old.at, old.b = now, packLog(sum, sum)
-		return old, true
-	case familyConcurrent:
-		panic(neverStored)
 	default:
 		panic(unknownFamily)
 	}
@@ -138,13 +102,12 @@ func (l *compiledLimit) fits(s *view, n int64) bool {
 
 // take adds n units, which fit, to s.
 func (l *compiledLimit) take(s *view, n int64) {
-	fromSummary := s.summary != nil
 	s.former, s.summary, s.gone = nil, nil, 0
 	switch l.family {
 	case familyBucket:
 		l.bucketTake(s, n)
 	case familyWindow:
-		l.windowTake(&s.state, n, fromSummary)
+		s.a += n
 	case familyAnchoredWindow:
 		l.anchoredTake(&s.state, s.asOf, n)
 	case familyLog:

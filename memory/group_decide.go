@@ -2,9 +2,8 @@ package memory
 
 import "github.com/weir-go/weir/limits"
 
-// decideLocked decides the group. It returns false, and has changed nothing, if the
-// group has to look at the clock again.
-func (m *Memory) decideLocked(g *group) bool {
+// decideLocked decides the group.
+func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
 	for i := range g.pending {
 		p := &g.pending[i]
@@ -18,19 +17,6 @@ func (m *Memory) decideLocked(g *group) bool {
 			continue
 		}
 		e := sh.findLocked(p.hash)
-		if !g.sure && (e == nil || e.at-g.now > p.limit.maxAhead || e.limitID != p.limit.id) && sh.aheadLocked(e, p.limit, g.now) != 0 {
-			if m.lateLocked(g) {
-				return false
-			}
-			g.sure = true
-			return m.decideLocked(g)
-		}
-		if g.stepped && p.ahead != 0 {
-			if e == nil { // whatever was dropped was fresh before now
-				sh.clearedAt = min(sh.clearedAt, g.now)
-			}
-			e = sh.rebaseLocked(e, g.now, g.peeking)
-		}
 		sh.loadLocked(&p.state, e, p.limit, g.now)
 		g.fitLocked(p)
 	}
@@ -48,7 +34,7 @@ func (m *Memory) decideLocked(g *group) bool {
 		}
 	}
 	if !g.taking {
-		return true
+		return
 	}
 	for i := range g.pending {
 		p := &g.pending[i]
@@ -65,7 +51,6 @@ func (m *Memory) decideLocked(g *group) bool {
 			sh.storeLocked(e, p.hash, p.limit, &p.state, g.now)
 		}
 	}
-	return true
 }
 
 // fitLocked sets whether the enforced charges that p leads fit. If there are none, they do

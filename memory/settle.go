@@ -31,20 +31,21 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
 	}
-	for looks := 1; ; looks++ {
+	for {
 		limit, err := m.limitOf(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 		if err != nil {
 			s.Err = err
 			return
 		}
 		hash := m.limits.hash(limit.scopeHash, e.Key)
-		now, steps := m.clock.read()
+		now := m.clock.now()
 		sh := m.shardOf(hash)
 		sh.mu.Lock()
-		if limit.retired.Load() || sh.isPastLocked(steps) && looks < maxLooks {
+		if limit.retired.Load() {
 			sh.mu.Unlock()
 			continue
 		}
+		now = sh.nowLocked(now)
 		if e.Final < e.Taken {
 			s.Returned = sh.refundLocked(limit, hash, e, now)
 		} else {
@@ -60,7 +61,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 // the key then has at least as much in use as if they had never been taken. It returns
 // how many fewer are in use for it now: what has drained, faded or expired since has come
 // back by itself. A state that is gone or fresh has nothing to return, and neither has one that
-// was converted or rebased since: its units count as taken later.
+// was converted since: its units count as taken later.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) || sh.reusableLocked(entry, now) {
@@ -70,34 +71,25 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	if !under.carries(&limit.compiledLimit) {
 		return 0
 	}
-	before := sh.unitsInUseLocked(under, &entry.state, now)
+	var s view
+	under.advance(&s, &entry.state, now, &sh.nodes)
+	before := under.unitsInUse(&s)
 	n := sh.refundEntryLocked(under, entry, e, now)
-	returned := min(e.Taken-e.Final, before-sh.unitsInUseLocked(under, &entry.state, now))
+	under.advance(&s, &entry.state, now, &sh.nodes)
+	returned := min(e.Taken-e.Final, before-under.unitsInUse(&s))
 	if n > 0 && under.isEmpty(&entry.state) {
-		sh.noteClearLocked(max(now, entry.at)) // whoever is late must not start in a window before
 		if len(sh.floors) == 0 {
 			sh.clearLocked(entry)
 			return returned
 		}
-		var s view // fresh, but not unknown: that would start from what was displaced
-		under.fresh(&s, max(now, entry.at))
+		// fresh, but not unknown: that would start from what was displaced
+		under.fresh(&s, now)
 		s.limitID = entry.limitID
 		sh.numberLocked(&s.state)
 		sh.releaseLocked(&entry.state, 0)
 		entry.state = s.state
 	}
 	return returned
-}
-
-// unitsInUseLocked returns how many units of a state that is stored under a limit are in use now,
-// those that a bucket has drained in part included.
-func (sh *shard) unitsInUseLocked(under *scopedLimit, stored *state, now int64) int64 {
-	var s view
-	under.advance(&s, stored, now, &sh.nodes)
-	if under.family == familyBucket {
-		return under.bucketUnits(span{s.a, int64(s.b)})
-	}
-	return under.inUse(&s)
 }
 
 // refundEntryLocked takes units of a taking off the state of an entry, and returns how many.
@@ -111,7 +103,7 @@ func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *limits.E
 	case familyAnchoredWindow:
 		return under.anchoredRefund(&entry.state, n, e.Final, at)
 	case familyLog:
-		if max(now, entry.at)-at >= under.period {
+		if now-at >= under.period {
 			return 0 // it has expired
 		}
 		return sh.logRefundLocked(under.share, &entry.state, n, at)
@@ -138,9 +130,6 @@ func (l *compiledLimit) isEmpty(s *state) bool {
 // has ended must not undo what was taken since, or lift a ban.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry != nil && entry.at-now > sh.limits.get(entry.limitID).maxStepBack {
-		entry = sh.rebaseLocked(entry, now, false)
-	}
 	if entry != nil && !sh.reusableLocked(entry, now) {
 		if under := sh.limits.get(entry.limitID); under.family != limit.family && (under.family == familyBan || limit.family == familyBan) {
 			return 0

@@ -40,12 +40,6 @@ func packList(head, tail uint32) int64 {
 	return int64(head)<<logListShift | int64(tail)
 }
 
-// logCompile allows a state as much lead over the clock as a rebase leaves it.
-func (l *compiledLimit) logCompile() {
-	l.maxStepBack = max(shortStepBack, l.period)
-	l.maxAhead = l.maxStepBack
-}
-
 // logAdvance sets s.log to the takings that still count at s.asOf.
 func (l *compiledLimit) logAdvance(s *view, nodes *logNodes) {
 	if s.b == 0 || s.asOf >= s.at+l.period {
@@ -88,21 +82,6 @@ func (l *compiledLimit) logUntilFits(s *view, n int64, nodes *logNodes) int64 {
 		return s.log.latestAt + l.period - s.asOf
 	}
 	return l.period
-}
-
-// logFlatten returns s as a log without a list: all of its takings count as the latest.
-func (l *compiledLimit) logFlatten(s *view) state {
-	if s.log.taken > 0 {
-		return state{at: s.asOf, b: packLog(s.log.taken, s.log.taken)}
-	}
-	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
-}
-
-// logLarger returns the larger sum, as of b.at, which is not before a.at.
-func (l *compiledLimit) logLarger(a, b state) state {
-	sum := max(a.logSum(), b.logSum())
-	b.b = packLog(sum, sum)
-	return b
 }
 
 // storeLogLocked is storeLocked for a log. e is the entry of hash, or an empty one.

@@ -44,12 +44,21 @@ type view struct {
 
 	// summary is set for a key that was not found: the view is the largest of the
 	// floors of this shard, and only the floors know the waits. It is nil again once
-	// units are taken. A sliding window then has its units in use in log.sum.
+	// units are taken.
 	summary *shard
 }
 
 // used returns the units in use: the maximum less what remains.
 func (l *compiledLimit) used(s *view) int64 { return l.max - l.remaining(s) }
+
+// unitsInUse returns the units in use, those above the maximum included, and those that a bucket
+// has drained in part.
+func (l *compiledLimit) unitsInUse(s *view) int64 {
+	if l.family == familyBucket {
+		return l.bucketUnits(span{s.a, int64(s.b)})
+	}
+	return l.inUse(s)
+}
 
 // advanceFrom is advance for a state that was written under from. If the state carries
 // over, its units stay in use even if they are more than l's maximum: a change of limit
@@ -104,9 +113,7 @@ func (l *compiledLimit) convert(s *view, from *compiledLimit) bool {
 // that do not fit now.
 func (l *compiledLimit) waitFor(s *view, n, now int64, nodes *logNodes) int64 {
 	if s.summary != nil {
-		if fits, _ := s.summary.floorWaitsLocked(s.limitID, n, now); fits > 0 {
-			return fits
-		}
+		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), l.max-n, now)
 	}
 	if s.former != nil {
 		return s.asOf - now + l.formerUntilFits(s, n, nodes)
@@ -138,8 +145,7 @@ func (l *compiledLimit) untilFresh(s *view, now int64, nodes *logNodes) int64 {
 	case s.former != nil:
 		return s.asOf - now + l.formerUntilFits(s, l.max, nodes)
 	case s.summary != nil:
-		_, fresh := s.summary.floorWaitsLocked(s.limitID, l.max, now)
-		return fresh
+		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), 0, now)
 	case l.family == familyLog && l.inUse(s) == 0:
 		return 0
 	}

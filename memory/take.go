@@ -7,43 +7,33 @@ import (
 )
 
 // takeOne is takeAll for a single charge of n ≥ 0 units on a key under limit. It
-// returns false, and has decided nothing, if limit is retired or the clock seems to
-// have stepped back.
+// returns false, and has decided nothing, if limit is retired or counts what runs at once.
 func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
 	hash := m.limits.hash(limit.scopeHash, key)
-	now, steps := m.clock.read()
+	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.firstSlot(hash)
 	sh.mu.Lock()
-	if limit.retired.Load() || sh.isPastLocked(steps) {
+	if limit.retired.Load() || limit.family == familyConcurrent {
 		sh.mu.Unlock()
 		return false
 	}
+	now = sh.nowLocked(now)
 	if e.hash != hash {
 		e = sh.findLocked(hash)
 	}
-	if e != nil && e.limitID == limit.id && n <= limit.max && e.at-now <= limit.maxAhead {
-		switch limit.family {
-		case familyBucket:
-			if sh.rings == nil {
-				sh.takeFromBucketLocked(&limit.compiledLimit, &e.state, n, now, d)
-				return true
-			}
-		case familyWindow:
-			sh.takeFromWindowLocked(&limit.compiledLimit, &e.state, n, now, d)
-			return true
-		case familyAnchoredWindow:
-			sh.takeFromAnchoredWindowLocked(&limit.compiledLimit, &e.state, n, now, d)
-			return true
-		case familyLog, familyBan: // no pass of its own: takeLocked decides
-		case familyConcurrent:
-		}
-	}
-	if limit.family == familyConcurrent || sh.aheadLocked(e, limit, now) != 0 {
+	fast := e != nil && e.limitID == limit.id && n <= limit.max
+	switch {
+	case fast && limit.family == familyBucket && sh.rings == nil:
+		sh.takeFromBucketLocked(&limit.compiledLimit, &e.state, n, now, d)
+	case fast && limit.family == familyWindow:
+		sh.takeFromWindowLocked(&limit.compiledLimit, &e.state, n, now, d)
+	case fast && limit.family == familyAnchoredWindow:
+		sh.takeFromAnchoredWindowLocked(&limit.compiledLimit, &e.state, n, now, d)
+	default:
+		sh.takeLocked(e, hash, limit, n, now, d)
 		sh.mu.Unlock()
-		return false
 	}
-	sh.takeLocked(e, hash, limit, n, now, d)
-	sh.mu.Unlock()
+	d.At = m.clock.at(now)
 	return true
 }
 

@@ -10,12 +10,6 @@ import (
 // the period. A fixed window forgets the window before; a sliding window adds as much
 // of it as the last period still overlaps.
 
-// windowCompile allows a state of a window no lead over the clock, so that the At of a
-// decision lies in the window that its units count in.
-func (l *compiledLimit) windowCompile() {
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
-}
-
 // windowStart returns the start of the window that contains an instant.
 func (l *compiledLimit) windowStart(at int64) int64 { return at - at%l.period }
 
@@ -77,30 +71,10 @@ func (l *compiledLimit) windowRefund(s *state, n, at int64) int64 {
 	return n
 }
 
-// windowRebased returns old with all of its units counted in the window of now.
-func (l *compiledLimit) windowRebased(old state, now int64) state {
-	if l.algorithm == limits.AlgorithmSlidingWindow {
-		old.a, old.b = old.a+int64(old.b), 0
-	}
-	old.a, old.b = min(old.a, l.max), 0
-	old.at = l.windowStart(now)
-	return old
-}
-
-// windowTake adds n units, which fit. In a view of floors s.a may be above the units in
-// use, and stays at the maximum.
-func (l *compiledLimit) windowTake(s *state, n int64, fromSummary bool) {
-	if s.a += n; fromSummary {
-		s.a = min(s.a, l.max)
-	}
-}
-
 func (l *compiledLimit) windowInUse(s *view) int64 {
 	switch {
 	case l.algorithm == limits.AlgorithmFixedWindow:
 		return s.a
-	case s.summary != nil:
-		return s.log.sum
 	}
 	return l.weight(&s.state, s.asOf) + s.a
 }
@@ -174,22 +148,6 @@ func (l *compiledLimit) windowLasts() int64 {
 		return l.period
 	}
 	return 2 * l.period
-}
-
-// windowLarger returns the larger counts of both windows, as of b.at, which is not
-// before a.at.
-func (l *compiledLimit) windowLarger(a, b state) state {
-	l.windowAdvance(&a, b.at)
-	b.a, b.b = max(a.a, b.a), max(a.b, b.b)
-	return b
-}
-
-func (l *compiledLimit) windowFullState(now int64) state {
-	full := state{at: l.windowStart(now), a: l.max}
-	if l.algorithm == limits.AlgorithmSlidingWindow {
-		full.b = uint32(l.max)
-	}
-	return full
 }
 
 // takeFromWindowLocked is what takeFromBucketLocked is for buckets.
