@@ -24,8 +24,9 @@ type Metric struct {
 	Instrument string
 	Attributes []string
 
-	// Kind is "counter", "gauge", "timestamp" or "histogram". A timestamp is a gauge of
-	// seconds since 1970, 0 if there is no such time.
+	// Kind is "counter", "gauge", "timestamp" or "histogram". A timestamp is a gauge in
+	// Prometheus: seconds since 1970, or 0 if there is no such time. OpenTelemetry shows
+	// how long ago that is, and Instrument says so.
 	Kind string
 	Unit string // as OpenTelemetry writes it, such as "s", "{request}" or "1"
 	Help string
@@ -35,8 +36,8 @@ type Metric struct {
 
 // Series is one series of a [Metric].
 type Series struct {
-	Labels    []string // the values of Metric.Labels: names that the program chose, and words of weir
-	Value     float64
+	Labels    []string  // the values of Metric.Labels: names that the program chose, and words of weir
+	Value     float64   // exact for counts up to 2^53
 	Histogram Histogram // in place of Value, if that is the kind
 }
 
@@ -97,11 +98,10 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 // Metrics returns the numbers of s as metrics, for exporters. All metrics are there, in the
 // same order each time, those without series too.
 //
-// A series exists, at 0, before it has counted anything, so that a rate or an alert sees its
-// first event. Left out until there is something to count are: decisions by leases, by
-// denial caches and in a mode that the rule is not in; ends of requests; queues; preflights;
-// leases; what a shedder would have shed; and calls of a backend that failed, or other than
-// Take.
+// A series whose first event a rate or an alert needs exists at 0 from the start. Left out
+// until there is something to count are: decisions by leases, by denial caches and in a mode
+// that the rule is not in; ends of requests; leaky queues; preflights; leases; what a shedder
+// would have shed; and calls of a backend that fail or are no Take.
 func (s Snapshot) Metrics() []Metric {
 	all := make([]Metric, len(table))
 	m := make(metrics, len(table))
@@ -157,8 +157,8 @@ func metric(i int) Metric {
 // errorType is an attribute of the semantic conventions of OpenTelemetry.
 const errorType = "error.type"
 
-// shorter is the part of a name in Prometheus that depends on no unit. Prometheus asks for
-// timestamps, OpenTelemetry for ages.
+// shorter makes the words of a name in Prometheus, where rate_limiting is rule, and which asks
+// for timestamps where OpenTelemetry asks for ages.
 var shorter = strings.NewReplacer(
 	"rate_limiting", "rule",
 	"backend.operation", "backend",
@@ -168,19 +168,19 @@ var shorter = strings.NewReplacer(
 	".", "_",
 )
 
-// prometheusName returns a name with the end that Prometheus asks for: total for counters,
-// the unit for others.
+// prometheusName returns the name in Prometheus. A counter ends in total, all others in their
+// unit.
 func prometheusName(name, kind, unit string) string {
 	name = "weir_" + shorter.Replace(name)
 	switch counted := strings.Trim(unit, "{}") + "s"; {
 	case kind == "counter":
 		return name + "_total"
-	case unit == "" || strings.HasSuffix(name, counted):
-		return name
 	case unit == "s":
 		return name + "_seconds"
 	case unit == "1":
 		return name + "_ratio"
+	case unit == "" || strings.HasSuffix(name, counted):
+		return name
 	default:
 		return name + "_" + counted
 	}
