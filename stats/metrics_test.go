@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -226,13 +227,32 @@ func seriesOf(s stats.Snapshot) map[string]float64 {
 	return all
 }
 
+// elsewhere is a backend that is in no way in this process, and fails now and then.
+type elsewhere struct {
+	of    *memory.Memory
+	fails bool
+}
+
+func (e *elsewhere) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	if e.fails {
+		return errors.New("away")
+	}
+	return e.of.Take(ctx, charges, out)
+}
+
+func (e *elsewhere) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	return e.of.Settle(ctx, endings, out)
+}
+
+func (*elsewhere) Supports(limits.Limit) bool { return true }
+
 // Rate and increase miss the first event of a series that was not there before. These appear
 // later: ends of a rule with a FinalCost, with its first end, and calls of a backend.
 func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 	var before, after map[string]float64
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(quietly())
-		redis := &flaky{Memory: memory.New(memory.Options{})}
+		redis := &elsewhere{of: memory.New(memory.Options{})}
 		l := core.MustNew(core.Config[request]{
 			Backend: counts.Backend("redis", redis),
 			Rules: []core.Rule[request]{
