@@ -55,7 +55,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	h := harness(server.addr, 2000)
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
-		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		return core.NewDenialCache(guarded, core.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)
