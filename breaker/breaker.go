@@ -30,7 +30,7 @@ var (
 	ErrBudget = errors.New("breaker: no answer within the time budget")
 
 	// ErrBusy means that a backend that does not honour deadlines was not called, because
-	// about 1,000 of its calls are under way.
+	// about 1,000 of its calls are under way, abandoned ones included.
 	ErrBusy = errors.New("breaker: too many calls under way")
 
 	errLengths   = errors.New("breaker: the numbers of charges and decisions differ")
@@ -136,12 +136,12 @@ func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charg
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err = ErrOpen // unless the circuit calls the function
-	defer func() { _ = recover() }()
+	err = ErrOpen                    // unless the circuit calls the function
+	defer func() { _ = recover() }() // from the panic below, which the circuit passes on
 	b.circuit.Execute(func() (struct{}, error) {
 		err = errExited // unless it returns
 		defer func() {
-			if err == errExited { // the circuit notices a panic; for an exit it would wait for ever
+			if err == errExited { // the circuit notices a panic; for a probe that exits it would wait for ever
 				panic(err)
 			}
 		}()

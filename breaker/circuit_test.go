@@ -334,7 +334,7 @@ func TestAProbeThatFailsIsRepeatedAfterOpenFor(t *testing.T) {
 		w.inner.recovers()
 		time.Sleep(time.Minute)
 		w.gets(breaker.ErrOpen)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.gets(nil)
 		w.is("closed")
 		w.logged.expect(w.T, "open", "closed")
