@@ -28,7 +28,7 @@ func (b *instant) Take(_ context.Context, _ []limits.Charge, out []limits.Decisi
 // opened returns a breaker that stays open.
 func opened(t testing.TB) *breaker.Breaker {
 	b := breaker.New(&instant{true, errDown}, breaker.Options{Budget: time.Microsecond, OpenFor: time.Hour, Logger: silence})
-	for b.State() == breaker.Closed {
+	for state(b) == "closed" {
 		if b.Take(context.Background(), charge("k"), make([]limits.Decision, 1)) == nil {
 			t.Fatal("the backend does not fail")
 		}

@@ -1,10 +1,13 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,18 +16,38 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
+// Errors that [Breaker.Take] and [Breaker.Peek] return, besides those of the backend
+// and of the caller's context. Their texts contain no key.
+var (
+	// ErrOpen means that the backend was not called because it keeps failing. The log
+	// line "weir: backend degraded" has the failure that opened the breaker.
+	ErrOpen = errors.New("breaker: open: the backend keeps failing")
+
+	// ErrBudget means that the backend did not answer within the time budget. A client
+	// that dials a dead server again and again fails with it too. Check that the
+	// backend can be reached; look for slow commands on it and for packet loss on the
+	// way to it; or raise [Options].Budget.
+	ErrBudget = errors.New("breaker: no answer within the time budget")
+
+	// ErrBusy means that a backend that does not honour deadlines was not called, because
+	// about 1,000 of its calls are under way, abandoned ones included.
+	ErrBusy = errors.New("breaker: too many calls under way")
+
+	errLengths   = errors.New("breaker: the numbers of charges and decisions differ")
+	errExited    = errors.New("breaker: the backend called runtime.Goexit instead of answering")
+	errUncounted = errors.New("breaker: neither a failure nor a success")
+)
+
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
-// fail as soon as the deadline of the context has passed. That must be true whatever they
-// are doing then: waiting for a connection, connecting, writing, reading, or waiting
-// before a retry.
+// fail as soon as the deadline of the context has passed, whatever they are doing then:
+// waiting for a connection, connecting, writing, reading, or waiting before a retry.
 type DeadlineHonourer interface {
 	HonoursDeadline() bool
 }
 
-// Sparer is implemented by errors that may say nothing against the backend as a whole.
-// One server of several may be dead, or there may be more requests than a backend that
-// works can answer in time. If an error has a Sparer in its tree and SparesBackend
-// returns true, the breaker counts it neither as a failure nor as a success.
+// Sparer is implemented by errors that may say nothing against the backend as a whole:
+// one server of several is dead, say. The breaker does not count an error that has a
+// Sparer in its tree whose SparesBackend returns true.
 type Sparer interface {
 	error
 	SparesBackend() bool
@@ -37,16 +60,18 @@ type Breaker struct {
 	inner           limits.Backend
 	budget          time.Duration
 	honoursDeadline bool // what inner reports
+	logger          *slog.Logger
 
-	circuit *gobreaker.CircuitBreaker[struct{}]
-	state   atomic.Int32 // gobreaker.State of circuit
-	trip    trip
-	reports reports
-	status  status
+	circuit      *gobreaker.CircuitBreaker[struct{}]
+	rowSince     time.Time     // the first failure since a success; guarded by circuit, as are the next three
+	failingSince time.Time     // the first failure in the circuit's window
+	latest       error         // of the latest decision
+	logged       chan struct{} // closed once the latest change is logged
+	status       atomic.Pointer[status]
 
-	slots   callSlots
-	calls   sync.Pool    // of *call
-	overdue atomic.Int64 // calls under way that have exceeded the budget
+	calls     sync.Pool    // of *call
+	underWay  atomic.Int64 // calls on goroutines of their own
+	abandoned atomic.Int64 // of these
 }
 
 // New returns a closed breaker that wraps inner. It panics if inner is nil or a nil
@@ -56,107 +81,82 @@ func New(inner limits.Backend, options Options) *Breaker {
 	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("breaker: New: the inner backend is nil")
 	}
-	if options.Announcer != nil {
-		panic("breaker: New: Announcer is an option of NewStack")
+	if options.Lease != 0 || options.Announcer != nil {
+		panic("breaker: New: Lease and Announcer are options of NewStack")
 	}
-	if options.Lease != 0 {
-		panic(fmt.Sprintf("breaker: New: Lease is an option of NewStack (got %v)", options.Lease))
+	if options.Budget < 0 || options.Budget > time.Hour {
+		panic(fmt.Sprintf("breaker: New: Budget must be 0 to 1h (got %v)", options.Budget))
 	}
-	options = options.withDefaults()
-	b := &Breaker{
-		inner:   inner,
-		budget:  options.Budget,
-		trip:    trip{failures: uint32(options.Failures), atLeast: 4 * min(options.Budget, time.Hour)},
-		reports: reports{hook: options.OnChange, logger: options.Logger},
-		slots:   newCallSlots(options.MaxCalls),
+	if options.OpenFor < 0 {
+		panic(fmt.Sprintf("breaker: New: OpenFor must not be negative (got %v)", options.OpenFor))
 	}
+	b := &Breaker{inner: inner, budget: cmp.Or(options.Budget, 50*time.Millisecond), logger: options.Logger}
 	if h, ok := inner.(DeadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newCall(b) }
-	b.status.since = time.Now()
-	b.trip.closed(b.status.since)
-	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:   uint32(options.Probes),
-		Timeout:       options.OpenFor,
-		IsExcluded:    func(err error) bool { return err == errUncounted },
-		IsSuccessful:  b.trip.record,
-		ReadyToTrip:   b.trip.due,
-		OnStateChange: b.change,
-	})
+	b.setCircuit(cmp.Or(options.OpenFor, time.Second))
 	return b
 }
 
-// verb is the method of the inner backend to call.
-type verb uint8
-
-const (
-	take verb = iota
-	peek
-)
-
 // Take implements [limits.Backend]. It refuses a context that has ended.
 func (b *Breaker) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, take, charges, out)
+	return b.decide(ctx, false, charges, out)
 }
 
 // Peek implements [limits.Peeker] if the inner backend does. The budget applies to it,
 // and it counts, as for Take.
 func (b *Breaker) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, peek, charges, out)
+	return b.decide(ctx, true, charges, out)
 }
 
-// Reset implements [limits.Resetter] if the inner backend does. It always calls the inner
-// backend, even while the breaker is open, and has no time budget: only ctx bounds it.
+// Reset implements [limits.Resetter] if the inner backend does. Like Count and Settle it
+// calls the inner backend even while the breaker is open, has no time budget but ctx, and
+// counts neither as a failure nor as a success.
 func (b *Breaker) Reset(ctx context.Context, scope, key string) error {
 	return limits.Reset(ctx, b.inner, scope, key)
 }
 
-// Count implements [limits.Counter] if the inner backend does. It always calls the inner
-// backend, even while the breaker is open, and has no time budget: only ctx bounds it.
+// Count implements [limits.Counter] if the inner backend does: see Reset.
 func (b *Breaker) Count(ctx context.Context) (int, error) { return limits.Count(ctx, b.inner) }
+
+// Settle implements [limits.Settler] if the inner backend does: see Reset.
+func (b *Breaker) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	return limits.Settle(ctx, b.inner, endings, out)
+}
 
 // Unwrap returns the inner backend.
 func (b *Breaker) Unwrap() limits.Backend { return b.inner }
 
-func (b *Breaker) decide(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) (err error) {
+// decide takes, or peeks.
+func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
 	if len(charges) != len(out) {
 		return errLengths
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	asked, exiting := false, false
-	defer func() {
-		if exiting {
-			_ = recover() // the rest of the exit follows
-			err = errExited
-		}
-	}()
+	err = ErrOpen                    // unless the circuit calls the function
+	defer func() { _ = recover() }() // from the panic below, which the circuit passes on
 	b.circuit.Execute(func() (struct{}, error) {
-		asked, exiting = true, true
+		err = errExited // unless it returns
 		defer func() {
-			if exiting { // by runtime.Goexit: without a panic the circuit would wait for a result for ever
-				panic(errExited)
+			if err == errExited { // the circuit notices a panic; for a probe that exits it would wait for ever
+				panic(err)
 			}
 		}()
-		err = b.ask(ctx, v, charges, out)
-		exiting = false
-		if err != nil && !b.blames(ctx, v, charges, err) {
+		if err = b.ask(ctx, peeks, charges, out); err != nil && !b.blames(ctx, charges, err) {
 			return struct{}{}, errUncounted
 		}
 		return struct{}{}, err
 	})
-	if !asked {
-		return ErrOpen
-	}
 	return err
 }
 
 // ask calls the inner backend and waits no longer than the budget.
-func (b *Breaker) ask(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) error {
+func (b *Breaker) ask(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) error {
 	if !b.honoursDeadline {
-		return b.askOnGoroutine(ctx, v, charges, out)
+		return b.askOnGoroutine(ctx, peeks, charges, out)
 	}
 	deadline := time.Now().Add(b.budget)
 	if own, ok := ctx.Deadline(); !ok || deadline.Before(own) {
@@ -164,7 +164,7 @@ func (b *Breaker) ask(ctx context.Context, v verb, charges []limits.Charge, out 
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	err := b.askInner(ctx, v, charges, out)
+	err := b.askInner(ctx, peeks, charges, out)
 	if err != nil && !time.Now().Before(deadline) {
 		return fmt.Errorf("%w: %w", ErrBudget, err)
 	}
@@ -172,38 +172,32 @@ func (b *Breaker) ask(ctx context.Context, v verb, charges []limits.Charge, out 
 }
 
 // askInner calls the inner backend and turns a panic in it into an error.
-func (b *Breaker) askInner(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) (err error) {
+func (b *Breaker) askInner(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("breaker: backend %T: panic: %v", b.inner, v)
 		}
 	}()
-	if v == peek {
+	if peeks {
 		return limits.Peek(ctx, b.inner, charges, out)
 	}
 	return b.inner.Take(ctx, charges, out)
 }
 
-// blames reports whether err counts against the backend.
-func (b *Breaker) blames(ctx context.Context, v verb, charges []limits.Charge, err error) bool {
+// blames reports whether err is a failure of the backend. It is not if the caller's context
+// has ended, or its deadline has passed, which a backend may notice before the context does;
+// nor if the charges are wrong for any backend.
+func (b *Breaker) blames(ctx context.Context, charges []limits.Charge, err error) bool {
+	deadline, ok := ctx.Deadline()
+	var sparer Sparer
 	switch {
-	case ended(ctx):
+	case ctx.Err() != nil || ok && !time.Now().Before(deadline):
 		return false
 	case err == ErrBusy:
-		return b.overdue.Load() > 0
-	case v == peek && errors.Is(err, errors.ErrUnsupported):
+		return b.abandoned.Load() > maxCalls/2
+	case errors.As(err, &sparer) && sparer.SparesBackend(), errors.Is(err, errors.ErrUnsupported):
 		return false
 	}
-	var sparer Sparer
-	if errors.As(err, &sparer) && sparer.SparesBackend() {
-		return false
-	}
-	return !areInvalid(charges)
-}
-
-// ended reports whether ctx has ended or its deadline has passed. A backend that
-// watches the deadline may fail before the context notices.
-func ended(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+	_, _, wrong := limits.Accounts(charges, nil, nil)
+	return wrong == nil && !slices.ContainsFunc(charges, func(c limits.Charge) bool { return c.Limit.Validate() != nil })
 }

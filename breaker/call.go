@@ -5,8 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"github.com/weir-go/weir/limits"
+)
+
+const (
+	maxCalls   = 1024 // under way on goroutines of their own, abandoned ones included
+	probeCalls = 128  // of these, left to an open breaker: calls that hang must not prevent probes
 )
 
 // call is one call of the inner backend on a goroutine of its own. It has all the
@@ -15,25 +19,16 @@ import (
 type call struct {
 	b       *Breaker
 	ctx     context.Context
-	verb    verb
+	peeks   bool
 	charges []limits.Charge
 	out     []limits.Decision
 	err     error
 
-	fate     atomic.Int32  // underWay, finished, dropped or overran
+	over     atomic.Bool   // answered or abandoned, whichever was first
 	answered chan struct{} // has room for one answer
 	timer    *time.Timer
 	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
 }
-
-// The fates of a call. Whoever changes underWay to another fate is the first of its two
-// goroutines to finish.
-const (
-	underWay int32 = iota
-	finished       // the backend answered or failed, in time
-	dropped        // the caller's context ended first
-	overran        // the budget ended first
-)
 
 func newCall(b *Breaker) *call {
 	c := &call{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
@@ -43,111 +38,94 @@ func newCall(b *Breaker) *call {
 
 // askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
 // call when the budget or ctx ends.
-func (b *Breaker) askOnGoroutine(ctx context.Context, v verb, charges []limits.Charge, out []limits.Decision) error {
-	if !b.slots.acquire(b.state.Load() == int32(gobreaker.StateClosed)) {
+func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
+	most := int64(maxCalls)
+	if !b.isOpen() {
+		most -= probeCalls
+	}
+	if b.underWay.Add(1) > most {
+		b.underWay.Add(-1)
 		return ErrBusy
 	}
 	c := b.calls.Get().(*call)
-	c.ctx, c.verb = ctx, v
+	c.ctx, c.peeks = ctx, peeks
 	c.charges = append(c.charges, charges...)
 	c.out = append(c.out, make([]limits.Decision, len(out))...)
-	c.fate.Store(underWay)
+	c.over.Store(false)
 	c.timer.Reset(b.budget)
 	go c.run()
 
 	select {
 	case <-c.answered:
-		return c.collect(out)
 	case <-ctx.Done():
-		c.timer.Stop()
-		if c.fate.CompareAndSwap(underWay, dropped) {
-			time.AfterFunc(b.budget, c.overrun)
-			return ctx.Err()
-		}
+		err = ctx.Err()
 	case <-c.timer.C:
-		if c.fate.CompareAndSwap(underWay, overran) {
-			b.overdue.Add(1)
-			return ErrBudget
+		err = ErrBudget
+	}
+	if err != nil {
+		if c.over.CompareAndSwap(false, true) {
+			b.abandoned.Add(1)
+			return err
 		}
+		<-c.answered // just now
 	}
-	<-c.answered // the answer came just now
-	return c.collect(out)
-}
-
-// work calls the inner backend. It runs on the goroutine of the call.
-func (c *call) work() {
-	defer c.end()
-	c.err = errExited
-	c.err = c.b.askInner(c.ctx, c.verb, c.charges, c.out)
-}
-
-// end frees the slot of the call, and hands the answer to the caller if it still
-// waits. Otherwise it ends what the call has taken.
-func (c *call) end() {
-	b := c.b
-	fate := c.fate.Swap(finished)
-	if fate != underWay && c.err == nil && c.verb == take {
-		b.discard(c.ctx, c.charges, c.out)
-	}
-	b.slots.free()
-	switch fate {
-	case underWay:
-		c.answered <- struct{}{}
-	case overran:
-		b.overdue.Add(-1)
-		c.recycle()
-	case dropped: // not recycled, because overrun may still read it
-	}
-}
-
-// overrun counts a dropped call that is still under way when its budget ends.
-func (c *call) overrun() {
-	if c.fate.CompareAndSwap(dropped, overran) {
-		c.b.overdue.Add(1)
-	}
-}
-
-// collect copies the answer to the caller and recycles the call.
-func (c *call) collect(out []limits.Decision) error {
-	c.timer.Stop()
-	err := c.err
-	if err == nil {
+	if err = c.err; err == nil {
 		copy(out, c.out)
 	}
 	c.recycle()
 	return err
 }
 
+// work calls the inner backend. It runs on the goroutine of the call.
+func (c *call) work() {
+	defer c.end()
+	c.err = errExited // unless it returns
+	c.err = c.b.askInner(c.ctx, c.peeks, c.charges, c.out)
+}
+
+// end hands the answer to the caller, or ends what an abandoned call has taken.
+func (c *call) end() {
+	b := c.b
+	if c.over.CompareAndSwap(false, true) {
+		b.underWay.Add(-1)
+		c.answered <- struct{}{}
+		return
+	}
+	if c.err == nil && !c.peeks {
+		b.discard(c.ctx, c.charges, c.out)
+	}
+	b.abandoned.Add(-1)
+	b.underWay.Add(-1)
+	c.recycle()
+}
+
 func (c *call) recycle() {
+	c.timer.Stop()
 	clear(c.charges)
 	c.ctx, c.charges, c.out, c.err = nil, c.charges[:0], c.out[:0], nil
 	c.b.calls.Put(c)
 }
 
-// callSlots bounds the number of calls under way.
-type callSlots struct {
-	taken    atomic.Int64
-	max      int64
-	reserved int64 // for probes
-}
-
-func newCallSlots(maxCalls int) callSlots {
-	return callSlots{max: int64(maxCalls), reserved: int64(min(maxCalls-1, (maxCalls+7)/8))}
-}
-
-// acquire takes a slot and reports whether one was free. If keepReserved is true, the
-// slots reserved for probes do not count as free.
-func (s *callSlots) acquire(keepReserved bool) bool {
-	most := s.max
-	if keepReserved {
-		most -= s.reserved
+// discard returns what was taken by charges that can be ended: those with Lasts, and those
+// of concurrency limits.
+func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) {
+	var endings []limits.Ending
+	for i := range charges {
+		ch, d := &charges[i], &decisions[i]
+		if !ch.Shadow && (!d.Allowed || d.Source == limits.SourceNotAsked) {
+			return // denied: nothing was taken
+		}
+		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || ch.Limit.Algorithm() == limits.AlgorithmConcurrent) {
+			endings = append(endings, limits.Ending{
+				Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts,
+			})
+		}
 	}
-	if s.taken.Add(1) <= most {
-		return true
+	if len(endings) == 0 {
+		return
 	}
-	s.taken.Add(-1)
-	return false
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	defer func() { _ = recover() }() // of the inner backend: there is nobody to tell
+	_ = limits.Settle(ctx, b.inner, endings, make([]limits.Settlement, len(endings)))
 }
-
-// free returns a slot that was acquired.
-func (s *callSlots) free() { s.taken.Add(-1) }

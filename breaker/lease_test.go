@@ -20,7 +20,7 @@ func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Memory: memory.New(memory.Options{})}
 		stack := breaker.NewStack(inner, breaker.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || stack.State() != breaker.Closed {
+		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || state(stack) != "closed" {
 			t.Error("the stack hides what the backend can do")
 		}
 		limiter := core.MustNew(core.Config[string]{

@@ -7,9 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/memory"
+
 	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
-	"github.com/weir-go/weir/memory"
 )
 
 // requestCharges are charges of every kind: held, with an end, and plain.
@@ -75,6 +76,12 @@ func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 			w.Fatalf("%v, want %v", err, breaker.ErrBudget)
 		}
 		time.Sleep(time.Second)
+		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
+		ends := requestCharges()[1:2] // 4 of the 6 that are left
+		if err := w.breaker.Peek(context.Background(), ends, out[:1]); !errors.Is(err, breaker.ErrBudget) {
+			w.Fatalf("%v, want %v", err, breaker.ErrBudget)
+		}
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if left := w.remaining(); left != [3]int64{0, 6, 6} {
 			w.Errorf("%v remain, want 0, 6 and 6", left)
@@ -108,7 +115,7 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 		if err := w.breaker.Settle(context.Background(), []limits.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
 			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
 		}
-		w.is(breaker.Open)
+		w.is("open")
 		if left := w.remaining(); left[0] != 2 {
 			w.Errorf("%d remain, want 2", left[0])
 		}
@@ -121,13 +128,13 @@ type faulty struct{ *memory.Memory }
 func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := breaker.New(faulty{memory.New(memory.Options{})}, breaker.Options{Logger: silence, Failures: 1})
+	b := breaker.New(faulty{memory.New(memory.Options{})}, breaker.Options{Logger: silence, Budget: time.Microsecond})
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
 		}
 	}
-	if b.State() != breaker.Closed {
+	if state(b) != "closed" {
 		t.Error("the breaker is open")
 	}
 }

@@ -3,13 +3,13 @@ package breaker
 import (
 	"time"
 
-	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/remote"
+
+	"github.com/weir-go/weir/limits"
 )
 
-// Stack is a backend in the recommended wrapping: a denial cache around a breaker around
-// the backend, and between the two a lease cache if that is asked for. It is safe for
-// concurrent use and needs no closing. [NewStack] makes it.
+// Stack is a backend in the recommended wrapping, which [NewStack] makes. It is safe for
+// concurrent use and needs no closing.
 type Stack struct {
 	*remote.DenialCache // has all methods of a backend
 	breaker             *Breaker
@@ -22,29 +22,23 @@ type Stack struct {
 // short for
 //
 //	remote.NewDenialCache(breaker.New(inner, options), remote.DenialCacheOptions{})
-//
-// and has the methods of the breaker for health checks and metrics.
 func NewStack(inner limits.Backend, options Options) *Stack {
 	lease, announcer := options.Lease, options.Announcer
 	options.Lease, options.Announcer = 0, nil
-	b := New(inner, options)
-	s, cached := &Stack{breaker: b}, limits.Backend(b)
+	s := &Stack{breaker: New(inner, options)}
+	cached := limits.Backend(s.breaker)
 	if lease != 0 {
-		s.leases = remote.NewLeaseCache(b, remote.LeaseOptions{Term: lease})
+		s.leases = remote.NewLeaseCache(cached, remote.LeaseOptions{Term: lease})
 		cached = s.leases
 	}
 	s.DenialCache = remote.NewDenialCache(cached, remote.DenialCacheOptions{Announcer: announcer})
 	return s
 }
 
-// State returns whether the breaker of s is open or closed: see [Breaker.State].
-func (s *Stack) State() State { return s.breaker.State() }
-
-// Status returns the state of the breaker of s, since when, and how often it has opened:
-// see [Breaker.Status].
+// Status returns the state of the breaker, for health checks and metrics: see [Breaker.Status].
 func (s *Stack) Status() (state string, since time.Time, opened int64) { return s.breaker.Status() }
 
-// Leases returns what the lease cache of s holds and has done: see [remote.LeaseCache.Counts].
+// Leases returns what the lease cache holds and has done: see [remote.LeaseCache.Counts].
 // Without [Options].Lease it returns the zero value.
 func (s *Stack) Leases() limits.LeaseCounts {
 	if s.leases == nil {

@@ -217,14 +217,12 @@ func TestABreakerShowsItsChanges(t *testing.T) {
 		for range 8 {
 			stack.Take(t.Context(), charges, make([]limits.Decision, 1))
 		}
-		if got := counts.Snapshot().Breakers[0]; !got.Open || got.State != "open" || got.Opened != 1 || !got.Since.After(begun) || stack.State() != breaker.Open {
+		if got := counts.Snapshot().Breakers[0]; !got.Open || got.State != "open" || got.Opened != 1 || !got.Since.After(begun) {
 			t.Errorf("%+v: want open", got)
 		}
 		f.takes, f.err = 0, nil
 		time.Sleep(2 * time.Second)
-		for range 3 {
-			stack.Take(t.Context(), charges, make([]limits.Decision, 1))
-		}
+		stack.Take(t.Context(), charges, make([]limits.Decision, 1))
 		if got := counts.Snapshot().Breakers[0]; got.Open || got.Opened != 1 || !got.Since.Equal(time.Now()) {
 			t.Errorf("%+v: want closed again", got)
 		}

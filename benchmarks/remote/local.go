@@ -53,7 +53,7 @@ func Dead() (Decide, error) {
 		}
 		return nil
 	}
-	for deadline := time.Now().Add(time.Minute); b.State() != breaker.Open; {
+	for deadline, state := time.Now().Add(time.Minute), ""; state != "open"; state, _, _ = b.Status() {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the breaker does not open")
 		}

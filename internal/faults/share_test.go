@@ -156,7 +156,7 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 		limiters[i] = core.MustNew(core.Config[string]{
 			Rules: []core.Rule[string]{{Name: "hourly", Limit: hourly, Key: self}},
 			Backend: breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
-				Budget: patience, Failures: 1000, Logger: slog.New(slog.DiscardHandler),
+				Budget: patience, Logger: slog.New(slog.DiscardHandler),
 			}),
 			Fallback: memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -111,16 +112,8 @@ func floodedSite(redisAddr string) int {
 	defer client.Close()
 	var mu sync.Mutex
 	var report siteReport
-	stack := breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
-		OnChange: func(change breaker.Change) {
-			mu.Lock()
-			defer mu.Unlock()
-			if change.State == breaker.Open {
-				report.Opened++
-				report.Why = brief(change.Err)
-			}
-		},
-	})
+	var changes changes
+	stack := breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{Logger: slog.New(&changes)})
 	address := keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8"))
 	mux := http.NewServeMux()
 	for i, policy := range policies {
@@ -165,6 +158,7 @@ func floodedSite(redisAddr string) int {
 
 	mu.Lock()
 	defer mu.Unlock()
+	report.Opened, report.Why = changes.opened(time.Time{}, time.Now())
 	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
