@@ -88,7 +88,7 @@ func goBuild(dir string, programs []string, flags ...string) error {
 	return nil
 }
 
-// patience writes to dir how go build replaces the time that package breaker gives a decision,
+// patience writes to dir how go build replaces the time that package remote gives a decision,
 // besides what GOFLAGS have it replace (.ci/stalls).
 func patience(dir string) (overlay string, err error) {
 	var files struct{ Replace map[string]string }
@@ -100,7 +100,7 @@ func patience(dir string) (overlay string, err error) {
 			}
 		}
 	}
-	file, err := filepath.Abs("../breaker/breaker.go")
+	file, err := filepath.Abs("../remote/breaker.go")
 	if err != nil {
 		return "", err
 	}

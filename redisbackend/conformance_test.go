@@ -5,15 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/remote"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 func TestOnMiniredisItKeepsTheContract(t *testing.T) {
@@ -56,7 +54,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	h := harness(server.addr, 2000)
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
-		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+		guarded := remote.NewBreaker(open(t, now), remote.Options{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		return remote.NewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)

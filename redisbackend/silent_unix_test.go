@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // logged is what a log says.
@@ -52,7 +52,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 	defer client.Close()
 	var log logged
 	backend := redisbackend.New(client, redisbackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	b := breaker.New(backend, breaker.Options{
+	b := remote.NewBreaker(backend, remote.Options{
 		Budget: time.Second, // so that a slow machine does not look like a dead server
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 )
@@ -190,7 +190,7 @@ func ExampleOther() {
 func ExampleStats_Backend() {
 	counts := stats.New(stats.Options{})
 	far := memory.New(memory.Options{}) // or redisbackend.New(…)
-	stack := breaker.NewStack(counts.Backend("redis", far), breaker.Options{})
+	stack := remote.NewStack(counts.Backend("redis", far), remote.Options{})
 	counts.WatchBreaker("redis", stack.Status)
 
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: stack})
@@ -225,7 +225,7 @@ func ExampleStats_WatchMemory() {
 
 func ExampleStats_WatchBreaker() {
 	counts := stats.New(stats.Options{})
-	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
+	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
 	counts.WatchBreaker("redis", b.Status)
 	got := counts.Snapshot().Breakers[0]
 	fmt.Println(got.Name, got.State, got.Opened)
@@ -234,7 +234,7 @@ func ExampleStats_WatchBreaker() {
 
 func ExampleStats_WatchLeases() {
 	counts := stats.New(stats.Options{})
-	stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second})
+	stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second})
 	counts.WatchLeases("redis", stack.Leases)
 	got := counts.Snapshot().Leases[0]
 	fmt.Println(got.Name, got.Held, "units held")

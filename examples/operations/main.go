@@ -21,13 +21,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/admin"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirprom"
@@ -143,7 +143,7 @@ func backend(counters *stats.Stats) limits.Backend {
 	if err != nil {
 		log.Fatalf("REDIS_URL: %v", err)
 	}
-	stack := breaker.NewStack(counters.Backend("redis", redis), breaker.Options{})
+	stack := remote.NewStack(counters.Backend("redis", redis), remote.Options{})
 	counters.WatchBreaker("redis", stack.Status)
 	counters.WatchLeases("redis", stack.Leases)
 	return stack

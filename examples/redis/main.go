@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 func main() {
@@ -46,7 +46,7 @@ func main() {
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
 		// While Redis fails, each instance limits by itself and logs that once.
-		Backend: breaker.NewStack(backend, breaker.Options{Lease: lease}),
+		Backend: remote.NewStack(backend, remote.Options{Lease: lease}),
 	})
 	logging.Disable() // otherwise go-redis logs every attempt to connect
 	soon, cancel := context.WithTimeout(ctx, time.Second)

@@ -17,12 +17,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 var (
@@ -113,7 +113,7 @@ func backend() limits.Backend {
 	if err != nil {
 		log.Fatalf("REDIS_URL: %v", err)
 	}
-	return breaker.NewStack(backend, breaker.Options{})
+	return remote.NewStack(backend, remote.Options{})
 }
 
 // serve answers on $ADDR, on port 8080 if it is not set.

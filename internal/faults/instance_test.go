@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
@@ -31,7 +30,7 @@ var scopes = [...]string{"falls back", "fails open", "fails closed"}
 type instance struct {
 	kind    string // of client
 	id      int
-	breaker *breaker.Breaker
+	breaker *remote.Breaker
 	stack   limits.Backend
 	limiter [len(policies)]*core.Limiter[string]
 
@@ -91,7 +90,7 @@ func autoPipeline(t testing.TB, client *redis.Client) redis.Scripter {
 // newInstance returns an instance with the stack around a client of a kind.
 func newInstance(id int, client redis.Scripter, budget time.Duration) *instance {
 	in := &instance{kind: kinds[id], id: id}
-	in.breaker = breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
+	in.breaker = remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{
 		Budget:  budget,
 		OpenFor: 250 * time.Millisecond, // instead of 1s, for a shorter test
 		Logger:  slog.New(&in.changes),

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // siteVariable has the address of the server where this program is to be a web
@@ -113,7 +113,7 @@ func floodedSite(redisAddr string) int {
 	var mu sync.Mutex
 	var report siteReport
 	var changes changes
-	stack := breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{Logger: slog.New(&changes)})
+	stack := remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{Logger: slog.New(&changes)})
 	address := keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8"))
 	mux := http.NewServeMux()
 	for i, policy := range policies {

@@ -17,11 +17,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // apiKeys are the keys that were given out.
@@ -80,7 +80,7 @@ func main() {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
 		// The account is one key for everybody. Leases decide it here, not with a call for each request.
-		config.Backend = breaker.NewStack(backend, breaker.Options{Lease: time.Second})
+		config.Backend = remote.NewStack(backend, remote.Options{Lease: time.Second})
 	}
 	limit := nethttp.MustNew(config)
 	mux := http.NewServeMux()

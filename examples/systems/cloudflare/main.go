@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -66,7 +65,7 @@ func main() {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
 		counts = remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer})
-		exact = breaker.NewStack(backend, breaker.Options{Announcer: announcer})
+		exact = remote.NewStack(backend, remote.Options{Announcer: announcer})
 	}
 	flood := nethttp.MustNew(nethttp.Config{
 		Backend: counts,

@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -25,6 +24,7 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 var bots = map[string]string{"Bot b-ann": "ann", "Bot b-bob": "bob"} // by the tokens that were given out
@@ -93,7 +93,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		backend = breaker.NewStack(redis, breaker.Options{})
+		backend = remote.NewStack(redis, remote.Options{})
 	}
 	mux := http.NewServeMux()
 	for _, b := range buckets {

@@ -17,12 +17,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -82,7 +82,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		config.Backend = breaker.NewStack(backend, breaker.Options{})
+		config.Backend = remote.NewStack(backend, remote.Options{})
 	}
 	limit := nethttp.MustNew(config)
 	mesh.Watch(limit)

@@ -18,13 +18,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 var users = map[string]string{"": "", "ghp-ann": "ann", "ghe-acme": "acme"} // by the tokens that were given out
@@ -111,7 +111,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		config.Backend = breaker.NewStack(backend, breaker.Options{})
+		config.Backend = remote.NewStack(backend, remote.Options{})
 	}
 	limited := nethttp.MustNew(config).Handler(mux)
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,11 +25,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 type tenant struct {
@@ -119,7 +119,7 @@ func main() {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
 		defer backend.Close()
-		config.Backend = breaker.NewStack(backend, breaker.Options{})
+		config.Backend = remote.NewStack(backend, remote.Options{})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/completions", read(nethttp.MustNew(config).Handler(http.HandlerFunc(complete))))

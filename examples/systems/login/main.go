@@ -23,13 +23,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // bans are steps: whoever goes on failing after one ban reaches the next, longer one.
@@ -104,7 +104,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		config.Backend = breaker.NewStack(backend, breaker.Options{})
+		config.Backend = remote.NewStack(backend, remote.Options{})
 	}
 	limit := nethttp.MustNew(config)
 	mux := http.NewServeMux()

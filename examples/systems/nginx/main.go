@@ -20,7 +20,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -28,6 +27,7 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // rule is "limit_req_zone $binary_remote_addr zone=NAME:10m rate=10r/s" and a "limit_req zone=NAME".
@@ -60,7 +60,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		backend = breaker.NewStack(redis, breaker.Options{})
+		backend = remote.NewStack(redis, remote.Options{})
 	}
 	mux := http.NewServeMux()
 	for _, route := range routes {

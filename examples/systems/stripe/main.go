@@ -22,13 +22,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 )
 
@@ -93,7 +93,7 @@ func main() {
 		if err != nil {
 			log.Fatalf("REDIS_URL: %v", err)
 		}
-		config.Backend = breaker.NewStack(backend, breaker.Options{})
+		config.Backend = remote.NewStack(backend, remote.Options{})
 	}
 	limit := nethttp.MustNew(config)
 	options := shed.Options[request]{Algorithm: shed.Fixed(workers), Classify: classify, Classes: []shed.Class{

@@ -1,4 +1,4 @@
-package breaker
+package remote
 
 import (
 	"context"
@@ -13,10 +13,10 @@ const (
 	probeCalls = 128  // of these, left to an open breaker: calls that hang must not prevent probes
 )
 
-// call is one call of the inner backend on a goroutine of its own. It has all the
+// asked is one call of the inner backend on a goroutine of its own. It has all the
 // memory that this goroutine may touch: of the caller's memory, only strings and the
 // context. It returns to the pool when both goroutines are done with it.
-type call struct {
+type asked struct {
 	b       *Breaker
 	ctx     context.Context
 	peeks   bool
@@ -30,8 +30,8 @@ type call struct {
 	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
 }
 
-func newCall(b *Breaker) *call {
-	c := &call{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
+func newAsked(b *Breaker) *asked {
+	c := &asked{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
 	c.run = c.work
 	return c
 }
@@ -47,7 +47,7 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limi
 		b.underWay.Add(-1)
 		return ErrBusy
 	}
-	c := b.calls.Get().(*call)
+	c := b.calls.Get().(*asked)
 	c.ctx, c.peeks = ctx, peeks
 	c.charges = append(c.charges, charges...)
 	c.out = append(c.out, make([]limits.Decision, len(out))...)
@@ -77,14 +77,14 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limi
 }
 
 // work calls the inner backend. It runs on the goroutine of the call.
-func (c *call) work() {
+func (c *asked) work() {
 	defer c.end()
 	c.err = errExited // unless it returns
 	c.err = c.b.askInner(c.ctx, c.peeks, c.charges, c.out)
 }
 
 // end hands the answer to the caller, or ends what an abandoned call has taken.
-func (c *call) end() {
+func (c *asked) end() {
 	b := c.b
 	if c.over.CompareAndSwap(false, true) {
 		b.underWay.Add(-1)
@@ -99,7 +99,7 @@ func (c *call) end() {
 	c.recycle()
 }
 
-func (c *call) recycle() {
+func (c *asked) recycle() {
 	c.timer.Stop()
 	clear(c.charges)
 	c.ctx, c.charges, c.out, c.err = nil, c.charges[:0], c.out[:0], nil

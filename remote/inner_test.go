@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -11,10 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/memory"
-
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // inner is a memory backend that has a fault for a while. Without a fault it answers at
@@ -156,13 +155,13 @@ func state(b interface {
 type fixture struct {
 	*testing.T
 	inner   *inner
-	breaker *breaker.Breaker
+	breaker *remote.Breaker
 	logged  *states
 }
 
 // inBothModes runs test for a backend that honours deadlines and for one that
 // does not.
-func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
+func inBothModes(t *testing.T, options remote.Options, test func(w fixture)) {
 	t.Helper()
 	for _, honours := range []bool{true, false} {
 		name := "on its own goroutine"
@@ -173,12 +172,12 @@ func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
 	}
 }
 
-func withFixture(t *testing.T, honours bool, options breaker.Options, test func(w fixture)) {
+func withFixture(t *testing.T, honours bool, options remote.Options, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: honours}, logged: &states{}}
 		options.Logger = slog.New(w.logged)
-		w.breaker = breaker.New(w.inner, options)
+		w.breaker = remote.NewBreaker(w.inner, options)
 		test(w)
 	})
 }

@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/remote"
 )
 
 // logger returns a logger without times, and its output.
@@ -25,9 +25,9 @@ func logger() (*slog.Logger, *bytes.Buffer) {
 }
 
 func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		log, lines := logger()
-		w.breaker = breaker.New(w.inner, breaker.Options{Logger: log})
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
 		w.inner.startsFailing(refuses)
 		start := time.Now()
 		many := func(until time.Duration) {
@@ -84,9 +84,9 @@ func (h *slow) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func TestASlowLogDelaysNoDecisionAndKeepsTheOrder(t *testing.T) {
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
+	withFixture(t, true, remote.Options{}, func(w fixture) {
 		log := &slow{states: w.logged, until: make(chan struct{})}
-		w.breaker = breaker.New(w.inner, breaker.Options{Logger: slog.New(log)})
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: slog.New(log)})
 		start := time.Now()
 		for range 3 {
 			w.opensAndCloses()
@@ -109,8 +109,8 @@ func (b bomb) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func TestAPanicInALogHarmsNobody(t *testing.T) {
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
-		w.breaker = breaker.New(w.inner, breaker.Options{Logger: slog.New(bomb{w.logged})})
+	withFixture(t, true, remote.Options{}, func(w fixture) {
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: slog.New(bomb{w.logged})})
 		w.opensAndCloses()
 		w.logged.expect(w.T, "open", "closed")
 	})
@@ -119,8 +119,8 @@ func TestAPanicInALogHarmsNobody(t *testing.T) {
 func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
-		w.breaker = breaker.New(w.inner, breaker.Options{})
+	withFixture(t, true, remote.Options{}, func(w fixture) {
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{})
 		log, lines := logger()
 		slog.SetDefault(log) // after New: the default at that time logs
 		w.inner.startsFailing(refuses)

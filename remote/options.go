@@ -1,4 +1,4 @@
-package breaker
+package remote
 
 import (
 	"log/slog"
@@ -16,14 +16,14 @@ type Options struct {
 	// between one probe and the next. 0: 1s.
 	OpenFor time.Duration
 
-	// Lease has [NewStack] put a [remote.LeaseCache] around the breaker: busy keys are then
+	// Lease has [NewStack] put a [LeaseCache] around the breaker: busy keys are then
 	// decided in this process, with units taken before. It is the Term of
-	// [remote.LeaseOptions], and has to be the same on all instances. [New] panics if it is
+	// [LeaseOptions], and has to be the same on all instances. [New] panics if it is
 	// set, since a Breaker holds nothing. 0: every decision is the backend's.
 	Lease time.Duration
 
 	// Announcer has [NewStack] tell the denial caches of other instances of denials, and
-	// this one of theirs: see [remote.DenialCacheOptions]. [New] panics if it is set, since a
+	// this one of theirs: see [DenialCacheOptions]. [New] panics if it is set, since a
 	// Breaker remembers no denials. nil: denials stay in this process.
 	Announcer limits.Announcer
 

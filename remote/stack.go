@@ -1,9 +1,7 @@
-package breaker
+package remote
 
 import (
 	"time"
-
-	"github.com/weir-go/weir/remote"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -11,34 +9,34 @@ import (
 // Stack is a backend in the recommended wrapping, which [NewStack] makes. It is safe for
 // concurrent use and needs no closing.
 type Stack struct {
-	*remote.DenialCache // has all methods of a backend
-	breaker             *Breaker
-	leases              *remote.LeaseCache // nil: none
+	*DenialCache // has all methods of a backend
+	breaker      *Breaker
+	leases       *LeaseCache // nil: none
 }
 
 // NewStack wraps inner in the recommended order. From the outside in: a denial cache
 // with its defaults, a lease cache if [Options].Lease is set, a breaker with these options,
-// inner. It panics where [New] and [remote.NewLeaseCache] do. Without Lease and Announcer it is
+// inner. It panics where [New] and [NewLeaseCache] do. Without Lease and Announcer it is
 // short for
 //
-//	remote.NewDenialCache(breaker.New(inner, options), remote.DenialCacheOptions{})
+//	NewDenialCache(remote.NewBreaker(inner, options), DenialCacheOptions{})
 func NewStack(inner limits.Backend, options Options) *Stack {
 	lease, announcer := options.Lease, options.Announcer
 	options.Lease, options.Announcer = 0, nil
-	s := &Stack{breaker: New(inner, options)}
+	s := &Stack{breaker: NewBreaker(inner, options)}
 	cached := limits.Backend(s.breaker)
 	if lease != 0 {
-		s.leases = remote.NewLeaseCache(cached, remote.LeaseOptions{Term: lease})
+		s.leases = NewLeaseCache(cached, LeaseOptions{Term: lease})
 		cached = s.leases
 	}
-	s.DenialCache = remote.NewDenialCache(cached, remote.DenialCacheOptions{Announcer: announcer})
+	s.DenialCache = NewDenialCache(cached, DenialCacheOptions{Announcer: announcer})
 	return s
 }
 
 // Status returns the state of the breaker, for health checks and metrics: see [Breaker.Status].
 func (s *Stack) Status() (state string, since time.Time, opened int64) { return s.breaker.Status() }
 
-// Leases returns what the lease cache holds and has done: see [remote.LeaseCache.Counts].
+// Leases returns what the lease cache holds and has done: see [LeaseCache.Counts].
 // Without [Options].Lease it returns the zero value.
 func (s *Stack) Leases() limits.LeaseCounts {
 	if s.leases == nil {

@@ -1,4 +1,4 @@
-package breaker
+package remote
 
 import (
 	"cmp"
@@ -21,21 +21,21 @@ import (
 var (
 	// ErrOpen means that the backend was not called because it keeps failing. The log
 	// line "weir: backend degraded" has the failure that opened the breaker.
-	ErrOpen = errors.New("breaker: open: the backend keeps failing")
+	ErrOpen = errors.New("remote: the circuit is open: the backend keeps failing")
 
 	// ErrBudget means that the backend did not answer within the time budget. A client
 	// that dials a dead server again and again fails with it too. Check that the
 	// backend can be reached; look for slow commands on it and for packet loss on the
 	// way to it; or raise [Options].Budget.
-	ErrBudget = errors.New("breaker: no answer within the time budget")
+	ErrBudget = errors.New("remote: no answer within the time budget")
 
 	// ErrBusy means that a backend that does not honour deadlines was not called, because
 	// about 1,000 of its calls are under way, abandoned ones included.
-	ErrBusy = errors.New("breaker: too many calls under way")
+	ErrBusy = errors.New("remote: too many calls under way")
 
-	errLengths   = errors.New("breaker: the numbers of charges and decisions differ")
-	errExited    = errors.New("breaker: the backend called runtime.Goexit instead of answering")
-	errUncounted = errors.New("breaker: neither a failure nor a success")
+	errLengths   = errors.New("remote: the numbers of charges and decisions differ")
+	errExited    = errors.New("remote: the backend called runtime.Goexit instead of answering")
+	errUncounted = errors.New("remote: neither a failure nor a success")
 )
 
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
@@ -69,7 +69,7 @@ type Breaker struct {
 	logged       chan struct{} // closed once the latest change is logged
 	status       atomic.Pointer[status]
 
-	calls     sync.Pool    // of *call
+	calls     sync.Pool    // of *asked
 	underWay  atomic.Int64 // calls on goroutines of their own
 	abandoned atomic.Int64 // of these
 }
@@ -77,24 +77,24 @@ type Breaker struct {
 // New returns a closed breaker that wraps inner. It panics if inner is nil or a nil
 // pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
 // whether it honours deadlines; it calls nothing else of inner.
-func New(inner limits.Backend, options Options) *Breaker {
+func NewBreaker(inner limits.Backend, options Options) *Breaker {
 	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		panic("breaker: New: the inner backend is nil")
+		panic("remote: NewBreaker: the inner backend is nil")
 	}
 	if options.Lease != 0 || options.Announcer != nil {
-		panic("breaker: New: Lease and Announcer are options of NewStack")
+		panic("remote: NewBreaker: Lease and Announcer are options of NewStack")
 	}
 	if options.Budget < 0 || options.Budget > time.Hour {
-		panic(fmt.Sprintf("breaker: New: Budget must be 0 to 1h (got %v)", options.Budget))
+		panic(fmt.Sprintf("remote: NewBreaker: Budget must be 0 to 1h (got %v)", options.Budget))
 	}
 	if options.OpenFor < 0 {
-		panic(fmt.Sprintf("breaker: New: OpenFor must not be negative (got %v)", options.OpenFor))
+		panic(fmt.Sprintf("remote: NewBreaker: OpenFor must not be negative (got %v)", options.OpenFor))
 	}
 	b := &Breaker{inner: inner, budget: cmp.Or(options.Budget, 50*time.Millisecond), logger: options.Logger}
 	if h, ok := inner.(DeadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
-	b.calls.New = func() any { return newCall(b) }
+	b.calls.New = func() any { return newAsked(b) }
 	b.setCircuit(cmp.Or(options.OpenFor, time.Second))
 	return b
 }
@@ -175,7 +175,7 @@ func (b *Breaker) ask(ctx context.Context, peeks bool, charges []limits.Charge, 
 func (b *Breaker) askInner(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("breaker: backend %T: panic: %v", b.inner, v)
+			err = fmt.Errorf("remote: backend %T: panic: %v", b.inner, v)
 		}
 	}()
 	if peeks {
