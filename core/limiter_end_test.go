@@ -372,8 +372,6 @@ func TestNewReportsRulesThatCannotEnd(t *testing.T) {
 		{"cannot end what it charges", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), FinalCost: final}},
 		{"cannot end what it charges", core.Rule[string]{Limit: limits.Concurrent(1)}},
 		{"a concurrency limit has none", core.Rule[string]{Limit: limits.Concurrent(1), FinalCost: final, Local: true}},
-		{"lasts: must be 0 to", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), FinalCost: final, Lasts: 2 * time.Hour, Local: true}},
-		{"is of no use without FinalCost", core.Rule[string]{Limit: limits.FixedWindow(limits.PerDay(1)), Lasts: time.Second}},
 	} {
 		test.rule.Name, test.rule.Key = "r", self
 		_, err := core.New(core.Config[string]{Backend: plainBackend{memory.New(memory.Options{})}, Rules: []core.Rule[string]{test.rule}})

@@ -72,13 +72,11 @@ type Rule[R any] struct {
 	// in flight, times the difference: a rule with a [limits.Concurrent] limit beside it bounds
 	// that. A Cost of 0 lets any number of requests pass at once.
 	//
+	// To a bucket, unused units of requests that take longer than two minutes are not returned.
+	//
 	// [Spent] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
 	// [Outcome.End]. nil: the cost is final.
 	FinalCost func(Result) int64
-
-	// Lasts is how long most requests take. Where a bucket has a FinalCost, units of
-	// requests that take longer may not return. At most an hour. 0: 20s.
-	Lasts time.Duration
 
 	// Undelayed is how many units of a [limits.LeakyQueue] go on at once: a request waits only for
 	// what is ahead of it beyond them. It is less than the capacity, and of no use with other
@@ -218,21 +216,14 @@ func (rule *Rule[R]) undelayed() time.Duration {
 	return arith.Wait(arith.Muldiv(rule.Undelayed, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
 }
 
-const (
-	defaultLasts = 20 * time.Second
-	maxLasts     = time.Hour
-)
+// lasts is how long a request may take whose units return to a bucket, as [Rule].FinalCost says.
+const lasts = 2 * time.Minute
 
 // validateEnd reports the mistakes in what rule says of the end of requests.
 func (rule *Rule[R]) validateEnd() error {
 	var errs []error
 	if rule.FinalCost != nil && rule.isConcurrent() {
 		errs = append(errs, errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; remove FinalCost"))
-	}
-	if rule.Lasts < 0 || rule.Lasts > maxLasts {
-		errs = append(errs, fmt.Errorf("lasts: must be 0 to %v (got %v)", maxLasts, rule.Lasts))
-	} else if rule.Lasts != 0 && rule.FinalCost == nil {
-		errs = append(errs, errors.New("lasts: is of no use without FinalCost: remove it"))
 	}
 	return errors.Join(errs...)
 }
@@ -262,13 +253,10 @@ func (rule *Rule[R]) unitOf() Unit {
 // lastsOf returns how long requests last that rule charges again at their end, 0 if it
 // does not.
 func (rule *Rule[R]) lastsOf() time.Duration {
-	switch {
-	case rule.FinalCost == nil:
+	if rule.FinalCost == nil {
 		return 0
-	case rule.Lasts == 0:
-		return defaultLasts
 	}
-	return rule.Lasts
+	return lasts
 }
 
 func validateName(s string) error {

@@ -15,7 +15,7 @@ import (
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
 // [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// Lasts, Undelayed, Local, Capacity.
+// Undelayed, Local, Capacity.
 type Rule = core.Rule[*echo.Context]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable

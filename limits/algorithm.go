@@ -35,21 +35,34 @@ func Algorithms() []Algorithm {
 // String returns the name that [Parse] reads, such as "token-bucket".
 func (a Algorithm) String() string {
 	if a != 0 && a < algorithmEnd {
-		return algorithmNames[a]
+		return algorithms[a].name
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-var algorithmNames = [algorithmEnd]string{
-	AlgorithmTokenBucket:    "token-bucket",
-	AlgorithmLeakyBucket:    "leaky-bucket",
-	AlgorithmLeakyQueue:     "leaky-queue",
-	AlgorithmFixedWindow:    "fixed-window",
-	AlgorithmSlidingWindow:  "sliding-window",
-	AlgorithmSlidingLog:     "sliding-log",
-	AlgorithmAnchoredWindow: "anchored-window",
-	AlgorithmConcurrent:     "concurrent",
-	AlgorithmBan:            "ban",
+// algorithms says what there is to know of each algorithm, besides its arithmetic.
+var algorithms = [algorithmEnd]struct {
+	name  string // in text
+	burst bool   // it drains continuously, and has a burst of its own
+	most  int64  // units that a limit may have
+}{
+	AlgorithmTokenBucket:    {"token-bucket", true, maxUnits},
+	AlgorithmLeakyBucket:    {"leaky-bucket", true, maxUnits},
+	AlgorithmLeakyQueue:     {"leaky-queue", true, maxUnits},
+	AlgorithmFixedWindow:    {"fixed-window", false, maxUnits},
+	AlgorithmSlidingWindow:  {"sliding-window", false, maxUnits},
+	AlgorithmSlidingLog:     {"sliding-log", false, 10_000},
+	AlgorithmAnchoredWindow: {"anchored-window", false, maxUnits},
+	AlgorithmConcurrent:     {"concurrent", false, 100_000},
+	AlgorithmBan:            {"ban", false, maxUnits},
+}
+
+// algorithmNames returns the names of all algorithms, in the order of their constants.
+func algorithmNames() (names []string) {
+	for _, a := range Algorithms() {
+		names = append(names, a.String())
+	}
+	return names
 }
 
 // one returns a's name with its article.
@@ -65,6 +78,4 @@ func (a Algorithm) one() string {
 }
 
 // isBucket reports whether a drains continuously and has a burst of its own.
-func (a Algorithm) isBucket() bool {
-	return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket || a == AlgorithmLeakyQueue
-}
+func (a Algorithm) isBucket() bool { return a < algorithmEnd && algorithms[a].burst }

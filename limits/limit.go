@@ -187,11 +187,9 @@ func (l Limit) Lasting() time.Duration {
 }
 
 const (
-	maxUnits      = 1_000_000_000
-	maxLogUnits   = 10_000
-	maxConcurrent = 100_000
-	minPeriod     = time.Millisecond
-	maxPeriod     = 366 * 24 * time.Hour
+	maxUnits  = 1_000_000_000
+	minPeriod = time.Millisecond
+	maxPeriod = 366 * 24 * time.Hour
 )
 
 // Validate returns nil if l is legal; otherwise an error that names every
@@ -203,15 +201,12 @@ func (l Limit) Validate() error {
 	if l.algorithm >= algorithmEnd {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
 	}
+	most := algorithms[l.algorithm].most
 	if l.algorithm == AlgorithmConcurrent {
-		if l.burst < 1 || l.burst > maxConcurrent {
-			return fmt.Errorf("a concurrency limit must be 1 to %d (got %d)", maxConcurrent, l.burst)
+		if l.burst < 1 || l.burst > most {
+			return fmt.Errorf("a concurrency limit must be 1 to %d (got %d)", most, l.burst)
 		}
 		return nil
-	}
-	most := int64(maxUnits)
-	if l.algorithm == AlgorithmSlidingLog {
-		most = maxLogUnits
 	}
 	var errs []error
 	if l.rate.Units < 1 || l.rate.Units > most {

@@ -82,7 +82,7 @@ func parseLimit(s string) (Limit, error) {
 	algorithm := AlgorithmSlidingWindow
 	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
 		if algorithm = algorithmNamed(words[0]); algorithm == 0 {
-			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0], strings.Join(algorithmNames[1:], ", "))
+			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0], strings.Join(algorithmNames(), ", "))
 		}
 		words = words[1:]
 	}
@@ -152,9 +152,9 @@ func parseRate(words []string, form error) (rate Rate, err error) {
 }
 
 func algorithmNamed(name string) Algorithm {
-	for a, known := range algorithmNames {
-		if a != 0 && name == known {
-			return Algorithm(a)
+	for _, a := range Algorithms() {
+		if a.String() == name {
+			return a
 		}
 	}
 	return 0

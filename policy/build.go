@@ -38,7 +38,6 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		OnFailure: r.onFailure,
 		Mode:      r.mode,
 		FinalCost: r.final.function(),
-		Lasts:     r.lasts,
 		Undelayed: r.undelayed,
 		Local:     r.local,
 		Capacity:  r.capacity,

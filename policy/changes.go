@@ -115,7 +115,6 @@ func (r *rule) describe() []described {
 		{"unit", r.unit.String(), ""},
 		{"on-failure", failureWords[r.onFailure], ""},
 		{"mode", r.mode.String(), ""},
-		{"lasts", r.lasts.String(), ""},
 		{"undelayed", fmt.Sprint(r.undelayed), ""},
 		{"local", fmt.Sprint(r.local), ""},
 		{"capacity", fmt.Sprint(r.capacity), ""},

@@ -82,9 +82,6 @@ func (d *decoder) undeclared(n *node, name, kind string, declared wordSet) {
 
 // checkRule reports fields of r that do not go together.
 func (f *fileText) checkRule(d *decoder, r *rule) {
-	if r.final == nil && r.lasts != 0 {
-		d.in("lasts", func() { d.mistake(r.at, "is of no use without final-cost: remove it") })
-	}
 	if most := r.limit.fixed.Burst() - 1; r.undelayed != 0 && (r.limit.by.text != "" || most >= 0) {
 		d.in("undelayed", func() {
 			switch {

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"strings"
-	"time"
 
 	"github.com/weir-go/weir/core"
 )
@@ -22,7 +21,6 @@ type rule struct {
 	unit      core.Unit
 	onFailure core.Failure
 	mode      core.Mode
-	lasts     time.Duration
 	undelayed int64
 	local     bool
 	capacity  bool
@@ -48,7 +46,6 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 	{"unit", false, func(d *decoder, n *node, r *rule) { r.unit = core.Unit(d.choice(n, unitWords)) }},
 	{"on-failure", false, func(d *decoder, n *node, r *rule) { r.onFailure = core.Failure(d.choice(n, failureWords)) }},
 	{"mode", false, func(d *decoder, n *node, r *rule) { r.mode = d.mode(n) }},
-	{"lasts", false, func(d *decoder, n *node, r *rule) { r.lasts = d.lasts(n) }},
 	{"undelayed", false, func(d *decoder, n *node, r *rule) { r.undelayed = d.number(n, 1, 1_000_000_000) }},
 	{"local", false, func(d *decoder, n *node, r *rule) { r.local = d.boolean(n) }},
 	{"capacity", false, func(d *decoder, n *node, r *rule) { r.capacity = d.boolean(n) }},
@@ -98,15 +95,6 @@ func (d *decoder) mode(n *node) core.Mode {
 		d.mistake(n, "must be enforce, shadow, disabled or a share of the keys such as enforce 25%% (got %s)", quote(text))
 	}
 	return m
-}
-
-func (d *decoder) lasts(n *node) time.Duration {
-	lasts, err := time.ParseDuration(n.text)
-	if n.kind != scalar || err != nil || lasts <= 0 || lasts > time.Hour {
-		d.mistake(n, "must be a duration such as 20s or 5m, at most 1h (got %s)", n.describe())
-		return 0
-	}
-	return lasts
 }
 
 // scopeIn returns the scope of r in a domain.

@@ -379,7 +379,7 @@ func TestAnEndReturnsUnitsToTheBlock(t *testing.T) {
 			Backend: cache,
 			Rules: []core.Rule[string]{{
 				Name: "s", Limit: limits.SlidingWindow(limits.PerMinute(10_000)), Key: func(k string) (string, error) { return k, nil },
-				Cost: func(string) int64 { return 3 }, FinalCost: func(core.Result) int64 { return 1 }, Lasts: time.Second,
+				Cost: func(string) int64 { return 3 }, FinalCost: func(core.Result) int64 { return 1 },
 			}},
 		})
 		var last core.Outcome

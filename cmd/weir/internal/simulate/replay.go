@@ -96,7 +96,7 @@ func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits
 	}
 	w := core.Rule[*item]{
 		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure, Mode: rule.Mode,
-		FinalCost: rule.FinalCost, Lasts: rule.Lasts, Local: rule.Local, Capacity: rule.Capacity,
+		FinalCost: rule.FinalCost, Local: rule.Local, Capacity: rule.Capacity,
 		Key: func(it *item) (string, error) {
 			c := it.charge(number)
 			if c == nil {
