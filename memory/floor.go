@@ -27,7 +27,7 @@ const (
 // floorOf returns the number of the floor of limit. What counts for a ban is not what counts for a
 // rate.
 func floorOf(limit *scopedLimit) uint64 {
-	if limit.family == familyBan {
+	if limit.bans() {
 		return ^limit.scopeHash
 	}
 	return limit.scopeHash
@@ -36,7 +36,7 @@ func floorOf(limit *scopedLimit) uint64 {
 // raiseFloorLocked adds s, which is displaced, to the floor of its scope.
 func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	limit := sh.limits.get(s.limitID)
-	added := limit.displaced(s, now, &sh.nodes)
+	added := limit.displaced(s, now, sh)
 	if added.units == 0 || added.until <= now {
 		return
 	}
@@ -145,26 +145,11 @@ func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int6
 }
 
 // displaced returns what is remembered of s. Nobody inherits a ban, but only the units short of it.
-func (l *compiledLimit) displaced(s *state, now int64, nodes *logNodes) floorStep {
-	if l.family == familyBan {
+func (l *compiledLimit) displaced(s *state, now int64, sh *shard) floorStep {
+	if l.bans() {
 		return floorStep{min(int64(s.b), l.max-1), s.at + l.period}
 	}
-	var v view
-	l.advance(&v, s, now, nodes)
-	return floorStep{l.unitsInUse(&v), l.freshAt(s)}
-}
-
-// inherit sets s to the view of a key that may have so many units in use.
-func (l *compiledLimit) inherit(s *view, units, now int64) {
-	l.fresh(s, now)
-	switch l.family {
-	case familyAnchoredWindow:
-		l.anchoredInherit(&s.state, units)
-	case familyBan:
-		s.b, s.a = uint32(units), -units
-	case familyBucket, familyWindow, familyLog:
-		l.take(s, units)
-	case familyConcurrent:
-		panic(neverStored)
-	}
+	v := &sh.scratch.other
+	l.advance(v, s, now, sh)
+	return floorStep{l.inUse(v), l.freshAt(s)}
 }

@@ -19,6 +19,9 @@ type group struct {
 	allowed bool // every enforced charge fits
 	peeking bool // nothing is to change
 	taking  bool // the charges that fit are to be taken
+
+	untouched view            // of the charges that are decided, if nothing is taken
+	told      limits.Decision // on them
 }
 
 // pending is one charge of a group.
@@ -86,7 +89,7 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 // release returns g to the pool, without references to the memory of its caller.
 func (m *Memory) release(g *group) {
 	clear(g.pending)
-	*g = group{pending: g.pending}
+	g.charges, g.out, g.pending = nil, nil, g.pending[:0]
 	m.groups.Put(g)
 }
 

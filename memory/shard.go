@@ -56,7 +56,9 @@ type shard struct {
 
 	displaced int64 // keys whose places others took
 
-	_ [40]byte // 256 in all: no two locks in one pair of cache lines
+	scratch scratch
+
+	_ [8]byte // 512 in all: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant of a caller that read the clock at now before it had the lock:
@@ -112,15 +114,16 @@ func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
 	switch {
 	case e == nil:
 		if used := sh.floorLocked(limit, now); used > 0 {
-			limit.inherit(s, min(used, limit.max), now)
+			limit.fresh(s, now)
+			limit.family.inherit(&limit.compiledLimit, s, min(used, limit.max))
 			s.summary, s.limitID = sh, limit.id
 		} else {
 			limit.fresh(s, now)
 		}
 	case e.limitID == limit.id:
-		limit.advance(s, &e.state, now, &sh.nodes)
+		limit.advance(s, &e.state, now, sh)
 	default:
-		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, &sh.nodes)
+		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, sh)
 	}
 }
 
@@ -132,7 +135,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 		s.log.forgetNodes()
 	}
 	sh.numberLocked(&s.state)
-	if limit.family == familyLog {
+	if limit.lists {
 		sh.storeLogLocked(e, hash, limit, s, now)
 		return
 	}
@@ -142,6 +145,15 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 	s.limitID = limit.id
 	e.hash = hash
 	e.state = s.state
+}
+
+// numberTakingLocked is numberLocked before units of s are taken: of a leaky queue only the last
+// taking is ever returned.
+func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
+	if limit.queues {
+		s.serial = 0
+	}
+	sh.numberLocked(s)
 }
 
 // numberLocked gives s a serial if it has none: it is new, converted or rebased.
@@ -161,7 +173,7 @@ func (sh *shard) releaseLocked(s *state, end uint32) {
 	if s.limitID == 0 || s.a == 0 {
 		return
 	}
-	if limit := sh.limits.get(s.limitID); limit.family == familyLog {
+	if limit := sh.limits.get(s.limitID); limit.lists {
 		sh.nodes.release(s, end, limit.share)
 	}
 }

@@ -92,7 +92,7 @@ func (sh *shard) reclaimLocked(buckets int, wanting *scopedLimit, least int, now
 				continue
 			}
 			limit := sh.limits.get(e.limitID)
-			if limit.family != familyLog {
+			if !limit.lists {
 				continue
 			}
 			if sh.expireLocked(e, limit, now) {
