@@ -85,7 +85,7 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	if err := o.Err(); err != nil {
 		a.Error = err.Error()
 	}
-	if i := o.Binding(); i >= 0 {
+	if i := o.BindingRule(); i >= 0 {
 		a.Binding = o.At(i).Rule
 	}
 	decided := make(map[string]core.RuleDecision, o.Len())

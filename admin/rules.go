@@ -53,7 +53,7 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 		v := ruleView{Limiter: name, Name: r.Name, Scope: r.Scope}
 		if limiter == nil && r.InForce {
 			v = viewRule(name, &core.RuleState{
-				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local, Capacity: r.Capacity, Override: r.Override, GivenLimit: r.Limit, GivenMode: r.Mode,
+				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local, DenyAs503: r.DenyAs503, Override: r.Override, GivenLimit: r.Limit, GivenMode: r.Mode,
 			})
 			v.Ours = false
 		}
@@ -67,7 +67,7 @@ func viewRule(limiter string, r *core.RuleState) ruleView {
 	v := ruleView{
 		Limiter: limiter, Name: r.Name, Scope: r.Scope, InForce: true, Ours: true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
-		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.Capacity, Concurrent: r.Limit.Algorithm() == limits.AlgorithmConcurrent,
+		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Concurrent: r.Limit.Algorithm() == limits.AlgorithmConcurrent,
 	}
 	if !r.Override.Until.IsZero() {
 		v.Until, v.Why = r.Override.Until.UnixMilli(), r.Override.Why

@@ -18,13 +18,13 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// A request that is shed reaches no limiter, and one that a rule with Capacity denies is no
+// A request that is shed reaches no limiter, and one that a rule with DenyAs503 denies is no
 // shed one, though both are answered 503 in the same words.
 func TestThePageTellsWhatIsShedFromWhatIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
 		api := counts.Limiter("api")
-		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
+		full := nethttp.Rule{Name: "full", Limit: limits.FixedWindow(limits.PerDay(4)), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
 		limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{perClient(1), full}, Observe: stats.Observe[*http.Request](api)})
 		api.Watch(limit)
 		shedder := shed.MustNew(shed.Options[*http.Request]{
@@ -126,7 +126,7 @@ func TestAPageNeedsNoLimiter(t *testing.T) {
 }
 
 func TestThePageMarksRulesWithCapacity(t *testing.T) {
-	full := nethttp.Rule{Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil }, Capacity: true}
+	full := nethttp.Rule{Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil }, DenyAs503: true}
 	s := newSite(t, admin.Options{}, perClient(1), full)
 	var v struct {
 		Rules []struct {

@@ -10,7 +10,7 @@ import (
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
 // [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// Undelayed, Local, Capacity.
+// NoDelay, Local, DenyAs503.
 type Rule = nethttp.Rule
 
 // Config configures a [Limiter]. Its fields are those of [nethttp.Config]: Rules,

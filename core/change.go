@@ -29,13 +29,13 @@ type override struct {
 // RuleState is a rule as it is in force, for pages, gauges and logs. In JSON, limits and
 // modes are texts, and what is zero is left out.
 type RuleState struct {
-	Name     string
-	Scope    string
-	Limit    limits.Limit `json:",omitzero"` // zero if LimitFor finds it
-	Mode     Mode
-	Local    bool     `json:",omitzero"`
-	Capacity bool     `json:",omitzero"` // see [Rule].Capacity
-	Override Override `json:",omitzero"` // the zero Override if there is none
+	Name      string
+	Scope     string
+	Limit     limits.Limit `json:",omitzero"` // zero if LimitFor finds it
+	Mode      Mode
+	Local     bool     `json:",omitzero"`
+	DenyAs503 bool     `json:",omitzero"` // see [Rule].DenyAs503
+	Override  Override `json:",omitzero"` // the zero Override if there is none
 
 	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from
 	// Limit and Mode where an override is in force, on this rule or on one of its scope.
@@ -228,7 +228,7 @@ func (l *Limiter[R]) Rules() []RuleState {
 	for i, rule := range overridden(l.config.Rules, l.overrides) {
 		given := &l.config.Rules[i]
 		state := RuleState{
-			Name: rule.Name, Scope: rule.scopeOrName(), Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, Capacity: rule.Capacity,
+			Name: rule.Name, Scope: rule.scopeOrName(), Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, DenyAs503: rule.DenyAs503,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}
 		if o := l.overrides[rule.Name]; o != nil {

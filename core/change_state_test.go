@@ -383,12 +383,12 @@ func TestRulesSayWhichDenialsAre503(t *testing.T) {
 	key := func(int) (string, error) { return "k", nil }
 	l, err := core.New(core.Config[int]{Rules: []core.Rule[int]{
 		{Name: "client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: key},
-		{Name: "service", Limit: limits.Concurrent(1), Key: key, Capacity: true},
+		{Name: "service", Limit: limits.Concurrent(1), Key: key, DenyAs503: true},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if states := l.Rules(); states[0].Capacity || !states[1].Capacity {
+	if states := l.Rules(); states[0].DenyAs503 || !states[1].DenyAs503 {
 		t.Errorf("%+v", states)
 	}
 }

@@ -39,7 +39,7 @@ func TestAShadowNeverStandsInTheWay(t *testing.T) {
 		if shadow.Mode != core.Shadow || shadow.Allowed != (i == 0) {
 			t.Errorf("request %d: the shadow says %+v", i, shadow)
 		}
-		if b := o.Binding(); o.At(b).Rule != "enforced" {
+		if b := o.BindingRule(); o.At(b).Rule != "enforced" {
 			t.Errorf("request %d: %q binds", i, o.At(b).Rule)
 		}
 	}

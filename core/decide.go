@@ -167,7 +167,7 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 		return
 	}
 	for i, at := range s.charged[:s.used] {
-		o.answer(at, &s.decisions[i])
+		o.record(at, &s.decisions[i])
 	}
 }
 
@@ -175,7 +175,7 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
 	err := ctx.Err()
 	if err != nil {
-		*o = Outcome{verdict: Abandoned, err: err}
+		*o = Outcome{answer: answer{verdict: Abandoned, err: err}}
 	}
 	return err != nil
 }
@@ -186,13 +186,13 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	due := ok && !time.Now().Before(deadline)
 	if due {
-		*o = Outcome{verdict: Abandoned, err: context.DeadlineExceeded}
+		*o = Outcome{answer: answer{verdict: Abandoned, err: context.DeadlineExceeded}}
 	}
 	return due
 }
 
-// answer records the decision on the at-th rule of o.
-func (o *Outcome) answer(at int, d *limits.Decision) {
+// record records the decision on the at-th rule of o.
+func (o *Outcome) record(at int, d *limits.Decision) {
 	answered := o.at(at)
 	answered.Decision = *d
 	if answered.rule.undelayed != 0 {

@@ -57,6 +57,15 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
+func ExampleOutcome_Allowed() {
+	limiter := core.MustNew(core.Config[job]{
+		Rules: []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(1)), Key: byCustomer}},
+	})
+	ann := job{customer: "ann"}
+	fmt.Println(limiter.Decide(context.Background(), ann).Allowed(), limiter.Decide(context.Background(), ann).Allowed())
+	// Output: true false
+}
+
 func ExampleLimiter_Decide() {
 	limiter := core.MustNew(core.Config[job]{
 		Rules: []core.Rule[job]{
@@ -211,8 +220,8 @@ func (unreachable) Take(context.Context, []limits.Charge, []limits.Decision) err
 	return errors.New("connection refused")
 }
 
-func ExampleFailure() {
-	for _, onFailure := range []core.Failure{core.FallBack, core.FailOpen, core.FailClosed} {
+func ExampleFailurePolicy() {
+	for _, onFailure := range []core.FailurePolicy{core.FallBack, core.FailOpen, core.FailClosed} {
 		limiter := core.MustNew(core.Config[job]{
 			Backend: unreachable{},
 			Rules: []core.Rule[job]{{
@@ -271,7 +280,7 @@ func ExampleVerdict() {
 		case core.Allowed:
 			fmt.Println("go on")
 		case core.Denied:
-			fmt.Println(outcome.Status(), "retry after", outcome.RetryAfter()) // 503 if it is about Capacity
+			fmt.Println(outcome.Status(), "retry after", outcome.RetryAfter()) // 503 if the service is full
 		case core.Unavailable:
 			fmt.Println("503:", outcome.Err()) // for the log: the client need not know why
 		case core.Abandoned:
@@ -317,13 +326,13 @@ func ExampleOutcome_Delay() {
 	// denied start after 0s or retry after 250ms
 }
 
-func ExampleOutcome_Binding() {
+func ExampleOutcome_BindingRule() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
 		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: func(job) (string, error) { return "everybody", nil }},
 		{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byCustomer},
 	}})
 	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
-	fmt.Println(outcome.At(outcome.Binding()).Rule)
+	fmt.Println(outcome.At(outcome.BindingRule()).Rule)
 	// Output: per-customer
 }
 

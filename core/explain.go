@@ -55,7 +55,7 @@ func (l *ruleSet[R]) peek(ctx context.Context, b limits.Backend, source limits.S
 	}
 	for i, at := range s.charged[:s.used] {
 		decisions[i].Source = source
-		o.answer(at, &decisions[i])
+		o.record(at, &decisions[i])
 	}
 }
 

@@ -41,7 +41,7 @@ func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scr
 }
 
 // policy returns the OnFailure of the at-th rule of o.
-func policy(o *Outcome, at int) Failure { return o.at(at).rule.onFailure }
+func policy(o *Outcome, at int) FailurePolicy { return o.at(at).rule.onFailure }
 
 // markWithoutBackend records what rules decide that do not fall back. Those that fail
 // closed are shadows.
@@ -57,7 +57,7 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 
 // makeUnavailable makes o unavailable because of the rules whose OnFailure is why; the
 // other rules then have no answer. If all of those are shadows it only marks them.
-func (l *ruleSet[R]) makeUnavailable(why Failure, s *scratch, o *Outcome) {
+func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {
 		if answered := o.at(at); policy(o, at) == why {
@@ -98,7 +98,7 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 		d := &s.decisions[i]
 		d.Source = limits.SourceFallback
 		o.at(at).limit = unique.Make(s.charges[i].Limit)
-		o.answer(at, d)
+		o.record(at, d)
 	}
 	return nil
 }

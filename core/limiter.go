@@ -182,7 +182,7 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
 func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
 	return ruleIdentity{
 		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: unique.Make(rule.Limit), unit: rule.unitOf(),
-		capacity: rule.Capacity, onFailure: rule.OnFailure,
+		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
 		hasEnd: rule.hasEnd(), finalCost: rule.FinalCost, lasts: rule.lastsOf(), undelayed: rule.undelayed(),
 	}
 }
@@ -218,7 +218,7 @@ func (l *ruleSet[R]) findFastPath() *memory.Limiter {
 	}
 	rule := &l.rules[0]
 	m, ok := l.backend.(*memory.Memory)
-	if !ok || rule.varies || rule.Cost != nil || rule.Undelayed != 0 || l.ledger != nil {
+	if !ok || rule.varies || rule.Cost != nil || rule.NoDelay != 0 || l.ledger != nil {
 		return nil
 	}
 	keys, err := m.Bind(rule.scope, rule.Limit)

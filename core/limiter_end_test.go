@@ -86,11 +86,11 @@ func TestWhatARequestReallyCost(t *testing.T) {
 		result core.Result
 		left   int64 // of 10, after an estimate of 4
 	}{
-		{"the estimate", core.Spent, nil, core.Result{}, 6},
-		{"what was spent", core.Spent, []int64{1, 2}, core.Result{}, 7},
-		{"nothing", core.Spent, []int64{0}, core.Result{}, 10},
-		{"at least the estimate after a panic", core.Spent, []int64{1}, core.Result{Panicked: true}, 6},
-		{"more than there is", core.Spent, []int64{math.MaxInt64, math.MaxInt64}, core.Result{}, 0},
+		{"the estimate", core.SpentCost, nil, core.Result{}, 6},
+		{"what was spent", core.SpentCost, []int64{1, 2}, core.Result{}, 7},
+		{"nothing", core.SpentCost, []int64{0}, core.Result{}, 10},
+		{"at least the estimate after a panic", core.SpentCost, []int64{1}, core.Result{Panicked: true}, 6},
+		{"more than there is", core.SpentCost, []int64{math.MaxInt64, math.MaxInt64}, core.Result{}, 0},
 		{"negative", always(-1), nil, core.Result{}, 6},
 		{"a panic", func(core.Result) int64 { panic("no") }, nil, core.Result{}, 6},
 		{"a failure", failures, nil, core.Result{Status: 401}, 6},
@@ -353,7 +353,7 @@ func TestALocalUnitComesBackWhenTheBackendDenies(t *testing.T) {
 
 func TestACapacityRuleSays503(t *testing.T) {
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{
-		{Name: "full", Capacity: true, Limit: limits.Concurrent(1), Key: func(string) (string, error) { return "", nil }},
+		{Name: "full", DenyAs503: true, Limit: limits.Concurrent(1), Key: func(string) (string, error) { return "", nil }},
 		{Name: "client", Limit: limits.Concurrent(1), Key: self},
 	}})
 	decideOn(l, "a")

@@ -136,8 +136,8 @@ func TestARequestIsAllowedUntilOneRuleIsExceeded(t *testing.T) {
 	if user, route := o.At(0), o.At(1); user.Allowed || !route.Allowed || route.Remaining != 1 {
 		t.Errorf("user %+v, route %+v: want user denied and route untouched at 1", user, route)
 	}
-	if o.Binding() != 0 {
-		t.Errorf("binding = %d, want 0: the denied rule", o.Binding())
+	if o.BindingRule() != 0 {
+		t.Errorf("binding = %d, want 0: the denied rule", o.BindingRule())
 	}
 	decide(t, l, request{user: "bob", route: "/"}, core.Allowed) // what ann's denied request left alone
 	decide(t, l, request{user: "bob", route: "/"}, core.Denied)
@@ -170,8 +170,8 @@ func TestDeniedAlwaysWinsTheMerge(t *testing.T) {
 		{Name: "costly", Limit: perMinute(5), Key: byUser, Cost: func(r request) int64 { return r.cost }},
 	}})
 	o := decide(t, l, request{user: "ann", route: "/", cost: 6}, core.Denied)
-	if o.Binding() != 1 || o.RetryAfter() != limits.Never || o.At(1).Remaining != 5 {
-		t.Errorf("binding %d, retry after %v: want the denied rule and Never", o.Binding(), o.RetryAfter())
+	if o.BindingRule() != 1 || o.RetryAfter() != limits.Never || o.At(1).Remaining != 5 {
+		t.Errorf("binding %d, retry after %v: want the denied rule and Never", o.BindingRule(), o.RetryAfter())
 	}
 }
 
@@ -185,8 +185,8 @@ func TestRetryAfterIsTheLongestOfTheDenied(t *testing.T) {
 	if got := o.RetryAfter(); got < 59*time.Minute {
 		t.Errorf("retry after %v, want the hour's", got)
 	}
-	if o.Binding() != 1 {
-		t.Errorf("binding = %d, want the rule with the longest wait", o.Binding())
+	if o.BindingRule() != 1 {
+		t.Errorf("binding = %d, want the rule with the longest wait", o.BindingRule())
 	}
 }
 
@@ -211,8 +211,8 @@ func TestWhenLeavesARuleOut(t *testing.T) {
 		{Name: "api", Limit: perMinute(1), Key: core.When(isAPI, byUser)},
 	}})
 	for range 3 {
-		if o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed); o.Len() != 0 || o.Binding() != -1 {
-			t.Errorf("%d rules apply, binding %d: want none", o.Len(), o.Binding())
+		if o := decide(t, l, request{user: "ann", route: "/"}, core.Allowed); o.Len() != 0 || o.BindingRule() != -1 {
+			t.Errorf("%d rules apply, binding %d: want none", o.Len(), o.BindingRule())
 		}
 	}
 	decide(t, l, request{user: "ann", route: "/api"}, core.Allowed)
@@ -329,7 +329,7 @@ func TestARequestThatCannotBeIdentifiedIsUnavailableAndCostsNothing(t *testing.T
 }
 
 func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
-	rule := func(name string, key func(request) (string, error), f core.Failure) core.Rule[request] {
+	rule := func(name string, key func(request) (string, error), f core.FailurePolicy) core.Rule[request] {
 		return core.Rule[request]{Name: name, Limit: perMinute(2), Key: key, OnFailure: f}
 	}
 	for _, down := range []*broken{{err: errBroken}, {err: nil}} {
@@ -619,8 +619,8 @@ func TestAnOutcomeHoldsAnyNumberOfRules(t *testing.T) {
 			t.Errorf("decision %d: %+v", i, d)
 		}
 	}
-	if o.Binding() != 8 {
-		t.Errorf("binding %d, want the lowest remaining", o.Binding())
+	if o.BindingRule() != 8 {
+		t.Errorf("binding %d, want the lowest remaining", o.BindingRule())
 	}
 	defer func() {
 		if recover() == nil {

@@ -24,7 +24,7 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 	}
 	for i, at := range local.charged[:local.used] {
 		decisions[i].Source = limits.SourceLocal
-		o.answer(at, &decisions[i])
+		o.record(at, &decisions[i])
 	}
 	if o.verdict != Allowed {
 		o.markAll(limits.SourceNotAsked, s)

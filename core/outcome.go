@@ -53,15 +53,21 @@ const inlineDecisions = 3
 
 // Outcome is the answer to one request: the decision of every rule that
 // applied to it, and what they come to. The zero Outcome denies. An Outcome is
-// a value and may be kept; its methods take a pointer only because it is large.
+// a value and may be kept; most of its methods take a pointer only because it is large.
 type Outcome struct {
+	answer
+	first [inlineDecisions]ruleDecision
+	more  []ruleDecision
+}
+
+// answer is the small part of an Outcome: its methods need no pointer, so that
+// limiter.Decide(ctx, r).Allowed() compiles.
+type answer struct {
 	verdict Verdict
 	life    uint16 // of request
 	n       int32
 	err     error
 	request *request // nil: nothing to end
-	first   [inlineDecisions]ruleDecision
-	more    []ruleDecision
 }
 
 // ruleDecision is the compact form of a [RuleDecision].
@@ -81,7 +87,7 @@ type ruleIdentity struct {
 	mode        Mode // Enforce or Shadow
 	companion   any
 	capacity    bool
-	onFailure   Failure
+	onFailure   FailurePolicy
 
 	hasEnd    bool               // what it charges has an end
 	finalCost func(Result) int64 // nil: the limit is a concurrency limit, or there is no end
@@ -93,15 +99,15 @@ type ruleIdentity struct {
 func (rule *ruleIdentity) delay(d time.Duration) time.Duration { return max(0, d-rule.undelayed) }
 
 // Verdict returns what the outcome comes to.
-func (o *Outcome) Verdict() Verdict { return o.verdict }
+func (o answer) Verdict() Verdict { return o.verdict }
 
 // Allowed reports whether the request may go on.
-func (o *Outcome) Allowed() bool { return o.verdict == Allowed }
+func (o answer) Allowed() bool { return o.verdict == Allowed }
 
 // Err returns what failed, nil if nothing did. An outcome may be allowed and
 // have an error, when a fallback or an open rule stood in for a failed backend.
 // It is for the operator: do not show its text to clients.
-func (o *Outcome) Err() error { return o.err }
+func (o answer) Err() error { return o.err }
 
 // Fail makes o Unavailable because of err, which Err then returns with what it
 // returned before. It is for those who cannot do what o says, such as let the
@@ -112,7 +118,7 @@ func (o *Outcome) Fail(err error) {
 }
 
 // Len returns the number of rules that applied to the request.
-func (o *Outcome) Len() int { return int(o.n) }
+func (o answer) Len() int { return int(o.n) }
 
 // At returns the decision of the i-th rule that applied, in the order of
 // [Config].Rules. It panics if i is not in [0, o.Len()).
@@ -159,7 +165,7 @@ func (o *Outcome) Delay() time.Duration {
 }
 
 // Status returns the status code that an HTTP answer to the request has: 429 if o
-// is denied, or 503 if only rules with Capacity denied it; 503 if it is unavailable;
+// is denied, or 503 if only rules with DenyAs503 denied it; 503 if it is unavailable;
 // 200 if it is allowed. It returns 0, which is no status code, if o is abandoned:
 // there is nobody to answer.
 func (o *Outcome) Status() int {
@@ -192,12 +198,12 @@ func (o *Outcome) capacityOnly() bool {
 	return only
 }
 
-// Binding returns the index, for [Outcome.At], of the decision that binds: a
+// BindingRule returns the index, for [Outcome.At], of the decision that binds: a
 // denied one before an allowed one, among the denied the one with the longest
 // RetryAfter, then the one with the lowest Remaining, then the one with the
 // longest ResetAfter, then the first. A shadow does not bind. It returns -1 if no rule
 // was counted.
-func (o *Outcome) Binding() int {
+func (o *Outcome) BindingRule() int {
 	binding := -1
 	for i := range o.Len() {
 		d := o.at(i)
@@ -211,7 +217,7 @@ func (o *Outcome) Binding() int {
 	return binding
 }
 
-// binds reports whether d comes before e in the order of [Outcome.Binding].
+// binds reports whether d comes before e in the order of [Outcome.BindingRule].
 func binds(d, e *limits.Decision) bool {
 	switch {
 	case d.Allowed != e.Allowed:

@@ -67,7 +67,7 @@ func (o *Outcome) End(result Result) {
 }
 
 // Spend adds n units to what the request has really cost under the rule of that name. The
-// first call replaces the rule's estimate; see [Spent]. It reports whether this counts:
+// first call replaces the rule's estimate; see [SpentCost]. It reports whether this counts:
 // not if the rule has no FinalCost or did not charge this request, n is negative, or the
 // request has ended. Goroutines may call it at once. Sums above math.MaxInt64 become that.
 func (o *Outcome) Spend(rule string, n int64) bool {
@@ -93,7 +93,7 @@ func (o *Outcome) Detach() (end func(Result), ok bool) {
 }
 
 // HasEnd reports whether the request has something to end, so that End matters.
-func (o *Outcome) HasEnd() bool { return o.request != nil }
+func (o answer) HasEnd() bool { return o.request != nil }
 
 func (q *request) spend(life uint16, rule string, n int64) bool {
 	q.list.mu.Lock()

@@ -16,7 +16,7 @@ type Result struct {
 
 // Spent is a [Rule].FinalCost: what [Outcome.Spend] said, the estimate if it said
 // nothing. After a panic it is no less than the estimate.
-func Spent(result Result) int64 {
+func SpentCost(result Result) int64 {
 	switch {
 	case result.Spent < 0:
 		return result.Cost
@@ -27,7 +27,7 @@ func Spent(result Result) int64 {
 }
 
 // OnStatus returns a [Rule].FinalCost that charges a request by the status of its
-// answer. A request for whose status charge is true costs what [Spent] says, any other
+// answer. A request for whose status charge is true costs what [SpentCost] says, any other
 // costs nothing. So a rule counts failed log-ins only:
 //
 //	FinalCost: core.OnStatus(func(status int) bool { return status == 401 }),
@@ -43,9 +43,9 @@ func OnStatus(charge func(status int) bool) func(Result) int64 {
 	return func(result Result) int64 {
 		switch {
 		case result.Status == 0 || result.Panicked || result.Left:
-			return max(result.Cost, Spent(result))
+			return max(result.Cost, SpentCost(result))
 		case charge(result.Status):
-			return Spent(result)
+			return SpentCost(result)
 		}
 		return 0
 	}

@@ -56,7 +56,7 @@ type Rule[R any] struct {
 	// Cost fails, nobody can be charged: the request is allowed if OnFailure is
 	// FailOpen and unavailable otherwise. So do not let a rule fail open whose
 	// Key a client can make fail. Zero: FallBack.
-	OnFailure Failure
+	OnFailure FailurePolicy
 
 	// Mode says whether the rule may deny. Zero: Enforce.
 	Mode Mode
@@ -74,15 +74,15 @@ type Rule[R any] struct {
 	//
 	// To a bucket, unused units of requests that take longer than two minutes are not returned.
 	//
-	// [Spent] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
+	// [SpentCost] and [OnStatus] are ready-made. Whoever calls [Limiter.Decide] calls
 	// [Outcome.End]. nil: the cost is final.
 	FinalCost func(Result) int64
 
-	// Undelayed is how many units of a [limits.LeakyQueue] go on at once: a request waits only for
+	// NoDelay is how many units of a [limits.LeakyQueue] go on at once: a request waits only for
 	// what is ahead of it beyond them. It is less than the capacity, and of no use with other
 	// limits or a LimitFor. It changes when requests start, not which are allowed. It is
 	// nginx's "delay". 0: a request waits for all that is ahead of it.
-	Undelayed int64
+	NoDelay int64
 
 	// Local keeps the rule's state in this process although Backend is elsewhere: it is
 	// decided first, and a request that it denies asks Backend nothing. Each process then
@@ -90,18 +90,18 @@ type Rule[R any] struct {
 	// decides, the units of a request that it denies are held, which may deny others.
 	Local bool
 
-	// Capacity says that a denial by this rule means that the service is full, not that
+	// DenyAs503 says that a denial by this rule means that the service is full, not that
 	// the client asked too much: see [Outcome.Status].
-	Capacity bool
+	DenyAs503 bool
 }
 
 // Failure is what a rule does when the backend cannot decide.
-type Failure uint8
+type FailurePolicy uint8
 
 const (
 	// FallBack: the limiter's fallback backend decides, by the same limit or,
 	// with [Config].Instances, this instance's share of it.
-	FallBack Failure = iota
+	FallBack FailurePolicy = iota
 	// FailOpen: the request is allowed and not counted.
 	FailOpen
 	// FailClosed: the request is answered 503 and takes nothing anywhere.
@@ -198,22 +198,22 @@ func (rule *Rule[R]) varies() bool { return rule.LimitFor != nil || rule.LimitFo
 
 func (rule *Rule[R]) validateUndelayed() error {
 	switch {
-	case rule.Undelayed == 0:
+	case rule.NoDelay == 0:
 		return nil
 	case rule.Limit.Algorithm() != limits.AlgorithmLeakyQueue:
 		return errors.New("undelayed: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
-	case rule.Undelayed < 0 || rule.Undelayed >= rule.Limit.Burst():
-		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.Undelayed)
+	case rule.NoDelay < 0 || rule.NoDelay >= rule.Limit.Burst():
+		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.NoDelay)
 	}
 	return nil
 }
 
-// undelayed returns how long the units of Undelayed take to leave the queue.
+// undelayed returns how long the units of NoDelay take to leave the queue.
 func (rule *Rule[R]) undelayed() time.Duration {
-	if rule.Undelayed == 0 {
+	if rule.NoDelay == 0 {
 		return 0
 	}
-	return arith.Wait(arith.Muldiv(rule.Undelayed, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
+	return arith.Wait(arith.Muldiv(rule.NoDelay, rule.Limit.Rate().Period.Microseconds(), rule.Limit.Rate().Units))
 }
 
 // lasts is how long a request may take whose units return to a bucket, as [Rule].FinalCost says.

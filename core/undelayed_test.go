@@ -14,7 +14,7 @@ import (
 )
 
 func queueOf(limit limits.Limit, undelayed int64) core.Rule[string] {
-	return core.Rule[string]{Name: "queue", Limit: limit, Undelayed: undelayed, Key: func(key string) (string, error) { return key, nil }}
+	return core.Rule[string]{Name: "queue", Limit: limit, NoDelay: undelayed, Key: func(key string) (string, error) { return key, nil }}
 }
 
 // With "limit_req rate=10r/s burst=20 delay=8" nginx answers the first request and eight more at
@@ -75,7 +75,7 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 	} {
 		_, err := core.New(core.Config[string]{Rules: []core.Rule[string]{c.rule}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, undelayed %d: %v", c.rule.Limit, c.rule.Undelayed, err)
+			t.Errorf("%v, undelayed %d: %v", c.rule.Limit, c.rule.NoDelay, err)
 		}
 	}
 }
@@ -97,10 +97,10 @@ func TestExplainKnowsOfUndelayedUnits(t *testing.T) {
 
 func ExampleRule_undelayed() {
 	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
-		Name:      "search",
-		Limit:     limits.LeakyQueue(limits.PerHour(1), 21),
-		Undelayed: 1, // as "delay=1" in nginx
-		Key:       func(client string) (string, error) { return client, nil },
+		Name:    "search",
+		Limit:   limits.LeakyQueue(limits.PerHour(1), 21),
+		NoDelay: 1, // as "delay=1" in nginx
+		Key:     func(client string) (string, error) { return client, nil },
 	}}})
 	for range 4 {
 		o := limiter.Decide(context.Background(), "ann")

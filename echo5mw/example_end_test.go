@@ -43,7 +43,7 @@ func ExampleSpend() {
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 			Cost:      func(*echo.Context) int64 { return 100 },
-			FinalCost: core.Spent,
+			FinalCost: core.SpentCost,
 		}},
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})

@@ -128,7 +128,7 @@ func ExampleOutcomeFrom() {
 func ExampleLift() {
 	limit := oncePerDay(keyfuncs.First(
 		echo5mw.ContextValue("user"),
-		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1"))),
+		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1"))),
 		echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	))
 	e := echo.New()

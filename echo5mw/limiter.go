@@ -15,7 +15,7 @@ import (
 
 // Rule is a named limit and how to apply it to a request. Its fields are those of
 // [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
-// Undelayed, Local, Capacity.
+// NoDelay, Local, DenyAs503.
 type Rule = core.Rule[*echo.Context]
 
 // Config configures a [Limiter]. The zero value of every field but Rules is a usable
@@ -53,7 +53,7 @@ type Config struct {
 
 	// Denied answers a request that is denied or could not be decided. The status is that
 	// of [core.Outcome.Status]: 429, or 503 if the request could not be decided or only
-	// rules with Capacity denied it. [PlainText] is a ready-made Denied. The header fields
+	// rules with DenyAs503 denied it. [PlainText] is a ready-made Denied. The header fields
 	// are set when it is called, Cache-Control: no-store among them. The outcome has all
 	// rules, whatever Headers shows: tell clients only of the rules that denied, and of
 	// none in a 503.

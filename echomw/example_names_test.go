@@ -128,7 +128,7 @@ func ExampleOutcomeFrom() {
 func ExampleLift() {
 	limit := oncePerDay(keyfuncs.First(
 		echomw.ContextValue("user"),
-		echomw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1"))),
+		echomw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1"))),
 		echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	))
 	e := echo.New()

@@ -127,7 +127,7 @@ func ExampleOutcomeFrom() {
 func ExampleLift() {
 	limit := oncePerDay(keyfuncs.First(
 		ginmw.ContextValue("user"),
-		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1"))),
+		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1"))),
 		ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	))
 	r := gin.New()

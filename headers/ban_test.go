@@ -40,7 +40,7 @@ func TestTheAnswersOfABan(t *testing.T) {
 		})
 	}
 	// The window of a ban is its period, however long the ban lasts.
-	window := headers.Options{RetryAfter: headers.Window, Show: headers.Never}
+	window := headers.Options{RetryAfter: headers.Window, Show: headers.Omit}
 	want(t, written(t, window, policies, decided(t, policies, denied(0, time.Second, time.Second))), "Retry-After: 600")
 	want(t, written(t, window, policies, decided(t, policies, denied(0, rest, rest))), "Retry-After: 3600")
 }

@@ -19,7 +19,7 @@ func capacity(t *testing.T, policies []headers.Policy, marked []string, decision
 	t.Helper()
 	rules := rulesOf(policies...)
 	for i := range rules {
-		rules[i].Capacity = slices.Contains(marked, rules[i].Name)
+		rules[i].DenyAs503 = slices.Contains(marked, rules[i].Name)
 	}
 	return decidedFor(t, "client", rules, decisions...)
 }
@@ -38,7 +38,7 @@ func TestA503HasNoFieldsOfAnyRule(t *testing.T) {
 		"all at once": capacity(t, policies, []string{"uploads", "default"}, full, denied(0, time.Second, time.Minute)),
 	} {
 		for _, formats := range append(everyFormat, nil) {
-			for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+			for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 				options := headers.Options{Formats: formats, Show: show, Custom: func(http.Header, core.Outcome) { t.Errorf("%s: Custom was called", name) }}
 				w := writer(t, options, policies...)
 				h := http.Header{}
@@ -70,10 +70,10 @@ func TestCapacityBesideAnotherDenialIsA429WithTheFieldsOfBoth(t *testing.T) {
 	decisions := []limits.Decision{full, denied(0, 30*time.Second, time.Minute)}
 	mixed := capacity(t, policies, []string{"uploads"}, decisions...)
 	for _, formats := range everyFormat {
-		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 			options := headers.Options{Formats: formats, Show: show}
 			if diff := cmp.Diff(written(t, options, policies, decided(t, policies, decisions...)), written(t, options, policies, mixed)); diff != "" {
-				t.Errorf("%v, show %d: not the fields of a denial without Capacity:\n%s", formats, show, diff)
+				t.Errorf("%v, show %d: not the fields of a denial without DenyAs503:\n%s", formats, show, diff)
 			}
 		}
 	}

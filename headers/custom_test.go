@@ -58,7 +58,7 @@ func TestCustomIsCalledOnTheAnswersThatHaveFields(t *testing.T) {
 				writer(t, options, perMinute).Write(h, tt.o)
 				options.Custom = nil
 				if formats != nil && len(formats) == 0 {
-					options.Formats, options.Show = nil, headers.Never
+					options.Formats, options.Show = nil, headers.Omit
 				}
 				plain := written(t, options, policies, tt.o)
 				if calls > 0 {

@@ -231,7 +231,7 @@ func ExampleOptions_formats() {
 
 // A login route need not publish how many tries are left.
 func ExampleShow() {
-	for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+	for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 		writer, _ := headers.New(headers.Options{Show: show}, headers.Policies([]core.Rule[string]{rule}))
 		for _, n := range []int{1, 4} {
 			h := http.Header{}
@@ -266,9 +266,9 @@ func ExampleWriter_Write_concurrent() {
 	// Retry-After: 1
 }
 
-// If only rules with Capacity deny a request, the answer is a 503 without quotas.
+// If only rules with DenyAs503 deny a request, the answer is a 503 without quotas.
 func ExampleWriter_Write_capacity() {
-	service := core.Rule[string]{Name: "service", Limit: limits.Concurrent(3), Key: rule.Key, Capacity: true}
+	service := core.Rule[string]{Name: "service", Limit: limits.Concurrent(3), Key: rule.Key, DenyAs503: true}
 	writer, _ := headers.New(headers.Options{}, headers.Policies([]core.Rule[string]{service}))
 	h := http.Header{}
 	outcome := decide(4, service)
@@ -299,7 +299,7 @@ func ExampleOptions_custom() {
 	options := headers.Options{
 		Formats: []headers.Format{}, // none
 		Custom: func(h http.Header, o core.Outcome) {
-			if i := o.Binding(); i >= 0 {
+			if i := o.BindingRule(); i >= 0 {
 				h.Set("X-Quota-Left", strconv.FormatInt(o.At(i).Remaining, 10))
 			}
 		},

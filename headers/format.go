@@ -90,5 +90,5 @@ const (
 	OnDenial
 	// Never omits the fields. The answers of package nethttp then name no rule in
 	// their bodies either.
-	Never
+	Omit
 )

@@ -121,7 +121,7 @@ func (s *source) limiter(t *testing.T) ([]headers.Policy, *core.Outcome) {
 	}
 	rules := rulesOf(actual...)
 	for i := range rules {
-		rules[i].Capacity = s.below(4) == 1
+		rules[i].DenyAs503 = s.below(4) == 1
 	}
 	return known, decidedFor(t, key, rules, decisions...)
 }

@@ -21,10 +21,10 @@ func (w *Writer) isHidden(d *core.RuleDecision) bool {
 }
 
 // binding returns the index of the decision that binds among those that the fields show, in the
-// order of [core.Outcome.Binding]. It returns -1 if they show none.
+// order of [core.Outcome.BindingRule]. It returns -1 if they show none.
 func (w *Writer) binding(o *core.Outcome) int {
 	if !w.hides {
-		return o.Binding()
+		return o.BindingRule()
 	}
 	binding := -1
 	var most core.RuleDecision
@@ -36,7 +36,7 @@ func (w *Writer) binding(o *core.Outcome) int {
 	return binding
 }
 
-// binds reports whether d comes before e in the order of [core.Outcome.Binding].
+// binds reports whether d comes before e in the order of [core.Outcome.BindingRule].
 func binds(d, e *core.RuleDecision) bool {
 	switch {
 	case d.Allowed != e.Allowed:

@@ -83,7 +83,7 @@ func (options Options) Validate(policies []Policy) error {
 	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
 		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Never"))
 	}
-	if options.Show > Never {
+	if options.Show > Omit {
 		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Never (got %d)", options.Show))
 	}
 	if options.RetryAfter > Window {

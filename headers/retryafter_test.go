@@ -28,7 +28,7 @@ func TestAWindowOfRetryAfterIsTheLongestOfWhatDenied(t *testing.T) {
 		{"no wait helps with one", []limits.Decision{no, denied(0, limits.Never, time.Minute), ok}, "", ""},
 		{"allowed", []limits.Decision{ok, ok, ok}, "", ""},
 	} {
-		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+		for _, show := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 			o := decided(t, policies, tt.decisions...)
 			for choice, want := range map[headers.RetryAfter]string{headers.LeastWait: tt.least, headers.Window: tt.want} {
 				h := written(t, headers.Options{Show: show, RetryAfter: choice}, policies, o)

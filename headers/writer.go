@@ -128,7 +128,7 @@ func (w *Writer) showsFields(o *core.Outcome) bool {
 	case core.Allowed:
 		return w.show == Always
 	case core.Denied:
-		return w.show != Never && o.Status() != http.StatusServiceUnavailable
+		return w.show != Omit && o.Status() != http.StatusServiceUnavailable
 	}
 	return false
 }

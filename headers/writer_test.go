@@ -43,7 +43,7 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 	want(t, written(t, onDenial, policies, ok))
 	want(t, written(t, onDenial, policies, no), append(shown, retry)...)
 
-	never := headers.Options{Show: headers.Never}
+	never := headers.Options{Show: headers.Omit}
 	want(t, written(t, never, policies, ok))
 	want(t, written(t, never, policies, no), retry)
 }
@@ -94,8 +94,8 @@ func TestOnDenialShowsOnlyWhatWasDenied(t *testing.T) {
 func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T) {
 	outer, inner := []headers.Policy{perHour}, []headers.Policy{perMinute}
 	for _, formats := range everyFormat {
-		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Never} {
-			for _, innerShow := range []headers.Show{headers.Always, headers.OnDenial, headers.Never} {
+		for _, outerShow := range []headers.Show{headers.OnDenial, headers.Omit} {
+			for _, innerShow := range []headers.Show{headers.Always, headers.OnDenial, headers.Omit} {
 				h := http.Header{}
 				writer(t, headers.Options{Formats: formats, Show: outerShow}, outer...).Write(h, decided(t, outer, allowed(999, time.Hour, time.Hour)))
 				o := decided(t, inner, denied(0, 30*time.Second, time.Minute))
@@ -112,7 +112,7 @@ func TestADenialFurtherInDoesNotShowWhatAnOuterLimiterKeepsToItself(t *testing.T
 func TestWhatIsNotShownDoesNotRaiseRetryAfter(t *testing.T) {
 	policies := []headers.Policy{perMinute}
 	o := decided(t, policies, denied(50, time.Second, time.Second))
-	options := headers.Options{CapPace: true, Show: headers.Never}
+	options := headers.Options{CapPace: true, Show: headers.Omit}
 	want(t, written(t, options, policies, o), "Retry-After: 1")
 }
 

@@ -32,7 +32,7 @@ func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 		{"count", keyfuncs.Address(keyfuncs.MustProxyCount(1)), request("10.0.0.1:80", "X-Forwarded-For: 203.0.113.7"), 1},
 		{"single header", keyfuncs.Address(keyfuncs.MustSingleHeader("X-Real-IP")), request("10.0.0.1:80", "X-Real-IP: 203.0.113.7"), 1},
 		{"or peer", keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8"))), request("10.0.0.1:80"), 0},
-		{"or together", keyfuncs.OrTogether(list), request("10.0.0.1:80"), 0},
+		{"or together", keyfuncs.OrShared(list), request("10.0.0.1:80"), 0},
 		{"inside", keyfuncs.MustInside(keyfuncs.Peer, []string{"203.0.113.0/24"}, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:4711"), 0},
 		{"not inside", keyfuncs.MustInside(keyfuncs.Peer, []string{"203.0.113.0/24"}, keyfuncs.Address(keyfuncs.Peer)), request("[2001:db8::1]:4711"), 0},
 		{"outside", keyfuncs.MustOutside(keyfuncs.Peer, []string{"2001:db8::/32"}, keyfuncs.Address(keyfuncs.Peer)), request("203.0.113.7:4711"), 0},

@@ -90,7 +90,7 @@ func TestARuleThatDoesNotApplyStaysSo(t *testing.T) {
 		"First": keyfuncs.First(none, never, first),
 		"Known": keyfuncs.Known(never, func(string) bool { return true }),
 
-		"OrTogether": keyfuncs.OrTogether(never),
+		"OrShared": keyfuncs.OrShared(never),
 	} {
 		if _, err := key(pair{"a", "b"}); err != want {
 			t.Errorf("%s: got %v, want %v itself", name, err, want)

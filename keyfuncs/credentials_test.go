@@ -259,7 +259,7 @@ func TestAValueOfTheContextIsAKey(t *testing.T) {
 
 // Otherwise every made-up credential would be a fresh limit.
 func TestAnUnknownCredentialIsAbsent(t *testing.T) {
-	key := keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob"))
+	key := keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-alice", "k-bob"))
 	wantKey(t, key, request("", "X-API-Key: k-alice"), keyfuncs.Digest("k-alice"))
 	wantKey(t, key, request("", "X-API-Key: k-bob"), keyfuncs.Digest("k-bob"))
 	for _, secret := range []string{"k-eve", "k-alic", "K-ALICE", "", keyfuncs.Digest("k-alice")} {
@@ -275,11 +275,11 @@ func TestAnUnknownCredentialIsAbsent(t *testing.T) {
 	tenant := keyfuncs.Known(keyfuncs.Header("X-Tenant"), func(key string) bool { return slices.Contains(tenants, key) })
 	wantKey(t, tenant, request("", "X-Tenant: acme"), "acme")
 	wantAbsent(t, tenant, request("", "X-Tenant: evil"))
-	wantAbsent(t, keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets()), request("", "X-API-Key: k"))
+	wantAbsent(t, keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet()), request("", "X-API-Key: k"))
 }
 
 func TestKnownOfNothingIsNil(t *testing.T) {
-	if keyfuncs.Known(keyfuncs.BearerToken, nil) != nil || keyfuncs.Known[*http.Request](nil, keyfuncs.Secrets("k")) != nil {
+	if keyfuncs.Known(keyfuncs.BearerToken, nil) != nil || keyfuncs.Known[*http.Request](nil, keyfuncs.DigestSet("k")) != nil {
 		t.Error("a nil argument must make a nil key function")
 	}
 }

@@ -20,7 +20,7 @@
 //
 // Sources fail closed. If a request contradicts the description, they return an error
 // and never another address: a trusted proxy sent no header, a hop is not an address,
-// or there are too few hops. [OrPeer] and [OrTogether] count such requests instead, and
+// or there are too few hops. [OrPeer] and [OrShared] count such requests instead, and
 // state what that costs. The work and memory of a source are bounded, whatever a client
 // sends.
 //
@@ -47,7 +47,7 @@
 //
 // # Other types of request
 //
-// [First], [FirstNamed], [Join], [Known], [OrTogether], [Inside], [Outside], [Constant],
+// [First], [FirstNamed], [Join], [Known], [OrShared], [Inside], [Outside], [Constant],
 // [Value], [Address] and [AddressPrefix] take any type of request. The other functions
 // take an [http.Request]. Adapters for frameworks with a request type of their own have
 // a function Lift that adapts them.

@@ -30,7 +30,7 @@ func Example() {
 	key := keyfuncs.Join(
 		keyfuncs.RoutePattern,
 		keyfuncs.First(
-			keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob")),
+			keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-alice", "k-bob")),
 			keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")),
 		),
 	)
@@ -228,11 +228,11 @@ func ExampleOrPeer() {
 }
 
 // One request a day for all clients that cannot be identified, together.
-func ExampleOrTogether() {
+func ExampleOrShared() {
 	limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 		Name:  "per-client",
 		Limit: limits.TokenBucket(limits.PerDay(1), 1),
-		Key:   keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
+		Key:   keyfuncs.OrShared(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
 	}}})
 	for _, hop := range []string{"203.0.113.7", "unknown", "_hidden", "203.0.113.8"} {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -341,8 +341,8 @@ func ExampleKnown() {
 	// core: the request has no such key
 }
 
-func ExampleSecrets() {
-	known := keyfuncs.Secrets("k-alice", "k-bob")
+func ExampleDigestSet() {
+	known := keyfuncs.DigestSet("k-alice", "k-bob")
 	fmt.Println(known(keyfuncs.Digest("k-alice")), known(keyfuncs.Digest("k-eve")))
 	// Output: true false
 }
@@ -469,7 +469,7 @@ func ExampleInside() {
 // Clients of which the address is unknown count together instead of being refused.
 func ExampleMustInside() {
 	source := keyfuncs.MustTrustedProxies("10.0.0.1")
-	strict := keyfuncs.OrTogether(keyfuncs.MustInside(source, []string{"192.0.2.0/24"}, keyfuncs.Address(source)))
+	strict := keyfuncs.OrShared(keyfuncs.MustInside(source, []string{"192.0.2.0/24"}, keyfuncs.Address(source)))
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = "10.0.0.1:50000"
 	r.Header.Set("X-Forwarded-For", "unknown")
@@ -503,7 +503,7 @@ func ExampleMustOutside_orPeer() {
 	source := keyfuncs.MustTrustedProxies("10.0.0.1")
 	internal := []string{"10.0.0.0/8"}
 	wrong := keyfuncs.MustOutside(keyfuncs.OrPeer(source), internal, keyfuncs.Address(source))
-	right := keyfuncs.OrTogether(keyfuncs.MustOutside(source, internal, keyfuncs.Address(source)))
+	right := keyfuncs.OrShared(keyfuncs.MustOutside(source, internal, keyfuncs.Address(source)))
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = "10.0.0.1:50000"
 	r.Header.Set("X-Forwarded-For", "broken")

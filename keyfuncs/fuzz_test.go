@@ -116,7 +116,7 @@ func checkXForwardedFor(t *testing.T, peer, line1, line2 string) {
 	}
 }
 
-// checkInstead compares OrPeer, OrTogether and WithPeer with the result of source for r.
+// checkInstead compares OrPeer, OrShared and WithPeer with the result of source for r.
 func checkInstead(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
 	t.Helper()
 	want, err := source(r)
@@ -127,9 +127,9 @@ func checkInstead(t *testing.T, source keyfuncs.AddrSource, r *http.Request) {
 	}
 	wantCanonical(t, keyfuncs.OrPeer(source), r)
 	key, keyErr := keyfuncs.Address(source)(r)
-	together, togetherErr := keyfuncs.OrTogether(keyfuncs.Address(source))(r)
+	together, togetherErr := keyfuncs.OrShared(keyfuncs.Address(source))(r)
 	if keyErr == nil && (together != key || togetherErr != nil) || keyErr != nil && (together != "" || togetherErr != core.ErrAbsent) {
-		t.Errorf("OrTogether: got %q, %v; the key is %q, %v", together, togetherErr, key, keyErr)
+		t.Errorf("OrShared: got %q, %v; the key is %q, %v", together, togetherErr, key, keyErr)
 	}
 	moved := r.WithContext(r.Context())
 	moved.RemoteAddr = "198.51.100.77"

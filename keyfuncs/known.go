@@ -7,7 +7,7 @@ import "github.com/weir-go/weir/core"
 // key of [First]:
 //
 //	keyfuncs.First(
-//		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-alice", "k-bob")),
+//		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-alice", "k-bob")),
 //		keyfuncs.Address(keyfuncs.Peer),
 //	)
 //
@@ -33,10 +33,10 @@ func Known[R any](key func(R) (string, error), known func(key string) bool) func
 	}
 }
 
-// Secrets returns a function for [Known] that reports whether a key is the [Digest] of
+// DigestSet returns a function for [Known] that reports whether a key is the [Digest] of
 // one of secrets. It compares digests rather than secrets, so that its running time
 // reveals nothing about a secret.
-func Secrets(secrets ...string) func(key string) bool {
+func DigestSet(secrets ...string) func(key string) bool {
 	digests := make(map[string]struct{}, len(secrets))
 	for _, secret := range secrets {
 		digests[Digest(secret)] = struct{}{}

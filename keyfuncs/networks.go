@@ -27,7 +27,7 @@ import (
 // If source returns core.ErrAbsent, the rule applies, and all such requests count
 // together.
 //
-// To count requests without a known address together, put [OrTogether] around the
+// To count requests without a known address together, put [OrShared] around the
 // result. Do not use [OrPeer] as source: a client that makes the inner source fail has
 // the address of its proxy. It leaves the ranges, or enters them if the proxy is in
 // them. [First] and [Join] return core.ErrDoesNotApply at once, so put Inside around

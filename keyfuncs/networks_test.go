@@ -157,8 +157,8 @@ func TestABrokenHeaderChoosesNoList(t *testing.T) {
 func TestUnknownAddressesMayCountTogetherInsideAndOutside(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("10.0.0.0/8")
 	networks := []string{"10.0.0.0/8", "198.51.100.0/24"}
-	inside := keyfuncs.OrTogether(keyfuncs.MustInside(source, networks, keyfuncs.Address(source)))
-	outside := keyfuncs.OrTogether(keyfuncs.MustOutside(source, networks, keyfuncs.Address(source)))
+	inside := keyfuncs.OrShared(keyfuncs.MustInside(source, networks, keyfuncs.Address(source)))
+	outside := keyfuncs.OrShared(keyfuncs.MustOutside(source, networks, keyfuncs.Address(source)))
 	for _, header := range brokenHeaders {
 		r := request("10.0.0.1:80", "X-Forwarded-For: "+header)
 		wantAbsent(t, inside, r)

@@ -23,7 +23,7 @@ const (
 
 // service is a rule about the whole service, of n requests at once.
 func service(n int64) nethttp.Rule {
-	return nethttp.Rule{Name: "service", Limit: limits.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true}
+	return nethttp.Rule{Name: "service", Limit: limits.Concurrent(n), Key: keyfuncs.Constant[*http.Request]("everybody"), DenyAs503: true}
 }
 
 // during returns the answer of a limiter to a request that comes while another one is in
@@ -57,7 +57,7 @@ func TestAServiceAtCapacityAnswers503WithoutNumbers(t *testing.T) {
 		"plain":      {nethttp.Config{}, plain, "The service is at capacity: retry in 1 second.\n"},
 		"PlainText":  {nethttp.Config{Denied: nethttp.PlainText}, func(*http.Request) {}, "The service is at capacity: retry in 1 second.\n"},
 		"on denial":  {nethttp.Config{Headers: headers.Options{Show: headers.OnDenial}}, func(*http.Request) {}, atCapacity},
-		"never":      {nethttp.Config{Headers: headers.Options{Show: headers.Never}}, func(*http.Request) {}, atCapacity},
+		"never":      {nethttp.Config{Headers: headers.Options{Show: headers.Omit}}, func(*http.Request) {}, atCapacity},
 		"by formats": {nethttp.Config{Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}}, func(*http.Request) {}, atCapacity},
 	} {
 		t.Run(name, func(t *testing.T) {

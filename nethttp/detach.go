@@ -40,7 +40,7 @@ func Detach(ctx context.Context) (end func(core.Result), ok bool) {
 }
 
 // Spend adds n units to what the request with context ctx has really cost under the rule
-// of that name, which needs a FinalCost such as [core.Spent]. The first call replaces the
+// of that name, which needs a FinalCost such as [core.SpentCost]. The first call replaces the
 // rule's estimate; see [core.Outcome.Spend]. A handler may call it again and again while
 // it streams, and goroutines at once. With several limiters it reaches every rule of the
 // name. It reports whether it counted anywhere.

@@ -16,7 +16,7 @@
 //
 // A denied request is answered with status 429, Retry-After and a body of type
 // application/problem+json (RFC 9457), or text/plain if the client prefers it. The
-// status is 503 if only rules with Capacity denied the request, or if it cannot be
+// status is 503 if only rules with DenyAs503 denied the request, or if it cannot be
 // decided and its rule does not fail open. An answer with status 503 names no rule and
 // has no numbers but Retry-After.
 //

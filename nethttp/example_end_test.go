@@ -45,7 +45,7 @@ func ExampleSpend() {
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
 			Key:       keyfuncs.Address(keyfuncs.Peer),
 			Cost:      func(*http.Request) int64 { return 100 },
-			FinalCost: core.Spent,
+			FinalCost: core.SpentCost,
 		}},
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})

@@ -155,7 +155,7 @@ func ExamplePlainText() {
 func ExampleConfig_capacity() {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
 		{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
-		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), Capacity: true},
+		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), DenyAs503: true},
 	}})
 	var handler http.Handler
 	handler = limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -216,7 +216,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if answer.PrefersText(r.Header["Accept"]) {
 		writeText(w, r, o)
 	} else {
-		writeProblem(w, r, o, g.options.Show != headers.Never, g.options.Hidden)
+		writeProblem(w, r, o, g.options.Show != headers.Omit, g.options.Hidden)
 	}
 	return nil
 }

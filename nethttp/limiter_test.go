@@ -192,7 +192,7 @@ var errSecret = errors.New("dial redis://:hunter2@10.0.0.1: refused")
 func (down) Take(context.Context, []limits.Charge, []limits.Decision) error { return errSecret }
 
 func TestABackendThatFailsNeverShowsItsError(t *testing.T) {
-	for failure, want := range map[core.Failure]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
+	for failure, want := range map[core.FailurePolicy]int{core.FallBack: 200, core.FailOpen: 200, core.FailClosed: 503} {
 		config := perClient(limits.FixedWindow(limits.PerMinute(1)))
 		config.Backend = down{}
 		config.Rules[0].OnFailure = failure
@@ -253,7 +253,7 @@ func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
 			t.Errorf("fields %v", w.Header())
 		}
 		w.WriteHeader(http.StatusTooManyRequests)
-		fmt.Fprintf(w, "%v by %s", o.Verdict(), o.At(o.Binding()).Rule)
+		fmt.Fprintf(w, "%v by %s", o.Verdict(), o.At(o.BindingRule()).Rule)
 	}
 	handler := nethttp.MustNew(config).Handler(&hello{})
 	get(handler)

@@ -30,7 +30,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 		want    string
 	}{
 		"denied":             {headers.Options{}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
-		"hidden":             {headers.Options{Show: headers.Never}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
+		"hidden":             {headers.Options{Show: headers.Omit}, "/", 1, 429, "Too many requests: retry in 60 seconds.\n"},
 		"never":              {headers.Options{}, "/", 2, 429, "This request costs more than its limit ever allows: retrying will not help.\n"},
 		"undecided":          {headers.Options{}, "/nobody", 1, 503, "The service cannot decide on this request right now: retry in 1 second.\n"},
 		"Retry-After raised": {headers.Options{Custom: retryAfter("90")}, "/", 1, 429, "Too many requests: retry in 90 seconds.\n"},

@@ -375,7 +375,7 @@ func TestAWatchedWriterCostsOneAllocation(t *testing.T) {
 			handler.ServeHTTP(w, r)
 		})
 	}
-	if without, with := serve(nil), serve(core.Spent); with > without+1 && !raceEnabled {
+	if without, with := serve(nil), serve(core.SpentCost); with > without+1 && !raceEnabled {
 		t.Errorf("%v allocations with a final cost, %v without, want one more at most", with, without)
 	}
 }

@@ -38,9 +38,9 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		OnFailure: r.onFailure,
 		Mode:      r.mode,
 		FinalCost: r.final.function(),
-		Undelayed: r.undelayed,
+		NoDelay:   r.undelayed,
 		Local:     r.local,
-		Capacity:  r.capacity,
+		DenyAs503: r.capacity,
 	}
 	if scope := r.scopeIn(b.file.domain); scope != r.name {
 		rule.Scope = scope

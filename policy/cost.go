@@ -134,19 +134,19 @@ func (f *finalCost) function() func(core.Result) int64 {
 		return nil
 	}
 	if len(f.cases) == 0 {
-		return core.Spent
+		return core.SpentCost
 	}
 	cases := f.cases
 	return func(result core.Result) int64 {
 		if result.Status == 0 || result.Panicked || result.Left { // leaving early must not make a request cheap
-			return max(result.Cost, core.Spent(result))
+			return max(result.Cost, core.SpentCost(result))
 		}
 		for _, c := range cases {
 			if 0 < result.Status && result.Status < len(c.statuses) && c.statuses[result.Status] {
 				return c.units
 			}
 		}
-		return core.Spent(result)
+		return core.SpentCost(result)
 	}
 }
 

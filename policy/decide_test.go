@@ -457,7 +457,7 @@ func TestARuleHasTheFieldsOfTheFile(t *testing.T) {
 	if r := rules["failed-log-ins"]; r.Mode != core.EnforceFor(25) || r.FinalCost == nil {
 		t.Errorf("%+v", r)
 	}
-	if r := rules["in-this-process"]; !r.Local || !r.Capacity || r.Limit != limits.Concurrent(500) {
+	if r := rules["in-this-process"]; !r.Local || !r.DenyAs503 || r.Limit != limits.Concurrent(500) {
 		t.Errorf("%+v", r)
 	}
 	if r := rules["bytes"]; r.Scope != "shop/uploads" || r.Unit != core.ContentBytes || r.Mode != core.Disabled {

@@ -19,7 +19,7 @@ type rule struct {
 	cost      cost
 	final     *finalCost
 	unit      core.Unit
-	onFailure core.Failure
+	onFailure core.FailurePolicy
 	mode      core.Mode
 	undelayed int64
 	local     bool
@@ -44,7 +44,7 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 	{"cost", false, func(d *decoder, n *node, r *rule) { r.cost = d.cost(n) }},
 	{"final-cost", false, func(d *decoder, n *node, r *rule) { r.final = d.finalCost(n) }},
 	{"unit", false, func(d *decoder, n *node, r *rule) { r.unit = core.Unit(d.choice(n, unitWords)) }},
-	{"on-failure", false, func(d *decoder, n *node, r *rule) { r.onFailure = core.Failure(d.choice(n, failureWords)) }},
+	{"on-failure", false, func(d *decoder, n *node, r *rule) { r.onFailure = core.FailurePolicy(d.choice(n, failureWords)) }},
 	{"mode", false, func(d *decoder, n *node, r *rule) { r.mode = d.mode(n) }},
 	{"undelayed", false, func(d *decoder, n *node, r *rule) { r.undelayed = d.number(n, 1, 1_000_000_000) }},
 	{"local", false, func(d *decoder, n *node, r *rule) { r.local = d.boolean(n) }},

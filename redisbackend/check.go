@@ -21,7 +21,7 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 // [ErrEvicts] in it, the server still decides.
 //
 // Call it when a program starts, or from a readiness probe. It is optional: a limiter
-// also works if Check fails, and applies the [core.Failure] of its rules to decisions
+// also works if Check fails, and applies the [core.FailurePolicy] of its rules to decisions
 // that fail.
 //
 // Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a

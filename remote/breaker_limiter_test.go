@@ -55,7 +55,7 @@ func (s instance) admits(t *testing.T, path string, n int, source limits.Source)
 
 func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 	hundred := limits.FixedWindow(limits.PerDay(100))
-	rule := func(f core.Failure) nethttp.Rule {
+	rule := func(f core.FailurePolicy) nethttp.Rule {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
 	inBothModes(t, remote.Options{}, func(w fixture) {

@@ -422,7 +422,7 @@ func TestOptionsOutOfRangePanic(t *testing.T) {
 		"Budget must be 0 to 1h (got 1h0m0.001s": func() { remote.NewBreaker(store, remote.Options{Budget: time.Hour + time.Millisecond}) },
 		"OpenFor must not be negative (got -1s)": func() { remote.NewStack(store, remote.Options{OpenFor: -time.Second}) },
 		ofStack:                                  func() { remote.NewBreaker(store, remote.Options{Lease: time.Second}) },
-		"remote: NewBreaker: " + ofStack:               func() { remote.NewBreaker(store, remote.Options{Announcer: deaf{}}) },
+		"remote: NewBreaker: " + ofStack:         func() { remote.NewBreaker(store, remote.Options{Announcer: deaf{}}) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {

@@ -198,7 +198,7 @@ func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {
 		}},
 	})
 	o := l.Decide(t.Context(), "ann")
-	if o.Verdict() != core.Denied || o.RetryAfter() != time.Hour || o.Binding() != 0 || !o.At(0).Transient {
-		t.Errorf("%v, retry after %v, binding %d, %+v", o.Verdict(), o.RetryAfter(), o.Binding(), o.At(0))
+	if o.Verdict() != core.Denied || o.RetryAfter() != time.Hour || o.BindingRule() != 0 || !o.At(0).Transient {
+		t.Errorf("%v, retry after %v, binding %d, %+v", o.Verdict(), o.RetryAfter(), o.BindingRule(), o.At(0))
 	}
 }

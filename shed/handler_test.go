@@ -47,7 +47,7 @@ func ask(h http.Handler, change ...func(*http.Request)) *httptest.ResponseRecord
 // capacity is a limiter whose only rule is about the whole service, which is full.
 func capacity(t *testing.T) *nethttp.Limiter {
 	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[request]("everybody"), Capacity: true,
+		Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[request]("everybody"), DenyAs503: true,
 	}}})
 	o := limit.Decide(httptest.NewRequest("GET", "/", nil))
 	t.Cleanup(func() { o.End(core.Result{}) })

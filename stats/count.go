@@ -69,7 +69,7 @@ func (l *Limiter) countAny(o *core.Outcome) {
 	denies, counted := false, false // whether a rule says no, and counts the request, too
 	binding := -1
 	if verdict == core.Denied {
-		binding = o.Binding()
+		binding = o.BindingRule()
 	}
 	n := o.Len()
 	for i := range n {

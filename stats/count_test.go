@@ -54,7 +54,7 @@ func (s *slowly) observe(_ context.Context, _ request, o core.Outcome) {
 			s.rules[d.Rule] = rule
 		}
 		rule.decisions[fmt.Sprint(d.Allowed, d.Mode, d.Source)]++
-		if o.Verdict() == core.Denied && o.Binding() == i {
+		if o.Verdict() == core.Denied && o.BindingRule() == i {
 			rule.binding++
 		}
 		if o.Allowed() && d.Allowed && d.Source.Counted() && d.Cost > 0 {
@@ -374,7 +374,7 @@ func TestEndsAreCountedByRule(t *testing.T) {
 	api := counts.Limiter("api")
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{
-			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.Spent},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerHour(10)), Key: byKey, Cost: costOf, FinalCost: core.SpentCost},
 			{Name: "at-once", Limit: limits.Concurrent(5), Key: byKey},
 		},
 		Observe: stats.Observe[request](api), ObserveEnd: api.ObserveEnd,

@@ -155,7 +155,7 @@ func ExampleLimiter_ObserveEnd() {
 	l := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{
 			Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byText,
-			Cost: func(string) int64 { return 100 }, FinalCost: core.Spent,
+			Cost: func(string) int64 { return 100 }, FinalCost: core.SpentCost,
 		}},
 		Observe: stats.Observe[string](jobs), ObserveEnd: jobs.ObserveEnd,
 	})

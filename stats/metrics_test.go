@@ -26,7 +26,7 @@ var noMetric = map[string]string{
 	"Since":                         "when counting began",
 	"Limiters.Rules.Scope":          "a name",
 	"Limiters.Rules.Local":          "the source of decisions shows it",
-	"Limiters.Rules.Capacity":       "what clients are told",
+	"Limiters.Rules.DenyAs503":      "what clients are told",
 	"Limiters.Rules.Override.Mode":  "the mode in force shows it",
 	"Limiters.Rules.Override.Limit": "the limit in force shows it",
 	"Limiters.Rules.Override.Why":   "for people",
@@ -257,7 +257,7 @@ func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 			Backend: counts.Backend("redis", redis),
 			Rules: []core.Rule[request]{
 				{Name: "plain", Limit: limits.FixedWindow(limits.PerDay(3)), Key: byKey},
-				{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byKey, Cost: costOf, FinalCost: core.Spent},
+				{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byKey, Cost: costOf, FinalCost: core.SpentCost},
 				{Name: "at-once", Limit: limits.Concurrent(10), Key: byKey},
 				{Name: "tomorrow", Limit: limits.FixedWindow(limits.PerDay(2)), Key: orFails, Mode: core.Shadow},
 				{Name: "open", Limit: limits.FixedWindow(limits.PerDay(9)), Key: byKey, OnFailure: core.FailOpen},

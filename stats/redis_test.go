@@ -34,7 +34,7 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 		Backend: stack,
 		Rules: []core.Rule[request]{
 			{Name: "clients", Limit: limits.SlidingLog(limits.PerHour(4)), Key: byKey, Cost: costOf},
-			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.Spent},
+			{Name: "tokens", Limit: limits.FixedWindow(limits.PerDay(1000)), Key: byKey, Cost: func(request) int64 { return 10 }, FinalCost: core.SpentCost},
 		},
 		Observe: stats.Observe[request](api),
 		ObserveEnd: func(s limits.Settlement) {

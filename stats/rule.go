@@ -156,7 +156,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	shot := RuleSnapshot{Name: r.name, InForce: inForce}
 	if inForce {
 		shot.Scope, shot.Limit, shot.Mode, shot.Override = state.Scope, state.Limit, state.Mode, state.Override
-		shot.Local, shot.Capacity = state.Local, state.Capacity
+		shot.Local, shot.DenyAs503 = state.Local, state.DenyAs503
 	}
 	for i := range r.stripes {
 		shot.Units += r.stripes[i].extra.Load()

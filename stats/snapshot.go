@@ -62,18 +62,18 @@ type RuleSnapshot struct {
 	Name    string // or [Other]
 	InForce bool   // a watched limiter has the rule; what follows is zero if not
 
-	Scope    string
-	Limit    limits.Limit `json:",omitzero"` // zero if LimitFor finds it
-	Mode     core.Mode
-	Local    bool
-	Capacity bool
-	Override core.Override `json:",omitzero"` // the zero Override if there is none
+	Scope     string
+	Limit     limits.Limit `json:",omitzero"` // zero if LimitFor finds it
+	Mode      core.Mode
+	Local     bool
+	DenyAs503 bool
+	Override  core.Override `json:",omitzero"` // the zero Override if there is none
 
 	// Decisions has a count for each combination that has been, in a fixed order, and zeros
 	// for those that the rule may decide in its mode, except by leases and denial caches.
 	Decisions []DecisionCount
 
-	Binding   int64 // denied requests of which this was the binding rule, see [core.Outcome.Binding]
+	Binding   int64 // denied requests of which this was the binding rule, see [core.Outcome.BindingRule]
 	NearLimit int64 // requests that took something and left a fifth of the limit or less
 	Units     int64 // taken by allowed requests, before what their ends returned or charged
 

@@ -27,7 +27,7 @@ var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
 // caller counts by an API key that we have issued, or else by client.
 var caller = keyfuncs.First(
-	echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))),
+	echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
 	client,
 )
 

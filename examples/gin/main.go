@@ -24,7 +24,7 @@ var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
 // caller counts by an API key that we have issued, or else by client.
 var caller = keyfuncs.First(
-	ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))),
+	ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
 	client,
 )
 

@@ -42,7 +42,7 @@ var rules = []nethttp.Rule{
 	{
 		Name:  "reports",
 		Limit: limits.SlidingWindow(limits.PerMinute(600)), Key: core.When(isReport, client),
-		Cost: estimate, FinalCost: core.Spent,
+		Cost: estimate, FinalCost: core.SpentCost,
 	},
 	{Name: "at-once", Limit: limits.Concurrent(4), Key: core.When(isReport, client)},
 }

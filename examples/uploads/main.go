@@ -64,7 +64,7 @@ func main() {
 		Limit:     limits.TokenBucket(limits.PerMinute(1000), 1000),
 		Key:       client,
 		Cost:      func(*http.Request) int64 { return 100 }, // an estimate
-		FinalCost: core.Spent,
+		FinalCost: core.SpentCost,
 	})
 
 	mux := http.NewServeMux()

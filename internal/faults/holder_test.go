@@ -42,7 +42,7 @@ type holder struct {
 // holding says what a holder is made of.
 type holding struct {
 	hold      time.Duration
-	onFailure core.Failure
+	onFailure core.FailurePolicy
 	budget    time.Duration // 0: the default, 50 ms
 	instances int
 }

@@ -21,7 +21,7 @@ const units = 10 // of limit
 var limit = limits.TokenBucket(limits.PerDay(1), units)
 
 // The policies, each a rule and a limiter of its own.
-var policies = [...]core.Failure{core.FallBack, core.FailOpen, core.FailClosed}
+var policies = [...]core.FailurePolicy{core.FallBack, core.FailOpen, core.FailClosed}
 
 var scopes = [...]string{"falls back", "fails open", "fails closed"}
 

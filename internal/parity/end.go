@@ -66,7 +66,7 @@ func ending[R any]() (*Config[R], *endings) {
 				Cost: func(R) int64 { return 10 },
 				FinalCost: func(r core.Result) int64 {
 					e.results <- r
-					return core.Spent(r)
+					return core.SpentCost(r)
 				},
 			},
 		},

@@ -140,7 +140,7 @@ func NotAllowed(w http.ResponseWriter) {
 
 // Sorry answers a denial in the application's own way.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
-	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.Binding()).Rule))
+	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.BindingRule()).Rule))
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

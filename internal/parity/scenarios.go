@@ -19,7 +19,7 @@ var (
 
 	client = keyfuncs.Address(clientSource)
 	tenant = keyfuncs.Header("X-Tenant")
-	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k1", "k2"))
+	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))
 )
 
 // savedPeer returns the peer that middleware has saved.
@@ -27,7 +27,7 @@ func savedPeer(r *http.Request) string { return r.Header.Get("X-Saved") }
 
 // quota writes a header field of the application's own.
 func quota(h http.Header, o core.Outcome) {
-	if i := o.Binding(); i >= 0 {
+	if i := o.BindingRule(); i >= 0 {
 		d := o.At(i)
 		h.Set("X-Quota", d.Rule+" "+strconv.FormatInt(d.Remaining, 10)+" "+strconv.Itoa(o.Status()))
 	}
@@ -71,7 +71,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 	formats := func(formats ...headers.Format) App[R] {
 		return App[R]{Site: with(perMinute("per-client", 2), func(c *Config[R]) { c.Headers.Formats = formats })}
 	}
-	fails := func(failure core.Failure) App[R] {
+	fails := func(failure core.FailurePolicy) App[R] {
 		return App[R]{Site: with(perMinute("per-client", 1), func(c *Config[R]) {
 			c.Backend = down{}
 			c.Rules[0].OnFailure = failure
@@ -87,7 +87,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"a client without an identity":               {Site: perMinute("per-client", 1)},
 		"a client without an identity, failing open": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Rules[0].OnFailure = core.FailOpen })},
 		"a client without an identity, by its peer":  {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.OrPeer(clientSource))))},
-		"clients without an identity, together":      {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.OrTogether(a.Lift(client)))},
+		"clients without an identity, together":      {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), keyfuncs.OrShared(a.Lift(client)))},
 		"the peer is kept elsewhere":                 {Site: one("per-client", limits.FixedWindow(limits.PerMinute(1)), a.Lift(keyfuncs.Address(keyfuncs.WithPeer(savedPeer, clientSource))))},
 		"the backend fails: fall back":               fails(core.FallBack),
 		"the backend fails: fall back to a share":    {Site: with(perMinute("per-client", 5), func(c *Config[R]) { c.Backend, c.Instances = down{}, 2 })},
@@ -133,7 +133,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			c.Headers = headers.Options{Formats: []headers.Format{}, Show: headers.OnDenial, Custom: quota}
 		})},
 		"fields on denials only":    {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.OnDenial })},
-		"no fields but Retry-After": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Never })},
+		"no fields but Retry-After": {Site: with(perMinute("per-client", 1), func(c *Config[R]) { c.Headers.Show = headers.Omit })},
 		"a denial shows only what was denied": {Site: &Config[R]{
 			Config: core.Config[R]{Rules: []core.Rule[R]{
 				{Name: "user", Limit: limits.FixedWindow(limits.PerHour(3)), Key: a.ContextValue("user")},
@@ -143,7 +143,7 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		}},
 		"a denial shows nothing of limiters outside that keep theirs": {
 			Site:  with(perMinute("site", 4), func(c *Config[R]) { c.Headers.Show = headers.OnDenial }),
-			Group: with(perMinute("group", 3), func(c *Config[R]) { c.Headers.Show = headers.Never }),
+			Group: with(perMinute("group", 3), func(c *Config[R]) { c.Headers.Show = headers.Omit }),
 			Route: perMinute("route", 1),
 		},
 		"an anchored window":            {Site: one("per-client", limits.AnchoredWindow(limits.PerMinute(2)), a.Lift(client))},

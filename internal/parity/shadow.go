@@ -30,7 +30,7 @@ func shadowsOf[R any]() []core.Rule[R] {
 	return []core.Rule[R]{
 		shadow("tight", func(*core.Rule[R]) {}),
 		shadow("slow", func(r *core.Rule[R]) { r.Limit = limits.FixedWindow(limits.Per(1, 300*24*time.Hour)) }),
-		shadow("full", func(r *core.Rule[R]) { r.Capacity = true }),
+		shadow("full", func(r *core.Rule[R]) { r.DenyAs503 = true }),
 		shadow("dear", func(r *core.Rule[R]) { r.Cost = func(R) int64 { return 99 } }),
 		shadow("slots", func(r *core.Rule[R]) { r.Limit, r.Cost = limits.Concurrent(1), func(R) int64 { return 2 } }),
 		shadow("no key", func(r *core.Rule[R]) { r.Key = func(R) (string, error) { return "", errors.New("no key") } }),
@@ -51,7 +51,7 @@ func testShadows[R any](t *testing.T, a Adapter[R]) {
 		"many":      {Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}},
 		"Discord":   {Formats: []headers.Format{headers.Discord}},
 		"on denial": {Show: headers.OnDenial},
-		"never":     {Show: headers.Never},
+		"never":     {Show: headers.Omit},
 		"window":    {RetryAfter: headers.Window},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func testShadows[R any](t *testing.T, a Adapter[R]) {
 }
 
 func testShadowsWithoutBackend[R any](t *testing.T, a Adapter[R]) {
-	for name, failure := range map[string]core.Failure{"open": core.FailOpen, "closed": core.FailClosed, "fall back": core.FallBack} {
+	for name, failure := range map[string]core.FailurePolicy{"open": core.FailOpen, "closed": core.FailClosed, "fall back": core.FallBack} {
 		t.Run(name, func(t *testing.T) {
 			sameWithShadows(t, a, func() *Config[R] {
 				limit := everybody[R](limits.FixedWindow(limits.PerDay(2)))

@@ -35,7 +35,7 @@ func ObserveSpan[R any](ctx context.Context, _ R, o core.Outcome) {
 		return
 	}
 	attributes := []attribute.KeyValue{verdict.String(o.Verdict().String())}
-	if i := o.Binding(); i >= 0 && o.Verdict() == core.Denied {
+	if i := o.BindingRule(); i >= 0 && o.Verdict() == core.Denied {
 		d := o.At(i)
 		attributes = append(attributes, ruleName.String(d.Rule), mode.String(d.Mode.String()), source.String(d.Source.String()))
 	}

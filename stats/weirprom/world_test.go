@@ -38,7 +38,7 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 			{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(3)), Key: self},
 			{Name: "next", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: self, Mode: core.Shadow},
 			{Name: "at-once", Limit: limits.Concurrent(100), Key: self},
-			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.Spent},
+			{Name: "tokens", Limit: limits.SlidingWindow(limits.PerDay(1_000_000)), Key: self, Cost: func(string) int64 { return 10 }, FinalCost: core.SpentCost},
 			{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1000), 100_000), Key: self},
 			{Name: "by-plan", LimitFor: func(string) (limits.Limit, error) { return limits.SlidingLog(limits.PerDay(1000)), nil }, Key: self},
 			{Name: "off", Limit: limits.SlidingLog(limits.PerDay(1000)), Key: self, Mode: core.Disabled},

@@ -50,7 +50,7 @@ func withKey(next http.Handler) http.Handler {
 // denied answers like API Gateway, with Retry-After and RateLimit beside it. One text is for a
 // quota, another for a rate.
 func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	i := o.Binding()
+	i := o.BindingRule()
 	switch {
 	case o.Verdict() != core.Denied || i < 0:
 		answer(w, o.Status(), "ServiceUnavailableException", "Service Unavailable")

@@ -33,7 +33,7 @@ import (
 var address = keyfuncs.Address(keyfuncs.Peer)
 
 // customers are those to whom API keys were given out. All other requests count together: the origin refuses them.
-var customers = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.Secrets("k-shop", "k-bank"))
+var customers = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-shop", "k-bank"))
 
 // isAPI looks at the path as an origin does that decodes and cleans it: /api%2Fx is part of the API.
 func isAPI(r *http.Request) bool {
@@ -70,7 +70,7 @@ func main() {
 	flood := nethttp.MustNew(nethttp.Config{
 		Backend: counts,
 		Rules:   []nethttp.Rule{{Name: "flood", Limit: block, Key: address}},
-		Headers: headers.Options{Show: headers.Never}, // an attacker need not know how many are left
+		Headers: headers.Options{Show: headers.Omit}, // an attacker need not know how many are left
 		Denied:  blocked,
 	})
 	customer := nethttp.MustNew(nethttp.Config{

@@ -117,7 +117,7 @@ func main() {
 			})
 		}
 	}
-	never := headers.Options{Show: headers.Never}
+	never := headers.Options{Show: headers.Omit}
 	ban := nethttp.MustNew(nethttp.Config{Backend: backend, Headers: never, Rules: []nethttp.Rule{{
 		Name:  "invalid",
 		Limit: limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour),

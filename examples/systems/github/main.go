@@ -100,7 +100,7 @@ func main() {
 			Limit: limits.SlidingWindow(limits.PerMinute(300)),
 		},
 		{Name: "concurrent", Key: client, Limit: limits.Concurrent(100)},
-		{Name: "cpu", Key: client, Limit: limits.SlidingWindow(limits.Per(90_000, time.Minute)), FinalCost: core.Spent},
+		{Name: "cpu", Key: client, Limit: limits.SlidingWindow(limits.Per(90_000, time.Minute)), FinalCost: core.SpentCost},
 	}}
 	config.Headers = headers.Options{
 		Formats: []headers.Format{headers.GitHub},

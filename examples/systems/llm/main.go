@@ -109,8 +109,8 @@ func complete(w http.ResponseWriter, r *http.Request) {
 func main() {
 	config := nethttp.Config{Rules: []nethttp.Rule{
 		{Name: "requests", Key: tenantOf, LimitFor: requests},
-		{Name: "tokens", Key: tenantOf, LimitFor: tokens, Cost: mostTokens, FinalCost: core.Spent},
-		{Name: "budget", Key: tenantOf, LimitFor: budget, Cost: mostPrice, FinalCost: core.Spent},
+		{Name: "tokens", Key: tenantOf, LimitFor: tokens, Cost: mostTokens, FinalCost: core.SpentCost},
+		{Name: "budget", Key: tenantOf, LimitFor: budget, Cost: mostPrice, FinalCost: core.SpentCost},
 		{Name: "streams", Key: tenantOf, Limit: limits.Concurrent(8)},
 	}}
 	if url := os.Getenv("REDIS_URL"); url != "" {

@@ -91,7 +91,7 @@ func login(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
-	config := nethttp.Config{Headers: headers.Options{Show: headers.Never}} // neither what is left, nor which rule
+	config := nethttp.Config{Headers: headers.Options{Show: headers.Omit}} // neither what is left, nor which rule
 	for _, ban := range bans {
 		config.Rules = append(config.Rules, nethttp.Rule{
 			Name: ban.name, Limit: ban.limit, Key: ban.key,

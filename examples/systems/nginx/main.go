@@ -33,7 +33,7 @@ import (
 // rule is "limit_req_zone $binary_remote_addr zone=NAME:10m rate=10r/s" and a "limit_req zone=NAME".
 func rule(name string, limit limits.Limit, undelayed int64) nethttp.Rule {
 	return nethttp.Rule{
-		Name: name, Limit: limit, Undelayed: undelayed, Key: keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128),
+		Name: name, Limit: limit, NoDelay: undelayed, Key: keyfuncs.MustAddressPrefix(keyfuncs.Peer, 128),
 	}
 }
 
@@ -66,7 +66,7 @@ func main() {
 	for _, route := range routes {
 		limit := nethttp.MustNew(nethttp.Config{
 			Rules: []nethttp.Rule{route}, Backend: backend, Denied: denied,
-			Headers: headers.Options{Show: headers.Never}, // nginx sends none
+			Headers: headers.Options{Show: headers.Omit}, // nginx sends none
 		})
 		mux.Handle("/"+route.Name, limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(w, "Hello.")

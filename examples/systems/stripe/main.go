@@ -35,8 +35,8 @@ import (
 type request = *http.Request
 
 var everybody = keyfuncs.Constant[request]("everybody")
-var live = keyfuncs.Secrets("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6")
-var test = keyfuncs.Secrets("sk_test_1")
+var live = keyfuncs.DigestSet("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6")
+var test = keyfuncs.DigestSet("sk_test_1")
 var reasons = map[string]string{"rate": "global-rate", "charges": "endpoint-rate", "in-flight": "global-concurrency"}
 
 func isCharge(r request) bool { return r.Method == "POST" && path.Clean(r.URL.Path) == "/v1/charges" }
@@ -76,15 +76,15 @@ func main() {
 	period, _ := time.ParseDuration(cmp.Or(os.Getenv("PERIOD"), "1s"))
 	workers, _ := strconv.Atoi(cmp.Or(os.Getenv("WORKERS"), "64"))
 	rate := limits.TokenBucket(limits.Per(100, period), 100)
-	config := nethttp.Config{Denied: denied, Headers: headers.Options{Show: headers.Never}, Rules: []nethttp.Rule{
+	config := nethttp.Config{Denied: denied, Headers: headers.Options{Show: headers.Omit}, Rules: []nethttp.Rule{
 		{Name: "rate", Key: core.When(func(r request) bool { return !isCharge(r) }, keyfuncs.BearerToken), Limit: rate},
 		{Name: "charges", Key: core.When(isCharge, keyfuncs.BearerToken), Limit: rate},
 		{Name: "in-flight", Key: keyfuncs.BearerToken, Limit: limits.Concurrent(20)},
-		{Name: "fleet", Key: everybody, Limit: limits.Concurrent(100), Capacity: true},
+		{Name: "fleet", Key: everybody, Limit: limits.Concurrent(100), DenyAs503: true},
 		{
 			Name:  "fleet-rest",
 			Key:   core.When(func(r request) bool { return classify(r) != 0 }, everybody),
-			Limit: limits.Concurrent(80), Capacity: true,
+			Limit: limits.Concurrent(80), DenyAs503: true,
 		},
 	}}
 	if url := os.Getenv("REDIS_URL"); url != "" {

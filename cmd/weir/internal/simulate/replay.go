@@ -96,7 +96,7 @@ func wrap(rule *core.Rule[*request], number int, limit func(limits.Limit) limits
 	}
 	w := core.Rule[*item]{
 		Name: rule.Name, Scope: rule.Scope, Unit: rule.Unit, OnFailure: rule.OnFailure, Mode: rule.Mode,
-		FinalCost: rule.FinalCost, Local: rule.Local, Capacity: rule.Capacity,
+		FinalCost: rule.FinalCost, Local: rule.Local, DenyAs503: rule.DenyAs503,
 		Key: func(it *item) (string, error) {
 			c := it.charge(number)
 			if c == nil {
@@ -194,7 +194,7 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 	if o.Verdict() != core.Denied {
 		return
 	}
-	if b := o.Binding(); b >= 0 {
+	if b := o.BindingRule(); b >= 0 {
 		p.rules[o.At(b).Index].binding++
 	}
 	p.denied++

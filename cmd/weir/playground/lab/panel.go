@@ -65,7 +65,7 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 		}
 		p.rules = append(p.rules, &rule{name: name, scope: scope, limit: r.limit, free: free})
 		rules = append(rules, core.Rule[request]{
-			Name: name, Scope: scope, Limit: r.limit, Undelayed: r.undelayed,
+			Name: name, Scope: scope, Limit: r.limit, NoDelay: r.undelayed,
 			Key:  func(request) (string, error) { return nobody, nil },
 			Cost: func(r request) int64 { return r.cost },
 		})
@@ -96,7 +96,7 @@ func (p *panel) decide(cost, attempt int64) {
 	before := l.gauge(p.rules[0]).Level
 	o := p.limiter.Decide(context.Background(), request{cost})
 	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt, Retry: o.RetryAfter(), Delay: o.Delay()}
-	if i := o.Binding(); i >= 0 {
+	if i := o.BindingRule(); i >= 0 {
 		e.Left = o.At(i).Remaining
 	}
 	e.Before, e.Level = before, l.gauge(p.rules[0]).Level

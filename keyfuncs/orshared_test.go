@@ -12,14 +12,14 @@ import (
 )
 
 func TestWhatCannotBeIdentifiedCountsTogether(t *testing.T) {
-	key := keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
+	key := keyfuncs.OrShared(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
 	wantKey(t, key, request("10.0.0.1:80", "X-Forwarded-For: 203.0.113.7"), "203.0.113.7")
 	wantAbsent(t, key, request("10.0.0.1:80"))
 	wantAbsent(t, key, request("10.0.0.1:80", "X-Forwarded-For: x"))
 	wantAbsent(t, key, request("203.0.113.7")) // overwritten
 	wantAbsent(t, key, request("@"))
 
-	header := keyfuncs.OrTogether(keyfuncs.APIKey("X-API-Key"))
+	header := keyfuncs.OrShared(keyfuncs.APIKey("X-API-Key"))
 	wantAbsent(t, header, request(""))
 	wantAbsent(t, header, request("", "X-API-Key: a", "X-API-Key: b"))
 }
@@ -31,27 +31,27 @@ func TestOrTogetherSwallowsEveryErrorButOne(t *testing.T) {
 		"one's own":    errBroken,
 		"a context's":  context.Canceled,
 	} {
-		key := keyfuncs.OrTogether(func(pair) (string, error) { return "leftover", err })
+		key := keyfuncs.OrShared(func(pair) (string, error) { return "leftover", err })
 		if got, err := key(pair{}); got != "" || err != core.ErrAbsent {
 			t.Errorf("%s: got %q, %v; want core.ErrAbsent", name, got, err)
 		}
 	}
 	for _, want := range []error{core.ErrDoesNotApply, errors.Join(errBroken, core.ErrDoesNotApply)} {
-		key := keyfuncs.OrTogether(func(pair) (string, error) { return "", want })
+		key := keyfuncs.OrShared(func(pair) (string, error) { return "", want })
 		if got, err := key(pair{}); got != "" || err != want {
 			t.Errorf("got %q, %v; want %v itself", got, err, want)
 		}
 	}
-	if got, err := keyfuncs.OrTogether(empty)(pair{}); got != "" || err != nil {
+	if got, err := keyfuncs.OrShared(empty)(pair{}); got != "" || err != nil {
 		t.Errorf("an empty key: got %q, %v", got, err)
 	}
 }
 
 func TestARequestThatCannotBeIdentifiedIsCountedNotRefused(t *testing.T) {
-	for _, failure := range []core.Failure{core.FallBack, core.FailOpen, core.FailClosed} {
+	for _, failure := range []core.FailurePolicy{core.FallBack, core.FailOpen, core.FailClosed} {
 		limiter := core.MustNew(core.Config[*http.Request]{Rules: []core.Rule[*http.Request]{{
 			Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1), OnFailure: failure,
-			Key: keyfuncs.OrTogether(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
+			Key: keyfuncs.OrShared(keyfuncs.Address(keyfuncs.MustProxyCount(1))),
 		}}})
 		for _, c := range []struct {
 			header string
@@ -68,7 +68,7 @@ func TestARequestThatCannotBeIdentifiedIsCountedNotRefused(t *testing.T) {
 func TestAPanicIsNoRequestWithoutAKey(t *testing.T) {
 	limiter := core.MustNew(core.Config[pair]{Rules: []core.Rule[pair]{{
 		Name: "r", Limit: limits.TokenBucket(limits.PerDay(1), 1),
-		Key: keyfuncs.OrTogether(func(pair) (string, error) { panic("a bug") }),
+		Key: keyfuncs.OrShared(func(pair) (string, error) { panic("a bug") }),
 	}}})
 	if o := limiter.Decide(t.Context(), pair{}); o.Verdict() != core.Unavailable || o.Err() == nil {
 		t.Errorf("%v, %v; want unavailable", o.Verdict(), o.Err())
@@ -76,7 +76,7 @@ func TestAPanicIsNoRequestWithoutAKey(t *testing.T) {
 }
 
 func TestOrTogetherOfNothingIsNil(t *testing.T) {
-	if keyfuncs.OrTogether[pair](nil) != nil {
-		t.Error("OrTogether(nil) is not nil")
+	if keyfuncs.OrShared[pair](nil) != nil {
+		t.Error("OrShared(nil) is not nil")
 	}
 }

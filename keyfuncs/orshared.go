@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/core"
 )
 
-// OrTogether returns key for the requests that key can identify. For a request for
+// OrShared returns key for the requests that key can identify. For a request for
 // which key returns an error, it returns core.ErrAbsent: such requests count together
 // instead of being answered as unavailable. It passes on [core.ErrDoesNotApply], and
 // does not recover panics. If key is nil, the result is nil.
@@ -17,9 +17,9 @@ import (
 // Another key costs a client as much as with key alone, or a request that makes key
 // fail. All requests that fail or have no key share one limit. One client can use it up
 // for the others, and may use it beside its own. A rule that fails open counts these
-// requests too. With OrTogether, nothing reports that key fails: the outcome has no
+// requests too. With OrShared, nothing reports that key fails: the outcome has no
 // error, and the decision's key is empty.
-func OrTogether[R any](key func(R) (string, error)) func(R) (string, error) {
+func OrShared[R any](key func(R) (string, error)) func(R) (string, error) {
 	if key == nil {
 		return nil
 	}
