@@ -38,9 +38,9 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		OnFailure: r.onFailure,
 		Mode:      r.mode,
 		FinalCost: r.final.function(),
-		NoDelay:   r.undelayed,
+		NoDelay:   r.noDelay,
 		Local:     r.local,
-		DenyAs503: r.capacity,
+		DenyAs503: r.denyAs503,
 	}
 	if scope := r.scopeIn(b.file.domain); scope != r.name {
 		rule.Scope = scope

@@ -115,9 +115,9 @@ func (r *rule) describe() []described {
 		{"unit", r.unit.String(), ""},
 		{"on-failure", failureWords[r.onFailure], ""},
 		{"mode", r.mode.String(), ""},
-		{"undelayed", fmt.Sprint(r.undelayed), ""},
+		{"no-delay", fmt.Sprint(r.noDelay), ""},
 		{"local", fmt.Sprint(r.local), ""},
-		{"capacity", fmt.Sprint(r.capacity), ""},
+		{"deny-as-503", fmt.Sprint(r.denyAs503), ""},
 	}
 }
 

@@ -82,13 +82,13 @@ func (d *decoder) undeclared(n *node, name, kind string, declared wordSet) {
 
 // checkRule reports fields of r that do not go together.
 func (f *fileText) checkRule(d *decoder, r *rule) {
-	if most := r.limit.fixed.Burst() - 1; r.undelayed != 0 && (r.limit.by.text != "" || most >= 0) {
-		d.in("undelayed", func() {
+	if most := r.limit.fixed.Burst() - 1; r.noDelay != 0 && (r.limit.by.text != "" || most >= 0) {
+		d.in("no-delay", func() {
 			switch {
 			case r.limit.fixed.Algorithm() != limits.AlgorithmLeakyQueue || len(r.overrides) > 0:
 				d.mistake(r.at, "only a leaky queue without plans and overrides has this: remove it")
-			case r.undelayed > most:
-				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.undelayed)
+			case r.noDelay > most:
+				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.noDelay)
 			}
 		})
 	}

@@ -21,9 +21,9 @@ type rule struct {
 	unit      core.Unit
 	onFailure core.FailurePolicy
 	mode      core.Mode
-	undelayed int64
+	noDelay   int64
 	local     bool
-	capacity  bool
+	denyAs503 bool
 }
 
 var ruleObject = object[rule]{"rule", []field[rule]{
@@ -46,9 +46,9 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 	{"unit", false, func(d *decoder, n *node, r *rule) { r.unit = core.Unit(d.choice(n, unitWords)) }},
 	{"on-failure", false, func(d *decoder, n *node, r *rule) { r.onFailure = core.FailurePolicy(d.choice(n, failureWords)) }},
 	{"mode", false, func(d *decoder, n *node, r *rule) { r.mode = d.mode(n) }},
-	{"undelayed", false, func(d *decoder, n *node, r *rule) { r.undelayed = d.number(n, 1, 1_000_000_000) }},
+	{"no-delay", false, func(d *decoder, n *node, r *rule) { r.noDelay = d.number(n, 1, 1_000_000_000) }},
 	{"local", false, func(d *decoder, n *node, r *rule) { r.local = d.boolean(n) }},
-	{"capacity", false, func(d *decoder, n *node, r *rule) { r.capacity = d.boolean(n) }},
+	{"deny-as-503", false, func(d *decoder, n *node, r *rule) { r.denyAs503 = d.boolean(n) }},
 }}
 
 var (
