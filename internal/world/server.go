@@ -52,6 +52,8 @@ func (s *Server) now() time.Time {
 
 // tick sets the server's clock. It is called before each command.
 func (s *Server) tick() {
+	pulse.reads.Add(1)
+	pulse.age.Store(int64(s.world.age()))
 	s.mu.Lock()
 	redis, now := s.redis, s.now()
 	s.mu.Unlock()
