@@ -19,8 +19,7 @@
 // outside knows when they opened; what blocks of leases have spent after a fault, since a block may be
 // lost; admissions that were under way while a server lost its data; keys of healthy servers while the breaker of a
 // process may be open, since all servers that it has heard of had a fault at once. A clock that steps back begins
-// a new limit. Processes have one clock. Two constants, endsWaitForOtherServers and
-// stepsBackKeepHolds, hold back laws that weir does not keep yet.
+// a new limit. Processes have one clock.
 //
 // Tests of one kind of fault are in this package, too: begin with inWorld in ends_test.go.
 //
