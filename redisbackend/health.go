@@ -27,7 +27,8 @@ const (
 	// failuresInRow is how many calls in a row must fail before a server is down.
 	failuresInRow = 3
 
-	// probeFor is how long a probe prevents the next one.
+	// probeFor is how long a probe prevents the next one, and how long after a failure a
+	// server that nobody has asked since is still taken to be down.
 	probeFor = time.Second
 
 	// maxProbes is how many probes may be under way above the limit of calls.
@@ -73,11 +74,13 @@ type health struct {
 	fastestAt    time.Time
 	failures     int // calls that failed without an answer since then
 	failingSince time.Time
-	latest       error // failure of these
-	latestReply  error // the latest error that the server replied
-	answeredFast bool  // the latest call was answered fast
+	failedAt     time.Time // the latest of them
+	latest       error     // failure of these
+	latestReply  error     // the latest error that the server replied
+	answeredFast bool      // the latest call was answered fast
 	probing      bool
 	probedAt     time.Time
+	retriedAt    time.Time // when it was first asked again after a pause
 
 	errorReplies      int // calls in a row that the server answered only with errors
 	errorRepliesSince time.Time
@@ -126,6 +129,14 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 		l.wellAt.Store(-1)
 		l.reportLocked(unreachable)
 	}
+	// Nobody has asked for a while, so the server may be back. All requests are sent, until
+	// they have found that it is not.
+	if l.calls == 0 && now.Sub(l.failedAt) > probeFor {
+		l.retriedAt, l.probedAt = now, now
+	}
+	if now.Sub(l.retriedAt) <= l.patienceLocked(now) {
+		return false, nil
+	}
 	if !mayProbe {
 		return false, errDown
 	}
@@ -133,14 +144,20 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 	return true, nil
 }
 
+// isDownLocked reports whether the server has answered nothing for too long. The time since
+// the latest failure does not count: nobody has asked in it.
 func (l *lane) isDownLocked(now time.Time) bool {
+	patience := l.patienceLocked(now)
+	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
+		l.failures >= failuresInRow && l.failedAt.Sub(l.failingSince) > patience
+}
+
+func (l *lane) patienceLocked(now time.Time) time.Duration {
 	patience := max(l.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
 	}
-	patience = min(patience, max(l.patience, callTimeout)) + l.late.allowance(now)
-	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
-		l.failures >= failuresInRow && now.Sub(l.failingSince) > patience
+	return min(patience, max(l.patience, callTimeout)) + l.late.allowance(now)
 }
 
 // noteSilence records that endings which were sent at an instant have failed with err, nil
@@ -179,7 +196,7 @@ func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure
 		if l.failures++; l.failures == 1 {
 			l.failingSince = now
 		}
-		l.latest = failure
+		l.failedAt, l.latest = now, failure
 		return
 	}
 	l.quietSince, l.answeredAt, l.answeredIn = now, now, now.Sub(since)

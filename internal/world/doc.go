@@ -17,11 +17,14 @@
 //
 // What the laws leave out: anchored windows are held to twice their units in a period where nobody
 // outside knows when they opened; what blocks of leases have spent after a fault, since a block may be
-// lost; admissions that were under way while a server lost its data. A clock that steps back begins
-// a new limit. Processes have one clock. Two constants, endsWaitForOtherServers and
-// stepsBackKeepHolds, hold back laws that weir does not keep yet.
+// lost; admissions that were under way while a server lost its data; keys of healthy servers while the breaker of a
+// process may be open, since all servers that it has heard of had a fault at once. A clock that steps back begins
+// a new limit. Processes have one clock.
 //
 // Tests of one kind of fault are in this package, too: begin with inWorld in ends_test.go.
+//
+// A world in which a lock is held while a server is asked hangs for ever: time stands still. After a minute of real
+// time in which no server has read anything the program ends, and prints the seed and who waits for the lock.
 //
 // A bubble wants its timers for itself. So a client has more connections than it needs, since go-redis
 // keeps timers of those who wait for one, and a Cluster's client is warmed up, since it asks for

@@ -87,6 +87,9 @@ type period struct {
 	dead     *Process // is killed: others notice the units that it holds
 }
 
+// concerns reports whether a process may notice the fault. One that was restarted finds what the other has held.
+func (f period) concerns(p *Process) bool { return f.process == nil || f.process.name == p.name }
+
 // touchesUntil returns how long what follows from the fault may touch requests. What has an end may
 // wait for ends, and find units held, for longer.
 func (f period) touchesUntil(hasEnd bool) time.Time {
@@ -326,12 +329,11 @@ func (l *laws) look(p *Process) {
 // was decided just now. All others are bystanders, and must notice nothing.
 func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outcome) bool {
 	now := time.Now()
-	touches := func(s *Server) bool {
+	touches := func(s *Server, since time.Time) bool {
 		if s == nil || l.world.topology == Ring { // which moves keys to the servers that it can reach
 			return true
 		}
-		others := maps.Clone(l.heard[p])
-		if delete(others, s); len(others) == 0 { // a breaker opens if no other server is known to be well
+		if !l.othersAreWellLocked(p, s, since) {
 			return true
 		}
 		for i := range o.Len() {
@@ -344,12 +346,25 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 	}
 	ends := hasEnd(p, o)
 	return slices.ContainsFunc(l.faults, func(f period) bool {
-		whom := f.process == nil || f.process.name == p.name // one that was restarted finds what the other has held
+		whom := f.concerns(p)
 		if f.dead != nil {
 			whom = f.dead == p || ends
 		}
-		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom && touches(f.server)
-	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool { return path.isStale(begun) && touches(path.server) })
+		return !now.Before(f.from) && begun.Before(f.touchesUntil(ends)) && whom && touches(f.server, f.from)
+	}) || slices.ContainsFunc(l.world.pathsOf(p), func(path *path) bool { return path.isStale(begun) && touches(path.server, begun) })
+}
+
+// othersAreWellLocked reports whether a process had an answer from a server without a fault, other than s, since an
+// instant at which s had one. Otherwise its breaker may have opened for all servers. A probe that finds s keeps it open.
+func (l *laws) othersAreWellLocked(p *Process, s *Server, since time.Time) bool {
+	for other := range l.heard[p] {
+		if other != s && !slices.ContainsFunc(l.faults, func(f period) bool {
+			return f.concerns(p) && f.dead == nil && (f.server == nil || f.server == other) && f.touchesUntil(false).After(since)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // faultyLocked reports whether a fault, or what follows from one, is in force anywhere since begun.

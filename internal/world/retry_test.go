@@ -2,7 +2,6 @@ package world
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -21,7 +20,7 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			seed := testrun.Seed(t)
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, seed, func(t *testing.T) {
 				w := New(t, seed, One)
 				defer w.Close()
 				p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "r", Limit: limit, Key: self}}})

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -99,7 +98,7 @@ func (s scenario) String() string {
 
 // run lives through a scenario, and returns the laws that were broken.
 func (s scenario) run(t *testing.T) (broken []string, decisions int) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, s.seed, func(t *testing.T) {
 		w := New(t, s.seed, s.topology)
 		for i, program := range s.programs {
 			w.processes = append(w.processes, w.Start(fmt.Sprint("process ", i), program))

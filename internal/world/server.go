@@ -27,14 +27,14 @@ type Server struct {
 // newServer returns a server whose clock is off.
 func newServer(w *World, name string, off time.Duration) *Server {
 	s := &Server{world: w, name: name, since: time.Now(), offset: off}
-	s.redis = s.boot()
+	s.redis = s.bootLocked()
 	return s
 }
 
-// boot returns a server without data. It needs one connection to begin.
-func (s *Server) boot() *miniredis.Miniredis {
+// bootLocked returns a server without data. It needs one connection to begin.
+func (s *Server) bootLocked() *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
-	m.SetTime(s.now())
+	m.SetTime(s.nowLocked())
 	m.ClockTTL(true)
 	if c, err := m.Dial(); err != nil {
 		s.world.t.Fatal(err)
@@ -46,14 +46,22 @@ func (s *Server) boot() *miniredis.Miniredis {
 
 // now returns what the server's clock says.
 func (s *Server) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nowLocked()
+}
+
+func (s *Server) nowLocked() time.Time {
 	now := time.Now()
 	return now.Add(s.offset + time.Duration(s.drift*float64(now.Sub(s.since))))
 }
 
 // tick sets the server's clock. It is called before each command.
 func (s *Server) tick() {
+	pulse.reads.Add(1)
+	pulse.age.Store(int64(s.world.age()))
 	s.mu.Lock()
-	redis, now := s.redis, s.now()
+	redis, now := s.redis, s.nowLocked()
 	s.mu.Unlock()
 	redis.SetTime(now)
 }
@@ -124,7 +132,7 @@ func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		s.redis, s.down = s.boot(), false
+		s.redis, s.down = s.bootLocked(), false
 	}
 }
 
@@ -165,7 +173,7 @@ func (s *Server) Promote() {
 	s.Kill()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	replica, now := s.boot(), s.now()
+	replica, now := s.bootLocked(), s.nowLocked()
 	for key, c := range s.replica {
 		left := c.until.Sub(now)
 		if !c.until.IsZero() && left <= 0 {
