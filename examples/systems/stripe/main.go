@@ -68,7 +68,7 @@ func rules(period time.Duration) []nethttp.Rule {
 		Key:   core.When(isNoCharge, apiKey),
 		Limit: rate,
 	}, {
-		Name:  "charges", // of their own: a key that lists its customers can still take payments
+		Name:  "charges", // another bucket: a key that lists its customers can still take payments
 		Key:   core.When(isCharge, apiKey),
 		Limit: rate,
 	}, {
