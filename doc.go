@@ -15,7 +15,7 @@
 //     many servers.
 //   - [github.com/weir-go/weir/policy]: rules in a file, which may change while the
 //     program runs.
-//   - [github.com/weir-go/weir/breaker]: what keeps a slow or dead backend from
+//   - [github.com/weir-go/weir/remote]: what keeps a slow or dead backend from
 //     slowing the requests: a time budget and a circuit breaker.
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
 //     logs and the operator.

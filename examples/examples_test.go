@@ -88,7 +88,7 @@ func goBuild(dir string, programs []string, flags ...string) error {
 	return nil
 }
 
-// patience writes to dir how go build replaces the time that package breaker gives a decision,
+// patience writes to dir how go build replaces the time that package remote gives a decision,
 // besides what GOFLAGS have it replace (.ci/stalls).
 func patience(dir string) (overlay string, err error) {
 	var files struct{ Replace map[string]string }
@@ -100,20 +100,20 @@ func patience(dir string) (overlay string, err error) {
 			}
 		}
 	}
-	file, err := filepath.Abs("../breaker/options.go")
+	file, err := filepath.Abs("../remote/breaker.go")
 	if err != nil {
 		return "", err
 	}
 	text, err := os.ReadFile(file)
-	impatient := []byte(`"Budget", &o.Budget, 50*time.Millisecond)`)
+	impatient := []byte(`cmp.Or(options.Budget, 50*time.Millisecond)`)
 	if err != nil || bytes.Count(text, impatient) != 1 {
 		return "", fmt.Errorf("%s does not have %s once (%v)", file, impatient, err)
 	}
-	patient := bytes.Replace(text, impatient, []byte(`"Budget", &o.Budget, 10*time.Second)`), 1)
+	patient := bytes.Replace(text, impatient, []byte(`cmp.Or(options.Budget, 10*time.Second)`), 1)
 	if files.Replace == nil {
 		files.Replace = make(map[string]string)
 	}
-	files.Replace[file] = filepath.Join(dir, "options.go")
+	files.Replace[file] = filepath.Join(dir, "breaker.go")
 	all, err := json.Marshal(files)
 	overlay = filepath.Join(dir, "overlay.json")
 	return overlay, cmp.Or(err, os.WriteFile(files.Replace[file], patient, 0o600), os.WriteFile(overlay, all, 0o600))

@@ -5,14 +5,14 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// An anchored window starts with a taking while none is open, and ends a period
-// later. Its state is the start, the units in it, and in state.b whether each taking
-// moves the start (see anchoredFlatten), and above that bit how many units the next
+// anchoredWindow is the anchored window, which starts with a taking while none is open, and ends a
+// period later. Its state is the start, the units in it, and in state.b whether each taking
+// moves the start (see inherit), and above that bit how many units the next
 // window starts with: it then starts at the end of this one.
+type anchoredWindow struct{ sharedByFamilies }
 
-// anchoredCompile allows a state no lead over the clock, as windowCompile does.
-func (l *compiledLimit) anchoredCompile() {
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
+func (anchoredWindow) advance(l *compiledLimit, s *view, _ *shard) {
+	l.anchoredAdvance(&s.state, s.asOf)
 }
 
 // anchoredAdvance empties s if its window has ended by the instant asOf. The next
@@ -32,34 +32,11 @@ func (l *compiledLimit) anchoredAdvance(s *state, asOf int64) {
 	s.at, s.a, s.b, s.serial = asOf, 0, 0, 0
 }
 
-// anchoredOwe notes in s, to which n units were just added at the end of a request, what
-// it passes on to the next window.
-func (l *compiledLimit) anchoredOwe(s *state, n int64) {
-	debt := max(0, min(s.a-l.max, int64(s.b>>1)+n))
-	s.b = s.b&1 | uint32(debt)<<1
-}
+func (anchoredWindow) inUse(_ *compiledLimit, s *view) int64 { return s.a }
 
-// anchoredRefund returns n units of a taking at the instant at, which cost final units in
-// the end, to its window and returns how many. A window without units is as if it had
-// never started. If the taking started the window and should have cost nothing, the
-// window of the others would have started later, and nothing can be returned.
-func (l *compiledLimit) anchoredRefund(s *state, n, final, at int64) int64 {
-	if at < s.at || at >= s.at+l.period || s.b&1 != 0 || n > s.a || at == s.at && final == 0 && s.a > n {
-		return 0
-	}
-	s.a -= n
-	s.b = uint32(max(0, min(int64(s.b>>1), s.a-l.max))) << 1
-	return n
-}
+func (anchoredWindow) take(l *compiledLimit, s *view, n int64) { l.anchoredTake(&s.state, s.asOf, n) }
 
-// anchoredRebased returns old with its units in a window that starts now.
-func (l *compiledLimit) anchoredRebased(old state, now int64) state {
-	old.a, old.b = min(old.a, l.max), old.b&1
-	old.at = now
-	return old
-}
-
-// anchoredTake adds n units, which fit at the instant asOf. A window without units
+// anchoredTake adds n units. A window without units
 // starts at asOf already. A window that each taking moves starts there from now on.
 func (l *compiledLimit) anchoredTake(s *state, asOf, n int64) {
 	s.a += n
@@ -68,7 +45,46 @@ func (l *compiledLimit) anchoredTake(s *state, asOf, n int64) {
 	}
 }
 
-func (l *compiledLimit) anchoredFreshAt(s *state) int64 {
+// charge notes what the window passes on to the next.
+func (f anchoredWindow) charge(l *compiledLimit, s *view, n int64) int64 {
+	n = f.sharedByFamilies.charge(l, s, n)
+	debt := max(0, min(s.a-l.max, int64(s.b>>1)+n))
+	s.b = s.b&1 | uint32(debt)<<1
+	return n
+}
+
+// inherit makes s a window that each taking moves.
+//
+// Nobody knows when the window of a key that is not found has started. If it has ended since, the
+// key's next taking starts a new one, which ends later than one that starts now. So each taking
+// moves the start: when the moved window has ended, so has every window that the key
+// may have had.
+func (anchoredWindow) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = units, 1 }
+
+// refundLocked takes units out of the window of the taking. A window without units is as if it had
+// never started. If the taking started the window and should have cost nothing, the
+// window of the others would have started later, and nothing can be returned.
+func (anchoredWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+	s, n := &e.state, of.taken-of.final
+	if of.at < s.at || of.at >= s.at+l.period || s.b&1 != 0 || n > s.a || of.at == s.at && of.final == 0 && s.a > n {
+		return 0
+	}
+	s.a -= n
+	s.b = uint32(max(0, min(int64(s.b>>1), s.a-l.max))) << 1
+	return n
+}
+
+func (anchoredWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+	return s.at + l.period*l.windowsUntilFits(int64(s.b>>1), n) - s.asOf
+}
+
+func (f anchoredWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+	return s.asOf + f.untilFits(l, s, 1, nil), true
+}
+
+func (anchoredWindow) units(s *state) int64 { return s.a }
+
+func (anchoredWindow) freshAt(l *compiledLimit, s *state) int64 {
 	if debt := int64(s.b >> 1); debt > 0 {
 		return s.at + l.period*l.windowsUntilFresh(debt)
 	}
@@ -78,37 +94,15 @@ func (l *compiledLimit) anchoredFreshAt(s *state) int64 {
 	return s.at
 }
 
-// anchoredFlatten makes a window with units one that each taking moves.
-//
-// It is for a key that was not found. Nobody knows when the window of such a key
-// started, except that it was not after s.at. If the window has ended since, the key's
-// next taking starts a new one, which ends later than s.at + period. So each taking
-// moves the start: when the moved window has ended, so has every window that the key
-// may have had.
-func (l *compiledLimit) anchoredFlatten(s state) state {
-	if s.a > 0 {
-		s.b |= 1
-	}
-	return s
-}
-
-// anchoredLarger returns the larger count, as of b.at, which is not before a.at.
-func (l *compiledLimit) anchoredLarger(a, b state) state {
-	l.anchoredAdvance(&a, b.at)
-	b.a, b.b = max(a.a, b.a), max(a.b, b.b)
-	return b
-}
-
-// takeFromAnchoredWindowLocked is what takeFromBucketLocked is for buckets.
-func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) {
-	w, asOf := *s, max(now, s.at)
-	l.anchoredAdvance(&w, asOf)
+func (f anchoredWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+	w := *s
+	l.anchoredAdvance(&w, now)
 	allowed := n == 0 || w.a+n <= l.max
 	d.Ticket = 0
 	if allowed && n > 0 {
-		l.anchoredTake(&w, asOf, n)
+		l.anchoredTake(&w, now, n)
 		sh.numberLocked(&w)
-		d.Ticket = ticketOf(asOf, w.serial)
+		d.Ticket = ticketOf(now, w.serial)
 		*s = w
 	}
 	sh.mu.Unlock()
@@ -117,11 +111,11 @@ func (sh *shard) takeFromAnchoredWindowLocked(l *compiledLimit, s *state, n, now
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-w.a)
 	d.RetryAfter = 0
-	d.ResetAfter = arith.Wait(max(0, l.anchoredFreshAt(&w)-now))
+	d.ResetAfter = arith.Wait(max(0, f.freshAt(l, &w)-now))
 	d.EffectiveWindow = arith.Wait(w.at + l.period*l.windowsUntilFits(int64(w.b>>1), max(n, 1)) - now)
 	d.Delay = 0
-	d.At = now
 	if !allowed {
 		d.RetryAfter = d.EffectiveWindow
 	}
+	return true
 }

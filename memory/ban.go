@@ -7,62 +7,74 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A ban counts units in periods that each start with a key's first unit. The charge that
-// reaches the number bans the key. Its state is the start of the period, in state.a the
+// ban is the ban, which counts units in periods that each start with a key's first unit. The charge
+// that reaches the number bans the key. Its state is the start of the period, in state.a the
 // instant at which the ban ends, or 0, and in state.b the units.
 //
 // A key that is not found may have used as much as keys that were displaced. It inherits so many
 // units: −state.a of those in state.b. With its own they deny it until a period after its last unit.
 // They never ban it: only as many units of its own do. A ban that is lifted has forgotten which
 // were whose.
+type ban struct{ sharedByFamilies }
 
-// banCompile allows a state no lead over the clock, as anchoredCompile does.
-func (l *compiledLimit) banCompile() {
+// compile leaves l.form as it is: whatever the limits, a period, units and the end of a ban mean
+// the same.
+func (ban) compile(l *compiledLimit) {
 	l.max = l.given.Rate().Units
 	l.banned = l.given.Lasting().Microseconds()
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
 }
 
-// banAdvance empties s if its period, or its ban, has ended by the instant asOf.
-func (l *compiledLimit) banAdvance(s *state, asOf int64) {
-	if asOf >= l.banFreshAt(s) {
-		s.at, s.a, s.b, s.serial = asOf, 0, 0, 0
+func (f ban) advance(l *compiledLimit, s *view, _ *shard) {
+	if s.asOf >= f.freshAt(l, &s.state) {
+		s.at, s.a, s.b, s.serial = s.asOf, 0, 0, 0
 	}
 }
 
-// banRebased returns old in a period that starts now, and with a ban that does.
-func (l *compiledLimit) banRebased(old state, now int64) state {
-	old.at = now
-	if old.a > 0 {
-		old.a = now + l.banned
+// inUse returns the units, at least the maximum of a key that is banned.
+func (ban) inUse(l *compiledLimit, s *view) int64 {
+	if s.a > 0 {
+		return max(int64(s.b), l.max)
 	}
-	return old
+	return int64(s.b)
 }
 
-// banFits reports whether any number of units fits, since a key is neither banned nor denied for
-// what it has inherited.
-func (l *compiledLimit) banFits(s *state) bool { return s.a == 0 || s.a < 0 && int64(s.b) < l.max }
+// fits reports that any number of units fits, but of a key that is banned, or denied for what it has
+// inherited.
+func (ban) fits(l *compiledLimit, s *view, _ int64) bool {
+	return s.a == 0 || s.a < 0 && int64(s.b) < l.max
+}
 
-// banTake adds n units at the instant asOf, and bans the key if they reach the number.
-func (l *compiledLimit) banTake(s *state, asOf, n int64) {
+// take bans the key if the units reach the number.
+func (ban) take(l *compiledLimit, s *view, n int64) {
 	if s.b == 0 || s.a < 0 { // the period in which others used theirs may end sooner than one of its own
-		s.at = asOf
+		s.at = s.asOf
 	}
 	units := arith.Sum(int64(s.b), n)
 	if own := units + min(0, s.a); own >= l.max {
-		s.a = asOf + l.banned
+		s.a = s.asOf + l.banned
 	}
 	s.b = uint32(min(units, math.MaxUint32))
 }
 
-// banRefund returns n units of a charge at the instant at to its period, and lifts the ban
-// that they made; it returns how many. Of a count that is as large as there are it returns
-// nothing: nobody knows how much of it there would be.
-func (l *compiledLimit) banRefund(s *state, n, at int64) int64 {
-	if at < s.at || at >= s.at+l.period || s.b == math.MaxUint32 {
+// charge ignores what is charged during a ban.
+func (f ban) charge(l *compiledLimit, s *view, n int64) int64 {
+	if s.a > 0 {
 		return 0
 	}
-	n = min(n, int64(s.b)+min(0, s.a))
+	return f.sharedByFamilies.charge(l, s, n)
+}
+
+func (ban) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = -units, uint32(units) }
+
+// refundLocked takes units out of the period of the taking, and lifts the ban
+// that they made. Of a count that is as large as there are it returns
+// nothing: nobody knows how much of it there would be.
+func (ban) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+	s := &e.state
+	if of.at < s.at || of.at >= s.at+l.period || s.b == math.MaxUint32 {
+		return 0
+	}
+	n := min(of.taken-of.final, int64(s.b)+min(0, s.a))
 	s.b -= uint32(n)
 	if int64(s.b) < l.max {
 		s.a = min(0, s.a)
@@ -70,15 +82,13 @@ func (l *compiledLimit) banRefund(s *state, n, at int64) int64 {
 	return n
 }
 
-// banRemaining returns how many units there are until the ban.
-func (l *compiledLimit) banRemaining(s *state) int64 {
-	if s.a > 0 {
-		return 0
-	}
-	return max(0, l.max-int64(s.b))
+func (f ban) untilFits(l *compiledLimit, s *view, _ int64, _ *shard) int64 {
+	return f.freshAt(l, &s.state) - s.asOf
 }
 
-func (l *compiledLimit) banFreshAt(s *state) int64 {
+func (ban) units(s *state) int64 { return int64(s.b) }
+
+func (ban) freshAt(l *compiledLimit, s *state) int64 {
 	switch {
 	case s.a > 0:
 		return s.a
@@ -88,12 +98,11 @@ func (l *compiledLimit) banFreshAt(s *state) int64 {
 	return s.at
 }
 
-// banDescribe sets d, except its Delay, to the decision on a charge that left s behind.
-func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, now int64) {
-	until := arith.Wait(l.untilFresh(s, now, nil))
+func (ban) describe(l *compiledLimit, d *limits.Decision, s *view, _ int64, allowed bool, sh *shard) {
+	until := arith.Wait(l.untilFresh(s, sh))
 	*d = limits.Decision{
-		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.banRemaining(&s.state),
-		ResetAfter: until, EffectiveWindow: until, At: now,
+		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.remaining(s),
+		ResetAfter: until, EffectiveWindow: until, At: s.asOf,
 	}
 	if allowed && s.b > 0 {
 		d.Ticket = s.ticket()
@@ -104,21 +113,4 @@ func (l *compiledLimit) banDescribe(d *limits.Decision, s *view, allowed bool, n
 	case s.b == 0:
 		d.EffectiveWindow = arith.Wait(l.period)
 	}
-}
-
-// banInherit makes s, a floor, the state of a key that has used nothing yet.
-func (l *compiledLimit) banInherit(s *state) { s.a = -int64(s.b) }
-
-// banFlatten returns s without a ban and one unit short of it: nobody inherits a ban.
-func (l *compiledLimit) banFlatten(s state) state {
-	s.a, s.b = 0, uint32(min(int64(s.b), l.max-1))
-	return s
-}
-
-// banLarger returns the larger count, as of b.at, which is not before a.at.
-func (l *compiledLimit) banLarger(a, b state) state {
-	a, b = l.banFlatten(a), l.banFlatten(b)
-	l.banAdvance(&a, b.at)
-	b.b = max(a.b, b.b)
-	return b
 }

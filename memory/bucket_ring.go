@@ -2,10 +2,6 @@ package memory
 
 import (
 	"math"
-
-	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/bounds"
-	"github.com/weir-go/weir/limits"
 )
 
 // ring remembers the least levels that a bucket had, so that units can be returned long
@@ -34,7 +30,7 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 	if !ok && lasts == 0 {
 		return
 	}
-	if limit.algorithm == limits.AlgorithmLeakyQueue || lasts == 0 && sh.endsRing(e, now) {
+	if limit.queues || lasts == 0 && sh.endsRing(e, now) {
 		delete(sh.rings, hash)
 		return
 	}
@@ -50,8 +46,8 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 		}
 		r = newRing(asOf, width)
 	default:
-		var s view
-		limit.advance(&s, &e.state, now, nil)
+		s := &sh.scratch.other
+		limit.advance(s, &e.state, now, sh)
 		r.note(asOf, s.a, s.b != 0)
 	}
 	sh.storeRingLocked(hash, r)
@@ -64,11 +60,11 @@ func (sh *shard) endsRing(e *entry, now int64) bool {
 		return true
 	}
 	from := sh.limits.get(e.limitID)
-	if from.family != familyBucket || from.algorithm == limits.AlgorithmLeakyQueue {
+	if !from.drains || from.queues {
 		return true
 	}
-	var s view
-	from.advance(&s, &e.state, now, nil)
+	s := &sh.scratch.other
+	from.advance(s, &e.state, now, sh)
 	return s.a == 0 && s.b == 0
 }
 
@@ -158,34 +154,33 @@ func (sh *shard) storeRingLocked(hash uint64, r ring) {
 	sh.rings[hash] = r
 }
 
-// bucketRefundLocked returns n of the units of a taking at the instant at to the bucket of
-// e and returns how many that is worth now. To the last taking they are worth all of them.
-// A leaky queue returns only them: those behind have been told when their turn is.
-func (sh *shard) bucketRefundLocked(l *compiledLimit, e *entry, taken, n, at int64) int64 {
-	level := span{e.a, int64(e.b)}
-	cost := l.drain(min(n, l.max))
-	whole := l.drain(min(taken, l.max)).us
+// To the last taking its units are worth all of them. A leaky queue returns only those: the ones
+// behind have been told when their turn is.
+func (bucket) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+	level := e.level()
+	cost := l.drain(min(of.taken-of.final, l.max))
+	whole := l.drain(min(of.taken, l.max)).us
 	worth := cost
 	r, ok := sh.rings[e.hash]
 	switch {
-	case at == e.at:
-	case l.algorithm == limits.AlgorithmLeakyQueue:
+	case of.at == e.at:
+	case l.queues:
 		return 0
 	case ok:
-		worth = minSpan(cost, span{r.worth(at, whole, cost.ceil(), e.at), 0})
-	case cost.us < e.at-at:
+		worth = minSpan(cost, span{r.worth(of.at, whole, cost.ceil(), e.at), 0})
+	case cost.us < e.at-of.at:
 		worth = span{}
 	default:
-		worth.us -= max(0, e.at-at)
+		worth.us -= max(0, e.at-of.at)
 	}
 	worth = minSpan(worth, level)
-	if worth == (span{}) || at > e.at {
+	if worth == (span{}) || of.at > e.at {
 		return 0
 	}
 	level = l.minus(level, worth)
 	e.a, e.b = level.us, uint32(level.frac)
-	if ok && at != e.at {
-		r.lower(at, whole, worth.ceil(), e.at)
+	if ok && of.at != e.at {
+		r.lower(of.at, whole, worth.ceil(), e.at)
 		sh.rings[e.hash] = r
 	}
 	return l.unitsDrained(worth)
@@ -196,26 +191,4 @@ func minSpan(a, b span) span {
 		return a
 	}
 	return b
-}
-
-// unitsDrained returns how many whole units drain in the time d.
-func (l *compiledLimit) unitsDrained(d span) int64 {
-	if l.q == 1 {
-		return d.us / l.p
-	}
-	return arith.MuldivPlus(d.us, l.q, d.frac, l.p)
-}
-
-// bucketMayOwe is mayOwe for a bucket: its level is at most twice the full one, and at
-// most 100 years.
-func (l *compiledLimit) bucketMayOwe(s *state) int64 {
-	most := l.plus(l.full, l.full)
-	if most.us >= bounds.BucketFill {
-		most = span{bounds.BucketFill, 0}
-	}
-	room := l.minus(most, span{s.a, int64(s.b)})
-	if room.us < 0 {
-		return 0
-	}
-	return l.unitsDrained(room)
 }

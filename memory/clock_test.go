@@ -8,13 +8,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A test cannot set the wall clock. All that a clock knows of its steps is how
-// far it is from the monotonic clock, so these tests change what was noted of
-// that: a note that is an hour behind is a wall clock that stepped an hour ahead.
-func (c *clock) step(d time.Duration) { c.offset.Add(int64(-d)) }
+// step makes the wall clock seem to step by d. A test cannot set it, so these tests change what was
+// noted of it: a store that is an hour ahead is one whose wall clock has stepped back by an hour.
+func (c *clock) step(d time.Duration) {
+	c.offset.Add(int64(-d))
+	c.wall -= int64(d)
+}
 
-func TestAStepOfTheWallClockIsFollowedAtTheNextLook(t *testing.T) {
-	for _, step := range []time.Duration{time.Hour, -time.Hour, 3 * time.Millisecond, -3 * time.Millisecond, 20 * 365 * 24 * time.Hour, -20 * 365 * 24 * time.Hour} {
+func TestAStepAheadOfTheWallClockIsFollowedAtTheNextLook(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, 3 * time.Millisecond, 20 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			var c clock
 			c.start(nil)
@@ -29,9 +31,34 @@ func TestAStepOfTheWallClockIsFollowedAtTheNextLook(t *testing.T) {
 					t.Errorf("step %v: looked at the wall clock too early: %d µs off", step, got-want)
 				}
 				time.Sleep(time.Microsecond)
-				if got, want := c.now(), time.Now().UnixMicro(); got != want {
+				if got, want := c.now(), time.Now().UnixMicro(); got != want || c.at(got) != want {
 					t.Errorf("step %v: not followed: %d µs off", step, got-want)
 				}
+			}
+		})
+	}
+}
+
+func TestAfterAStepBackTheClockGoesOn(t *testing.T) {
+	for _, step := range []time.Duration{3 * time.Millisecond, time.Hour, 20 * 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var c clock
+			c.start(nil)
+			time.Sleep(resyncEvery)
+			c.step(-step)
+			for range 30 {
+				time.Sleep(resyncEvery / 3)
+				if got, want := c.now(), time.Now().Add(step).UnixMicro(); got != want {
+					t.Fatalf("step back of %v: %d µs off", step, got-want)
+				}
+			}
+			if got, want := c.at(c.now()), time.Now().UnixMicro(); got != want {
+				t.Errorf("step back of %v: the wall clock is taken for %d µs off", step, got-want)
+			}
+			c.step(2 * step)
+			time.Sleep(resyncEvery)
+			if got, want := c.now(), time.Now().UnixMicro(); got != want || c.at(got) != want {
+				t.Errorf("after a step of twice %v ahead: %d µs off", step, got-want)
 			}
 		})
 	}
@@ -57,51 +84,94 @@ func TestAStepIsBelievedOnlyIfItIsSeenTwice(t *testing.T) {
 	const hour = int64(time.Hour)
 	for _, tt := range []struct {
 		name       string
-		seen       [2]int64
+		seen       [2]int64 // how far the wall clock is ahead of the monotonic one
 		want       int64
+		wantBehind time.Duration
 		wantLooked int
 	}{
-		{"no step", [2]int64{0, 0}, 0, 1},
-		{"a step", [2]int64{hour, hour}, hour, 2},
-		{"stopped in the first look", [2]int64{hour, 0}, 0, 2},
-		{"stopped in both", [2]int64{hour, 2 * hour}, 0, 2},
-		{"a step, and the clocks read a little apart", [2]int64{hour, hour + 1000}, hour + 1000, 2},
+		{"no step", [2]int64{0, 0}, 0, 0, 1},
+		{"a step", [2]int64{hour, hour}, hour, 0, 2},
+		{"stopped in the first look", [2]int64{hour, 0}, 0, 0, 2},
+		{"stopped in both", [2]int64{hour, 2 * hour}, 0, 0, 2},
+		{"a step, and the clocks read a little apart", [2]int64{hour, hour + 1000}, hour, 0, 2},
+		{"a step back", [2]int64{-hour, -hour}, 0, time.Hour, 2},
+		{"stopped before the second look", [2]int64{-hour, 0}, 0, 0, 2},
 	} {
 		var c clock
 		looked := 0
-		c.resync(func() (elapsed, offset int64) {
+		c.resync(func() (elapsed, wall int64) {
 			looked++
-			return 7, tt.seen[looked-1]
+			return 7, 7 + tt.seen[looked-1]
 		})
-		if got := c.offset.Load(); got != tt.want || looked != tt.wantLooked || c.syncedAt.Load() != 7 {
-			t.Errorf("%s: %d ns after %d looks, synced at %d; want %d after %d, at 7", tt.name, got, looked, c.syncedAt.Load(), tt.want, tt.wantLooked)
+		if got := c.offset.Load(); got != tt.want || looked != tt.wantLooked || c.syncedAt.Load() != 7 || c.behind.Load() != tt.wantBehind.Microseconds() {
+			t.Errorf("%s: %d ns after %d looks, synced at %d, behind by %d µs; want %d after %d, at 7, behind by %v",
+				tt.name, got, looked, c.syncedAt.Load(), c.behind.Load(), tt.want, tt.wantLooked, tt.wantBehind)
 		}
 	}
 }
 
-func TestAWallClockThatIsSetBackIsHeldForASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{})
-		out := make([]limits.Decision, 1)
-		take := func() limits.Decision {
-			t.Helper()
-			if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
-				t.Fatal(err)
+func TestAfterAStepBackUnitsGoOnDraining(t *testing.T) {
+	for _, back := range []time.Duration{time.Second, time.Hour, 20 * 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			m := New(Options{})
+			out := make([]limits.Decision, 1)
+			take := func() limits.Decision {
+				t.Helper()
+				if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Cost: 1}}, out); err != nil {
+					t.Fatal(err)
+				}
+				return out[0]
 			}
-			return out[0]
+			m.clock.step(-back)
+			if d := take(); !d.Allowed {
+				t.Fatalf("before: %+v", d)
+			}
+			time.Sleep(resyncEvery)
+			if d := take(); d.Allowed || d.At != time.Now().UnixMicro() || d.RetryAfter != time.Minute-resyncEvery {
+				t.Errorf("%v back: %+v, want a denial for the rest of the minute", back, d)
+			}
+			time.Sleep(time.Minute - resyncEvery)
+			if d := take(); !d.Allowed || d.At != time.Now().UnixMicro() {
+				t.Errorf("%v back, a minute later: %+v", back, d)
+			}
+		})
+	}
+}
+
+// A caller reads the clock, and gets the lock a window later. Meanwhile the state of its key, which
+// was fresh by then, has lost its place.
+func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(limits.PerSecond(10), 10), limits.FixedWindow(limits.PerSecond(10)),
+		limits.SlidingWindow(limits.PerSecond(10)), limits.SlidingLog(limits.PerSecond(10)),
+		limits.AnchoredWindow(limits.PerSecond(10)),
+	} {
+		for _, charges := range []int{1, 2} { // alone, and as part of a group
+			synctest.Test(t, func(t *testing.T) {
+				m := New(Options{MaxKeys: 1})
+				take := func(scope, key string, cost int64) bool {
+					all := []limits.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}, {Scope: "group", Key: key, Limit: limits.FixedWindow(limits.PerDay(1_000_000)), Cost: 1}}
+					out := make([]limits.Decision, charges)
+					if err := m.Take(t.Context(), all[:charges], out); err != nil {
+						t.Fatal(err)
+					}
+					return out[0].Allowed
+				}
+				early := 2500 * time.Millisecond
+				if !take("s", "k", 10) {
+					t.Fatal("the first taking is denied")
+				}
+				time.Sleep(early)
+				for i := range 20 { // takes all places
+					take("others", string(rune('a'+i)), 1)
+				}
+				m.clock.offset.Add(-int64(early)) // what a late caller has read
+				first := take("s", "k", 10)
+				m.clock.offset.Add(int64(early))
+				if second := take("s", "k", 10); first && second {
+					t.Errorf("%v, %d charges: two budgets at one instant", limit, charges)
+				}
+			})
 		}
-		m.clock.step(-time.Second) // a second fast, and about to be set right
-		if d := take(); !d.Allowed || d.At != time.Now().Add(time.Second).UnixMicro() {
-			t.Fatalf("a second fast: %+v", d)
-		}
-		time.Sleep(resyncEvery)
-		if d := take(); d.Allowed || d.At != time.Now().UnixMicro() || d.RetryAfter != time.Minute+time.Second-resyncEvery {
-			t.Errorf("set right: %+v, want a denial for the second and the minute", d)
-		}
-		m.clock.step(time.Hour) // what it notes now is an hour ago
-		time.Sleep(resyncEvery)
-		if d := take(); d.Allowed || d.RetryAfter > time.Minute+time.Second {
-			t.Errorf("an hour back: %+v, want a denial for a minute", d)
-		}
-	})
+	}
 }

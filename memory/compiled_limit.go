@@ -10,14 +10,15 @@ type compiledLimit struct {
 	given     limits.Limit // what it is compiled from
 	algorithm limits.Algorithm
 	family    family
-	max       int64 // the most units that fit at one instant
-	period    int64 // microseconds
-	banned    int64 // bans only: how long one lasts, microseconds
+	form      [2]int64 // of one algorithm, states mean the same under limits with equal forms
+	max       int64    // the most units that fit at one instant
+	period    int64    // microseconds
 
-	// A state is ahead of the clock if the clock stepped back, or if the caller
-	// read it too early. Both in microseconds.
-	maxStepBack int64 // a state that is further ahead is rebased
-	maxAhead    int64 // a state that is further ahead needs a second look at the clock
+	held   bool  // units are held until they are released, and no state is stored: concurrent.go
+	lists  bool  // a state may have a list of nodes: sliding_log.go
+	queues bool  // each taking has a ticket of its own, since only the last is ever returned
+	drains bool  // levels may be remembered: bucket_ring.go
+	banned int64 // bans only: how long one lasts, microseconds; any number of units fits before
 
 	// One unit comes with every p/q microseconds, in lowest terms.
 	p, q int64
@@ -25,28 +26,26 @@ type compiledLimit struct {
 	full span // buckets only: the time in which max units drain
 }
 
-// shortStepBack is the longest step back of the clock, in microseconds, during which
-// time stands still for a bucket. For windows and logs it is their period, if that is
-// longer. After a longer step a key is rebased.
-const shortStepBack = 1_000_000
-
 // compileLimit compiles a legal limit.
 func compileLimit(given limits.Limit) compiledLimit {
 	l := compiledLimit{
 		given:     given,
 		algorithm: given.Algorithm(),
-		family:    familyOf(given.Algorithm()),
+		family:    families[given.Algorithm()],
 		max:       given.Burst(),
 		period:    given.Rate().Period.Microseconds(),
 	}
-	if l.family != familyConcurrent { // which has no rate
+	if given.Rate().Units > 0 { // a concurrency limit has no rate
 		g := arith.GCD(given.Rate().Units, l.period)
 		l.p, l.q = l.period/g, given.Rate().Units/g
 		l.unit = span{l.p / l.q, l.p % l.q}
 	}
-	l.compileFamily()
+	l.family.compile(&l)
 	return l
 }
+
+// bans reports whether what counts is for a ban, which is not what counts for a rate.
+func (l *compiledLimit) bans() bool { return l.banned > 0 }
 
 // span is an exact stretch of time: us + frac/q microseconds, 0 ≤ frac < q. The q
 // is that of the limit in hand.

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -58,88 +57,40 @@ func (m *Memory) Displaced() int64 {
 	return n
 }
 
-// retireLimits frees the ids of the limits that no state and no floor is under. It
+// retireLimits frees the ids of unused limits: those that no state is under. It
 // stops all decisions while it looks at every state: some ten milliseconds for a
 // million keys. So it runs only when all ids are given out, and at most once a second.
 func (m *Memory) retireLimits() error {
 	m.sweep.Lock()
 	defer m.sweep.Unlock()
-	l := retireLook{seen: -1}
-	for looks := 1; ; looks++ {
-		l.now, l.steps = m.clock.read()
-		l.last = looks == maxLooks
-		const pause = 1_000_000
-		if l.now < m.sweep.notBefore && l.now >= m.sweep.notBefore-pause {
-			return nil
-		}
-		if m.retireLimitsBy(&l) {
-			m.sweep.notBefore = l.now + pause
-			return nil
-		}
+	now := m.clock.now()
+	if now < m.sweep.notBefore {
+		return nil
 	}
-}
-
-// retireLook is one look at the clock, by which retireLimits decides which states are
-// live.
-type retireLook struct {
-	steps int64 // of the clock, counted before it was read
-	now   int64
-	last  bool  // go on, whatever has happened since
-	seen  int64 // the latest instant, too far ahead, of a state that earlier looks found
-}
-
-// retireLimitsBy is retireLimits by one look at the clock. It returns false, and has
-// retired nothing, if another look is needed. There are two reasons. Other callers may
-// have acted after a later step of the clock: live states then seem fresh, so the last
-// look takes them for live. Or states are too far ahead, and this caller may be late:
-// a second look that finds the same rebases them, because otherwise their limits would
-// stay in use for as long as the step.
-func (m *Memory) retireLimitsBy(l *retireLook) bool {
-	past, seen := make([]bool, len(m.shards)), l.seen
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if past[i] = sh.isPastLocked(l.steps); past[i] && !l.last {
-			return false
-		}
+		now = max(now, sh.latest)
 	}
+	m.sweep.notBefore = now + 1_000_000
 	inUse := make([]bool, maxLimits+1)
 	for i := range m.shards {
 		sh := &m.shards[i]
+		sh.latest = now
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
-				e := &sh.buckets[b][p]
-				if e.empty() {
-					continue
-				}
-				if !past[i] && e.at-l.now > m.limits.get(e.limitID).maxStepBack {
-					l.seen = max(l.seen, e.at)
-					if e.at <= seen {
-						sh.rebaseLocked(e, l.now, false)
-					}
-				}
-				if !past[i] && sh.reusableLocked(e, l.now) {
-					sh.clearReusableLocked(e, l.now)
-				} else {
+				switch e := &sh.buckets[b][p]; {
+				case sh.reusableLocked(e, now):
+					sh.clearLocked(e)
+				default:
 					inUse[e.limitID] = true
 				}
 			}
 		}
-		sh.floors = slices.DeleteFunc(sh.floors, func(f floor) bool {
-			if !past[i] && f.limit.freshAt(&f.state) <= l.now {
-				sh.noteClearLocked(l.now)
-				return true
-			}
-			inUse[f.limit.id] = true
-			return false
-		})
-	}
-	if l.seen > seen && !l.last {
-		return false
 	}
 	m.limits.retire(inUse)
-	return true
+	return nil
 }
 
 // Supports implements [limits.Supporter]: a Memory decides every legal limit.

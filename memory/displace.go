@@ -45,7 +45,7 @@ func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from i
 			if victim != nil && at > soonest {
 				continue
 			}
-			if units := limit.counted(&e.state); victim == nil || at < soonest || units < least {
+			if units := limit.family.units(&e.state); victim == nil || at < soonest || units < least {
 				victim, from, soonest, least = e, i, at, units
 			}
 		}

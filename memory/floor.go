@@ -1,199 +1,155 @@
 package memory
 
-import "github.com/weir-go/weir/limits"
+// What a shard has displaced is remembered in a summary of the scope: how many units a key may have
+// in use, and until when. A key that is not found starts from there. So being displaced never
+// gives a key a fresh budget, and the summary takes the same room whatever the limits.
 
-// floor is the largest state that a shard has displaced under one limit, kept until it
-// is fresh. A key that is not found may have used as much. It starts from the floor,
-// so that being displaced never gives a key a fresh budget. The floors of a shard are
-// its summary.
+// floor is the summary of a scope. Its steps are those that no other covers, in the order of their
+// ends, so the first that has not ended has most units.
 type floor struct {
-	limit *scopedLimit
-	state state
+	scope uint64 // floorOf a limit; 0: all scopes that have none of their own
+	steps [floorSteps]floorStep
 }
 
-// maxFloors is how many floors a shard keeps, which bounds the work of a decision on a
-// new key. When more limits are displaced, a coarseFloor stands for floors of the
-// scope that has most of them.
-const maxFloors = 32
+// floorStep says that a key may have so many units in use until an instant. The zero step is none.
+type floorStep struct{ units, until int64 }
 
-// raiseFloorLocked adds s, which is displaced, to the floor of its limit. It drops the
-// floors that are fresh.
+const (
+	// floorSteps is how many steps a floor has. Two that are next to each other become one where
+	// there are more: as many units as the one has, for as long as the other lasts.
+	floorSteps = 4
+
+	// maxFloors is how many floors a shard has: 4 KiB. The last is of all scopes that found no
+	// place.
+	maxFloors = 51
+)
+
+// floorOf returns the number of the floor of limit. What counts for a ban is not what counts for a
+// rate.
+func floorOf(limit *scopedLimit) uint64 {
+	if limit.bans() {
+		return ^limit.scopeHash
+	}
+	return limit.scopeHash
+}
+
+// raiseFloorLocked adds s, which is displaced, to the floor of its scope.
 func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	limit := sh.limits.get(s.limitID)
-	raised := *s
-	if limit.family == familyLog {
-		raised = raised.logWithoutList()
+	added := limit.displaced(s, now, sh)
+	if added.units == 0 || added.until <= now {
+		return
 	}
 	if sh.floors == nil {
 		sh.floors = make([]floor, 0, maxFloors)
 	}
-	kept := sh.floors[:0]
-	for _, f := range sh.floors {
+	scope := floorOf(limit)
+	free := -1
+	for i := range sh.floors {
+		switch f := &sh.floors[i]; {
+		case f.scope == scope:
+			f.raise(added, now)
+			return
+		case free < 0 && f.used(now) == 0:
+			free = i
+		}
+	}
+	switch {
+	case free >= 0:
+		sh.floors[free] = floor{scope: scope}
+	case len(sh.floors) < maxFloors-1:
+		free = len(sh.floors)
+		sh.floors = append(sh.floors, floor{scope: scope})
+	default:
+		free = maxFloors - 1
+		if len(sh.floors) < maxFloors {
+			sh.floors = append(sh.floors, floor{})
+		}
+		sh.floors[free].scope = 0
+	}
+	sh.floors[free].raise(added, now)
+}
+
+// raise adds a step, and drops those that have ended or that it covers.
+func (f *floor) raise(added floorStep, now int64) {
+	var all [floorSteps + 1]floorStep
+	n, placed := 0, false
+	for _, step := range f.steps {
 		switch {
-		case f.limit == limit:
-			raised = limit.larger(f.state, raised)
-		case f.limit.freshAt(&f.state) > now:
-			kept = append(kept, f)
-		default:
-			sh.noteClearLocked(now)
+		case step.until <= now, step.units <= added.units && step.until <= added.until:
+			continue
+		case step.units >= added.units && step.until >= added.until:
+			placed = true // it is covered
+		case !placed && step.until > added.until:
+			all[n], placed = added, true
+			n++
 		}
+		all[n] = step
+		n++
 	}
-	clear(sh.floors[len(kept):])
-	if len(kept) == maxFloors {
-		sh.floors = kept
-		sh.foldLocked(floor{limit, raised}, now)
-		return
+	if !placed {
+		all[n] = added
+		n++
 	}
-	sh.floors = append(kept, floor{limit, raised})
+	if n > floorSteps {
+		least := 0
+		for i := 1; i < n-1; i++ {
+			if all[i].units-all[i+1].units < all[least].units-all[least+1].units {
+				least = i
+			}
+		}
+		all[least].until = all[least+1].until
+		copy(all[least+1:], all[least+2:])
+	}
+	copy(f.steps[:], all[:])
+	if n < floorSteps {
+		clear(f.steps[n:])
+	}
 }
 
-// floorLocked sets s to the view under limit of a key that is not found: the largest
-// of the floors of its scope.
-func (sh *shard) floorLocked(s *view, limit *scopedLimit, now int64) {
-	var largest state
-	var most int64
-	found, asStored := 0, true // asStored: the floor is a state under limit, and not ahead of now
-	raise := func() {
-		if limit.algorithm == limits.AlgorithmSlidingWindow {
-			most = max(most, limit.inUse(s))
-		}
-		if found++; found > 1 {
-			largest = limit.larger(largest, limit.flatten(s))
-		} else {
-			largest = limit.flatten(s)
+// used returns how many units a key of f may have in use at now.
+func (f *floor) used(now int64) int64 {
+	for _, step := range f.steps {
+		if step.until > now {
+			return step.units
 		}
 	}
+	return 0
+}
+
+// floorLocked returns how many units a key under limit that is not found may have in use.
+func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
+	for i := range sh.floors {
+		if f := &sh.floors[i]; f.scope == floorOf(limit) || f.scope == 0 {
+			used = max(used, f.used(now))
+		}
+	}
+	return used
+}
+
+// floorWaitLocked returns the wait, from now, until a key under limit that is not found has at most
+// so many units in use.
+func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int64) {
 	for i := range sh.floors {
 		f := &sh.floors[i]
-		if f.limit.scope != limit.scope || f.limit.freshAt(&f.state) <= now {
+		if f.scope != floorOf(limit) && f.scope != 0 {
 			continue
 		}
-		if f.limit.family != limit.family && (f.limit.family == familyBan || limit.family == familyBan) {
-			continue // what counts for a ban is not what counts for a rate
-		}
-		limit.advanceFloor(&f.limit.compiledLimit, s, f.state, now)
-		asStored = asStored && now >= f.state.at && limit.carries(&f.limit.compiledLimit) && limit.freshAt(&f.state) <= f.limit.freshAt(&f.state)
-		raise()
-	}
-	if c := sh.coarseLocked(limit); c != nil && c.until > now {
-		limit.fresh(s, now)
-		limit.take(s, c.used(&limit.compiledLimit, now))
-		asStored = false
-		raise()
-	}
-	if found == 0 {
-		limit.fresh(s, now)
-		return
-	}
-	limit.advanceFloor(&limit.compiledLimit, s, largest, now)
-	if limit.family == familyBan {
-		limit.banInherit(&s.state)
-	}
-	if found > 1 || !asStored {
-		if s.limitID, s.summary = limit.id, sh; limit.algorithm == limits.AlgorithmSlidingWindow {
-			s.log.sum = most
+		for _, step := range f.steps {
+			if step.units > most {
+				wait = max(wait, step.until-now)
+			}
 		}
 	}
+	return wait
 }
 
-// floorWaitsLocked returns two waits, from now, for the view that floorLocked makes
-// under the limit with this id: until n units fit, which do not fit now, and until the
-// view is fresh. If the clock stepped back behind several floors, the waits may be
-// longer than needed.
-func (sh *shard) floorWaitsLocked(id uint16, n, now int64) (fits, fresh int64) {
-	limit := sh.limits.get(id)
-	for i := range sh.floors {
-		f := &sh.floors[i]
-		if f.limit.scope != limit.scope || f.limit.freshAt(&f.state) <= now {
-			continue
-		}
-		untilFits, untilFresh := limit.floorWaits(&f.limit.compiledLimit, f.state, n, now)
-		fits, fresh = max(fits, untilFits), max(fresh, untilFresh)
+// displaced returns what is remembered of s. Nobody inherits a ban, but only the units short of it.
+func (l *compiledLimit) displaced(s *state, now int64, sh *shard) floorStep {
+	if l.bans() {
+		return floorStep{min(int64(s.b), l.max-1), s.at + l.period}
 	}
-	if c := sh.coarseLocked(limit); c != nil && c.until > now {
-		fresh = max(fresh, c.until-now)
-		switch {
-		case c.units+n > limit.max:
-			fits = max(fits, c.until-now)
-		case now < c.at:
-			fits = max(fits, c.at-now)
-		}
-	}
-	return fits, fresh
-}
-
-// floorWaits is floorWaitsLocked for the floor f, a state under from.
-func (l *compiledLimit) floorWaits(from *compiledLimit, f state, n, now int64) (fits, fresh int64) {
-	carries, lag := l.carries(from), int64(0)
-	if !carries && (l.family == familyBan || from.family == familyBan) {
-		return 0, 0
-	}
-	if now < f.at && !(carries && l.family == familyBucket) {
-		lag = f.at - now
-	}
-	var s view
-	if lag > 0 {
-		fresh = lag
-		if l.advanceFloor(from, &s, f, now); l.family != familyLog || !l.fits(&s, n) {
-			fits = lag // until then the view of all floors has more in use than this one
-		}
-	}
-	if carries {
-		l.advanceFloor(from, &s, f, now+lag)
-		if !l.fits(&s, n) {
-			fits = lag + l.untilFits(&s, n, nil)
-		}
-		gone := from.freshAt(&f) - now // no key of the floor has anything in use then
-		return min(fits, gone), min(max(fresh, l.freshAt(&s.state)-now), gone)
-	}
-	from.advance(&s, &f, now+lag, nil)
-	used := min(from.used(&s), l.max)
-	if used+n > l.max {
-		fits = lag + from.untilFits(&s, from.max-(l.max-n), nil)
-	}
-	if used > 0 {
-		fresh = lag + from.untilFits(&s, from.max, nil)
-	}
-	return fits, fresh
-}
-
-// rebaseFloorsLocked rebases the floors that are too far ahead of the clock, which has
-// stepped back to now. The keys that a floor stands for may have been rebased at any
-// instant, or not at all. So the floor becomes the largest state that any of them can
-// have: all units in use, at the latest instant that is not rebased.
-func (sh *shard) rebaseFloorsLocked(now int64) {
-	for i := range sh.floors {
-		f := &sh.floors[i]
-		limit := f.limit
-		if f.state.at-now <= limit.maxStepBack {
-			continue
-		}
-		f.state = limit.fullState(now + limit.maxStepBack)
-		f.state.limitID = limit.id
-	}
-	if sh.coarse == nil {
-		return
-	}
-	for i := range sh.coarse {
-		if c := &sh.coarse[i]; c.at-now > c.maxStepBack {
-			c.at = now + c.maxStepBack
-			c.until = c.at + c.lasts
-		}
-	}
-}
-
-// advanceFloor advances f, a floor under from, to now and sets s to the view under l.
-// At every later instant the view has at least as much in use as any key that the
-// floor stands for.
-func (l *compiledLimit) advanceFloor(from *compiledLimit, s *view, f state, now int64) {
-	carries := l.carries(from)
-	if now < f.at {
-		from.stepFloorBack(&f, now, carries)
-	}
-	if carries {
-		l.advance(s, &f, now, nil)
-		return
-	}
-	from.advance(s, &f, now, nil)
-	l.convert(s, from)
+	v := &sh.scratch.other
+	l.advance(v, s, now, sh)
+	return floorStep{l.inUse(v), l.freshAt(s)}
 }

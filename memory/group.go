@@ -16,30 +16,24 @@ type group struct {
 	pending []pending // one for each charge
 
 	now     int64
-	looks   int  // at the clock
-	sure    bool // decide at now, whatever a shard has acted on
-	stepped bool // the clock has stepped back, seen by two looks
 	allowed bool // every enforced charge fits
 	peeking bool // nothing is to change
 	taking  bool // the charges that fit are to be taken
-}
 
-// maxLooks is how often a group looks at the clock. After that it believes those who
-// were later, and decides at their instant.
-const maxLooks = 4
+	untouched view            // of the charges that are decided, if nothing is taken
+	told      limits.Decision // on them
+}
 
 // pending is one charge of a group.
 type pending struct {
-	limit   *scopedLimit
-	hash    uint64
-	lead    int    // index of the first charge on the same key; its own index if it is that
-	ahead   int64  // from aheadLocked, at the last look at the clock
-	cleared uint32 // shard.clears, at the last look
-	lasts   int64  // microseconds: Charge.Lasts, the longest
-	sum     [2]int64
-	asked   [2]bool // there are charges of the kind
-	fits    [2]bool
-	state   view // lead only: what the charges leave behind
+	limit *scopedLimit
+	hash  uint64
+	lead  int   // index of the first charge on the same key; its own index if it is that
+	lasts int64 // microseconds: Charge.Lasts, the longest
+	sum   [2]int64
+	asked [2]bool // there are charges of the kind
+	fits  [2]bool
+	state view // lead only: what the charges leave behind
 }
 
 // Charges on one key are decided as one: enforced ones first, then shadows.
@@ -71,62 +65,31 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 		return err
 	}
 	for {
-		now, steps := m.clock.read()
-		g.now = now
+		g.now = m.clock.now()
 		m.lock(g)
-		switch {
-		case m.isPastLocked(g, steps) && g.looks < maxLooks:
-			g.looks++
-			m.unlock(g)
-		case g.retired():
-			m.unlock(g)
-			if err := m.identify(g); err != nil {
-				return err
-			}
-		case m.decideLocked(g):
-			m.unlock(g)
-			return nil
-		default:
-			m.unlock(g)
+		if !g.retired() {
+			break
+		}
+		m.unlock(g)
+		if err := m.identify(g); err != nil {
+			return err
 		}
 	}
-}
-
-// lateLocked reports whether a group has to look at the clock again because a shard
-// has acted at a later instant. There are two reasons for that. The group may have
-// been delayed between the clock and the lock, and others have dropped states that are
-// fresh by now: a second look catches up with them. Or the clock has stepped back:
-// then a second look finds the same as the first. A group that is delayed every time
-// decides at the latest instant of the others.
-func (m *Memory) lateLocked(g *group) bool {
-	latest, same := int64(0), true
+	defer m.unlock(g)
 	for i := range g.pending {
-		p := &g.pending[i]
-		if p.lead != i || p.limit.family == familyConcurrent {
-			continue
-		}
-		sh := m.shardOf(p.hash)
-		e := sh.findLocked(p.hash)
-		ahead := sh.aheadLocked(e, p.limit, g.now)
-		latest, same = max(latest, ahead), same && ahead == p.ahead && (ahead == 0 || e != nil || sh.clears == p.cleared)
-		p.ahead, p.cleared = ahead, sh.clears
+		g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
 	}
-	g.looks++
-	switch {
-	case same:
-		g.stepped = true
-	case g.looks >= maxLooks:
-		g.now = latest
-	default:
-		return true
+	m.decideLocked(g)
+	for i := range out {
+		out[i].At = m.clock.at(g.now)
 	}
-	return false
+	return nil
 }
 
 // release returns g to the pool, without references to the memory of its caller.
 func (m *Memory) release(g *group) {
 	clear(g.pending)
-	*g = group{pending: g.pending}
+	g.charges, g.out, g.pending = nil, nil, g.pending[:0]
 	m.groups.Put(g)
 }
 
@@ -184,16 +147,6 @@ func (m *Memory) unlock(g *group) {
 			m.shards[at].mu.Unlock()
 		}
 	}
-}
-
-// isPastLocked reports whether the group read the clock before a step that a caller
-// with the lock of one of its shards knows of.
-func (m *Memory) isPastLocked(g *group, steps int64) bool {
-	past := false
-	for i := range g.pending {
-		past = m.shardOf(g.pending[i].hash).isPastLocked(steps) || past
-	}
-	return past
 }
 
 func (g *group) retired() bool {

@@ -2,9 +2,8 @@ package memory
 
 import "github.com/weir-go/weir/limits"
 
-// decideLocked decides the group. It returns false, and has changed nothing, if the
-// group has to look at the clock again.
-func (m *Memory) decideLocked(g *group) bool {
+// decideLocked decides the group.
+func (m *Memory) decideLocked(g *group) {
 	g.allowed = true
 	for i := range g.pending {
 		p := &g.pending[i]
@@ -12,25 +11,12 @@ func (m *Memory) decideLocked(g *group) bool {
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		if p.limit.family == familyConcurrent {
+		if p.limit.held {
 			sh.loadHeldLocked(&p.state, p.hash, g.now)
 			g.fitLocked(p)
 			continue
 		}
 		e := sh.findLocked(p.hash)
-		if !g.sure && (e == nil || e.at-g.now > p.limit.maxAhead || e.limitID != p.limit.id) && sh.aheadLocked(e, p.limit, g.now) != 0 {
-			if m.lateLocked(g) {
-				return false
-			}
-			g.sure = true
-			return m.decideLocked(g)
-		}
-		if g.stepped && p.ahead != 0 {
-			if e == nil { // whatever was dropped was fresh before now
-				sh.clearedAt = min(sh.clearedAt, g.now)
-			}
-			e = sh.rebaseLocked(e, g.now, g.peeking)
-		}
 		sh.loadLocked(&p.state, e, p.limit, g.now)
 		g.fitLocked(p)
 	}
@@ -38,34 +24,30 @@ func (m *Memory) decideLocked(g *group) bool {
 	for i := range g.pending {
 		if p := &g.pending[i]; p.lead == i {
 			sh := m.shardOf(p.hash)
-			if g.taking && p.limit.algorithm == limits.AlgorithmLeakyQueue {
-				p.state.serial = 0
+			if g.taking && (p.lasts > 0 || !p.limit.held && p.limit.takenBy(p)) {
+				sh.numberTakingLocked(p.limit, &p.state.state) // tickets have it
 			}
-			if g.taking && (p.lasts > 0 || p.limit.family != familyConcurrent && p.limit.takenBy(p)) {
-				sh.numberLocked(&p.state.state) // tickets have it
-			}
-			g.decideAccountLocked(p, &sh.nodes)
+			g.decideAccountLocked(p, sh)
 		}
 	}
 	if !g.taking {
-		return true
+		return
 	}
 	for i := range g.pending {
 		p := &g.pending[i]
 		if p.lead == i && p.limit.takenBy(p) {
 			sh := m.shardOf(p.hash)
-			if p.limit.family == familyConcurrent {
+			if p.limit.held {
 				sh.storeHeldLocked(p.hash, p.state.a)
 				continue
 			}
 			e := sh.findLocked(p.hash)
-			if p.limit.family == familyBucket && (p.lasts > 0 || sh.rings != nil) {
+			if p.limit.drains && (p.lasts > 0 || sh.rings != nil) {
 				sh.noteTakingLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
 			sh.storeLocked(e, p.hash, p.limit, &p.state, g.now)
 		}
 	}
-	return true
 }
 
 // fitLocked sets whether the enforced charges that p leads fit. If there are none, they do
@@ -81,30 +63,31 @@ func (l *compiledLimit) takenBy(p *pending) bool {
 }
 
 // decideAccountLocked decides the charges on the key that p leads, and adds what they
-// take to the state of p. nodes are those of the key's shard.
-func (g *group) decideAccountLocked(p *pending, nodes *logNodes) {
+// take to the state of p. sh is the shard of the key.
+func (g *group) decideAccountLocked(p *pending, sh *shard) {
 	limit, untouched := p.limit, &p.state
 	if g.allowed && !g.taking { // a peek takes from p.state, which is not stored
-		before := p.state
-		untouched = &before
+		g.untouched = p.state
+		untouched = &g.untouched
 	}
 	for kind, n := range p.sum {
-		var d limits.Decision
+		d := &g.told
+		*d = limits.Decision{}
 		if kind == shadow {
 			p.fits[shadow] = limit.fits(&p.state, n)
 		}
 		if g.allowed && p.fits[kind] && n > 0 {
-			delay := limit.queued(&p.state, g.now)
+			delay := limit.queued(&p.state)
 			limit.take(&p.state, n)
-			limit.describe(&d, &p.state, n, true, g.now, nodes)
+			limit.describe(d, &p.state, n, true, sh)
 			d.Delay = delay
 		} else {
-			limit.describe(&d, &p.state, n, p.fits[kind], g.now, nodes)
+			limit.describe(d, &p.state, n, p.fits[kind], sh)
 		}
 		if !g.taking {
-			limit.leaveUntouched(&d, untouched, g.now, nodes)
+			limit.leaveUntouched(d, untouched, sh)
 		}
-		g.answer(p.lead, kind, &d)
+		g.answer(p.lead, kind, d)
 	}
 }
 
@@ -120,9 +103,9 @@ func (g *group) answer(lead, kind int, d *limits.Decision) {
 
 // leaveUntouched sets the numbers of d that say what is left to those of s, from which
 // nothing is taken.
-func (l *compiledLimit) leaveUntouched(d *limits.Decision, s *view, now int64, nodes *logNodes) {
-	var look limits.Decision
-	l.describe(&look, s, 0, true, now, nodes)
+func (l *compiledLimit) leaveUntouched(d *limits.Decision, s *view, sh *shard) {
+	look := &sh.scratch.told
+	l.describe(look, s, 0, true, sh)
 	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
 	if d.Allowed {
 		d.EffectiveWindow = look.EffectiveWindow

@@ -28,9 +28,9 @@ type Options struct {
 	// every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
 	MaxLogEntries int
 
-	// Clock tells the time, for replaying the past. Tests do not need it: in a
-	// testing/synctest bubble the default follows the bubble's clock. Instants
-	// before 1970 count as 1970, those after 2255 as 2255.
+	// Clock tells the time, for replaying the past; while it goes back, time stands still.
+	// Tests do not need it: in a testing/synctest bubble the default follows the bubble's clock.
+	// Instants before 1970 count as 1970, those after 2255 as 2255.
 	// nil: the wall clock, looked at every 100ms and kept by the monotonic
 	// clock in between.
 	Clock func() time.Time
@@ -63,10 +63,14 @@ const (
 // many, but for a ban: a key that was displaced while it was banned may charge once. A scope that has no more than its share of MaxKeys loses next to nothing
 // to another.
 //
-// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 32
-// limits apart in each part of the table. Where more are displaced, it remembers
-// limits of the scope that has most of them together, which may deny new keys of that
-// scope earlier.
+// The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 50
+// scopes apart in each part of the table, each as some numbers of units and until when they
+// may be in use, so the RetryAfter of a key that is not found may be later than necessary.
+//
+// Time never goes back. After the wall clock has stepped back, units go on draining, and windows
+// by the calendar turn over early, by the step, until the process restarts or the wall clock has
+// caught up: nothing is admitted twice, and nobody is locked out. [limits.Decision].At is by the
+// wall clock all the same.
 //
 // Keys are told apart by a 64-bit hash with a secret seed.
 type Memory struct {

@@ -31,20 +31,21 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
 	}
-	for looks := 1; ; looks++ {
+	for {
 		limit, err := m.limitOf(&limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit})
 		if err != nil {
 			s.Err = err
 			return
 		}
 		hash := m.limits.hash(limit.scopeHash, e.Key)
-		now, steps := m.clock.read()
+		now := m.clock.now()
 		sh := m.shardOf(hash)
 		sh.mu.Lock()
-		if limit.retired.Load() || sh.isPastLocked(steps) && looks < maxLooks {
+		if limit.retired.Load() {
 			sh.mu.Unlock()
 			continue
 		}
+		now = sh.nowLocked(now)
 		if e.Final < e.Taken {
 			s.Returned = sh.refundLocked(limit, hash, e, now)
 		} else {
@@ -60,7 +61,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 // the key then has at least as much in use as if they had never been taken. It returns
 // how many fewer are in use for it now: what has drained, faded or expired since has come
 // back by itself. A state that is gone or fresh has nothing to return, and neither has one that
-// was converted or rebased since: its units count as taken later.
+// was converted since: its units count as taken later.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) || sh.reusableLocked(entry, now) {
@@ -70,17 +71,19 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	if !under.carries(&limit.compiledLimit) {
 		return 0
 	}
-	before := sh.unitsInUseLocked(under, &entry.state, now)
-	n := sh.refundEntryLocked(under, entry, e, now)
-	returned := min(e.Taken-e.Final, before-sh.unitsInUseLocked(under, &entry.state, now))
-	if n > 0 && under.isEmpty(&entry.state) {
-		sh.noteClearLocked(max(now, entry.at)) // whoever is late must not start in a window before
+	s := &sh.scratch.view
+	under.advance(s, &entry.state, now, sh)
+	before := under.inUse(s)
+	n := under.family.refundLocked(sh, under, entry, refund{e.Taken, e.Final, e.Ticket & ticketMask}, now)
+	under.advance(s, &entry.state, now, sh)
+	returned := min(e.Taken-e.Final, before-under.inUse(s))
+	if n > 0 && under.family.units(&entry.state) == 0 {
 		if len(sh.floors) == 0 {
 			sh.clearLocked(entry)
 			return returned
 		}
-		var s view // fresh, but not unknown: that would start from what was displaced
-		under.fresh(&s, max(now, entry.at))
+		// fresh, but not unknown: that would start from what was displaced
+		under.fresh(s, now)
 		s.limitID = entry.limitID
 		sh.numberLocked(&s.state)
 		sh.releaseLocked(&entry.state, 0)
@@ -89,115 +92,29 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	return returned
 }
 
-// unitsInUseLocked returns how many units of a state that is stored under a limit are in use now,
-// those that a bucket has drained in part included.
-func (sh *shard) unitsInUseLocked(under *scopedLimit, stored *state, now int64) int64 {
-	var s view
-	under.advance(&s, stored, now, &sh.nodes)
-	if under.family == familyBucket {
-		return under.bucketUnits(span{s.a, int64(s.b)})
-	}
-	return under.inUse(&s)
-}
-
-// refundEntryLocked takes units of a taking off the state of an entry, and returns how many.
-func (sh *shard) refundEntryLocked(under *scopedLimit, entry *entry, e *limits.Ending, now int64) int64 {
-	n, at := e.Taken-e.Final, e.Ticket&ticketMask
-	switch under.family {
-	case familyBucket:
-		return sh.bucketRefundLocked(&under.compiledLimit, entry, e.Taken, n, at)
-	case familyWindow:
-		return under.windowRefund(&entry.state, n, at)
-	case familyAnchoredWindow:
-		return under.anchoredRefund(&entry.state, n, e.Final, at)
-	case familyLog:
-		if max(now, entry.at)-at >= under.period {
-			return 0 // it has expired
-		}
-		return sh.logRefundLocked(under.share, &entry.state, n, at)
-	case familyBan:
-		return under.banRefund(&entry.state, n, at)
-	case familyConcurrent:
-		panic(neverStored)
-	default:
-		panic(unknownFamily)
-	}
-}
-
-// isEmpty reports whether there are no units in a stored state.
-func (l *compiledLimit) isEmpty(s *state) bool {
-	if l.family == familyBucket {
-		return s.a == 0 && s.b == 0
-	}
-	return l.counted(s) == 0
-}
-
 // chargeLocked charges n units that a taking has cost above its estimate, whether they
 // fit or not, and returns how many: as many as leave the key owing at most the maximum. A
 // live state under another limit stays as it is: it would have to be converted, and what
 // has ended must not undo what was taken since, or lift a ban.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry != nil && entry.at-now > sh.limits.get(entry.limitID).maxStepBack {
-		entry = sh.rebaseLocked(entry, now, false)
-	}
 	if entry != nil && !sh.reusableLocked(entry, now) {
-		if under := sh.limits.get(entry.limitID); under.family != limit.family && (under.family == familyBan || limit.family == familyBan) {
+		if under := sh.limits.get(entry.limitID); under.bans() != limit.bans() {
 			return 0
 		}
 	}
-	var s view
-	sh.loadLocked(&s, entry, limit, now)
+	s := &sh.scratch.view
+	sh.loadLocked(s, entry, limit, now)
 	if s.former != nil {
 		return 0
 	}
-	if n = min(n, limit.mayOwe(&s)); n == 0 {
+	if n = limit.family.charge(&limit.compiledLimit, s, n); n == 0 {
 		return 0
 	}
-	if limit.family == familyBucket {
+	if limit.drains {
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)
 	}
-	limit.take(&s, n)
-	if limit.algorithm == limits.AlgorithmLeakyQueue {
-		s.serial = 0
-	}
-	limit.owe(&s.state, n)
-	sh.storeLocked(entry, hash, limit, &s, now)
+	sh.numberTakingLocked(limit, &s.state)
+	sh.storeLocked(entry, hash, limit, s, now)
 	return n
-}
-
-// mayOwe returns how many more units a key may be charged beyond what fits: it owes at
-// most its limit's maximum.
-func (l *compiledLimit) mayOwe(s *view) int64 {
-	switch l.family {
-	case familyBucket:
-		return l.bucketMayOwe(&s.state)
-	case familyWindow, familyAnchoredWindow, familyLog:
-		return max(0, 2*l.max-l.inUse(s))
-	case familyBan: // what is charged during a ban is ignored
-		if s.a > 0 {
-			return 0
-		}
-		return max(0, 2*l.max-int64(s.b))
-	case familyConcurrent:
-		return 0
-	default:
-		panic(unknownFamily)
-	}
-}
-
-// owe notes in s, to which n units were just added, how many of them the next window
-// starts with.
-func (l *compiledLimit) owe(s *state, n int64) {
-	switch l.family {
-	case familyWindow:
-		l.windowOwe(s, n)
-	case familyAnchoredWindow:
-		l.anchoredOwe(s, n)
-	case familyBucket, familyLog, familyBan: // what is too much drains, expires or is forgotten like the rest
-	case familyConcurrent:
-		panic(neverStored)
-	default:
-		panic(unknownFamily)
-	}
 }

@@ -219,28 +219,6 @@ func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
-// After a step of the clock, the instant of a taking may come a second time.
-func TestARefundOfWhatWasRebasedTakesNothingFromOthers(t *testing.T) {
-	for _, limit := range []limits.Limit{
-		limits.FixedWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingLog(limits.PerMinute(10)),
-		limits.AnchoredWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerMinute(10), 10), limits.LeakyQueue(limits.PerMinute(10), 10),
-	} {
-		var now time.Time
-		m := memoryAt(&now)
-		at := now.Add(time.Second)
-		now = at
-		before := one(t, m, "k", limit, 8)
-		now = at.Add(-time.Hour)
-		one(t, m, "k", limit, 0) // rebases
-		now = at
-		left := one(t, m, "k", limit, 8).Remaining
-		settle(t, m, endingOf(before, "k", limit, 8, 0))
-		if d := one(t, m, "k", limit, 0); d.Remaining != left {
-			t.Errorf("%v: %d remain after a refund of what was taken before the step, want %d", limit.Algorithm(), d.Remaining, left)
-		}
-	}
-}
-
 // A leaky queue returned units with others behind them, once the level was what it had been.
 func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
 	var now time.Time

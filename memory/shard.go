@@ -37,7 +37,7 @@ func (b *tableBucket) fetch() {
 // to its share of MaxKeys. A slot whose state is fresh is free space.
 type shard struct {
 	mu      sync.Mutex
-	steps   int64 // of the clock, the most that a caller with the lock has seen
+	latest  int64 // instant at which the shard has decided
 	limits  *scopedLimits
 	buckets []tableBucket // at least 2
 	full    bool          // the last search for a slot found none, and the table grows no more
@@ -47,18 +47,7 @@ type shard struct {
 	memory  *Memory
 	ref     *tableRef
 
-	// clearedAt is the latest instant at which a state was dropped because it was
-	// fresh. A caller that read the clock before then, and finds no state, may
-	// have been too late for it.
-	clearedAt int64
-	clears    uint32 // how often that happened
-	serial    uint16 // of the latest state that is new
-
-	// newestAt is the latest instant at which a key was new. If the clock has stepped
-	// back far behind it, all keys of a full shard may be as far ahead.
-	newestAt int64
-
-	coarse *coarseFloors // nil: never needed
+	serial uint16 // of the latest state that is new
 
 	held *heldTable // units of concurrency limits in flight; nil: there never were any
 
@@ -67,7 +56,16 @@ type shard struct {
 
 	displaced int64 // keys whose places others took
 
-	_ [16]byte // 256 in all: no two locks in one pair of cache lines
+	scratch scratch
+
+	_ [8]byte // 512 in all: no two locks in one pair of cache lines
+}
+
+// nowLocked returns the instant of a caller that read the clock at now before it had the lock:
+// no earlier than that of anybody who had the lock before.
+func (sh *shard) nowLocked(now int64) int64 {
+	sh.latest = max(sh.latest, now)
+	return sh.latest
 }
 
 // firstHome returns which of size buckets is the first home of a hash.
@@ -114,14 +112,18 @@ func (sh *shard) findLocked(hash uint64) *entry {
 // in e or, if e is nil, from the floors.
 func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
 	switch {
-	case e == nil && len(sh.floors) == 0 && sh.coarse == nil:
-		limit.fresh(s, now)
 	case e == nil:
-		sh.floorLocked(s, limit, now)
+		if used := sh.floorLocked(limit, now); used > 0 {
+			limit.fresh(s, now)
+			limit.family.inherit(&limit.compiledLimit, s, min(used, limit.max))
+			s.summary, s.limitID = sh, limit.id
+		} else {
+			limit.fresh(s, now)
+		}
 	case e.limitID == limit.id:
-		limit.advance(s, &e.state, now, &sh.nodes)
+		limit.advance(s, &e.state, now, sh)
 	default:
-		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, &sh.nodes)
+		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, sh)
 	}
 }
 
@@ -129,12 +131,11 @@ func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
 // limit. e is the entry of hash, nil if it has none.
 func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
 	if e == nil {
-		sh.newestAt = max(sh.newestAt, now)
 		e = sh.claimLocked(hash, limit, now)
 		s.log.forgetNodes()
 	}
 	sh.numberLocked(&s.state)
-	if limit.family == familyLog {
+	if limit.lists {
 		sh.storeLogLocked(e, hash, limit, s, now)
 		return
 	}
@@ -144,6 +145,15 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 	s.limitID = limit.id
 	e.hash = hash
 	e.state = s.state
+}
+
+// numberTakingLocked is numberLocked before units of s are taken: of a leaky queue only the last
+// taking is ever returned.
+func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
+	if limit.queues {
+		s.serial = 0
+	}
+	sh.numberLocked(s)
 }
 
 // numberLocked gives s a serial if it has none: it is new, converted or rebased.
@@ -163,7 +173,7 @@ func (sh *shard) releaseLocked(s *state, end uint32) {
 	if s.limitID == 0 || s.a == 0 {
 		return
 	}
-	if limit := sh.limits.get(s.limitID); limit.family == familyLog {
+	if limit := sh.limits.get(s.limitID); limit.lists {
 		sh.nodes.release(s, end, limit.share)
 	}
 }
@@ -172,19 +182,6 @@ func (sh *shard) releaseLocked(s *state, end uint32) {
 func (sh *shard) clearLocked(e *entry) {
 	sh.releaseLocked(&e.state, 0)
 	*e = entry{hash: vacated}
-}
-
-// clearReusableLocked empties a reusable slot.
-func (sh *shard) clearReusableLocked(e *entry, now int64) {
-	if !e.empty() {
-		sh.noteClearLocked(now)
-	}
-	sh.clearLocked(e)
-}
-
-func (sh *shard) noteClearLocked(now int64) {
-	sh.clearedAt = max(sh.clearedAt, now)
-	sh.clears++
 }
 
 // reusableLocked reports whether e is empty or its state is fresh at now.

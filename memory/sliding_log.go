@@ -1,7 +1,12 @@
 package memory
 
-// A sliding log is a list of takings, oldest first. The latest is in the state itself,
+// slidingLog is the sliding log: a list of takings, oldest first. The latest is in the state itself,
 // so that a key with one taking needs no node. The others are in nodes of the shard.
+type slidingLog struct{ sharedByFamilies }
+
+func (slidingLog) compile(l *compiledLimit) {
+	l.form, l.lists = [2]int64{l.period}, true
+}
 
 // logView is a log as of some instant.
 type logView struct {
@@ -40,14 +45,9 @@ func packList(head, tail uint32) int64 {
 	return int64(head)<<logListShift | int64(tail)
 }
 
-// logCompile allows a state as much lead over the clock as a rebase leaves it.
-func (l *compiledLimit) logCompile() {
-	l.maxStepBack = max(shortStepBack, l.period)
-	l.maxAhead = l.maxStepBack
-}
-
-// logAdvance sets s.log to the takings that still count at s.asOf.
-func (l *compiledLimit) logAdvance(s *view, nodes *logNodes) {
+// advance sets s.log to the takings that still count at s.asOf.
+func (slidingLog) advance(l *compiledLimit, s *view, sh *shard) {
+	nodes := &sh.nodes
 	if s.b == 0 || s.asOf >= s.at+l.period {
 		*s = view{state: state{at: s.asOf, serial: s.serial}, asOf: s.asOf}
 		return
@@ -72,9 +72,20 @@ func (l *compiledLimit) dropExpired(v *logView, asOf int64, nodes *logNodes) {
 	}
 }
 
-// logUntilFits returns the wait until enough of the oldest takings have expired. It
-// looks at each of those.
-func (l *compiledLimit) logUntilFits(s *view, n int64, nodes *logNodes) int64 {
+func (slidingLog) inUse(_ *compiledLimit, s *view) int64 { return s.log.sum + s.log.taken }
+
+func (slidingLog) take(_ *compiledLimit, s *view, n int64) {
+	s.log.taken += n
+	s.at = s.asOf
+}
+
+func (slidingLog) units(s *state) int64 { return s.logSum() }
+
+func (slidingLog) freshAt(l *compiledLimit, s *state) int64 { return s.at + l.period }
+
+// untilFits looks at each of the oldest takings that have to expire.
+func (slidingLog) untilFits(l *compiledLimit, s *view, n int64, sh *shard) int64 {
+	nodes := &sh.nodes
 	excess := l.inUse(s) + n - l.max
 	for i := s.log.head; i != 0; {
 		node := nodes.at(i)
@@ -88,21 +99,6 @@ func (l *compiledLimit) logUntilFits(s *view, n int64, nodes *logNodes) int64 {
 		return s.log.latestAt + l.period - s.asOf
 	}
 	return l.period
-}
-
-// logFlatten returns s as a log without a list: all of its takings count as the latest.
-func (l *compiledLimit) logFlatten(s *view) state {
-	if s.log.taken > 0 {
-		return state{at: s.asOf, b: packLog(s.log.taken, s.log.taken)}
-	}
-	return state{at: s.log.latestAt, b: packLog(s.log.sum, s.log.sum)}
-}
-
-// logLarger returns the larger sum, as of b.at, which is not before a.at.
-func (l *compiledLimit) logLarger(a, b state) state {
-	sum := max(a.logSum(), b.logSum())
-	b.b = packLog(sum, sum)
-	return b
 }
 
 // storeLogLocked is storeLocked for a log. e is the entry of hash, or an empty one.
@@ -164,9 +160,13 @@ func (l *compiledLimit) refresh(v *logView, e *entry, asOf int64, nodes *logNode
 	}
 }
 
-// logRefundLocked returns n units of the taking at the instant at, if it is still
-// remembered by itself, and returns how many. It looks at the takings before that one.
-func (sh *shard) logRefundLocked(share uint8, s *state, n, at int64) int64 {
+// refundLocked takes units off the taking, if it is still
+// remembered by itself. It looks at the takings before that one.
+func (slidingLog) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, now int64) int64 {
+	s, n, at, share := &e.state, of.taken-of.final, of.at, l.share
+	if now-at >= l.period {
+		return 0 // it has expired
+	}
 	sum, latest := s.logSum(), s.logLatest()
 	if at == s.at {
 		n = min(n, latest)

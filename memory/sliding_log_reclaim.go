@@ -92,7 +92,7 @@ func (sh *shard) reclaimLocked(buckets int, wanting *scopedLimit, least int, now
 				continue
 			}
 			limit := sh.limits.get(e.limitID)
-			if limit.family != familyLog {
+			if !limit.lists {
 				continue
 			}
 			if sh.expireLocked(e, limit, now) {
@@ -121,13 +121,11 @@ func (sh *shard) reclaimLocked(buckets int, wanting *scopedLimit, least int, now
 // expireLocked frees nodes of e, a log under limit, that have expired at now, and
 // reports whether there were any. A caller that read the clock before now may still
 // have to decide, so no units are dropped: the expired takings are merged into the
-// last of them, until units are taken. If the log is further ahead of the clock than
-// maxStepBack, all of its takings are merged into the latest, as a rebase does. They
-// do not move to now, because this caller may be the late one.
+// last of them, until units are taken.
 func (sh *shard) expireLocked(e *entry, limit *scopedLimit, now int64) bool {
 	l, asOf := &sh.nodes, max(now, e.at)
 	head := e.logHead()
-	if asOf >= e.at+limit.period || e.at-now > limit.maxStepBack {
+	if asOf >= e.at+limit.period {
 		l.release(&e.state, 0, limit.share)
 		e.state = e.logWithoutList()
 		return head != 0

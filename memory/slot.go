@@ -26,7 +26,7 @@ func (sh *shard) freeSlotLocked(bucket uint32, now int64) *entry {
 	slots := &sh.buckets[bucket]
 	for i := range slots {
 		if e := &slots[i]; sh.reusableLocked(e, now) {
-			sh.clearReusableLocked(e, now)
+			sh.clearLocked(e)
 			return e
 		}
 	}

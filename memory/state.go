@@ -29,7 +29,7 @@ type state struct {
 // taken.
 type view struct {
 	state
-	asOf int64   // the instant: the clock's, or that of the state if the clock is behind it
+	asOf int64   // the instant
 	log  logView // of a log
 
 	// former is the limit that the state was written under, and old the state as it was
@@ -44,36 +44,65 @@ type view struct {
 
 	// summary is set for a key that was not found: the view is the largest of the
 	// floors of this shard, and only the floors know the waits. It is nil again once
-	// units are taken. A sliding window then has its units in use in log.sum.
+	// units are taken.
 	summary *shard
 }
 
-// used returns the units in use: the maximum less what remains.
-func (l *compiledLimit) used(s *view) int64 { return l.max - l.remaining(s) }
+// advance sets s to the view of old, a state written under l, at the instant now.
+func (l *compiledLimit) advance(s *view, old *state, now int64, sh *shard) {
+	s.state, s.asOf = *old, now
+	s.former, s.summary, s.gone = nil, nil, 0
+	l.family.advance(l, s, sh)
+}
+
+// fresh sets s to the view, at the instant now, of a key that has used nothing.
+func (l *compiledLimit) fresh(s *view, now int64) {
+	*s = view{state: state{at: now}, asOf: now}
+	l.family.fresh(l, s)
+}
+
+// carries reports whether a state that was written under from means the same under l.
+func (l *compiledLimit) carries(from *compiledLimit) bool {
+	return l.algorithm == from.algorithm && l.form == from.form
+}
+
+// fits reports whether n units, 0 ≤ n, fit now.
+func (l *compiledLimit) fits(s *view, n int64) bool { return l.family.fits(l, s, n) }
+
+// take adds n units to s.
+func (l *compiledLimit) take(s *view, n int64) {
+	s.former, s.summary, s.gone = nil, nil, 0
+	l.family.take(l, s, n)
+}
+
+// inUse returns how many units count now, those above the maximum included.
+func (l *compiledLimit) inUse(s *view) int64 { return l.family.inUse(l, s) }
+
+// remaining returns the largest cost that fits now.
+func (l *compiledLimit) remaining(s *view) int64 { return max(0, l.max-l.inUse(s)) }
+
+// freshAt returns the instant at which s equals the state of a key that has used nothing.
+func (l *compiledLimit) freshAt(s *state) int64 { return l.family.freshAt(l, s) }
 
 // advanceFrom is advance for a state that was written under from. If the state carries
 // over, its units stay in use even if they are more than l's maximum: a change of limit
 // never lowers what is in use. Otherwise the units that are in use count as taken now.
 // They count so at every instant until units are taken and written back. A state that is
 // fresh under from is fresh under l: the store may have dropped it.
-func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, now int64, nodes *logNodes) {
+func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, now int64, sh *shard) {
 	if l.carries(from) {
 		gone := from.freshAt(old)
 		if gone <= now {
 			l.fresh(s, now)
 			return
 		}
-		l.advance(s, old, now, nodes)
+		l.advance(s, old, now, sh)
 		if gone < l.freshAt(&s.state) {
 			s.gone = gone
 		}
 		return
 	}
-	from.advance(s, old, now, nodes)
-	if l.family != from.family && (l.family == familyBan || from.family == familyBan) { // what counts for a ban is not what counts for a rate
-		l.fresh(s, now)
-		return
-	}
+	from.advance(s, old, now, sh)
 	if l.convert(s, from) {
 		s.former, s.old = from, old
 	}
@@ -83,113 +112,103 @@ func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, no
 // all taken now. It reports whether there are any. An anchored window that each taking
 // moves stays one.
 func (l *compiledLimit) convert(s *view, from *compiledLimit) bool {
-	if l.family != from.family && (l.family == familyBan || from.family == familyBan) {
+	if l.bans() != from.bans() {
 		l.fresh(s, s.asOf)
 		return false
 	}
 	moves := s.b & 1
-	used := min(from.used(s), l.max)
+	used := min(from.inUse(s), from.max, l.max)
 	l.fresh(s, s.asOf)
 	if used == 0 {
 		return false
 	}
 	l.take(s, used)
-	if l.family == familyAnchoredWindow && from.family == familyAnchoredWindow {
-		s.b = moves & 1
+	if l.algorithm == limits.AlgorithmAnchoredWindow && from.algorithm == limits.AlgorithmAnchoredWindow {
+		s.b = moves
 	}
 	return true
 }
 
-// waitFor returns the least wait, from now, until n units fit, for n from 1 to max
-// that do not fit now.
-func (l *compiledLimit) waitFor(s *view, n, now int64, nodes *logNodes) int64 {
-	if s.summary != nil {
-		if fits, _ := s.summary.floorWaitsLocked(s.limitID, n, now); fits > 0 {
-			return fits
-		}
+// waitFor returns the least wait until n units fit, for n from 1 to max that do not fit now.
+func (l *compiledLimit) waitFor(s *view, n int64, sh *shard) int64 {
+	switch {
+	case s.summary != nil:
+		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), l.max-n, s.asOf)
+	case s.former != nil:
+		return l.formerUntilFits(s, n, sh)
 	}
-	if s.former != nil {
-		return s.asOf - now + l.formerUntilFits(s, n, nodes)
-	}
-	return s.untilGone(s.asOf-now+l.untilFits(s, n, nodes), now)
+	return s.untilGone(l.family.untilFits(l, s, n, sh))
 }
 
-// untilGone returns the shorter of a wait from now and that until s is gone.
-func (s *view) untilGone(wait, now int64) int64 {
+// untilGone returns the shorter of a wait and that until s is gone.
+func (s *view) untilGone(wait int64) int64 {
 	if s.gone != 0 {
-		return min(wait, s.gone-now)
+		return min(wait, s.gone-s.asOf)
 	}
 	return wait
 }
 
 // formerUntilFits is untilFits for a conversion that is not written back: the wait
 // until at most max − n of the units under the former limit are in use.
-func (l *compiledLimit) formerUntilFits(s *view, n int64, nodes *logNodes) int64 {
-	from := s.former
-	var was view
-	from.advance(&was, s.old, s.asOf, nodes)
-	return from.untilFits(&was, from.max-(l.max-n), nodes)
+func (l *compiledLimit) formerUntilFits(s *view, n int64, sh *shard) int64 {
+	from, was := s.former, &sh.scratch.other
+	from.advance(was, s.old, s.asOf, sh)
+	return from.family.untilFits(from, was, from.max-(l.max-n), sh)
 }
 
-// untilFresh returns the wait, from now, until s equals the state of a key that has
-// used nothing.
-func (l *compiledLimit) untilFresh(s *view, now int64, nodes *logNodes) int64 {
+// untilFresh returns the wait until s equals the state of a key that has used nothing.
+func (l *compiledLimit) untilFresh(s *view, sh *shard) int64 {
 	switch {
 	case s.former != nil:
-		return s.asOf - now + l.formerUntilFits(s, l.max, nodes)
+		return l.formerUntilFits(s, l.max, sh)
 	case s.summary != nil:
-		_, fresh := s.summary.floorWaitsLocked(s.limitID, l.max, now)
-		return fresh
-	case l.family == familyLog && l.inUse(s) == 0:
+		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), 0, s.asOf)
+	case l.lists && l.inUse(s) == 0:
 		return 0
 	}
-	return s.untilGone(max(0, l.freshAt(&s.state)-now), now)
+	return s.untilGone(max(0, l.freshAt(&s.state)-s.asOf))
 }
 
 // describe sets d, except its Delay, to the decision on a charge of n units. s is what
-// the charge left behind, whether it is allowed or not. Waits count from now, which is
-// before s.asOf if the clock stepped back.
-func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed bool, now int64, nodes *logNodes) {
-	if l.family == familyConcurrent {
-		l.concurrentDescribe(d, s, n, allowed, now)
-		return
-	}
-	if l.family == familyBan {
-		l.banDescribe(d, s, allowed, now)
-		return
-	}
+// the charge left behind, whether it is allowed or not.
+func (l *compiledLimit) describe(d *limits.Decision, s *view, n int64, allowed bool, sh *shard) {
+	l.family.describe(l, d, s, n, allowed, sh)
+}
+
+// describeUnits is describe for a family that counts units.
+func (l *compiledLimit) describeUnits(d *limits.Decision, s *view, n int64, allowed bool, sh *shard) {
 	remaining := l.remaining(s)
 	d.Allowed = allowed
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = remaining
 	d.RetryAfter = 0
-	d.At = now
+	d.At = s.asOf
 	d.Ticket = 0
 	if allowed && n > 0 {
 		d.Ticket = s.ticket()
 	}
-	d.ResetAfter = arith.Wait(l.untilFresh(s, now, nodes))
+	d.ResetAfter = arith.Wait(l.untilFresh(s, sh))
 	if !allowed {
 		d.RetryAfter = limits.Never
 		if n <= l.max {
-			d.RetryAfter = arith.Wait(l.waitFor(s, n, now, nodes))
+			d.RetryAfter = arith.Wait(l.waitFor(s, n, sh))
 		}
 		d.EffectiveWindow = d.RetryAfter
 		return
 	}
-	end, all := l.windowEnd(s)
+	end, ok := l.family.windowEnd(l, s)
 	switch {
-	case all:
-		d.EffectiveWindow = arith.Wait(s.untilGone(end-now, now))
+	case ok:
+		d.EffectiveWindow = arith.Wait(s.untilGone(end - s.asOf))
 	case remaining == 0:
-		d.EffectiveWindow = arith.Wait(l.waitFor(s, 1, now, nodes))
+		d.EffectiveWindow = arith.Wait(l.waitFor(s, 1, sh))
 	default:
 		d.EffectiveWindow = arith.Wait(l.spread(remaining))
 	}
 }
 
 // A ticket is the instant that units count from, and above that the serial of the state.
-// The units of a state that was rebased, converted or reset since are not known any more:
+// The units of a state that was converted or reset since are not known any more:
 // without the serial, their return would be taken out of what others have in use. A leaky
 // queue has a new serial with each taking, since only the last is ever returned.
 const (

@@ -6,18 +6,17 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Fixed and sliding window count units in windows that start at whole multiples of
+// window is fixed and sliding window. They count units in windows that start at whole multiples of
 // the period. A fixed window forgets the window before; a sliding window adds as much
 // of it as the last period still overlaps.
+type window struct{ sharedByFamilies }
 
-// windowCompile allows a state of a window no lead over the clock, so that the At of a
-// decision lies in the window that its units count in.
-func (l *compiledLimit) windowCompile() {
-	l.maxStepBack, l.maxAhead = max(shortStepBack, l.period), 0
-}
+func (window) fresh(l *compiledLimit, s *view) { s.at = l.windowStart(s.asOf) }
 
 // windowStart returns the start of the window that contains an instant.
 func (l *compiledLimit) windowStart(at int64) int64 { return at - at%l.period }
+
+func (window) advance(l *compiledLimit, s *view, _ *shard) { l.windowAdvance(&s.state, s.asOf) }
 
 // windowAdvance moves s to the window that contains the instant asOf.
 func (l *compiledLimit) windowAdvance(s *state, asOf int64) {
@@ -50,17 +49,21 @@ func (l *compiledLimit) owed(debt, n int64) int64 {
 	return max(0, debt-(n-1)*l.max)
 }
 
-// windowOwe notes in s, to which n units were just added at the end of a request, what a
-// fixed window passes on to the next. A sliding window does so by its weight.
-func (l *compiledLimit) windowOwe(s *state, n int64) {
+func (window) take(_ *compiledLimit, s *view, n int64) { s.a += n }
+
+// charge notes what a fixed window passes on to the next. A sliding window does so by its weight.
+func (f window) charge(l *compiledLimit, s *view, n int64) int64 {
+	n = f.sharedByFamilies.charge(l, s, n)
 	if l.algorithm == limits.AlgorithmFixedWindow {
 		s.b = uint32(max(0, min(s.a-l.max, int64(s.b)+n)))
 	}
+	return n
 }
 
-// windowRefund returns n units to the window that contains the instant at, if that still
-// counts, and returns how many.
-func (l *compiledLimit) windowRefund(s *state, n, at int64) int64 {
+// refundLocked returns n units to the window that contains the instant of the taking, if that still
+// counts.
+func (window) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+	s, n, at := &e.state, of.taken-of.final, of.at
 	switch {
 	case at >= s.at && at < s.at+l.period:
 		n = min(n, s.a)
@@ -77,30 +80,9 @@ func (l *compiledLimit) windowRefund(s *state, n, at int64) int64 {
 	return n
 }
 
-// windowRebased returns old with all of its units counted in the window of now.
-func (l *compiledLimit) windowRebased(old state, now int64) state {
-	if l.algorithm == limits.AlgorithmSlidingWindow {
-		old.a, old.b = old.a+int64(old.b), 0
-	}
-	old.a, old.b = min(old.a, l.max), 0
-	old.at = l.windowStart(now)
-	return old
-}
-
-// windowTake adds n units, which fit. In a view of floors s.a may be above the units in
-// use, and stays at the maximum.
-func (l *compiledLimit) windowTake(s *state, n int64, fromSummary bool) {
-	if s.a += n; fromSummary {
-		s.a = min(s.a, l.max)
-	}
-}
-
-func (l *compiledLimit) windowInUse(s *view) int64 {
-	switch {
-	case l.algorithm == limits.AlgorithmFixedWindow:
+func (window) inUse(l *compiledLimit, s *view) int64 {
+	if l.algorithm == limits.AlgorithmFixedWindow {
 		return s.a
-	case s.summary != nil:
-		return s.log.sum
 	}
 	return l.weight(&s.state, s.asOf) + s.a
 }
@@ -112,6 +94,10 @@ func (l *compiledLimit) weight(s *state, asOf int64) int64 {
 		return 0
 	}
 	return arith.Muldiv(l.period-(asOf-s.at), int64(s.b), l.period)
+}
+
+func (window) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+	return l.windowUntilFits(&s.state, s.asOf, n)
 }
 
 // windowUntilFits returns the least wait, from asOf, until n units fit that do not fit
@@ -156,54 +142,38 @@ func (l *compiledLimit) fadesTo(c, m int64) int64 {
 	return l.period - arith.MuldivCeil(m+1, l.period, c) + 1
 }
 
-func (l *compiledLimit) windowFreshAt(s *state) int64 {
+func (window) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+	return s.at + l.period*l.windowsUntilFits(int64(s.b), 1), l.algorithm == limits.AlgorithmFixedWindow
+}
+
+func (window) units(s *state) int64 { return s.a + int64(s.b) }
+
+func (window) freshAt(l *compiledLimit, s *state) int64 {
 	switch {
 	case s.b > 0 && l.algorithm == limits.AlgorithmFixedWindow:
 		return s.at + l.period*l.windowsUntilFresh(int64(s.b))
 	case s.a > 0:
-		return s.at + l.windowLasts()
+		if l.algorithm == limits.AlgorithmFixedWindow {
+			return s.at + l.period
+		}
+		return s.at + 2*l.period
 	case s.b > 0:
 		return s.at + l.period
 	}
 	return s.at
 }
 
-// windowLasts returns how long the units of a window count at most.
-func (l *compiledLimit) windowLasts() int64 {
-	if l.algorithm == limits.AlgorithmFixedWindow {
-		return l.period
-	}
-	return 2 * l.period
-}
-
-// windowLarger returns the larger counts of both windows, as of b.at, which is not
-// before a.at.
-func (l *compiledLimit) windowLarger(a, b state) state {
-	l.windowAdvance(&a, b.at)
-	b.a, b.b = max(a.a, b.a), max(a.b, b.b)
-	return b
-}
-
-func (l *compiledLimit) windowFullState(now int64) state {
-	full := state{at: l.windowStart(now), a: l.max}
-	if l.algorithm == limits.AlgorithmSlidingWindow {
-		full.b = uint32(l.max)
-	}
-	return full
-}
-
-// takeFromWindowLocked is what takeFromBucketLocked is for buckets.
-func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) {
-	w, asOf := *s, max(now, s.at)
-	l.windowAdvance(&w, asOf)
+func (f window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+	w := *s
+	l.windowAdvance(&w, now)
 	used := w.a
 	if l.algorithm == limits.AlgorithmSlidingWindow {
-		used += l.weight(&w, asOf)
+		used += l.weight(&w, now)
 	}
 	allowed := n == 0 || used+n <= l.max
 	d.Ticket = 0
 	if allowed && n > 0 {
-		d.Ticket = ticketOf(asOf, w.serial)
+		d.Ticket = ticketOf(now, w.serial)
 		w.a += n
 		used += n
 		*s = w
@@ -214,16 +184,16 @@ func (sh *shard) takeFromWindowLocked(l *compiledLimit, s *state, n, now int64, 
 	d.Source, d.Transient = limits.SourcePrimary, false
 	d.Remaining = max(0, l.max-used)
 	d.RetryAfter = 0
-	d.ResetAfter = arith.Wait(max(0, l.windowFreshAt(&w)-now))
+	d.ResetAfter = arith.Wait(max(0, f.freshAt(l, &w)-now))
 	d.Delay = 0
-	d.At = now
 	switch {
 	case !allowed:
-		d.RetryAfter = arith.Wait(asOf - now + l.windowUntilFits(&w, asOf, n))
+		d.RetryAfter = arith.Wait(l.windowUntilFits(&w, now, n))
 		d.EffectiveWindow = d.RetryAfter
 	case l.algorithm == limits.AlgorithmFixedWindow || d.Remaining == 0:
-		d.EffectiveWindow = arith.Wait(asOf - now + l.windowUntilFits(&w, asOf, 1))
+		d.EffectiveWindow = arith.Wait(l.windowUntilFits(&w, now, 1))
 	default:
 		d.EffectiveWindow = arith.Wait(l.spread(d.Remaining))
 	}
+	return true
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 func charge(scope, key string, limit limits.Limit, cost int64) limits.Charge {
@@ -358,7 +358,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {
 					t.Errorf("%v on %q: got %v, want the error that says what to do", limit, state, err)
 				}
-				if spares := breaker.Sparer(nil); !errors.As(err, &spares) || !spares.SparesBackend() {
+				if spares := remote.Sparer(nil); !errors.As(err, &spares) || !spares.SparesBackend() {
 					t.Errorf("%v on %q: %v speaks against the whole backend", limit, state, err)
 				}
 				if got := client.Get(t.Context(), name).Val(); got != state {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -55,7 +54,7 @@ func TestThroughABreakerAndADenialCacheItKeepsTheContract(t *testing.T) {
 	h := harness(server.addr, 2000)
 	open := h.Open
 	h.Open = func(t testing.TB, now func() time.Time) limits.Backend {
-		guarded := breaker.New(open(t, now), breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+		guarded := remote.NewBreaker(open(t, now), remote.Options{Budget: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		return remote.NewDenialCache(guarded, remote.DenialCacheOptions{MaxAge: time.Nanosecond})
 	}
 	limitstest.Run(t, h)

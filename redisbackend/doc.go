@@ -9,7 +9,7 @@
 // does no I/O, and [Backend.Check] says whether a server will do.
 //
 // A server that is slow or gone makes [Backend.Take] return an error, when its
-// context ends at the latest. Put package breaker in front: it ends the context in
+// context ends at the latest. Put package remote in front: it ends the context in
 // time, and stops asking a server that keeps failing.
 //
 // # Calls
@@ -44,7 +44,7 @@
 // While it is down its requests fail at once, except for one at a time, which is the
 // probe. The first answer ends that. [Options].Logger logs both changes, and a server
 // that replies only with errors. While other servers decide, such errors spare the
-// backend: package breaker does not count them.
+// backend: package remote does not count them.
 //
 // # In Redis
 //

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // Of several servers all are silent, and one key is asked: nobody else's success says
@@ -42,7 +42,7 @@ func TestAServerThatIsDownCountsAgainstTheBackendIfNoOtherIsWell(t *testing.T) {
 			err = b.Take(ctx, charges, make([]limits.Decision, len(charges)))
 			return err != nil && strings.Contains(err.Error(), "does not answer, while others may")
 		})
-		var sparer breaker.Sparer
+		var sparer remote.Sparer
 		if errors.As(err, &sparer) {
 			t.Errorf("%s: a breaker would not count: %v", what, err)
 		}

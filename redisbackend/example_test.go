@@ -8,7 +8,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -30,7 +29,7 @@ func ExampleOpen() {
 			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
 			Key:   keyfuncs.Address(keyfuncs.Peer),
 		}},
-		Backend:   breaker.NewStack(backend, breaker.Options{}),
+		Backend:   remote.NewStack(backend, remote.Options{}),
 		Instances: 4,
 	})
 	if err != nil {
@@ -46,7 +45,7 @@ func ExampleOpen() {
 }
 
 // What one instance denies for a while, all deny without asking. Here two instances in one
-// program: the first has seen a client use up its day. [breaker.NewStack] has an option for
+// program: the first has seen a client use up its day. [remote.NewStack] has an option for
 // the announcer, too.
 func ExampleNewAnnouncer() {
 	client, end := miniClient()
@@ -261,7 +260,7 @@ func ExampleBackend_Take() {
 func ExampleBackend_HonoursDeadline() {
 	client, end := miniClient()
 	defer end()
-	var backend breaker.DeadlineHonourer = redisbackend.New(client, redisbackend.Options{})
+	var backend remote.DeadlineHonourer = redisbackend.New(client, redisbackend.Options{})
 	fmt.Println(backend.HonoursDeadline())
 	// Output:
 	// true

@@ -50,7 +50,7 @@ var errDown = errors.New("the server of this key does not answer, while others m
 // spared is an error that does not count against the backend as a whole.
 type spared struct{ error }
 
-// SparesBackend implements an interface of package breaker.
+// SparesBackend implements an interface of package remote.
 func (spared) SparesBackend() bool { return true }
 
 func (s spared) Unwrap() error { return s.error }

@@ -38,7 +38,7 @@ func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *fal
 	})
 }
 
-var day = limits.FixedWindow(limits.PerDay(1))
+var aDay = limits.FixedWindow(limits.PerDay(1))
 
 // gives fails unless taking returns err.
 func gives(t *testing.T, b limits.Backend, key string, limit limits.Limit, cost int64, want error) {
@@ -75,53 +75,53 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 }
 
 func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
+	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		inner.err, inner.asked = errBroken, 0
-		denied(t, cache, "k", day, 1)
+		denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 0) // young
 		time.Sleep(10 * time.Second)
-		denied(t, cache, "k", day, 1)
+		denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 1)
 		inner.err = nil
-		if d := take(t, cache, "s", "k", day, 1); d.Source != limits.SourcePrimary || d.Allowed {
+		if d := take(t, cache, "s", "k", aDay, 1); d.Source != limits.SourcePrimary || d.Allowed {
 			t.Errorf("the backend is back: %+v", d)
 		}
 		inner.askedTimes(t, 2)
-		denied(t, cache, "k", day, 1)
+		denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 2) // young again
 	})
 }
 
 func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
+	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(10 * time.Second)
 		if err := inner.Reset(t.Context(), "s", "k"); err != nil { // by another instance
 			t.Fatal(err)
 		}
-		allowed(t, cache, "k", day, 1)
+		allowed(t, cache, "k", aDay, 1)
 		inner.err = errBroken
-		gives(t, cache, "k", day, 1, errBroken)
+		gives(t, cache, "k", aDay, 1, errBroken)
 	})
 }
 
 func TestADenialThatIsResetIsNotHonouredInAnOutage(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
+	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		inner.err = errBroken
-		gives(t, cache, "k", day, 1, errBroken)
+		gives(t, cache, "k", aDay, 1, errBroken)
 	})
 }
 
 func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
+	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		inner.err = ctx.Err()
-		err := cache.Take(ctx, []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}}, make([]limits.Decision, 1))
+		err := cache.Take(ctx, []limits.Charge{{Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, make([]limits.Decision, 1))
 		if err != context.Canceled {
 			t.Errorf("error %v, want the context's", err)
 		}
@@ -129,11 +129,11 @@ func TestACallerWhoHasLeftGetsTheErrorAndNoAgedDenial(t *testing.T) {
 }
 
 func TestInAnOutageTheOtherChargesOfAnAgedDenialAreNotAsked(t *testing.T) {
-	outage(t, day, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
+	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		time.Sleep(time.Minute)
 		inner.err = errBroken
 		out := make([]limits.Decision, 2)
-		err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: day, Cost: 1}, {Scope: "s", Key: "k", Limit: day, Cost: 1}}, out)
+		err := cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: aDay, Cost: 1}, {Scope: "s", Key: "k", Limit: aDay, Cost: 1}}, out)
 		if err != nil || out[0] != (limits.Decision{Allowed: true, Source: limits.SourceNotAsked}) || out[1].Allowed || out[1].Source != limits.SourceDenialCache {
 			t.Errorf("error %v, other %+v, denied %+v", err, out[0], out[1])
 		}
@@ -147,8 +147,8 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
-			allowed(t, cache, key, day, 1)
-			denied(t, cache, key, day, 1)
+			allowed(t, cache, key, aDay, 1)
+			denied(t, cache, key, aDay, 1)
 		}
 		time.Sleep(10 * time.Second)
 		for _, key := range []string{"e", "f", "g", "h"} {

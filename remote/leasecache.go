@@ -52,7 +52,7 @@ type LeaseOptions struct {
 //
 // It is safe for concurrent use and needs no closing: units that are held are returned by
 // themselves within a second. Put it around a breaker, and a [DenialCache] around it, as
-// breaker.NewStack does.
+// remote.NewStack does.
 type LeaseCache struct {
 	inner   limits.Backend
 	term    time.Duration

@@ -86,7 +86,7 @@ func (b *Backend) Count(ctx context.Context) (n int, err error) {
 func (b *Backend) Supports(limit limits.Limit) bool { return limits.Supports(b.inner, limit) }
 
 // HonoursDeadline reports whether the inner backend says that it keeps to deadlines, as
-// package breaker asks.
+// package remote asks.
 func (b *Backend) HonoursDeadline() bool {
 	h, ok := b.inner.(interface{ HonoursDeadline() bool })
 	return ok && h.HonoursDeadline()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -196,23 +195,40 @@ func TestDecisionsByLeasesAreCountedAsSuch(t *testing.T) {
 	})
 }
 
-func TestEverySeriesExistsAtZero(t *testing.T) {
+func TestDecisionsThatARuleMayMakeAreThereAtZero(t *testing.T) {
 	counts := stats.New(quietly())
 	l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{
-		{Name: "per-client", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey},
+		{Name: "enforced", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey},
 		{Name: "tomorrow", Limit: limits.TokenBucket(limits.PerHour(3), 9), Key: byKey, Mode: core.Shadow},
+		{Name: "share", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Mode: core.EnforceFor(5)},
+		{Name: "off", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Mode: core.Disabled},
+		{Name: "here", Limit: limits.FixedWindow(limits.PerHour(6)), Key: byKey, Local: true},
 	}})
 	counts.Limiter("api").Watch(l)
 	shot := only(counts)
-	if len(shot.Rules) != 2 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 || !shot.Rules[0].InForce {
+	if len(shot.Rules) != 5 || shot.Rules[1].Mode != core.Shadow || shot.Rules[1].Limit.Burst() != 9 || !shot.Rules[0].InForce {
 		t.Fatalf("rules: %+v", shot.Rules)
 	}
-	var series []string
-	for _, d := range shot.Rules[0].Decisions {
-		series = append(series, fmt.Sprint(d.Mode, d.Allowed, d.Source, d.Count))
+	zeros := func(mode, second string) []string {
+		return []string{
+			mode + " true primary 0", mode + " true " + second + " 0", mode + " true open 0",
+			mode + " false primary 0", mode + " false " + second + " 0", mode + " false closed 0",
+		}
 	}
-	if len(series) != 19 || slices.Contains(series, "enforce false lease 0") || !slices.Contains(series, "enforce false denial-cache 0") || slices.Contains(series, "enforce false open 0") {
-		t.Errorf("%d series: %v", len(series), series)
+	for i, want := range [][]string{
+		zeros("enforce", "fallback"),
+		zeros("shadow", "fallback"),
+		append(zeros("enforce", "fallback"), zeros("shadow", "fallback")...),
+		nil,
+		zeros("enforce", "local"),
+	} {
+		var got []string
+		for _, d := range shot.Rules[i].Decisions {
+			got = append(got, fmt.Sprint(d.Mode, " ", d.Allowed, " ", d.Source, " ", d.Count))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, want and got:\n%s", shot.Rules[i].Name, diff)
+		}
 	}
 }
 

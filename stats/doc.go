@@ -11,8 +11,8 @@
 //	api.Watch(limit)
 //
 // It works with the limiters of all frameworks: put the framework's request in place of
-// *http.Request. Every counter of a rule exists, at zero, as soon as [Limiter.Watch] has
-// seen the rule.
+// *http.Request. A rule is counted, from zero, as soon as [Limiter.Watch] has seen it.
+// [Snapshot.Metrics] is one table of all numbers for exporters.
 //
 // [Stats.WatchShedder] shows the shedders of package shed as well, which count for
 // themselves.

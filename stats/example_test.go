@@ -8,14 +8,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 )
@@ -189,7 +190,7 @@ func ExampleOther() {
 func ExampleStats_Backend() {
 	counts := stats.New(stats.Options{})
 	far := memory.New(memory.Options{}) // or redisbackend.New(…)
-	stack := breaker.NewStack(counts.Backend("redis", far), breaker.Options{})
+	stack := remote.NewStack(counts.Backend("redis", far), remote.Options{})
 	counts.WatchBreaker("redis", stack.Status)
 
 	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}, Backend: stack})
@@ -224,7 +225,7 @@ func ExampleStats_WatchMemory() {
 
 func ExampleStats_WatchBreaker() {
 	counts := stats.New(stats.Options{})
-	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
+	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
 	counts.WatchBreaker("redis", b.Status)
 	got := counts.Snapshot().Breakers[0]
 	fmt.Println(got.Name, got.State, got.Opened)
@@ -233,7 +234,7 @@ func ExampleStats_WatchBreaker() {
 
 func ExampleStats_WatchLeases() {
 	counts := stats.New(stats.Options{})
-	stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second})
+	stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second})
 	counts.WatchLeases("redis", stack.Leases)
 	got := counts.Snapshot().Leases[0]
 	fmt.Println(got.Name, got.Held, "units held")
@@ -331,6 +332,108 @@ func ExampleSnapshot() {
 	s := shot()
 	fmt.Println(len(s.Limiters), "limiter,", len(s.Backends), "backend,", s.At.After(s.Since))
 	// Output: 1 limiter, 1 backend, true
+}
+
+// All metrics, as Prometheus and as OpenTelemetry name them.
+func ExampleSnapshot_Metrics() {
+	for _, m := range (stats.Snapshot{}).Metrics() {
+		fmt.Printf("%s{%s} %s %s\n", m.Name, strings.Join(m.Labels, ","), m.Kind, m.Instrument)
+	}
+	// Output:
+	// weir_requests_total{limiter,verdict} counter weir.requests
+	// weir_preflights_total{limiter} counter weir.preflights
+	// weir_queue_waiting_requests{limiter} gauge weir.queue.waiting
+	// weir_queue_full_total{limiter} counter weir.queue.full
+	// weir_queue_left_total{limiter} counter weir.queue.left
+	// weir_held_units{limiter} gauge weir.held
+	// weir_held_oldest_timestamp_seconds{limiter} timestamp weir.held.age
+	// weir_rule_decisions_total{limiter,rule,decision,mode,source} counter weir.rate_limiting.decisions
+	// weir_rule_binding_total{limiter,rule} counter weir.rate_limiting.binding
+	// weir_rule_units_total{limiter,rule} counter weir.rate_limiting.units
+	// weir_rule_near_limit_total{limiter,rule} counter weir.rate_limiting.near_limit
+	// weir_rule_limit_units{limiter,rule} gauge weir.rate_limiting.limit
+	// weir_rule_period_seconds{limiter,rule} gauge weir.rate_limiting.period
+	// weir_rule_enforced_ratio{limiter,rule} gauge weir.rate_limiting.enforced
+	// weir_rule_mode{limiter,rule,mode} gauge weir.rate_limiting.mode
+	// weir_rule_overridden{limiter,rule} gauge weir.rate_limiting.overridden
+	// weir_queue_delay_seconds{limiter,rule} histogram weir.queue.delay
+	// weir_settlements_total{limiter,rule,result} counter weir.settlements
+	// weir_settled_units_total{limiter,rule,kind} counter weir.settlements.units
+	// weir_shed_requests_total{shedder,class,verdict} counter weir.shed.requests
+	// weir_shed_in_flight_requests{shedder,class} gauge weir.shed.in_flight
+	// weir_shed_waiting_requests{shedder,class} gauge weir.shed.waiting
+	// weir_shed_class_share_ratio{shedder,class} gauge weir.shed.class.share
+	// weir_shed_exempt_total{shedder} counter weir.shed.exempt
+	// weir_shed_limit_requests{shedder} gauge weir.shed.limit
+	// weir_shed_max_limit_requests{shedder} gauge weir.shed.max_limit
+	// weir_shed_streams{shedder} gauge weir.shed.streams
+	// weir_shed_oldest_seconds{shedder} gauge weir.shed.oldest
+	// weir_shed_mode{shedder,mode} gauge weir.shed.mode
+	// weir_shed_algorithm_panics_total{shedder} counter weir.shed.algorithm.panics
+	// weir_backend_duration_seconds{backend,operation,result} histogram weir.backend.operation.duration
+	// weir_backend_errors_total{backend,operation,reason} counter weir.backend.operation.errors
+	// weir_breaker_open{breaker} gauge weir.breaker.open
+	// weir_breaker_changes_total{breaker,to} counter weir.breaker.changes
+	// weir_memory_keys{memory} gauge weir.memory.keys
+	// weir_memory_max_keys{memory} gauge weir.memory.max_keys
+	// weir_memory_displaced_total{memory} counter weir.memory.displaced
+	// weir_lease_held_units{backend} gauge weir.lease.held
+	// weir_lease_keys{backend} gauge weir.lease.keys
+	// weir_lease_blocks_total{backend,result} counter weir.lease.blocks
+	// weir_lease_units_total{backend,kind} counter weir.lease.units
+	// weir_policy_loads_total{policy,result} counter weir.policy.loads
+	// weir_policy_applied_timestamp_seconds{policy} timestamp weir.policy.age
+	// weir_policy_failing{policy} gauge weir.policy.failing
+	// weir_policy_info{policy,digest} gauge weir.policy.info
+}
+
+// A program that writes metrics in a form of its own, here that of Prometheus.
+func ExampleMetric() {
+	for _, m := range shot().Metrics() {
+		if m.Name != "weir_requests_total" {
+			continue
+		}
+		fmt.Println("# HELP", m.Name, m.Help)
+		fmt.Println("# TYPE", m.Name, m.Kind)
+		for _, s := range m.Series {
+			fmt.Printf("%s{%s=%q,%s=%q} %v\n", m.Name, m.Labels[0], s.Labels[0], m.Labels[1], s.Labels[1], s.Value)
+		}
+		fmt.Println("OpenTelemetry:", m.Instrument, m.Attributes, m.Unit)
+	}
+	// Output:
+	// # HELP weir_requests_total Requests by verdict. Requests that wait in a queue are allowed.
+	// # TYPE weir_requests_total counter
+	// weir_requests_total{limiter="jobs",verdict="allowed"} 2
+	// weir_requests_total{limiter="jobs",verdict="denied"} 3
+	// weir_requests_total{limiter="jobs",verdict="unavailable"} 0
+	// weir_requests_total{limiter="jobs",verdict="abandoned"} 0
+	// OpenTelemetry: weir.requests [weir.limiter.name weir.verdict] {request}
+}
+
+// The series that have counted something.
+func ExampleSeries() {
+	for _, m := range shot().Metrics() {
+		for _, s := range m.Series {
+			if m.Kind == "counter" && s.Value > 0 {
+				fmt.Println(m.Name, s.Labels, s.Value)
+			}
+			if m.Kind == "histogram" && s.Histogram.Count() > 0 {
+				fmt.Println(m.Name, s.Labels, s.Histogram.Count(), "calls")
+			}
+		}
+	}
+	// Output:
+	// weir_requests_total [jobs allowed] 2
+	// weir_requests_total [jobs denied] 3
+	// weir_rule_decisions_total [jobs per-client allowed enforce primary] 2
+	// weir_rule_decisions_total [jobs per-client denied enforce primary] 3
+	// weir_rule_decisions_total [jobs tomorrow allowed shadow primary] 1
+	// weir_rule_decisions_total [jobs tomorrow denied shadow primary] 4
+	// weir_rule_binding_total [jobs per-client] 3
+	// weir_rule_units_total [jobs per-client] 2
+	// weir_rule_units_total [jobs tomorrow] 1
+	// weir_rule_near_limit_total [jobs per-client] 1
+	// weir_backend_duration_seconds [redis reset success] 1 calls
 }
 
 func ExampleLimiterSnapshot() {

@@ -8,10 +8,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -26,7 +26,7 @@ func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
 	if !timed.HonoursDeadline() {
 		t.Error("deadlines are not honoured through the clock")
 	}
-	stack := breaker.NewStack(timed, breaker.Options{Logger: discard, Budget: 10 * time.Second})
+	stack := remote.NewStack(timed, remote.Options{Logger: discard, Budget: 10 * time.Second})
 	counts.WatchBreaker("redis", stack.Status)
 	api := counts.Limiter("api")
 	settled := make(chan limits.Settlement, 8)

@@ -163,7 +163,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	}
 	var of [limits.SourceNotAsked][2][2]int64 // by source, shadow and allowed
 	r.each(func(source limits.Source, shadow bool, k kind, n int64) {
-		of[source][index(shadow)][index(!k.denies())] += n
+		of[source][bit(shadow)][bit(!k.denies())] += n
 		if k.took() && source.Counted() {
 			shot.Units += n
 		}
@@ -175,7 +175,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		}
 		requests.countAlone(source, shadow, k, n)
 	})
-	shot.Decisions = decisionCounts(&of)
+	shot.Decisions = shot.decisionCounts(&of)
 	shot.History = r.history.snapshot()
 	done, lost, dropped := r.ends.done.Load(), r.ends.lost.Load(), r.ends.dropped.Load()
 	shot.Settlements = Settlements{
@@ -201,20 +201,21 @@ func (r *Requests) countAlone(source limits.Source, shadow bool, k kind, n int64
 	}
 }
 
-func index(b bool) int {
+// bit returns 1 for true.
+func bit(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// decisionCounts lists the counts of combinations that can be, and of others that were.
-func decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
+// decisionCounts lists the counts of r, and zeros of what a rate wants to see the first of.
+func (r *RuleSnapshot) decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (counts []DecisionCount) {
 	for _, mode := range [...]core.Mode{core.Enforce, core.Shadow} {
 		for _, allowed := range [...]bool{true, false} {
 			for source := range limits.SourceNotAsked {
-				n := of[source][index(mode == core.Shadow)][index(allowed)]
-				if n != 0 || canBe(source, mode, allowed) {
+				n := of[source][bit(mode == core.Shadow)][bit(allowed)]
+				if n != 0 || r.decides(mode) && r.isDecidedBy(source, allowed) {
 					counts = append(counts, DecisionCount{allowed, mode, source, n})
 				}
 			}
@@ -223,15 +224,28 @@ func decisionCounts(of *[limits.SourceNotAsked][2][2]int64) (counts []DecisionCo
 	return counts
 }
 
-// canBe reports whether a source makes such decisions.
-func canBe(source limits.Source, mode core.Mode, allowed bool) bool {
+// decides reports whether r, as it is now, makes decisions of a mode, Enforce or Shadow.
+func (r *RuleSnapshot) decides(mode core.Mode) bool {
+	if mode == core.Enforce {
+		return r.Mode.Percent() > 0
+	}
+	return r.Mode != core.Enforce && r.Mode != core.Disabled
+}
+
+// isDecidedBy reports whether a source may make such decisions of r. Leases and denial caches
+// may too, if there are any, which r does not know.
+func (r *RuleSnapshot) isDecidedBy(source limits.Source, allowed bool) bool {
 	switch source {
-	case limits.SourceDenialCache:
-		return !allowed && mode == core.Enforce
-	case limits.SourceOpen, limits.SourceLease:
+	case limits.SourcePrimary:
+		return true
+	case limits.SourceFallback:
+		return !r.Local
+	case limits.SourceLocal:
+		return r.Local
+	case limits.SourceOpen:
 		return allowed
 	case limits.SourceClosed:
 		return !allowed
 	}
-	return true
+	return false
 }

@@ -69,8 +69,8 @@ type RuleSnapshot struct {
 	Capacity bool
 	Override core.Override `json:",omitzero"` // the zero Override if there is none
 
-	// Decisions has a count for each combination that can be, zeros too, in a fixed
-	// order.
+	// Decisions has a count for each combination that has been, in a fixed order, and zeros
+	// for those that the rule may decide in its mode, except by leases and denial caches.
 	Decisions []DecisionCount
 
 	Binding   int64 // denied requests of which this was the binding rule, see [core.Outcome.Binding]

@@ -99,7 +99,7 @@ func (s *Stats) WatchBreaker(name string, status func() (state string, since tim
 
 // WatchLeases has snapshots show what counts returns: what this process holds of the units
 // of a backend, and what became of those that it has taken. Such functions are the method
-// Counts of a [remote.LeaseCache] and the method Leases of a breaker.Stack. It must be quick
+// Counts of a [remote.LeaseCache] and the method Leases of a remote.Stack. It must be quick
 // and safe for concurrent use. A later call with the same name replaces it. It panics if
 // counts is nil.
 func (s *Stats) WatchLeases(name string, counts func() limits.LeaseCounts) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // leasePerSecond is what each key of the group lease may spend: never all of it.
@@ -60,7 +60,7 @@ func openRedisRateFast(client *redis.Client) (Decide, error) {
 func openStack(lease time.Duration) func(*redis.Client) (Decide, error) {
 	return func(client *redis.Client) (Decide, error) {
 		backend := redisbackend.New(client, redisbackend.Options{Prefix: fmt.Sprintf("lease-%v", lease)})
-		stack := breaker.NewStack(backend, breaker.Options{Lease: lease, Budget: 10 * time.Second})
+		stack := remote.NewStack(backend, remote.Options{Lease: lease, Budget: 10 * time.Second})
 		limit := limits.TokenBucket(limits.PerSecond(leasePerSecond), leasePerSecond)
 		return func(ctx context.Context, key string) error {
 			charges := [1]limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: 1}}

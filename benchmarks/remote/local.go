@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -44,16 +43,16 @@ func Spent(client *redis.Client) (plain, cached Decide, err error) {
 func Dead() (Decide, error) {
 	logging.Disable()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, MaxRetries: -1})
-	b := breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{OpenFor: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	charges := []limits.Charge{{Scope: "dead", Key: "198.51.100.7", Limit: tokenBucket, Cost: 1}}
 	decide := func(ctx context.Context, _ string) error {
 		var out [1]limits.Decision
-		if err := b.Take(ctx, charges, out[:]); !errors.Is(err, breaker.ErrOpen) {
+		if err := b.Take(ctx, charges, out[:]); !errors.Is(err, remote.ErrOpen) {
 			return errors.Join(errors.New("the breaker is not open"), err)
 		}
 		return nil
 	}
-	for deadline := time.Now().Add(time.Minute); b.State() != breaker.Open; {
+	for deadline, state := time.Now().Add(time.Minute), ""; state != "open"; state, _, _ = b.Status() {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the breaker does not open")
 		}

@@ -39,13 +39,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/admin"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 	"github.com/weir-go/weir/stats"
 	"github.com/weir-go/weir/stats/weirprom"
@@ -163,7 +163,7 @@ func openBackend(counters *stats.Stats) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	stack := breaker.NewStack(counters.Backend("redis", redis), breaker.Options{})
+	stack := remote.NewStack(counters.Backend("redis", redis), remote.Options{})
 	counters.WatchBreaker("redis", stack.Status)
 	counters.WatchLeases("redis", stack.Leases)
 	return stack, redis.Close, nil

@@ -36,11 +36,11 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 var rules = []nethttp.Rule{{
@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules:   rules,
-		Backend: breaker.NewStack(redis, breaker.Options{Lease: lease}), // bounds every wait
+		Backend: remote.NewStack(redis, remote.Options{Lease: lease}), // bounds every wait
 	})
 	if err != nil {
 		return err

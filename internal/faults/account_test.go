@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/remote"
 )
 
 // budget is the default.
@@ -154,7 +154,7 @@ func ms(d time.Duration) string {
 // brief is an error without what differs from one time to the next.
 func brief(err error) string {
 	var network *net.OpError
-	for _, own := range []error{breaker.ErrOpen, breaker.ErrBudget, breaker.ErrBusy} {
+	for _, own := range []error{remote.ErrOpen, remote.ErrBudget, remote.ErrBusy} {
 		if errors.Is(err, own) {
 			return own.Error()
 		}

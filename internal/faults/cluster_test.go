@@ -142,7 +142,7 @@ func loseMaster(t *testing.T, fate string, lost int, lose, giveBack func(*server
 			t.Errorf("%s: of %d decisions about keys of the lost master %d waited, want about %d at most: each caller once, and one at a time",
 				in.kind, s.primary+len(s.fell), waited, few)
 		}
-		opened := in.openedIn(since, since.Add(lasted))
+		opened, _ := in.changes.opened(since, since.Add(lasted))
 		if opened > 0 && !stoodStill {
 			t.Errorf("%s: the breaker opened %d times: two masters of three were well", in.kind, opened)
 		}

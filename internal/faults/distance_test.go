@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -103,7 +102,7 @@ func TestOneConnectionServesACrowd(t *testing.T) {
 			if primary < all {
 				eventually(t, "its breaker is closed", func() bool {
 					in.askedBy(t, 1, 1) // probes, if it is open
-					return in.breaker.State() == breaker.Closed
+					return state(in.breaker) == "closed"
 				})
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
@@ -33,7 +32,7 @@ const upload = "uploads"
 // holder is a process with one concurrency limit, as far as limits are concerned.
 type holder struct {
 	backend *redisbackend.Backend
-	breaker *breaker.Breaker
+	breaker *remote.Breaker
 	limiter *core.Limiter[string]
 
 	mu    sync.Mutex
@@ -53,7 +52,7 @@ type holding struct {
 func newHolder(client redis.Scripter, of holding) *holder {
 	watchStalls()
 	h := &holder{backend: redisbackend.New(client, redisbackend.Options{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
-	h.breaker = breaker.New(h.backend, breaker.Options{
+	h.breaker = remote.NewBreaker(h.backend, remote.Options{
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	h.limiter = core.MustNew(core.Config[string]{

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 )
@@ -38,7 +37,7 @@ func TestWhatAFallbackAllowedIsHeldInRedisAfterwards(t *testing.T) {
 	began := time.Now()
 	looks := newHolder(newClient(t, s.addr), of)
 	eventually(t, "Redis decides again", func() bool {
-		return mine.breaker.State() == breaker.Closed && other.breaker.State() == breaker.Closed || asks(t, mine, other)
+		return state(mine.breaker) == "closed" && state(other.breaker) == "closed" || asks(t, mine, other)
 	}) // idle makes no request
 	all, bound := underWay(mine, other, idle), atOnce+3*share // Redis knows nothing when it decides first
 	if all > bound {

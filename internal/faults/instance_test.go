@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"log/slog"
 	"reflect"
 	"sync"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
@@ -30,12 +30,11 @@ var scopes = [...]string{"falls back", "fails open", "fails closed"}
 type instance struct {
 	kind    string // of client
 	id      int
-	breaker *breaker.Breaker
+	breaker *remote.Breaker
 	stack   limits.Backend
 	limiter [len(policies)]*core.Limiter[string]
 
-	mu      sync.Mutex
-	changes []breaker.Change
+	changes changes
 }
 
 // The kinds of clients. Retries are go-redis's own, and so are timeouts: without
@@ -91,11 +90,10 @@ func autoPipeline(t testing.TB, client *redis.Client) redis.Scripter {
 // newInstance returns an instance with the stack around a client of a kind.
 func newInstance(id int, client redis.Scripter, budget time.Duration) *instance {
 	in := &instance{kind: kinds[id], id: id}
-	in.breaker = breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
-		Budget:   budget,
-		OpenFor:  250 * time.Millisecond, // instead of 1s, for a shorter test
-		OnChange: in.add,
-		Logger:   slog.New(slog.DiscardHandler),
+	in.breaker = remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{
+		Budget:  budget,
+		OpenFor: 250 * time.Millisecond, // instead of 1s, for a shorter test
+		Logger:  slog.New(&in.changes),
 	})
 	// Denials are believed for an hour, so that a slow machine changes nothing.
 	in.stack = remote.NewDenialCache(in.breaker, remote.DenialCacheOptions{MaxAge: time.Hour})
@@ -110,37 +108,65 @@ func newInstance(id int, client redis.Scripter, budget time.Duration) *instance 
 
 func self(key string) (string, error) { return key, nil }
 
-func (in *instance) add(change breaker.Change) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.changes = append(in.changes, change)
+// changes is what a breaker has logged.
+type changes struct {
+	slog.Handler // has what a breaker does not use
+	mu           sync.Mutex
+	all          []slog.Record
 }
 
-// reports returns how often the breaker has reported that it opened, and fails
+func (c *changes) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *changes) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, r)
+	return nil
+}
+
+// opens reports whether a breaker has logged r because it opened.
+func opens(r slog.Record) bool { return r.Level == slog.LevelWarn }
+
+// opened returns how often the breaker has opened in a span of time, and the latest error
+// for which it did.
+func (c *changes) opened(from, to time.Time) (times int, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.all {
+		if opens(r) && r.Time.After(from) && r.Time.Before(to) {
+			times++
+			r.Attrs(func(a slog.Attr) bool {
+				if err, ok := a.Value.Any().(error); ok {
+					why = brief(err)
+				}
+				return true
+			})
+		}
+	}
+	return times, why
+}
+
+// reports returns how often the breaker has logged that it opened, and fails
 // the test if it has not said the same of closing.
 func (in *instance) reports(t testing.TB) (opened int) {
 	t.Helper()
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for i, change := range in.changes {
-		if want := [...]breaker.State{breaker.Open, breaker.Closed}[i%2]; change.State != want {
-			t.Errorf("%s: report %d says %v, want %v", in.kind, i+1, change.State, want)
+	in.changes.mu.Lock()
+	defer in.changes.mu.Unlock()
+	for i, r := range in.changes.all {
+		if opens(r) != (i%2 == 0) {
+			t.Errorf("%s: line %d of the log is %q", in.kind, i+1, r.Message)
 		}
-		if change.State == breaker.Open {
+		if opens(r) {
 			opened++
 		}
 	}
 	return opened
 }
 
-// openedIn returns how often the breaker opened in a span of time.
-func (in *instance) openedIn(from, to time.Time) (opened int) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, change := range in.changes {
-		if change.State == breaker.Open && change.At.After(from) && change.At.Before(to) {
-			opened++
-		}
-	}
-	return opened
+// state returns the state of a breaker: "open" or "closed".
+func state(b interface {
+	Status() (state string, since time.Time, opened int64)
+}) string {
+	s, _, _ := b.Status()
+	return s
 }

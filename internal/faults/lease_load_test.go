@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -36,7 +35,7 @@ type leasers struct {
 
 // leaser is one of them.
 type leaser struct {
-	stack   *breaker.Stack
+	stack   *remote.Stack
 	limiter *core.Limiter[string]
 
 	mu       sync.Mutex
@@ -60,7 +59,7 @@ func startLeasers(t *testing.T, key string, client func() redis.UniversalClient)
 	for range leasersOf {
 		c := client()
 		t.Cleanup(func() { c.Close() })
-		stack := breaker.NewStack(redisbackend.New(c, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), breaker.Options{
+		stack := remote.NewStack(redisbackend.New(c, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)}), remote.Options{
 			Lease: time.Second, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		})
 		in := &leaser{stack: stack, limiter: core.MustNew(core.Config[string]{
@@ -158,7 +157,7 @@ func (l *leasers) outlast(t *testing.T, f leaseFault) {
 	f.heal()
 	l.phase.Store(after)
 	l.await(t, "Redis decides again", func(in *leaser) bool {
-		return in.by[after][limits.SourceLease] > 20 && in.stack.State() == breaker.Closed
+		return in.by[after][limits.SourceLease] > 20 && state(in.stack) == "closed"
 	})
 	again := time.Since(struck)
 	l.phase.Store(spending)

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // leaseVariable has the address of the server where this program is to be one of several
@@ -38,7 +38,7 @@ func leasingProcess(addr string) int {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patience, MaxRetries: -1})
 	limiter := core.MustNew(core.Config[string]{
 		Rules: []core.Rule[string]{{Name: "s", Limit: leasedLimit, Key: self, OnFailure: core.FailClosed}},
-		Backend: breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
+		Backend: remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{
 			Budget: patience, Lease: time.Second, Logger: slog.New(slog.DiscardHandler),
 		}),
 	})

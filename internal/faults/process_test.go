@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 )
@@ -32,7 +31,7 @@ func TestAServerThatIsStoppedForThreeSecondsIsSurvived(t *testing.T) {
 			since = time.Now()
 		},
 		struck: func(l *load) bool {
-			return l.haveDoneWithout(100) && all(l.fleet, breaker.Open) && time.Since(since) >= 3*time.Second
+			return l.haveDoneWithout(100) && all(l.fleet, "open") && time.Since(since) >= 3*time.Second
 		},
 		heal: func(*load) { s.resume(t) },
 	})

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 )
@@ -44,7 +43,7 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	l.phase.Store(during)
 	f.strike(l)
 	if f.struck == nil {
-		f.struck = func(l *load) bool { return l.haveDoneWithout(100) && all(fleet, breaker.Open) }
+		f.struck = func(l *load) bool { return l.haveDoneWithout(100) && all(fleet, "open") }
 	}
 	eventually(t, "the fault is felt: "+f.name, func() bool { return f.struck(l) })
 	remembers(t, fleet, "exhausted")
@@ -54,11 +53,11 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 	var recovery [len(kinds)]time.Duration
 	eventually(t, "every breaker is closed: "+f.name, func() bool {
 		for i, in := range fleet {
-			if recovery[i] == 0 && in.breaker.State() == breaker.Closed {
+			if recovery[i] == 0 && state(in.breaker) == "closed" {
 				recovery[i] = time.Since(healed)
 			}
 		}
-		return all(fleet, breaker.Closed)
+		return all(fleet, "closed")
 	})
 	l.await(t, 2*perKey)
 
@@ -77,9 +76,9 @@ func prove(t *testing.T, fleet []*instance, f fault) *load {
 }
 
 // all reports whether every breaker is in one state.
-func all(fleet []*instance, state breaker.State) bool {
+func all(fleet []*instance, want string) bool {
 	for _, in := range fleet {
-		if in.breaker.State() != state {
+		if state(in.breaker) != want {
 			return false
 		}
 	}

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // childVariable has the address of the server where this program is to be one
@@ -103,7 +103,7 @@ func child(addr string) int {
 		Rules: []core.Rule[string]{{
 			Name: "all", Limit: limits.TokenBucket(limits.PerDay(1), childLimit), Key: self, OnFailure: core.FailClosed,
 		}},
-		Backend: breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{Budget: patience}),
+		Backend: remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{Budget: patience}),
 	})
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -155,8 +155,8 @@ func TestClocksAnHourApartMakeNoDifference(t *testing.T) {
 		client.AddHook(&sent)
 		limiters[i] = core.MustNew(core.Config[string]{
 			Rules: []core.Rule[string]{{Name: "hourly", Limit: hourly, Key: self}},
-			Backend: breaker.New(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
-				Budget: patience, Failures: 1000, Logger: slog.New(slog.DiscardHandler),
+			Backend: remote.NewBreaker(redisbackend.New(client, redisbackend.Options{}), remote.Options{
+				Budget: patience, Logger: slog.New(slog.DiscardHandler),
 			}),
 			Fallback: memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(offset) }}),
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,12 +14,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // siteVariable has the address of the server where this program is to be a web
@@ -111,16 +112,8 @@ func floodedSite(redisAddr string) int {
 	defer client.Close()
 	var mu sync.Mutex
 	var report siteReport
-	stack := breaker.NewStack(redisbackend.New(client, redisbackend.Options{}), breaker.Options{
-		OnChange: func(change breaker.Change) {
-			mu.Lock()
-			defer mu.Unlock()
-			if change.State == breaker.Open {
-				report.Opened++
-				report.Why = brief(change.Err)
-			}
-		},
-	})
+	var changes changes
+	stack := remote.NewStack(redisbackend.New(client, redisbackend.Options{}), remote.Options{Logger: slog.New(&changes)})
 	address := keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8"))
 	mux := http.NewServeMux()
 	for i, policy := range policies {
@@ -165,6 +158,7 @@ func floodedSite(redisAddr string) int {
 
 	mu.Lock()
 	defer mu.Unlock()
+	report.Opened, report.Why = changes.opened(time.Time{}, time.Now())
 	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

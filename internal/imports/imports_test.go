@@ -23,7 +23,6 @@ var mayImport = map[string][]string{
 	"limits/limitstest": {"internal/testrun", "limits"},
 	"memory":            {"internal/call", "limits"},
 	"remote":            {"internal/endings", "limits"},
-	"breaker":           {"remote"},
 	"core":              {"internal/endings", "memory"},
 	"redisbackend":      {"internal/endings", "internal/slot"},
 	"headers":           {"core"},
@@ -58,7 +57,7 @@ var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.
 var mayImportOf = map[string][]string{
-	"breaker": {"github.com/sony/gobreaker/v2"},
+	"remote":  {"github.com/sony/gobreaker/v2"},
 	"client":  {"github.com/dunglas/httpsfv"},
 	"chimw":   {"github.com/go-chi/chi/v5"},
 	"ginmw":   {"github.com/gin-gonic/gin"},

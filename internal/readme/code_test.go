@@ -53,7 +53,6 @@ var imports = map[string]string{
 	"admin":        module + "/admin",
 	"nethttp":      module + "/nethttp",
 	"redisbackend": module + "/redisbackend",
-	"breaker":      module + "/breaker",
 	"client":       module + "/client",
 	"chimw":        module + "/chimw",
 	"ginmw":        module + "/ginmw",

@@ -26,7 +26,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"	settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
 	},
 	{
-		"one breaker for all masters", "TestSeeds$", "breaker/breaker.go",
+		"one breaker for all masters", "TestSeeds$", "remote/breaker.go",
 		"errors.As(err, &sparer) && sparer.SparesBackend()", "errors.As(err, &sparer) && false",
 	},
 	{

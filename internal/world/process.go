@@ -10,15 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/endings"
-
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -30,7 +29,7 @@ type Program struct {
 	// core that clients ask directly. "": none.
 	Adapter string
 
-	// Lease is that of breaker.Options.
+	// Lease is that of remote.Options.
 	Lease time.Duration
 
 	// Announces says that the process tells others of denials.
@@ -96,7 +95,7 @@ type Process struct {
 	announcer *redisbackend.Announcer
 	unwatch   func() // stops watching the policy; nil: there is none
 	backend   *redisbackend.Backend
-	stack     *breaker.Stack
+	stack     *remote.Stack
 	client    redis.UniversalClient
 	stats     *stats.Stats
 	settles   map[string]bool // rules with a final cost
@@ -122,12 +121,12 @@ func (w *World) Start(name string, program Program) *Process {
 	p.client = p.connect()
 	quiet := slog.New(slog.DiscardHandler)
 	p.backend = redisbackend.New(p.client, redisbackend.Options{HoldTime: cmp.Or(program.HoldTime, HoldTime), Logger: quiet})
-	options := breaker.Options{Budget: Budget, Logger: quiet, Lease: program.Lease}
+	options := remote.Options{Budget: Budget, Logger: quiet, Lease: program.Lease}
 	if program.Announces {
 		p.announcer = redisbackend.NewAnnouncer(p.client, redisbackend.AnnouncerOptions{Logger: quiet})
 		options.Announcer = p.announcer
 	}
-	p.stack = breaker.NewStack(p.backend, options)
+	p.stack = remote.NewStack(p.backend, options)
 	if program.Adapter != "" {
 		p.site = p.serve()
 	}

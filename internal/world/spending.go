@@ -4,9 +4,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/remote"
 )
 
 // spending is how many units of the rule Spending have been taken and kept: of each key, by what
@@ -55,7 +55,7 @@ func (l *laws) mayHaveCharged(p *Process, o core.Outcome) bool {
 				return true
 			}
 		case limits.SourceFallback, limits.SourceOpen, limits.SourceClosed:
-			return !errors.Is(o.Err(), breaker.ErrOpen)
+			return !errors.Is(o.Err(), remote.ErrOpen)
 		}
 	}
 	return false

@@ -135,7 +135,7 @@ var banCases = []testCase{
 				t.SkipNow()
 			}
 			for _, maxKeys := range []int{1, 7, 64} {
-				c := clockAt(newYear)
+				c := h.clockAt(newYear)
 				w := world{t, c, h.OpenSmall(t, c.now, maxKeys)}
 				for i := range 20 * maxKeys {
 					charge := limits.Charge{Scope: "s", Key: fmt.Sprint("new ", i), Limit: l, Cost: 5}

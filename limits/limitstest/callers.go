@@ -16,7 +16,7 @@ import (
 // of the clock and what is done with it others read the clock.
 func (h Harness) lateWorld(t testing.TB) world {
 	t.Helper()
-	c := clockAt(newYear)
+	c := h.clockAt(newYear)
 	var reads overtaken
 	return world{t, c, h.Open(t, func() time.Time {
 		now := c.now()

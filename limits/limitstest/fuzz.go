@@ -19,7 +19,8 @@ import (
 func Fuzz(f *testing.F, h Harness) {
 	f.Helper()
 	h = h.tolerating()
-	h.limits = selectionOf(f, h.Open(f, clockAt(newYear).now))
+	h.keepsTime = keepsTime(f, h.Open)
+	h.limits = selectionOf(f, h.Open(f, h.clockAt(newYear).now))
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		choices := make([]byte, 2000)

@@ -117,7 +117,7 @@ var groupCases = []testCase{
 		name: "a group is decided at one instant",
 		why:  "the clock is asked once for all charges, however fast it runs (DESIGN 5, several charges: evaluated at one instant)",
 		run: func(t testing.TB, h Harness) {
-			clock := clockAt(newYear)
+			clock := h.clockAt(newYear)
 			b := h.Open(t, func() time.Time {
 				clock.advance(1 * sec)
 				return clock.now()

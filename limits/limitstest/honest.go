@@ -57,11 +57,12 @@ var honestCases = []testCase{
 		},
 	},
 	{
-		name:  "logs from before a step of the clock cost nobody a denial",
-		why:   "clients come after the clock has stepped back past the takings of many others, and keep to half of their sliding log. No more than 1% of their requests are denied: the entries of clients that have left are freed, whether they are before the step or after it. A store that counted them as live until the clock had caught up denied 98% in a minute (DESIGN 5, a clock that steps back)",
-		small: true,
+		name:      "logs from before a step of the clock cost nobody a denial",
+		stepsBack: true,
+		why:       "clients come after the clock has stepped back past the takings of many others, and keep to half of their sliding log. No more than 1% of their requests are denied: the entries of clients that have left are freed, whether they are before the step or after it. A store that counted them as live until the clock had caught up denied 98% in a minute (DESIGN 5, a clock that steps back)",
+		small:     true,
 		run: func(t testing.TB, h Harness) {
-			w := world{t, clockAt(newYear), nil}
+			w := world{t, h.clockAt(newYear), nil}
 			const maxKeys, early, late = 1000, 600, 200
 			for _, back := range []time.Duration{2 * mins, 1 * day} {
 				w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
@@ -81,7 +82,7 @@ var honestCases = []testCase{
 		why:   "ten times as many keys as the store has room for come in one scope, and stay live for a day. Regulars of another scope, who need two fifths of the room, keep to half of their limit, and no more than 1% of their requests are denied; a store that did not do so denied 73% (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			w := world{t, clockAt(newYear), nil}
+			w := world{t, h.clockAt(newYear), nil}
 			const rounds = 40
 			maxKeys := max(10, min(1000, h.Decisions/20))
 			for _, l := range h.limits.every(limits.PerMinute(100)) {

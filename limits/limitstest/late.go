@@ -44,7 +44,7 @@ var lateCases = []testCase{
 // decision, until the key has become fresh and others have displaced it.
 func (h Harness) stall(t testing.TB, l limits.Limit, maxKeys int, together bool) {
 	t.Helper()
-	w := world{t, clockAt(newYear), nil}
+	w := world{t, h.clockAt(newYear), nil}
 	var meanwhile func()
 	w.backend = h.OpenSmall(t, func() time.Time {
 		now := w.clock.now()
@@ -87,7 +87,7 @@ var lateRate = limits.Per(lateUnits, 8*ms)
 // more than a window, while later callers decide.
 func (h Harness) windowsOneByOne(t testing.TB, l limits.Limit) {
 	t.Helper()
-	w := world{t, clockAt(newYear), nil}
+	w := world{t, h.clockAt(newYear), nil}
 	c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1}
 	stalls := [3]struct{ every, calls int }{{5, 30}, {40, 200}} // of every so many callers one waits for so many calls
 	var calls, depth int

@@ -38,7 +38,8 @@ type Harness struct {
 	// prints the flag -weir.seed that repeats it.
 	Seed uint64
 
-	limits *selection // set for each case
+	limits    *selection // set for each case
+	keepsTime bool
 }
 
 // Run tests that the backends h opens keep the contract of [limits.Backend].
@@ -61,7 +62,10 @@ type testCase struct {
 	name  string
 	why   string // printed on failure: what the case shows, and where it comes from
 	small bool   // needs Harness.OpenSmall
-	run   func(t testing.TB, h Harness)
+
+	stepsBack bool // says what a backend does whose time goes back with its clock
+	keepsTime bool // says what one does whose time does not
+	run       func(t testing.TB, h Harness)
 }
 
 func (c testCase) check(t testing.TB, h Harness) {
@@ -70,7 +74,7 @@ func (c testCase) check(t testing.TB, h Harness) {
 		h.Decisions = 20_000
 	}
 	h = h.tolerating()
-	now := clockAt(newYear).now
+	now := h.clockAt(newYear).now
 	if c.small {
 		h.limits = selectionOf(t, h.OpenSmall(t, now, 64))
 	} else {
@@ -82,6 +86,9 @@ func (c testCase) check(t testing.TB, h Harness) {
 			t.Logf("this case shows that %s", c.why)
 		}
 	}()
+	if h.keepsTime = keepsTime(t, h.Open); c.stepsBack && h.keepsTime || c.keepsTime && !h.keepsTime {
+		return
+	}
 	c.run(t, h)
 }
 
@@ -94,7 +101,7 @@ func cases() []testCase {
 		}
 	}
 	for _, some := range [][]testCase{
-		denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
+		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases, honestCases, refundCases, endCases, heldCases, banCases,
 	} {
 		all = append(all, some...)
@@ -111,7 +118,7 @@ type world struct {
 
 func (h Harness) world(t testing.TB) world {
 	t.Helper()
-	c := clockAt(newYear)
+	c := h.clockAt(newYear)
 	return world{t, c, h.Open(t, c.now)}
 }
 

@@ -31,7 +31,7 @@ func smallCase(name string, style overflowStyle) testCase {
 				for range 1 + random.IntN(3) {
 					c.limits = append(c.limits, h.limits.lively(random))
 				}
-				c.world = world{t, clockAt(newYear), nil}
+				c.world = world{t, h.clockAt(newYear), nil}
 				c.backend = h.OpenSmall(t, c.clock.now, c.maxKeys)
 				for range length {
 					if c.change && random.IntN(20) == 0 {

@@ -101,11 +101,11 @@ var refundCases = []testCase{
 					w.Error(about(test.limit, "ended after %s: %d remain, then %d, want %d and %d", test.late, left, then, test.left, test.then))
 				}
 			}
-			for _, l := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
+			for i, l := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 				if !w.limits.has(l) {
 					continue
 				}
-				w.clock.set(newYear.Add(30 * day).UnixMicro())
+				w.clock.set(newYear.Add(time.Duration(30+i) * day).UnixMicro())
 				key := l.Algorithm().String()
 				a, debtor := w.begin(key, l, 6), w.begin(key, l, 4)
 				w.settles(debtor, 7, limits.Settlement{Charged: 3})
@@ -246,7 +246,7 @@ func roundedRefunds(w endWorld) {
 	for i := range 100 {
 		w.clock.set(newYear.Add(time.Duration(i) * hour).UnixMicro()) // all within one slice of time
 		l := limits.TokenBucket(limits.Per(1+random.Int64N(1000), time.Duration(1000+random.Int64N(1_000_000))*us), 100_000)
-		key, exact, want := fmt.Sprint(i), NewExact(w.clock.now), make([]limits.Decision, 1)
+		key, exact, want := fmt.Sprint(i), NewExact(w.clock.exact), make([]limits.Decision, 1)
 		var returned begun
 		for j := range 3 {
 			c := limits.Charge{Scope: "s", Key: key, Limit: l, Cost: 1 + random.Int64N(1000), Lasts: 8 * hour}

@@ -49,8 +49,8 @@ type takenCall struct {
 
 func (h Harness) stage(t testing.TB, open func(testing.TB, func() time.Time) limits.Backend) *stage {
 	t.Helper()
-	c := clockAt(newYear)
-	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.now), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
+	c := h.clockAt(newYear)
+	return &stage{world: world{t, c, open(t, c.now)}, exact: NewExact(c.exact), takes: map[int64]*takenCall{}, unsure: map[account]bool{}}
 }
 
 // play makes one call and returns what Exact decided, and how the backend
@@ -122,7 +122,7 @@ func (s *stage) settle(c scriptCall) (difference string) {
 	got, t := out[0], ticketOf(taken.exact[c.of].Ticket)
 	got.Rule, got.Scope, got.Taken, got.Final = "", "", 0, 0
 	if a.held || e.Final >= e.Taken {
-		want := s.exact.ledger.settle(c.at, e, t)
+		want := s.exact.ledger.settle(s.clock.micros(), e, t)
 		if got != want {
 			return fmt.Sprintf("%s settled: got %+v, want %+v", show(charge), got, want)
 		}
@@ -131,7 +131,7 @@ func (s *stage) settle(c scriptCall) (difference string) {
 	if got != (limits.Settlement{Returned: got.Returned}) {
 		return fmt.Sprintf("%s, which cost %d in the end: got %+v, want only units returned", show(charge), e.Final, got)
 	}
-	return s.follow(c.at, e, t, got.Returned)
+	return s.follow(s.clock.micros(), e, t, got.Returned)
 }
 
 // follow has Exact return as much of a charge as the backend did, and checks what the backend

@@ -61,7 +61,7 @@ var smallCases = []testCase{
 		why:   "ten times as many new keys as the store has room for do not give a key that has nothing left a fresh budget, as the eviction of the least recently used would, under its limit or under a changed one (DESIGN 1: bounded)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			w := world{t, clockAt(newYear), nil}
+			w := world{t, h.clockAt(newYear), nil}
 			for _, maxKeys := range []int{1, 2, 7, 64} {
 				for _, l := range h.limits.every(limits.PerHour(5)) {
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
@@ -90,10 +90,10 @@ var smallCases = []testCase{
 		why:   "a hundred limits of one scope are live in a store with little room: a key that has nothing left never gets more than its limit defines, at any instant, and what the store remembers of the displaced keys is forgotten when they are fresh (DESIGN 6: bounded)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			w := world{t, clockAt(newYear), nil}
+			w := world{t, h.clockAt(newYear), nil}
 			for _, maxKeys := range []int{1, 7} {
 				for _, l := range h.limits.every(limits.PerMinute(1000)) {
-					w.clock.set(newYear.UnixMicro())
+					w.clock.restart(newYear)
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					flood := func(i int64) {
 						w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
@@ -125,7 +125,7 @@ var smallCases = []testCase{
 		why:   "early denial lasts until what was displaced is fresh, and no longer (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			w := world{t, clockAt(newYear), nil}
+			w := world{t, h.clockAt(newYear), nil}
 			for _, l := range h.limits.every(limits.PerMinute(5)) {
 				w.backend = h.OpenSmall(t, w.clock.now, 8)
 				longest := time.Duration(0)

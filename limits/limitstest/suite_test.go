@@ -1,6 +1,7 @@
 package limitstest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
@@ -52,8 +54,33 @@ func TestEveryCaseNoticesSomething(t *testing.T) {
 		if c.why == "" || strings.ContainsAny(c.name, "/#") {
 			t.Errorf("case %q has no explanation, or an odd name", c.name)
 		}
+		if c.keepsTime { // of which TestTheSuiteNoticesTimeThatGoesBack has a broken backend
+			continue
+		}
 		if !slices.ContainsFunc(mutants, func(m mutant) bool { return slices.Contains(m.caughtBy, c.name) }) {
 			t.Errorf("no broken backend is caught by %q", c.name)
+		}
+	}
+}
+
+// goesBack is a backend whose time goes back, but for the key by which the suite finds out.
+type goesBack struct{ *Exact }
+
+func (b goesBack) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	err := b.Exact.Take(ctx, charges, out)
+	if charges[0].Scope == "time" {
+		out[0].At = 0
+	}
+	return err
+}
+
+func TestTheSuiteNoticesTimeThatGoesBack(t *testing.T) {
+	h := Harness{Open: func(_ testing.TB, now func() time.Time) limits.Backend { return goesBack{NewExact(now)} }}
+	for _, c := range timeCases {
+		r := &recorder{TB: t}
+		r.run(func() { c.check(r, h) })
+		if !r.failed || !strings.Contains(r.log.String(), "this case shows that") {
+			t.Errorf("%q does not notice it:\n%s", c.name, &r.log)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package limitstest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,10 +51,13 @@ func held(remaining int64, retry time.Duration) limits.Decision {
 // has plenty, in shadow, and with its cost split over two charges. All have to
 // give the same numbers.
 func (tb table) testCase() testCase {
-	why := tb.why
+	stepsBack := slices.ContainsFunc(tb.phases, func(p phase) bool {
+		return slices.ContainsFunc(p.steps, func(s step) bool { return s.advance < 0 })
+	})
 	return testCase{
-		name: tb.name,
-		why:  why,
+		name:      tb.name,
+		why:       tb.why,
+		stepsBack: stepsBack,
 		run: func(t testing.TB, h Harness) {
 			for _, p := range tb.phases {
 				if !h.limits.has(p.limit) {

@@ -91,6 +91,7 @@ var waitCases = []testCase{
 // past is what happened to one key: enough to make it happen again.
 type past struct {
 	world
+	open    func() world // another one
 	limit   limits.Limit // now; it may have been another
 	clones  int
 	charges []pastCharge
@@ -110,8 +111,9 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last limits.Charge,
 	random := rand.New(rand.NewPCG(seed, 1))
 	w := h.world(t)
 	for i := 0; i < max(1, h.Decisions/100) && !t.Failed(); i++ {
-		p := &past{world: w, limit: h.limits.randomRate(random), clones: i * 1000}
-		w.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
+		p := &past{world: w, open: func() world { return h.world(t) }, limit: h.limits.randomRate(random), clones: i * 1000}
+		p.goBack()
+		p.clock.set(newYear.UnixMicro() + random.Int64N(micros(p.limit)))
 		d := limits.Decision{}
 		for left := random.IntN(8); left >= 0; left-- {
 			if random.IntN(16) == 0 {
@@ -123,8 +125,8 @@ func tryHistories(t testing.TB, h Harness, try func(p *past, last limits.Charge,
 			if left == 0 && random.IntN(2) == 0 { // to be denied, with something left
 				cost = min(d.Remaining+upTo(random, p.limit.Burst()), p.limit.Burst())
 			}
-			p.charges = append(p.charges, pastCharge{w.clock.micros(), p.limit, cost})
-			d = w.take(p.charge(p.limit, cost))[0]
+			p.charges = append(p.charges, pastCharge{p.clock.micros(), p.limit, cost})
+			d = p.take(p.charge(p.limit, cost))[0]
 			if left > 0 && random.IntN(4) == 0 {
 				p.move(random, d)
 			}
@@ -155,10 +157,18 @@ func (p *past) move(random *rand.Rand, d limits.Decision) {
 // instants of backends may end.
 var lastMove = time.Date(2150, time.January, 1, 0, 0, 0, 0, time.UTC)
 
+// goBack makes it possible to charge at an earlier instant.
+func (p *past) goBack() {
+	if p.clock.keeps {
+		p.world = p.open()
+	}
+}
+
 // again plays the past on a new key and takes cost at a wait after its end.
 func (p *past) again(cost int64, wait time.Duration) limits.Decision {
 	p.Helper()
 	p.clones++
+	p.goBack()
 	for _, then := range p.charges {
 		p.clock.set(then.at)
 		p.take(p.charge(then.limit, then.cost))

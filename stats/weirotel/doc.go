@@ -13,6 +13,6 @@
 // Names begin with weir and follow
 // https://opentelemetry.io/docs/specs/semconv/general/naming/: no unit and no total in a
 // name. Attributes are names that the program and its operator choose and words of weir:
-// never a key, a path or the text of an error. They are those of stats/weirprom, so that
-// both tell the same story; otelhttp already counts responses by status and route.
+// never a key, a path or the text of an error. All are in [stats.Snapshot.Metrics], which
+// stats/weirprom shows too; otelhttp already counts responses by status and route.
 package weirotel

@@ -22,84 +22,62 @@ type producer struct{ stats *stats.Stats }
 // Produce implements [metric.Producer]. Its error is always nil.
 func (p producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	shot := p.stats.Snapshot()
-	b := batch{shot: &shot, of: make(map[string]int)}
-	for i := range shot.Limiters {
-		b.limiter(&shot.Limiters[i])
-	}
-	for i := range shot.Shedders {
-		b.shedder(&shot.Shedders[i])
-	}
-	for i := range shot.Backends {
-		b.backend(&shot.Backends[i])
-	}
-	for i := range shot.Memories {
-		b.memory(&shot.Memories[i])
-	}
-	for i := range shot.Breakers {
-		b.breaker(&shot.Breakers[i])
-	}
-	for i := range shot.Leases {
-		b.leases(&shot.Leases[i])
-	}
-	for i := range shot.Policies {
-		b.policy(&shot.Policies[i])
+	var metrics []metricdata.Metrics
+	for _, m := range shot.Metrics() {
+		if len(m.Series) > 0 {
+			metrics = append(metrics, metricdata.Metrics{
+				Name: m.Instrument, Description: m.Help, Unit: m.Unit, Data: dataOf(&m, shot.Since, shot.At),
+			})
+		}
 	}
 	return []metricdata.ScopeMetrics{{
 		Scope:   instrumentation.Scope{Name: "github.com/weir-go/weir/stats/weirotel"},
-		Metrics: b.metrics,
+		Metrics: metrics,
 	}}, nil
 }
 
-// instrument is a name with what it means.
-type instrument struct{ name, unit, description string }
-
-// batch collects the metrics of one snapshot.
-type batch struct {
-	shot    *stats.Snapshot
-	metrics []metricdata.Metrics
-	of      map[string]int // index in metrics, by name
-}
-
-// metric returns the metric of an instrument, which begins with empty data.
-func (b *batch) metric(i *instrument, empty metricdata.Aggregation) *metricdata.Metrics {
-	at, ok := b.of[i.name]
-	if !ok {
-		at = len(b.metrics)
-		b.of[i.name] = at
-		b.metrics = append(b.metrics, metricdata.Metrics{Name: i.name, Description: i.description, Unit: i.unit, Data: empty})
+// dataOf returns the series of m as data points.
+func dataOf(m *stats.Metric, since, at time.Time) metricdata.Aggregation {
+	switch m.Kind {
+	case "histogram":
+		var points []metricdata.HistogramDataPoint[float64]
+		for _, s := range m.Series {
+			h := s.Histogram
+			points = append(points, metricdata.HistogramDataPoint[float64]{
+				Attributes: attributesOf(m, s), StartTime: since, Time: at,
+				Count: uint64(h.Count()), Sum: h.Sum.Seconds(), Bounds: inSeconds(h.Bounds), BucketCounts: unsigned(h.Counts),
+			})
+		}
+		return metricdata.Histogram[float64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality}
+	case "counter":
+		var points []metricdata.DataPoint[int64]
+		for _, s := range m.Series {
+			points = append(points, metricdata.DataPoint[int64]{
+				Attributes: attributesOf(m, s), StartTime: since, Time: at, Value: int64(s.Value),
+			})
+		}
+		return metricdata.Sum[int64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 	}
-	return &b.metrics[at]
+	var points []metricdata.DataPoint[float64]
+	for _, s := range m.Series {
+		value := s.Value
+		if m.Kind == "timestamp" && value != 0 { // an age, in OpenTelemetry
+			value = max(0, at.Sub(time.UnixMicro(int64(value*1e6))).Seconds())
+		}
+		points = append(points, metricdata.DataPoint[float64]{Attributes: attributesOf(m, s), Time: at, Value: value})
+	}
+	return metricdata.Gauge[float64]{DataPoints: points}
 }
 
-// counter adds a value that only rises.
-func (b *batch) counter(i *instrument, value int64, attributes ...attribute.KeyValue) {
-	m := b.metric(i, metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true})
-	sum := m.Data.(metricdata.Sum[int64])
-	sum.DataPoints = append(sum.DataPoints, metricdata.DataPoint[int64]{
-		Attributes: attribute.NewSet(attributes...), StartTime: b.shot.Since, Time: b.shot.At, Value: value,
-	})
-	m.Data = sum
-}
-
-// gauge adds a value that is true now.
-func (b *batch) gauge(i *instrument, value float64, attributes ...attribute.KeyValue) {
-	m := b.metric(i, metricdata.Gauge[float64]{})
-	gauge := m.Data.(metricdata.Gauge[float64])
-	gauge.DataPoints = append(gauge.DataPoints, metricdata.DataPoint[float64]{
-		Attributes: attribute.NewSet(attributes...), Time: b.shot.At, Value: value,
-	})
-	m.Data = gauge
-}
-
-// histogram adds durations.
-func (b *batch) histogram(i *instrument, h *stats.Histogram, attributes ...attribute.KeyValue) {
-	m := b.metric(i, metricdata.Histogram[float64]{Temporality: metricdata.CumulativeTemporality})
-	histogram := m.Data.(metricdata.Histogram[float64])
-	histogram.DataPoints = append(histogram.DataPoints, metricdata.HistogramDataPoint[float64]{
-		Attributes: attribute.NewSet(attributes...), StartTime: b.shot.Since, Time: b.shot.At,
-		Count: uint64(h.Count()), Sum: h.Sum.Seconds(), Bounds: inSeconds(h.Bounds), BucketCounts: unsigned(h.Counts),
-	})
-	m.Data = histogram
+func attributesOf(m *stats.Metric, s stats.Series) attribute.Set {
+	attributes := make([]attribute.KeyValue, len(s.Labels))
+	for i, value := range s.Labels {
+		if m.Attributes[i] == "error.type" && value == "other" {
+			value = "_OTHER" // as the semantic conventions have it
+		}
+		attributes[i] = attribute.String(m.Attributes[i], value)
+	}
+	return attribute.NewSet(attributes...)
 }
 
 func inSeconds(bounds []time.Duration) []float64 {
@@ -116,11 +94,4 @@ func unsigned(counts []int64) []uint64 {
 		all[i] = uint64(n)
 	}
 	return all
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -107,7 +108,6 @@ func collect(t *testing.T, reader metric.Reader) map[string]float64 {
 
 func TestNumbersAreThoseOfTheRequests(t *testing.T) {
 	reader, limiter := newWorld(t)
-	before := collect(t, reader)
 	for i := range 10 {
 		for range 5 {
 			o := limiter.Decide(t.Context(), "client-"+strconv.Itoa(i))
@@ -126,15 +126,17 @@ func TestNumbersAreThoseOfTheRequests(t *testing.T) {
 		"weir.rate_limiting.binding{weir.limiter.name=api,weir.policy_rule.name=per-client}":                                                                       20,
 		"weir.rate_limiting.limit{weir.limiter.name=api,weir.policy_rule.name=at-once}":                                                                            100,
 		"weir.rate_limiting.enforced{weir.limiter.name=api,weir.policy_rule.name=next}":                                                                            0,
-		"weir.queue.delay{weir.limiter.name=api,weir.policy_rule.name=by-plan}":                                                                                    0,
+		"weir.queue.delay{weir.limiter.name=api,weir.policy_rule.name=queue}":                                                                                      20,
 		"weir.held{weir.limiter.name=api}": 3,
 		"weir.backend.operation.duration{weir.backend.name=redis,weir.backend.operation=take,weir.result=success}": 50,
+		"weir.backend.operation.errors{error.type=_OTHER,weir.backend.name=redis,weir.backend.operation=take}":     0,
 		"weir.breaker.changes{weir.breaker.name=redis,weir.breaker.state=closed}":                                  1,
 		"weir.shed.requests{weir.shed.class=critical,weir.shed.verdict=admitted,weir.shedder.name=api}":            2,
 		"weir.shed.requests{weir.shed.class=other,weir.shed.verdict=shed,weir.shedder.name=api}":                   1,
 		"weir.shed.limit{weir.shedder.name=api}":                                                                   2,
 		"weir.shed.mode{weir.mode=enforce,weir.shedder.name=api}":                                                  1,
 		"weir.policy.failing{weir.policy.name=weir.yaml}":                                                          1,
+		"weir.policy.info{weir.policy.digest=0123456789ab,weir.policy.name=weir.yaml}":                             1,
 		"weir.settlements{weir.limiter.name=api,weir.policy_rule.name=at-once,weir.result=done}":                   27,
 	} {
 		if got, ok := after[series]; !ok || got != want {
@@ -142,11 +144,63 @@ func TestNumbersAreThoseOfTheRequests(t *testing.T) {
 		}
 	}
 	for series := range after {
-		if _, ok := before[series]; !ok {
-			t.Errorf("%s is there only after a request", series)
-		}
 		if strings.Contains(series, "client-") || strings.Contains(series, "mistake") {
 			t.Errorf("%s names what must not be named", series)
+		}
+	}
+}
+
+// Prometheus is told when something happened, OpenTelemetry how long ago.
+func TestATimestampIsAnAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stats.New(stats.Options{})
+		s.WatchPolicy("applied", applied(time.Now()))
+		s.WatchPolicy("never", applied(time.Time{}))
+		time.Sleep(90 * time.Minute)
+		reader := metric.NewManualReader(metric.WithProducer(weirotel.NewProducer(s)))
+		provider := metric.NewMeterProvider(metric.WithReader(reader))
+		defer provider.Shutdown(t.Context())
+		got := collect(t, reader)
+		if a, n := got["weir.policy.age{weir.policy.name=applied}"], got["weir.policy.age{weir.policy.name=never}"]; a != 5400 || n != 0 {
+			t.Errorf("ages of %v and %v s, want 5400 and 0", a, n)
+		}
+	})
+}
+
+// applied is a policy that was applied then.
+type applied time.Time
+
+func (applied) Digest() string                 { return "0123456789abcdef" }
+func (a applied) Applied() time.Time           { return time.Time(a) }
+func (applied) Failure() (time.Time, error)    { return time.Time{}, nil }
+func (applied) Loads() (applied, failed int64) { return 1, 0 }
+
+// What is found on a span is looked up among metrics.
+func TestAttributesOfSpansAreThoseOfMetrics(t *testing.T) {
+	of := make(map[string]bool)
+	for _, m := range (stats.Snapshot{}).Metrics() {
+		for _, name := range m.Attributes {
+			of[name] = true
+		}
+	}
+	spans := tracetest.NewSpanRecorder()
+	ctx, span := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("test").Start(t.Context(), "GET /")
+	_, limiter := newWorld(t)
+	for range 4 {
+		limiter.Decide(ctx, "ann")
+	}
+	shedder := shed.MustNew(shed.Options[int]{Algorithm: shed.Fixed(1), Observe: weirotel.ObserveShedSpan[int]})
+	for i := range 2 {
+		shedder.Acquire(ctx, i)
+	}
+	span.End()
+	found := spans.Ended()[0].Attributes()
+	if len(found) != 6 {
+		t.Errorf("%d attributes, want those of a denied and of a shed request: %v", len(found), found)
+	}
+	for _, a := range found {
+		if !of[string(a.Key)] {
+			t.Errorf("no metric has the attribute %s", a.Key)
 		}
 	}
 }

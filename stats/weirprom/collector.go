@@ -9,72 +9,50 @@ import (
 // NewCollector returns a collector of what s has counted. Register it once, with
 // [prometheus.Registerer]. Two collectors of one registry need different Stats and names
 // of limiters that differ, which prometheus.WrapRegistererWith can add as a label.
-func NewCollector(s *stats.Stats) prometheus.Collector { return collector{s} }
+func NewCollector(s *stats.Stats) prometheus.Collector {
+	c := &collector{stats: s}
+	for _, m := range (stats.Snapshot{}).Metrics() {
+		c.descs = append(c.descs, prometheus.NewDesc(m.Name, m.Help, m.Labels, nil))
+	}
+	return c
+}
 
-type collector struct{ stats *stats.Stats }
+type collector struct {
+	stats *stats.Stats
+	descs []*prometheus.Desc // in the order of the metrics of a snapshot
+}
 
 // Describe implements [prometheus.Collector].
-func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range families {
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
 		to <- d
 	}
 }
 
 // Collect implements [prometheus.Collector]. It takes a snapshot.
-func (c collector) Collect(to chan<- prometheus.Metric) {
-	shot := c.stats.Snapshot()
-	w := writer{to}
-	for i := range shot.Limiters {
-		w.limiter(&shot.Limiters[i])
-	}
-	for i := range shot.Shedders {
-		w.shedder(&shot.Shedders[i])
-	}
-	for i := range shot.Backends {
-		w.backend(&shot.Backends[i])
-	}
-	for i := range shot.Memories {
-		w.memory(&shot.Memories[i])
-	}
-	for i := range shot.Breakers {
-		w.breaker(&shot.Breakers[i])
-	}
-	for i := range shot.Leases {
-		w.leases(&shot.Leases[i])
-	}
-	for i := range shot.Policies {
-		w.policy(&shot.Policies[i])
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	for i, m := range c.stats.Snapshot().Metrics() {
+		for _, s := range m.Series {
+			switch m.Kind {
+			case "histogram":
+				count, buckets := cumulative(s.Histogram)
+				to <- prometheus.MustNewConstHistogram(c.descs[i], count, s.Histogram.Sum.Seconds(), buckets, s.Labels...)
+			case "counter":
+				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, s.Value, s.Labels...)
+			default:
+				to <- prometheus.MustNewConstMetric(c.descs[i], prometheus.GaugeValue, s.Value, s.Labels...)
+			}
+		}
 	}
 }
 
-// families has every metric family that Collect may send.
-var families []*prometheus.Desc
-
-// family returns the description of a metric family.
-func family(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc("weir_"+name, help, labels, nil)
-	families = append(families, d)
-	return d
-}
-
-// writer sends metrics of a scrape.
-type writer struct{ to chan<- prometheus.Metric }
-
-func (w writer) counter(d *prometheus.Desc, value int64, labels ...string) {
-	w.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
-}
-
-func (w writer) gauge(d *prometheus.Desc, value float64, labels ...string) {
-	w.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-}
-
-// histogram sends the buckets of h, which add up in Prometheus.
-func (w writer) histogram(d *prometheus.Desc, h *stats.Histogram, labels ...string) {
-	buckets := make(map[float64]uint64, len(h.Bounds))
+// cumulative returns the buckets of h by their bounds in seconds. They add up in Prometheus.
+func cumulative(h stats.Histogram) (count uint64, buckets map[float64]uint64) {
+	buckets = make(map[float64]uint64, len(h.Bounds))
 	sum := uint64(0)
 	for i, bound := range h.Bounds {
 		sum += uint64(h.Counts[i])
 		buckets[bound.Seconds()] = sum
 	}
-	w.to <- prometheus.MustNewConstHistogram(d, uint64(h.Count()), h.Sum.Seconds(), buckets, labels...)
+	return uint64(h.Count()), buckets
 }

@@ -2,13 +2,17 @@ package weirprom_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/limits"
 )
 
 const dashboards = "../../dashboards/"
@@ -26,6 +30,7 @@ func TestDashboardAndAlertsAskForWhatIsThere(t *testing.T) {
 	registry, limiter, _ := newWorld(t)
 	ask(limiter, 10)
 	has := labelsOf(scrape(t, registry))
+	has["weir_rule_decisions_total"]["source"][limits.SourceLease.String()] = true // with the first such decision
 	queries := append(queriesOf(t, "weir.json"), queriesOf(t, "alerts.yaml")...)
 	if len(queries) < 30 {
 		t.Fatalf("found %d queries", len(queries))
@@ -174,5 +179,39 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// A rule that ends nothing has no series of returned and charged units. A sum with one that is
+// not there would be nothing, too.
+func TestTheDashboardShowsUnitsOfRulesWithAndWithoutEnds(t *testing.T) {
+	queries := queriesOf(t, "weir.json")
+	i := slices.IndexFunc(queries, func(query string) bool { return strings.Contains(query, "weir_rule_units_total") })
+	if i < 0 {
+		t.Fatal("the dashboard does not ask for weir_rule_units_total")
+	}
+	query := strings.NewReplacer("$__rate_interval", "5m", "$limiter", ".*", "$rule", ".*", "$instance", ".*").Replace(queries[i])
+	file := filepath.Join(t.TempDir(), "units.yaml")
+	test := fmt.Sprintf(`
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'weir_rule_units_total{limiter="api",rule="plain",instance="a"}', values: "0+60x10"}
+      - {series: 'weir_rule_units_total{limiter="api",rule="tokens",instance="a"}', values: "0+600x10"}
+      - {series: 'weir_rule_units_total{limiter="api",rule="tokens",instance="b"}', values: "0+600x10"}
+      - {series: 'weir_settled_units_total{limiter="api",rule="tokens",instance="a",kind="returned"}', values: "0+120x10"}
+      - {series: 'weir_settled_units_total{limiter="api",rule="tokens",instance="b",kind="charged"}', values: "0+60x10"}
+    promql_expr_test:
+      - expr: %q
+        eval_time: 10m
+        exp_samples:
+          - {labels: '{limiter="api",rule="plain"}', value: 1}
+          - {labels: '{limiter="api",rule="tokens"}', value: 19}
+`, query)
+	if err := os.WriteFile(file, []byte(test), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }

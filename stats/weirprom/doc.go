@@ -4,12 +4,11 @@
 //	counters := stats.New(stats.Options{})
 //	prometheus.MustRegister(weirprom.NewCollector(counters))
 //
-// The collector reads a snapshot when it is scraped; decisions do not know of it. Every
-// series of a rule, a backend, a breaker or a shedder exists from the moment when the Stats knows of
-// it, at zero, so that rate and increase miss no first event. Labels are names that the
-// program and its operator choose and words of weir: never a key, a path or the text of an
-// error.
+// The collector shows [stats.Snapshot.Metrics] when it is scraped, with names, labels and
+// which series there are; decisions do not know of it. Labels are names that the program and
+// its operator choose and words of weir: never a key, a path or the text of an error.
 //
 // Names follow https://prometheus.io/docs/practices/naming/: the prefix weir, base units,
-// _total for counters. docs/operations.md has the list, with what each is good for.
+// _total for counters. The example of Metrics lists them, and docs/operations.md says what to
+// look at.
 package weirprom

@@ -56,7 +56,8 @@ func newWorld(t testing.TB) (*prometheus.Registry, *core.Limiter[string], *stats
 	s.WatchLeases("redis", func() limits.LeaseCounts {
 		return limits.LeaseCounts{Keys: 1, Held: 2, BlocksTaken: 3, BlocksDenied: 4, BlocksFailed: 5, UnitsTaken: 60, UnitsReturned: 7, UnitsVoid: 8}
 	})
-	s.WatchShedder("api", newShedder(t))
+	s.WatchShedder("api", newShedder(t, core.Enforce))
+	s.WatchShedder("next", newShedder(t, core.Shadow))
 	s.WatchPolicy("weir.yaml", broken{})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(weirprom.NewCollector(s))
@@ -83,12 +84,12 @@ func ask(limiter *core.Limiter[string], keys int) {
 }
 
 // newShedder returns a shedder with room for two requests, both taken by the class
-// critical. It has shed a request of each class.
-func newShedder(t testing.TB) *shed.Shedder[int] {
+// critical. It has shed a request of each class, or would have.
+func newShedder(t testing.TB, mode core.Mode) *shed.Shedder[int] {
 	shedder := shed.MustNew(shed.Options[int]{
 		Classes:   []shed.Class{{Name: "critical"}, {Name: "other", Share: 50}},
 		Classify:  func(class int) int { return class },
-		Algorithm: shed.Fixed(2),
+		Algorithm: shed.Fixed(2), Mode: mode,
 	})
 	for _, class := range []int{0, 0, 0, 1} {
 		shedder.Acquire(t.Context(), class)

@@ -35,13 +35,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 type apiKey struct{ owner, plan string }
@@ -120,7 +120,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return breaker.NewStack(redis, breaker.Options{Lease: time.Second}), redis.Close, nil
+	return remote.NewStack(redis, remote.Options{Lease: time.Second}), redis.Close, nil
 }
 
 // withKey answers requests without a known API key: they do not reach the limiter.

@@ -36,7 +36,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -140,7 +139,7 @@ func openBackends() (*backends, error) {
 	}
 	return &backends{
 		counts: remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer}),
-		exact:  breaker.NewStack(redis, breaker.Options{Announcer: announcer}),
+		exact:  remote.NewStack(redis, remote.Options{Announcer: announcer}),
 		close: func() {
 			announcer.Close()
 			redis.Close()

@@ -41,7 +41,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -49,6 +48,7 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // bots are those to whom tokens were given out.
@@ -208,7 +208,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return breaker.NewStack(redis, breaker.Options{}), redis.Close, nil
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
 // authenticated refuses requests of nobody's bot.

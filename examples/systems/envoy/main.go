@@ -39,7 +39,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
@@ -47,6 +46,7 @@ import (
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/stats"
 )
 
@@ -119,7 +119,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return breaker.NewStack(redis, breaker.Options{}), redis.Close, nil
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
 func upstream(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "upstream") }

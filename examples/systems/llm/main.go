@@ -39,12 +39,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // price of a token, in millionths of a dollar.
@@ -140,7 +140,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return breaker.NewStack(redis, breaker.Options{}), redis.Close, nil
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
 // call is a request that has been read.

@@ -42,7 +42,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
@@ -50,6 +49,7 @@ import (
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
 )
 
 // rules are steps: whoever goes on failing after one ban reaches the next, longer one.
@@ -152,7 +152,7 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	return breaker.NewStack(redis, breaker.Options{}), redis.Close, nil
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
 // passwords are those of users. Keep hashes by argon2id or bcrypt instead.

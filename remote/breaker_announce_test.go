@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"log/slog"
@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // told passes announcements on.
@@ -28,8 +28,8 @@ func TestAStackAnnouncesItsDenialsWithAndWithoutLeases(t *testing.T) {
 				there := &told{announce: func(limits.Announcement) {}}
 				here := &told{announce: func(a limits.Announcement) { there.heard(a) }}
 				discard := slog.New(slog.DiscardHandler)
-				a := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: here, Logger: discard})
-				b := breaker.NewStack(inner, breaker.Options{Lease: lease, Announcer: there, Logger: discard})
+				a := remote.NewStack(inner, remote.Options{Lease: lease, Announcer: here, Logger: discard})
+				b := remote.NewStack(inner, remote.Options{Lease: lease, Announcer: there, Logger: discard})
 				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}}
 				var out [1]limits.Decision
 				for range 2 {

@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -9,19 +9,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/remote"
 )
 
 func TestADeadBackendIsNotAsked(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		for _, fault := range []func(context.Context) error{refuses, w.inner.hangs(w.T)} {
 			w.inner.startsFailing(fault)
 			w.opens()
 			start := time.Now()
 			w.asked(0, func() {
 				for range 10_000 {
-					w.gets(breaker.ErrOpen)
+					w.gets(remote.ErrOpen)
 				}
 			})
 			if took := time.Since(start); took != 0 {
@@ -29,42 +29,45 @@ func TestADeadBackendIsNotAsked(t *testing.T) {
 			}
 			w.inner.recovers()
 			time.Sleep(time.Minute)
-			for range 3 {
-				w.gets(nil)
-			}
-			w.is(breaker.Closed)
+			w.gets(nil)
+			w.is("closed")
 		}
 	})
 }
 
 func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		for range 1000 { // a reconnection, say, while 1000 callers ask
 			w.gets(errDown)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 		time.Sleep(200*time.Millisecond - 1)
 		w.gets(errDown)
-		w.is(breaker.Closed)
+		w.is("closed")
 		time.Sleep(time.Nanosecond)
 		w.gets(errDown)
-		w.is(breaker.Open)
+		w.is("open")
 	})
-	inBothModes(t, breaker.Options{Failures: 3, Budget: time.Second}, func(w fixture) {
+	inBothModes(t, remote.Options{Budget: time.Minute}, func(w fixture) {
 		w.inner.startsFailing(refuses)
+		for range 4 {
+			w.gets(errDown)
+		}
+		time.Sleep(time.Hour) // and they are forgotten
+		for range 4 {
+			w.gets(errDown)
+			time.Sleep(time.Minute)
+		}
+		w.is("closed")
 		w.gets(errDown)
-		time.Sleep(time.Hour)
-		w.gets(errDown)
-		w.is(breaker.Closed)
-		w.gets(errDown)
-		w.is(breaker.Open)
+		w.is("open")
 	})
 }
 
 func TestASuccessEndsTheRow(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
-		for range 4 { // below the 20 that are a window
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		for range 4 {
 			w.inner.startsFailing(refuses)
 			for range 4 {
 				time.Sleep(time.Second)
@@ -74,19 +77,19 @@ func TestASuccessEndsTheRow(t *testing.T) {
 			w.gets(nil)
 			time.Sleep(time.Minute)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 		w.inner.startsFailing(refuses)
 		for range 10 { // a new row, which has not lasted
 			w.gets(errDown)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 	})
 }
 
 // A server that runs one command at a time delays all calls while one command is
 // slow. Hundreds of calls then fail together.
 func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		stalled := func(d time.Duration) (failed int64) {
 			var failures atomic.Int64
 			end := time.Now().Add(2 * time.Second)
@@ -105,14 +108,14 @@ func TestOneSlowCommandDoesNotOpenIt(t *testing.T) {
 		if failed := stalled(240 * time.Millisecond); failed < 200 {
 			w.Fatalf("%d calls failed, want those of all 200 callers", failed)
 		}
-		w.reports.expect(w.T)
+		w.logged.expect(w.T)
 		stalled(time.Second)
-		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+		w.logged.expect(w.T, "open", "closed")
 	})
 }
 
 func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		every := func(n int, pause time.Duration, times int) {
 			for i := range times {
 				w.inner.recovers()
@@ -124,33 +127,50 @@ func TestItOpensWhenHalfOfTheDecisionsFailForAWhile(t *testing.T) {
 			}
 		}
 		every(3, 10*time.Millisecond, 3000) // a third, for 30s
-		w.is(breaker.Closed)
+		w.is("closed")
 		time.Sleep(time.Minute)
 		every(2, 10*time.Millisecond, 100) // half, but only just for 1s
-		w.is(breaker.Closed)
+		w.is("closed")
 		every(2, 10*time.Millisecond, 1)
-		w.is(breaker.Open)
+		w.is("open")
 		w.inner.recovers()
 		time.Sleep(time.Minute)
-		for range 3 {
-			w.gets(nil)
-		}
-		w.is(breaker.Closed)
-		every(2, time.Second, 100) // half of them, but fewer than 20 in ten seconds
-		w.is(breaker.Closed)
+		w.gets(nil)
+		w.is("closed")
+		every(2, 1200*time.Millisecond, 100) // half, but fewer than ten in ten seconds
+		w.is("closed")
 		time.Sleep(time.Minute)
-		every(2, 100*time.Millisecond, 18)
-		every(2, 100*time.Millisecond, 1)
-		w.is(breaker.Closed)
-		every(2, 0, 1) // the twentieth, the first among them
-		w.is(breaker.Open)
+		w.inner.recovers()
+		for range 1000 { // well for ten seconds
+			w.gets(nil)
+			time.Sleep(10 * time.Millisecond)
+		}
+		every(2, 10*time.Millisecond, 900) // half, for nine
+		w.is("closed")
+		every(2, 10*time.Millisecond, 101) // for ten: what was before is forgotten
+		w.is("open")
+	})
+}
+
+// Twenty callers at once on a server that was idle, and one slow command.
+func TestOneSlowCommandAfterAQuietTimeDoesNotOpenIt(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		w.gets(nil)
+		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
+		w.crowd(20, func(i int) {
+			for range 4 {
+				time.Sleep(time.Duration(i%3) * time.Millisecond)
+				w.take(w.Context())
+			}
+		})
+		w.is("closed")
 	})
 }
 
 func TestCancelledCallersNeverOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{MaxCalls: 2000}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
-		for i := range 1000 {
+		for i := range 800 {
 			w.inner.startsFailing(hang)
 			ctx, cancel := context.WithCancel(w.Context())
 			want := context.Canceled
@@ -169,15 +189,15 @@ func TestCancelledCallersNeverOpenIt(t *testing.T) {
 			}
 			cancel()
 		}
-		w.is(breaker.Closed)
-		w.reports.expect(w.T)
+		w.is("closed")
+		w.logged.expect(w.T)
 	})
 }
 
 // A backend that watches the caller's deadline may fail before the context itself
 // notices that the deadline has passed.
 func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		for range 100 {
 			w.inner.startsFailing(func(ctx context.Context) error { return errDown })
 			if err := w.take(lateContext{w.Context()}); err != errDown {
@@ -185,7 +205,7 @@ func TestABackendQuickerThanTheCallersDeadlineIsNotBlamed(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 	})
 }
 
@@ -195,7 +215,7 @@ type lateContext struct{ context.Context }
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-1), true }
 
 func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		for range 4 {
 			w.inner.startsFailing(refuses)
@@ -206,15 +226,15 @@ func TestACancelledCallerIsNoSuccessEither(t *testing.T) {
 			w.take(ctx)
 			cancel()
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 		w.inner.startsFailing(refuses)
 		w.gets(errDown) // the fifth in a row
-		w.is(breaker.Open)
+		w.is("open")
 	})
 }
 
 func TestWrongChargesNeverOpenIt(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		other := limits.SlidingWindow(limits.PerMinute(3))
 		for range 100 {
 			for what, charges := range map[string][]limits.Charge{
@@ -231,136 +251,98 @@ func TestWrongChargesNeverOpenIt(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 		two := []limits.Charge{{Scope: "s", Key: "k", Limit: day, Cost: 1}, {Scope: "other", Key: "k", Limit: other, Cost: 1}}
 		w.inner.startsFailing(refuses)
 		for range 5 { // nothing wrong with these
 			w.breaker.Take(w.Context(), two, make([]limits.Decision, 2))
 			time.Sleep(time.Second)
 		}
-		w.is(breaker.Open)
+		w.is("open")
 	})
 }
 
-// More callers than slots are no reason to open. Calls that do not return are.
-func TestBusyIsAFailureOnlyWhileCallsOverrun(t *testing.T) {
-	withFixture(t, false, breaker.Options{MaxCalls: 1, Failures: 10}, func(w fixture) {
-		for range 100 {
+// More callers than places are no reason to open. Calls that do not return are.
+func TestBusyIsAFailureOnlyWhileMostCallsAreAbandoned(t *testing.T) {
+	withFixture(t, false, remote.Options{}, func(w fixture) {
+		for range 6 {
 			w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
-			w.crowd(100, func(int) { w.take(w.Context()) })
+			w.crowd(3000, func(i int) {
+				ctx, cancel := context.WithCancel(w.Context())
+				defer cancel()
+				if i%4 == 0 {
+					time.AfterFunc(time.Millisecond, cancel) // a quarter leaves
+				}
+				w.take(ctx)
+				w.take(w.Context())
+			})
 		}
-		w.is(breaker.Closed)
-		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
-		w.gets(breaker.ErrBudget)
-		time.Sleep(20 * time.Millisecond) // and it has returned
-		w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
-		w.crowd(100, func(int) { w.take(w.Context()) })
-		time.Sleep(time.Minute)
-		for range 8 {
-			w.inner.startsFailing(refuses)
-			w.gets(errDown) // eight in a row
-		}
-		time.Sleep(time.Minute)
-		ctx, leave := context.WithCancel(w.Context())
-		w.inner.startsFailing(w.inner.stalls(40 * time.Millisecond))
-		go w.take(ctx)
-		synctest.Wait()
-		for range 100 {
-			w.gets(breaker.ErrBusy)
-		}
-		leave()
-		w.is(breaker.Closed)
-		time.Sleep(time.Minute)
-		w.inner.recovers()
-		w.gets(nil)
+		w.is("closed")
 
 		w.inner.startsFailing(w.inner.hangs(w.T))
-		w.gets(breaker.ErrBudget)
-		for range 8 {
-			time.Sleep(25 * time.Millisecond)
-			w.gets(breaker.ErrBusy)
-		}
-		w.is(breaker.Closed)
-		w.gets(breaker.ErrBusy) // the tenth, after 200ms
-		w.is(breaker.Open)
-		w.reports.expect(w.T, breaker.Open)
-	})
-}
-
-// Calls that hang after their callers have left keep their slots.
-func TestDroppedCallsThatHangOverrunToo(t *testing.T) {
-	withFixture(t, false, breaker.Options{MaxCalls: 8}, func(w fixture) {
-		w.inner.startsFailing(w.inner.hangs(w.T))
-		for range 7 {
+		w.crowd(896, func(int) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
+			defer cancel()
 			w.take(ctx)
-			cancel()
-		}
-		for range 100 {
-			w.gets(breaker.ErrBusy) // so far there are just too many callers
-		}
-		time.Sleep(50 * time.Millisecond)
-		w.is(breaker.Closed)
-		for range 5 {
-			w.gets(breaker.ErrBusy)
+		})
+		for range 4 { // nobody waits for an answer any more
+			w.gets(remote.ErrBusy)
 			time.Sleep(50 * time.Millisecond)
 		}
-		w.is(breaker.Open)
+		w.is("closed")
+		w.gets(remote.ErrBusy)
+		w.is("open")
+		w.logged.expect(w.T, "open")
 	})
 }
 
-func TestProbesAreLimited(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+func TestOneDecisionAtATimeIsAProbe(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.opens()
 		for range 5 {
 			time.Sleep(time.Second + 1)
 			start := time.Now()
-			var open, overran atomic.Int64
-			w.asked(3, func() {
+			var refused, overran atomic.Int64
+			w.asked(1, func() {
 				w.crowd(100, func(int) {
 					err := w.take(w.Context())
-					if err == breaker.ErrOpen && time.Since(start) == 0 {
-						open.Add(1)
+					if err == remote.ErrOpen && time.Since(start) == 0 {
+						refused.Add(1)
 					}
-					if errors.Is(err, breaker.ErrBudget) && time.Since(start) == 50*time.Millisecond {
+					if errors.Is(err, remote.ErrBudget) && time.Since(start) == 50*time.Millisecond {
 						overran.Add(1)
 					}
 				})
 			})
-			if open.Load() != 97 || overran.Load() != 3 {
-				w.Errorf("%d failed at once and %d after the budget, want 97 and 3", open.Load(), overran.Load())
+			if refused.Load() != 99 || overran.Load() != 1 {
+				w.Errorf("%d failed at once and %d after the budget, want 99 and 1", refused.Load(), overran.Load())
 			}
 		}
-		w.reports.expect(w.T, breaker.Open) // and no more
+		w.logged.expect(w.T, "open") // and no more
 	})
 }
 
-func TestAllProbesHaveToSucceed(t *testing.T) {
-	inBothModes(t, breaker.Options{Probes: 2, OpenFor: time.Minute}, func(w fixture) {
+func TestAProbeThatFailsIsRepeatedAfterOpenFor(t *testing.T) {
+	inBothModes(t, remote.Options{OpenFor: time.Minute}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
-		w.inner.recovers()
 		time.Sleep(time.Minute - 50*time.Millisecond)
-		w.gets(breaker.ErrOpen)
+		w.gets(remote.ErrOpen)
 		time.Sleep(time.Second)
-		w.gets(nil)
-		w.is(breaker.Open)
-		w.inner.startsFailing(refuses)
 		w.gets(errDown)
 		w.inner.recovers()
-		w.gets(breaker.ErrOpen)
-		time.Sleep(time.Minute + 1)
+		time.Sleep(time.Minute)
+		w.gets(remote.ErrOpen)
+		time.Sleep(time.Nanosecond)
 		w.gets(nil)
-		w.is(breaker.Open)
-		w.gets(nil)
-		w.is(breaker.Closed)
-		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+		w.is("closed")
+		w.logged.expect(w.T, "open", "closed")
 	})
 }
 
 func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		w.inner.recovers()
@@ -372,13 +354,13 @@ func TestWhatFailedBeforeTheOutageIsForgottenAfterwards(t *testing.T) {
 		for range 20 {
 			w.gets(errDown)
 		}
-		w.is(breaker.Closed)
-		w.reports.expect(w.T, breaker.Open, breaker.Closed)
+		w.is("closed")
+		w.logged.expect(w.T, "open", "closed")
 	})
 }
 
 func TestACancelledProbeIsReplaced(t *testing.T) {
-	inBothModes(t, breaker.Options{Probes: 1}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		hang := w.inner.hangs(w.T)
 		w.inner.startsFailing(hang)
 		w.opens()
@@ -392,37 +374,37 @@ func TestACancelledProbeIsReplaced(t *testing.T) {
 		}
 		w.inner.recovers()
 		w.gets(nil)
-		w.is(breaker.Closed)
+		w.is("closed")
 	})
 }
 
 // Calls that hang for ever keep their slots, but the backend may be reachable again
 // over new connections.
 func TestProbesHavePlacesOfTheirOwn(t *testing.T) {
-	withFixture(t, false, breaker.Options{MaxCalls: 8, Probes: 1}, func(w fixture) {
+	withFixture(t, false, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.hangs(w.T))
-		w.crowd(100, func(int) { w.take(w.Context()) })
-		if n := w.inner.within.Load(); n != 7 {
-			w.Fatalf("%d calls hang, want 7", n)
+		w.crowd(1500, func(int) { w.take(w.Context()) })
+		if n := w.inner.within.Load(); n != 896 {
+			w.Fatalf("%d calls hang, want 896", n)
 		}
 		for range 9 {
 			time.Sleep(50 * time.Millisecond)
-			w.gets(breaker.ErrBusy)
-			if w.breaker.State() == breaker.Open {
+			w.gets(remote.ErrBusy)
+			if state(w.breaker) == "open" {
 				break
 			}
 		}
-		w.is(breaker.Open)
+		w.is("open")
 		w.inner.recovers()
 		time.Sleep(2 * time.Second)
 		w.gets(nil)
-		w.is(breaker.Closed)
+		w.is("closed")
 	})
 }
 
 // A call from before the breaker opened says nothing about the time after.
 func TestLateAnswersDoNotCloseIt(t *testing.T) {
-	withFixture(t, true, breaker.Options{Budget: time.Minute}, func(w fixture) {
+	withFixture(t, true, remote.Options{Budget: time.Minute}, func(w fixture) {
 		late := make(chan error)
 		w.inner.startsFailing(func(context.Context) error { time.Sleep(6 * time.Minute); return nil })
 		go func() { late <- w.take(context.Background()) }()
@@ -432,11 +414,11 @@ func TestLateAnswersDoNotCloseIt(t *testing.T) {
 			w.gets(errDown)
 			time.Sleep(time.Minute)
 		}
-		w.is(breaker.Open)
+		w.is("open")
 		if err := <-late; err != nil {
 			w.Errorf("the late answer: %v", err)
 		}
-		w.is(breaker.Open)
+		w.is("open")
 	})
 }
 
@@ -447,13 +429,13 @@ func (oneOfSeveral) SparesBackend() bool { return true }
 
 func TestAnErrorThatSparesTheBackendIsNotCounted(t *testing.T) {
 	spared := oneOfSeveral{errors.New("one of several servers")}
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(func(context.Context) error { return fmt.Errorf("wrapped: %w", spared) })
 		for range 100 {
 			time.Sleep(time.Second)
 			w.gets(spared)
 		}
-		w.is(breaker.Closed)
+		w.is("closed")
 		w.inner.startsFailing(refuses)
 		w.opens()
 		w.inner.startsFailing(func(context.Context) error { return spared })
@@ -462,9 +444,7 @@ func TestAnErrorThatSparesTheBackendIsNotCounted(t *testing.T) {
 			w.gets(spared)
 		}
 		w.inner.recovers()
-		for range 3 {
-			w.gets(nil)
-		}
-		w.is(breaker.Closed)
+		w.gets(nil)
+		w.is("closed")
 	})
 }

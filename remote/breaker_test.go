@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"bytes"
@@ -13,10 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
+	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
+
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
-	"github.com/weir-go/weir/memory"
 )
 
 var silence = slog.New(slog.DiscardHandler)
@@ -25,15 +26,15 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		t.Run(fmt.Sprintf("honours deadlines %t", honours), func(t *testing.T) {
 			t.Parallel()
-			options := breaker.Options{Budget: time.Hour, MaxCalls: 1 << 20, Logger: silence}
+			options := remote.Options{Budget: time.Hour, Logger: silence}
 			limitstest.Run(t, limitstest.Harness{
 				Open: func(t testing.TB, now func() time.Time) limits.Backend {
 					m := memory.New(memory.Options{Clock: now})
-					return breaker.New(&inner{Memory: m, honours: honours}, options)
+					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				OpenSmall: func(t testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 					m := memory.New(memory.Options{Clock: now, MaxKeys: maxKeys})
-					return breaker.New(&inner{Memory: m, honours: honours}, options)
+					return remote.NewBreaker(&inner{Memory: m, honours: honours}, options)
 				},
 				Decisions: 5000,
 			})
@@ -43,13 +44,13 @@ func TestABreakerKeepsTheContractOfABackend(t *testing.T) {
 
 func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 	for _, budget := range []time.Duration{0, 7 * time.Millisecond} {
-		inBothModes(t, breaker.Options{Budget: budget}, func(w fixture) {
+		inBothModes(t, remote.Options{Budget: budget}, func(w fixture) {
 			w.inner.startsFailing(w.inner.hangs(w.T))
 			start, want := time.Now(), budget
 			if budget == 0 {
 				want = 50 * time.Millisecond
 			}
-			w.gets(breaker.ErrBudget)
+			w.gets(remote.ErrBudget)
 			if took := time.Since(start); took != want {
 				w.Errorf("took %v, want %v", took, want)
 			}
@@ -58,7 +59,7 @@ func TestADecisionTakesTheBudgetAtMost(t *testing.T) {
 }
 
 func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(49 * time.Millisecond))
 		out := []limits.Decision{{Remaining: -1, Source: limits.SourceOpen}}
 		if err := w.breaker.Take(w.Context(), charge("k"), out); err != nil {
@@ -71,7 +72,7 @@ func TestAnAnswerWithinTheBudgetIsPassedOn(t *testing.T) {
 }
 
 func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
+	withFixture(t, true, remote.Options{}, func(w fixture) {
 		for _, own := range []time.Duration{0, 10 * time.Millisecond, time.Hour} {
 			ctx, want := context.Background(), time.Now().Add(50*time.Millisecond)
 			if own > 0 {
@@ -96,7 +97,7 @@ func TestTheContextCarriesTheEarlierDeadline(t *testing.T) {
 }
 
 func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
 		w.asked(0, func() {
@@ -108,26 +109,26 @@ func TestAnEndedContextIsRefusedUnasked(t *testing.T) {
 }
 
 func TestErrorsOfTheBackendArePassedOn(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.gets(errDown)
 	})
 }
 
 func TestAPanicIsAnError(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(panics)
 		err := w.take(w.Context())
-		if err == nil || !strings.Contains(err.Error(), "breaker: backend *breaker_test.inner: panic: boom") {
+		if err == nil || !strings.Contains(err.Error(), "remote: backend *remote_test.inner: panic: boom") {
 			w.Fatalf("error %v", err)
 		}
 		w.opens()
-		w.reports.expect(w.T, breaker.Open)
+		w.logged.expect(w.T, "open")
 	})
 }
 
 func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
-	withFixture(t, false, breaker.Options{}, func(w fixture) {
+	withFixture(t, false, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
 		if err := w.take(w.Context()); err == nil || !strings.Contains(err.Error(), "Goexit") {
 			w.Fatalf("error %v", err)
@@ -137,9 +138,9 @@ func TestABackendThatEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
-// The circuit lets that many probes through and then waits for their results.
+// The circuit lets one probe through and then waits for its result.
 func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
+	withFixture(t, true, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		w.inner.startsFailing(func(context.Context) error { runtime.Goexit(); return nil })
@@ -163,10 +164,8 @@ func TestProbesThatEndTheirCallersAreNotWaitedFor(t *testing.T) {
 		}
 		w.inner.recovers()
 		time.Sleep(time.Minute)
-		for range 3 {
-			w.gets(nil)
-		}
-		w.is(breaker.Closed)
+		w.gets(nil)
+		w.is("closed")
 	})
 }
 
@@ -176,7 +175,7 @@ type panicking struct{ context.Context }
 func (panicking) Deadline() (time.Time, bool) { panic("boom") }
 
 func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
-	withFixture(t, true, breaker.Options{}, func(w fixture) {
+	withFixture(t, true, remote.Options{}, func(w fixture) {
 		if err := w.take(panicking{w.Context()}); err == nil {
 			w.Error("no error, though nothing was decided")
 		}
@@ -185,37 +184,37 @@ func TestAPanicOutsideTheBackendIsAnErrorToo(t *testing.T) {
 }
 
 func TestGoroutinesAreBounded(t *testing.T) {
-	withFixture(t, false, breaker.Options{MaxCalls: 16}, func(w fixture) {
+	withFixture(t, false, remote.Options{}, func(w fixture) {
 		before := callsUnderWay()
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		var busy, overran atomic.Int64
 		start := time.Now()
-		w.crowd(300, func(int) {
+		w.crowd(1500, func(int) {
 			switch err := w.take(w.Context()); {
-			case errors.Is(err, breaker.ErrBusy):
+			case errors.Is(err, remote.ErrBusy):
 				busy.Add(1)
 				if took := time.Since(start); took != 0 {
 					w.Errorf("busy after %v, want at once", took)
 				}
-			case errors.Is(err, breaker.ErrBudget):
+			case errors.Is(err, remote.ErrBudget):
 				overran.Add(1)
 			default:
 				w.Errorf("error %v", err)
 			}
 		})
-		if overran.Load() != 14 || busy.Load() != 286 { // 2 of the 16 are set aside for probes
-			w.Errorf("%d calls made and %d refused, want 14 and 286", overran.Load(), busy.Load())
+		if overran.Load() != 896 || busy.Load() != 604 { // 128 of 1,024 are set aside for probes
+			w.Errorf("%d calls made and %d refused, want 896 and 604", overran.Load(), busy.Load())
 		}
-		for range 1000 {
+		for range 2000 {
 			w.take(w.Context())
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
-		if more := callsUnderWay() - before; more != 16 {
-			w.Errorf("%d goroutines are left behind, want 16 after so many probes", more)
+		if more := callsUnderWay() - before; more != 1024 {
+			w.Errorf("%d goroutines are left behind, want 1,024 after so many probes", more)
 		}
-		if most := w.inner.most.Load(); most != 16 {
-			w.Errorf("%d calls at once, want 16", most)
+		if most := w.inner.most.Load(); most != 1024 {
+			w.Errorf("%d calls at once, want 1,024", most)
 		}
 	})
 }
@@ -224,20 +223,23 @@ func TestGoroutinesAreBounded(t *testing.T) {
 func callsUnderWay() int {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return bytes.Count(stacks, []byte("breaker.(*call).work("))
+	return bytes.Count(stacks, []byte("remote.(*asked).work("))
 }
 
 func TestAPlaceIsFreeAgainWhenItsCallReturns(t *testing.T) {
-	withFixture(t, false, breaker.Options{MaxCalls: 1}, func(w fixture) {
-		for range 10_000 { // a single caller is never refused
-			w.gets(nil)
-		}
+	withFixture(t, false, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(90 * time.Millisecond))
-		w.gets(breaker.ErrBudget)
-		w.gets(breaker.ErrBusy)
+		w.crowd(896, func(int) {
+			if err := w.take(w.Context()); !errors.Is(err, remote.ErrBudget) {
+				w.Errorf("error %v, want %v", err, remote.ErrBudget)
+			}
+		})
+		w.gets(remote.ErrBusy)
 		time.Sleep(40 * time.Millisecond)
 		synctest.Wait()
-		w.gets(nil)
+		for range 10_000 {
+			w.gets(nil)
+		}
 	})
 }
 
@@ -247,7 +249,7 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		seen := make(chan string, n)
-		b := breaker.New(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.NewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(time.Second)
 			for i := range out {
 				seen <- charges[i].Key
@@ -255,11 +257,14 @@ func TestAnAbandonedCallTouchesNothingOfTheCallers(t *testing.T) {
 				out[i] = limits.Decision{Allowed: true, Remaining: 7}
 			}
 			return nil
-		}), breaker.Options{Failures: 1000, Logger: silence})
+		}), remote.Options{Logger: silence})
 		charges, out := charge("k"), make([]limits.Decision, 1)
 		for i := range n {
+			if i%4 == 0 {
+				time.Sleep(time.Minute) // five failures in a row would open it
+			}
 			charges[0].Key, out[0] = fmt.Sprint(i), limits.Decision{Remaining: 3}
-			if err := b.Take(t.Context(), charges, out); !errors.Is(err, breaker.ErrBudget) {
+			if err := b.Take(t.Context(), charges, out); !errors.Is(err, remote.ErrBudget) {
 				t.Fatal(err)
 			}
 			charges[0].Key, out[0] = "reused", limits.Decision{Remaining: 4}
@@ -286,13 +291,13 @@ func (f backendFunc) Take(ctx context.Context, charges []limits.Charge, out []li
 // completely or not at all.
 func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := breaker.New(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
+		b := remote.NewBreaker(backendFunc(func(_ context.Context, charges []limits.Charge, out []limits.Decision) error {
 			time.Sleep(50*time.Millisecond - time.Duration(charges[0].Cost%3))
 			for i := range out {
 				out[i].Remaining = charges[i].Cost
 			}
 			return nil
-		}), breaker.Options{Failures: 1 << 20, Logger: silence})
+		}), remote.Options{Logger: silence})
 		w := fixture{T: t}
 		var answered atomic.Int64
 		for range 20 {
@@ -325,9 +330,9 @@ func TestAnswersAtTheLastMomentAreNotMixedUp(t *testing.T) {
 }
 
 func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
-	withFixture(t, false, breaker.Options{}, func(w fixture) {
+	withFixture(t, false, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(w.inner.stalls(60 * time.Millisecond))
-		w.gets(breaker.ErrBudget)
+		w.gets(remote.ErrBudget)
 		time.Sleep(time.Second)
 		out := make([]limits.Decision, 1)
 		if err := w.breaker.Take(w.Context(), charge("secret-key"), out); err != nil || out[0].Remaining != 999_998 {
@@ -337,7 +342,7 @@ func TestWhatAnAbandonedCallTookStaysTaken(t *testing.T) {
 }
 
 func TestDecisionsMustMatchTheCharges(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.asked(0, func() {
 			if err := w.breaker.Take(w.Context(), charge("k"), nil); err == nil {
 				w.Error("no room for the decision: want an error")
@@ -347,7 +352,7 @@ func TestDecisionsMustMatchTheCharges(t *testing.T) {
 }
 
 func TestNoErrorNamesAKey(t *testing.T) {
-	inBothModes(t, breaker.Options{MaxCalls: 1}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		for _, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
 			w.inner.startsFailing(fault)
 			for range 20 {
@@ -361,7 +366,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 }
 
 func TestPeekResetAndCountGoThrough(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.gets(nil)
 		ctx, out := w.Context(), make([]limits.Decision, 1)
 		if err := limits.Peek(ctx, w.breaker, charge("secret-key"), out); err != nil || out[0].Remaining != 999_999 {
@@ -378,7 +383,7 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 		}
 		w.inner.startsFailing(refuses)
 		w.opens()
-		if err := limits.Peek(ctx, w.breaker, charge("k"), out); err != breaker.ErrOpen {
+		if err := limits.Peek(ctx, w.breaker, charge("k"), out); err != remote.ErrOpen {
 			w.Errorf("peek while open: %v", err)
 		}
 		if err := limits.Reset(ctx, w.breaker, "s", "secret-key"); err != nil {
@@ -389,7 +394,7 @@ func TestPeekResetAndCountGoThrough(t *testing.T) {
 
 func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := breaker.New(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), breaker.Options{Logger: silence})
+		b := remote.NewBreaker(backendFunc(func(context.Context, []limits.Charge, []limits.Decision) error { return nil }), remote.Options{Logger: silence})
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
 			if err := limits.Peek(t.Context(), b, charge("k"), make([]limits.Decision, 1)); !errors.Is(err, errors.ErrUnsupported) {
@@ -402,7 +407,7 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 				t.Errorf("count: %v", err)
 			}
 		}
-		if b.State() != breaker.Closed {
+		if state(b) != "closed" {
 			t.Error("what is unsupported has opened the breaker")
 		}
 	})
@@ -410,19 +415,18 @@ func TestWhatTheInsideLacksIsUnsupported(t *testing.T) {
 
 func TestOptionsOutOfRangePanic(t *testing.T) {
 	store := memory.New(memory.Options{MaxKeys: 1})
+	const ofStack = "Lease and Announcer are options of NewStack"
 	for want, f := range map[string]func(){
-		"inner backend is nil":                      func() { breaker.New(nil, breaker.Options{}) },
-		"Budget must not be negative (got -1ns)":    func() { breaker.New(store, breaker.Options{Budget: -1}) },
-		"OpenFor must not be negative (got -1s)":    func() { breaker.NewStack(store, breaker.Options{OpenFor: -time.Second}) },
-		"Lease is an option of NewStack (got 1s)":   func() { breaker.New(store, breaker.Options{Lease: time.Second}) },
-		"Announcer is an option of NewStack":        func() { breaker.New(store, breaker.Options{Announcer: deaf{}}) },
-		"MaxCalls must be 0 to 2147483647 (got -1)": func() { breaker.New(store, breaker.Options{MaxCalls: -1}) },
-		"Failures must be 0 to 2147483647 (got -2)": func() { breaker.New(store, breaker.Options{Failures: -2}) },
-		"Probes must be 0 to 2147483647 (got -3)":   func() { breaker.New(store, breaker.Options{Probes: -3}) },
+		"inner backend is nil":                   func() { remote.NewBreaker(nil, remote.Options{}) },
+		"Budget must be 0 to 1h (got -1ns)":      func() { remote.NewBreaker(store, remote.Options{Budget: -1}) },
+		"Budget must be 0 to 1h (got 1h0m0.001s": func() { remote.NewBreaker(store, remote.Options{Budget: time.Hour + time.Millisecond}) },
+		"OpenFor must not be negative (got -1s)": func() { remote.NewStack(store, remote.Options{OpenFor: -time.Second}) },
+		ofStack:                                  func() { remote.NewBreaker(store, remote.Options{Lease: time.Second}) },
+		"remote: NewBreaker: " + ofStack:               func() { remote.NewBreaker(store, remote.Options{Announcer: deaf{}}) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {
-				if v := fmt.Sprint(recover()); !strings.Contains(v, want) || !strings.HasPrefix(v, "breaker: New: ") {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, want) || !strings.HasPrefix(v, "remote: NewBreaker: ") {
 					t.Errorf("panic %q", v)
 				}
 			}()

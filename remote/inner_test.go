@@ -1,17 +1,19 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // inner is a memory backend that has a fault for a while. Without a fault it answers at
@@ -29,17 +31,37 @@ type inner struct {
 func (b *inner) HonoursDeadline() bool { return b.honours }
 
 func (b *inner) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	if err := b.fails(ctx); err != nil {
+		return err
+	}
+	return b.Memory.Take(ctx, charges, out)
+}
+
+func (b *inner) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
+	if err := b.fails(ctx); err != nil {
+		return err
+	}
+	return b.Memory.Peek(ctx, charges, out)
+}
+
+func (b *inner) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.Memory.Settle(ctx, endings, out)
+}
+
+// fails returns once the fault, if there is one, has let the call pass or has failed it.
+func (b *inner) fails(ctx context.Context) error {
 	b.asked.Add(1)
 	n := b.within.Add(1)
 	defer b.within.Add(-1)
 	for most := b.most.Load(); n > most && !b.most.CompareAndSwap(most, n); most = b.most.Load() {
 	}
 	if fault := b.fault.Load(); fault != nil {
-		if err := (*fault)(ctx); err != nil {
-			return err
-		}
+		return (*fault)(ctx)
 	}
-	return b.Memory.Take(ctx, charges, out)
+	return nil
 }
 
 func (b *inner) startsFailing(fault func(context.Context) error) { b.fault.Store(&fault) }
@@ -91,42 +113,55 @@ func (b *inner) stalls(d time.Duration) func(context.Context) error {
 	}
 }
 
-// changes collects reports.
-type changes struct {
+// states has the states that a breaker logs.
+type states struct {
+	slog.Handler
 	mu  sync.Mutex
-	all []breaker.Change
+	all []string
 }
 
-func (c *changes) add(change breaker.Change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, change)
+func (s *states) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s *states) Handle(_ context.Context, r slog.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := map[string]string{"weir: backend degraded": "open", "weir: backend recovered": "closed"}[r.Message]
+	if !ok {
+		state = r.Message
+	}
+	s.all = append(s.all, state)
+	return nil
 }
 
-// expect waits until all reports are delivered and compares them.
-func (c *changes) expect(t *testing.T, want ...breaker.State) {
+// expect waits until all is logged and compares it.
+func (s *states) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range max(len(want), len(c.all)) {
-		if i >= len(want) || i >= len(c.all) || c.all[i].State != want[i] {
-			t.Fatalf("reports %+v, want %v", c.all, want)
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.all, want) {
+		t.Fatalf("logged %v, want %v", s.all, want)
 	}
+}
+
+func state(b interface {
+	Status() (state string, since time.Time, opened int64)
+}) string {
+	s, _, _ := b.Status()
+	return s
 }
 
 // fixture is a breaker that wraps an inner backend, in virtual time.
 type fixture struct {
 	*testing.T
 	inner   *inner
-	breaker *breaker.Breaker
-	reports *changes
+	breaker *remote.Breaker
+	logged  *states
 }
 
 // inBothModes runs test for a backend that honours deadlines and for one that
 // does not.
-func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
+func inBothModes(t *testing.T, options remote.Options, test func(w fixture)) {
 	t.Helper()
 	for _, honours := range []bool{true, false} {
 		name := "on its own goroutine"
@@ -137,15 +172,12 @@ func inBothModes(t *testing.T, options breaker.Options, test func(w fixture)) {
 	}
 }
 
-func withFixture(t *testing.T, honours bool, options breaker.Options, test func(w fixture)) {
+func withFixture(t *testing.T, honours bool, options remote.Options, test func(w fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: honours}, reports: &changes{}}
-		options.OnChange = w.reports.add
-		if options.Logger == nil {
-			options.Logger = silence
-		}
-		w.breaker = breaker.New(w.inner, options)
+		w := fixture{T: t, inner: &inner{Memory: memory.New(memory.Options{}), honours: honours}, logged: &states{}}
+		options.Logger = slog.New(w.logged)
+		w.breaker = remote.NewBreaker(w.inner, options)
 		test(w)
 	})
 }
@@ -179,9 +211,9 @@ func (w fixture) asked(want int64, f func()) {
 }
 
 // is checks whether the breaker is open.
-func (w fixture) is(want breaker.State) {
+func (w fixture) is(want string) {
 	w.Helper()
-	if got := w.breaker.State(); got != want {
+	if got := state(w.breaker); got != want {
 		w.Fatalf("the breaker is %v, want %v", got, want)
 	}
 }
@@ -190,7 +222,7 @@ func (w fixture) is(want breaker.State) {
 func (w fixture) opens() {
 	w.Helper()
 	for range 20 {
-		if w.breaker.State() == breaker.Open {
+		if state(w.breaker) == "open" {
 			return
 		}
 		if w.take(context.Background()) == nil {

@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // requestCharges are charges of every kind: held, with an end, and plain.
@@ -46,9 +46,9 @@ func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withFixture(t, false, breaker.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+			withFixture(t, false, remote.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
 				w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond)) // and then takes
-				if err := call(w); !errors.Is(err, breaker.ErrBudget) && !errors.Is(err, context.DeadlineExceeded) {
+				if err := call(w); !errors.Is(err, remote.ErrBudget) && !errors.Is(err, context.DeadlineExceeded) {
 					w.Fatalf("%v, want no decision", err)
 				}
 				if left := w.remaining(); left != [3]int64{2, 10, 10} {
@@ -65,14 +65,20 @@ func TestATakingThatComesTooLateIsEnded(t *testing.T) {
 }
 
 func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
-	withFixture(t, false, breaker.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
+	withFixture(t, false, remote.Options{Budget: 50 * time.Millisecond}, func(w fixture) {
 		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
 		}
 		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
-		if err := w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3)); !errors.Is(err, breaker.ErrBudget) {
-			w.Fatalf("%v, want %v", err, breaker.ErrBudget)
+		if err := w.breaker.Take(context.Background(), requestCharges(), make([]limits.Decision, 3)); !errors.Is(err, remote.ErrBudget) {
+			w.Fatalf("%v, want %v", err, remote.ErrBudget)
+		}
+		time.Sleep(time.Second)
+		w.inner.startsFailing(w.inner.stalls(200 * time.Millisecond))
+		ends := requestCharges()[1:2] // 4 of the 6 that are left
+		if err := w.breaker.Peek(context.Background(), ends, out[:1]); !errors.Is(err, remote.ErrBudget) {
+			w.Fatalf("%v, want %v", err, remote.ErrBudget)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -83,7 +89,7 @@ func TestALateDenialAndALatePeekEndNothing(t *testing.T) {
 }
 
 func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		out := make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), requestCharges(), out); err != nil {
 			w.Fatal(err)
@@ -96,7 +102,7 @@ func TestATakingInTimeIsItsCallersToEnd(t *testing.T) {
 }
 
 func TestAnOpenBreakerSettles(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		charges, out := requestCharges(), make([]limits.Decision, 3)
 		if err := w.breaker.Take(context.Background(), charges, out); err != nil {
 			w.Fatal(err)
@@ -108,7 +114,7 @@ func TestAnOpenBreakerSettles(t *testing.T) {
 		if err := w.breaker.Settle(context.Background(), []limits.Ending{ending}, settled); err != nil || settled[0].Returned != 2 {
 			w.Errorf("%v, %+v, want 2 returned", err, settled[0])
 		}
-		w.is(breaker.Open)
+		w.is("open")
 		if left := w.remaining(); left[0] != 2 {
 			w.Errorf("%d remain, want 2", left[0])
 		}
@@ -121,22 +127,22 @@ type faulty struct{ *memory.Memory }
 func (faulty) Settle(context.Context, []limits.Ending, []limits.Settlement) error { return errDown }
 
 func TestASettlementThatFailsSaysNothingAboutDecisions(t *testing.T) {
-	b := breaker.New(faulty{memory.New(memory.Options{})}, breaker.Options{Logger: silence, Failures: 1})
+	b := remote.NewBreaker(faulty{memory.New(memory.Options{})}, remote.Options{Logger: silence, Budget: time.Microsecond})
 	for range 100 {
 		if err := b.Settle(t.Context(), make([]limits.Ending, 1), make([]limits.Settlement, 1)); err != errDown {
 			t.Fatalf("%v, want that of the backend", err)
 		}
 	}
-	if b.State() != breaker.Closed {
+	if state(b) != "closed" {
 		t.Error("the breaker is open")
 	}
 }
 
 func TestABreakerSupportsAndSettlesWhatItsBackendDoes(t *testing.T) {
-	if b := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
+	if b := remote.NewStack(memory.New(memory.Options{}), remote.Options{}); !limits.CanSettle(b) || !limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a memory in a stack does not settle, or has no concurrency limits")
 	}
-	b := breaker.New(new(dead), breaker.Options{})
+	b := remote.NewBreaker(new(dead), remote.Options{})
 	if limits.CanSettle(b) || limits.Supports(b, limits.Concurrent(1)) {
 		t.Error("a breaker settles, or has concurrency limits, though its backend does not")
 	}

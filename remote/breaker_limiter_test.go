@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/remote"
 )
 
 // byPath counts by the request's path.
@@ -58,7 +58,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 	rule := func(f core.Failure) nethttp.Rule {
 		return nethttp.Rule{Name: fmt.Sprint("policy-", f), Limit: hundred, Key: byPath, OnFailure: f}
 	}
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		for round, fault := range []func(context.Context) error{refuses, panics, w.inner.hangs(w.T)} {
 			path := fmt.Sprint("/round/", round)
 			back := newInstance(w.breaker, 3, rule(core.FallBack))
@@ -84,7 +84,7 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 			if got := back.get(path); got.Code != 429 {
 				w.Errorf("fall back: status %d, want 429", got.Code)
 			}
-			w.is(breaker.Open)
+			w.is("open")
 			w.inner.recovers()
 			time.Sleep(time.Minute)
 			for _, s := range []instance{back, open, closed} {
@@ -92,21 +92,21 @@ func TestEveryPolicyIsFollowedWhileTheBackendFails(t *testing.T) {
 					w.Errorf("afterwards %d were let in, want 100", n)
 				}
 			}
-			w.is(breaker.Closed)
+			w.is("closed")
 		}
 	})
 }
 
 func TestTheOutcomeSaysWhatFailed(t *testing.T) {
-	inBothModes(t, breaker.Options{}, func(w fixture) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
 		s := newInstance(w.breaker, 0, nethttp.Rule{Name: "r", Limit: day, Key: byPath})
 		r := httptest.NewRequest("GET", "/", nil)
 		w.inner.startsFailing(w.inner.hangs(w.T))
-		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), breaker.ErrBudget) {
+		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), remote.ErrBudget) {
 			w.Errorf("%v, %v", o.Verdict(), o.Err())
 		}
 		w.opens()
-		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), breaker.ErrOpen) {
+		if o := s.limiter.Decide(r); !o.Allowed() || !errors.Is(o.Err(), remote.ErrOpen) {
 			w.Errorf("%v, %v", o.Verdict(), o.Err())
 		}
 		ctx, cancel := context.WithCancel(w.Context())
@@ -130,7 +130,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 			shared := &inner{Memory: memory.New(memory.Options{}), honours: honours}
 			var servers [3]instance
 			for i := range servers {
-				servers[i] = newInstance(breaker.NewStack(&client{shared}, breaker.Options{Logger: silence}), 3,
+				servers[i] = newInstance(remote.NewStack(&client{shared}, remote.Options{Logger: silence}), 3,
 					nethttp.Rule{Name: "r", Limit: limits.FixedWindow(limits.PerDay(300)), Key: byPath})
 			}
 			before := 0
@@ -168,7 +168,7 @@ func TestLimitsAreSharedAndExactAgainAfterwards(t *testing.T) {
 func TestCachedDenialsHoldWhileItIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &inner{Memory: memory.New(memory.Options{}), honours: true}
-		stack := breaker.NewStack(store, breaker.Options{Logger: silence})
+		stack := remote.NewStack(store, remote.Options{Logger: silence})
 		s := newInstance(stack, 0, nethttp.Rule{Name: "r", Limit: limits.TokenBucket(limits.Per(1, 5*time.Second), 1), Key: byPath})
 		s.admits(t, "/", 2, limits.SourcePrimary) // the second is denied until 5s from now
 		store.startsFailing(refuses)

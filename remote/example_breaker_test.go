@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -50,7 +49,7 @@ func stdout() *slog.Logger {
 func Example() {
 	redis := &far{up: true} // in a real program, a redisbackend.Backend
 	limit := nethttp.MustNew(nethttp.Config{
-		Backend:   breaker.NewStack(redis, breaker.Options{}),
+		Backend:   remote.NewStack(redis, remote.Options{}),
 		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
 			{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(100), 20), Key: keyfuncs.Address(keyfuncs.Peer)},
@@ -62,37 +61,29 @@ func Example() {
 
 func ExampleNew() {
 	backend := &far{}
-	told := make(chan breaker.Change)
-	b := breaker.New(backend, breaker.Options{
-		Budget:   time.Millisecond,
-		Failures: 3,
-		OpenFor:  time.Millisecond,
-		Probes:   1,
-		OnChange: func(c breaker.Change) { told <- c },
-		Logger:   stdout(),
+	b := remote.NewBreaker(backend, remote.Options{
+		Budget:  time.Millisecond,
+		OpenFor: time.Millisecond,
+		Logger:  slog.New(slog.DiscardHandler), // nil: slog.Default()
 	})
 	limiter := core.MustNew(core.Config[job]{
 		Backend: b,
 		Rules:   []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
-	decide := func() limits.Source {
+	decideWhile := func(state string) {
+		for now := state; now == state; now, _, _ = b.Status() {
+			limiter.Decide(context.Background(), job{"ann"})
+		}
 		o := limiter.Decide(context.Background(), job{"ann"})
-		return o.At(0).Source
+		state, _, _ = b.Status()
+		fmt.Println(state, "on", o.At(0).Source)
 	}
-	for b.State() == breaker.Closed {
-		decide()
-	}
-	fmt.Println("on", decide(), "while", (<-told).State)
+	decideWhile("closed")
 	backend.up = true
-	for b.State() == breaker.Open {
-		decide()
-	}
-	fmt.Println("on", decide(), "while", (<-told).State)
+	decideWhile("open")
 	// Output:
-	// level=WARN msg="weir: backend degraded"
-	// on fallback while open
-	// level=INFO msg="weir: backend recovered"
-	// on primary while closed
+	// open on fallback
+	// closed on primary
 }
 
 // job is a request of an application that does not use HTTP.
@@ -103,77 +94,53 @@ func byCustomer(j job) (string, error) { return j.customer, nil }
 // NewStack is short for a denial cache with its defaults around a breaker.
 func ExampleNewStack() {
 	redis := &far{}
-	options := breaker.Options{Logger: stdout()}
+	options := remote.Options{Logger: stdout()}
 
-	var backend limits.Backend = breaker.NewStack(redis, options)
-	backend = remote.NewDenialCache(breaker.New(redis, options), remote.DenialCacheOptions{}) // the same
+	var backend limits.Backend = remote.NewStack(redis, options)
+	backend = remote.NewDenialCache(remote.NewBreaker(redis, options), remote.DenialCacheOptions{}) // the same
 
 	err := backend.Take(context.Background(), nil, nil)
 	fmt.Println(err)
 	// Output: far: connection refused
 }
 
-// A health check asks the stack.
+// A health check asks the stack. It should not be one whose failure restarts the server.
 func ExampleStack() {
-	stack := breaker.NewStack(&far{}, breaker.Options{Logger: stdout()})
-	state, _, opened := stack.Status()
-	fmt.Println(stack.State(), state, opened)
-	// Output: closed closed 0
+	stack := remote.NewStack(&far{}, remote.Options{})
+	state, _, _ := stack.Status()
+	fmt.Println("ready:", state == "closed")
+	// Output: ready: true
 }
 
 func ExampleStack_Leases() {
-	stack := breaker.NewStack(memory.New(memory.Options{}), breaker.Options{Lease: time.Second})
+	stack := remote.NewStack(memory.New(memory.Options{}), remote.Options{Lease: time.Second})
 	fmt.Println(stack.Leases().Held, "units held")
 	// Output: 0 units held
 }
 
 func ExampleBreaker_Status() {
-	b := breaker.New(&far{}, breaker.Options{Logger: stdout()})
+	b := remote.NewBreaker(&far{}, remote.Options{Logger: stdout()})
 	state, since, opened := b.Status()
 	fmt.Println(state, time.Since(since) < time.Hour, opened)
 	// Output: closed true 0
 }
 
+// The lines of the log say when Redis is gone, and when it is back.
 func ExampleOptions() {
-	counted := map[breaker.State]int{} // or a gauge of your metrics
-	options := breaker.Options{
-		Budget:   20 * time.Millisecond,
-		OnChange: func(c breaker.Change) { counted[c.State]++ }, // one at a time
-		Logger:   slog.New(slog.DiscardHandler),
+	options := remote.Options{
+		Budget: time.Millisecond,
+		Logger: stdout(),
 	}
-	fmt.Println(breaker.New(&far{}, options).State())
-	// Output: closed
-}
-
-func ExampleChange() {
-	page := func(c breaker.Change) string {
-		if c.State == breaker.Open {
-			return fmt.Sprintf("limits count per instance since %s: %v", c.At.Format(time.TimeOnly), c.Err)
-		}
-		return fmt.Sprintf("limits are shared again after %v", c.After)
+	b := remote.NewBreaker(&far{}, options)
+	for state := "closed"; state == "closed"; state, _, _ = b.Status() {
+		b.Take(context.Background(), nil, nil)
 	}
-	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	fmt.Println(page(breaker.Change{State: breaker.Open, At: noon, Err: breaker.ErrBudget}))
-	fmt.Println(page(breaker.Change{State: breaker.Closed, At: noon.Add(time.Minute), After: time.Minute}))
-	// Output:
-	// limits count per instance since 12:00:00: breaker: no answer within the time budget
-	// limits are shared again after 1m0s
-}
-
-func ExampleState() {
-	fmt.Println(breaker.Closed, breaker.Open)
-	// Output: closed open
-}
-
-func ExampleBreaker_State() {
-	b := breaker.New(&far{up: true}, breaker.Options{})
-	ready := func() bool { return b.State() == breaker.Closed } // not for an endpoint whose failure restarts the server
-	fmt.Println(ready())
-	// Output: true
+	time.Sleep(time.Millisecond) // until it is logged
+	// Output: level=WARN msg="weir: backend degraded"
 }
 
 func ExampleBreaker_Take() {
-	b := breaker.New(deadlineClient{memory.New(memory.Options{})}, breaker.Options{})
+	b := remote.NewBreaker(deadlineClient{memory.New(memory.Options{})}, remote.Options{})
 	charges := []limits.Charge{{Scope: "exports", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 3}}
 	decisions := make([]limits.Decision, 1)
 	if err := b.Take(context.Background(), charges, decisions); err != nil {
@@ -185,20 +152,20 @@ func ExampleBreaker_Take() {
 }
 
 func ExampleBreaker_Peek() {
-	b := breaker.New(&far{up: true}, breaker.Options{})
+	b := remote.NewBreaker(&far{up: true}, remote.Options{})
 	err := limits.Peek(context.Background(), b, nil, nil)
 	fmt.Println(errors.Is(err, errors.ErrUnsupported)) // the backend has no Peek
 	// Output: true
 }
 
 func ExampleBreaker_Reset() {
-	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
+	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
 	fmt.Println(limits.Reset(context.Background(), b, "exports", "ann"))
 	// Output: <nil>
 }
 
 func ExampleBreaker_Count() {
-	b := breaker.New(memory.New(memory.Options{}), breaker.Options{})
+	b := remote.NewBreaker(memory.New(memory.Options{}), remote.Options{})
 	fmt.Println(limits.Count(context.Background(), b))
 	// Output: 0 <nil>
 }
@@ -206,10 +173,10 @@ func ExampleBreaker_Count() {
 // Distinguish ErrOpen from other errors only to count them. The limiter treats all
 // of them as its rules say.
 func ExampleErrOpen() {
-	b := breaker.New(&far{}, breaker.Options{Budget: time.Microsecond, Failures: 1, Logger: slog.New(slog.DiscardHandler)})
+	b := remote.NewBreaker(&far{}, remote.Options{Budget: time.Microsecond, Logger: slog.New(slog.DiscardHandler)})
 	for {
 		err := b.Take(context.Background(), nil, nil)
-		if errors.Is(err, breaker.ErrOpen) {
+		if errors.Is(err, remote.ErrOpen) {
 			fmt.Println("not even asked")
 			return
 		}
@@ -225,17 +192,20 @@ func (sloth) Take(context.Context, []limits.Charge, []limits.Decision) error {
 }
 
 func ExampleErrBudget() {
-	b := breaker.New(sloth{}, breaker.Options{Budget: time.Millisecond})
+	b := remote.NewBreaker(sloth{}, remote.Options{Budget: time.Millisecond})
 	err := b.Take(context.Background(), nil, nil)
-	fmt.Println(errors.Is(err, breaker.ErrBudget))
+	fmt.Println(errors.Is(err, remote.ErrBudget))
 	// Output: true
 }
 
 func ExampleErrBusy() {
-	b := breaker.New(sloth{}, breaker.Options{Budget: time.Millisecond, MaxCalls: 1})
-	b.Take(context.Background(), nil, nil) // its goroutine is left behind
-	err := b.Take(context.Background(), nil, nil)
-	fmt.Println(errors.Is(err, breaker.ErrBusy))
+	b := remote.NewBreaker(sloth{}, remote.Options{Budget: time.Hour})
+	errs := make(chan error)
+	for range 1000 {
+		go func() { errs <- b.Take(context.Background(), nil, nil) }()
+	}
+	err := <-errs // the others wait
+	fmt.Println(errors.Is(err, remote.ErrBusy))
 	// Output: true
 }
 
@@ -246,15 +216,15 @@ func (deadlineClient) HonoursDeadline() bool { return true }
 
 func ExampleDeadlineHonourer() {
 	var backend limits.Backend = deadlineClient{memory.New(memory.Options{})}
-	_, ok := backend.(breaker.DeadlineHonourer)
+	_, ok := backend.(remote.DeadlineHonourer)
 	fmt.Println(ok, "and no goroutine per call")
-	breaker.New(backend, breaker.Options{})
+	remote.NewBreaker(backend, remote.Options{})
 	// Output: true and no goroutine per call
 }
 
 func ExampleBreaker_Unwrap() {
 	store := memory.New(memory.Options{})
-	b := breaker.New(store, breaker.Options{})
+	b := remote.NewBreaker(store, remote.Options{})
 	fmt.Println(b.Unwrap() == store)
 	// Output: true
 }
@@ -277,10 +247,11 @@ func (sharded) Take(context.Context, []limits.Charge, []limits.Decision) error {
 // The breaker stays closed for the keys of the other servers, however often one server
 // fails.
 func ExampleSparer() {
-	b := breaker.New(sharded{}, breaker.Options{Budget: time.Microsecond, Failures: 1})
+	b := remote.NewBreaker(sharded{}, remote.Options{Budget: time.Microsecond})
 	for range 100 {
 		b.Take(context.Background(), nil, nil)
 	}
-	fmt.Println(b.State())
+	state, _, _ := b.Status()
+	fmt.Println(state)
 	// Output: closed
 }

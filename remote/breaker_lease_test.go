@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/remote"
 )
 
 // What is held is spent, then the rule falls back. Once the backend works again it decides,
@@ -19,8 +19,8 @@ import (
 func TestWithLeasesABackendThatFailsLeavesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Memory: memory.New(memory.Options{})}
-		stack := breaker.NewStack(inner, breaker.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || stack.State() != breaker.Closed {
+		stack := remote.NewStack(inner, remote.Options{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		if !limits.CanSettle(stack) || !limits.Supports(stack, limits.Concurrent(1)) || state(stack) != "closed" {
 			t.Error("the stack hides what the backend can do")
 		}
 		limiter := core.MustNew(core.Config[string]{

@@ -1,4 +1,4 @@
-package breaker_test
+package remote_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/breaker"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -19,8 +18,8 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 		"nil": nil, "a nil *inner": (*inner)(nil), "a nil *Memory": (*memory.Memory)(nil), "a nil *DenialCache": (*remote.DenialCache)(nil),
 	} {
 		for name, make := range map[string]func(){
-			"New":      func() { breaker.New(b, breaker.Options{}) },
-			"NewStack": func() { breaker.NewStack(b, breaker.Options{}) },
+			"New":      func() { remote.NewBreaker(b, remote.Options{}) },
+			"NewStack": func() { remote.NewStack(b, remote.Options{}) },
 		} {
 			func() {
 				defer func() {
@@ -36,7 +35,7 @@ func TestNewPanicsOnANilPointer(t *testing.T) {
 
 func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 	for name, b := range map[string]limits.Backend{"memory": memory.New(memory.Options{}), "plain": new(dead)} {
-		stack := breaker.NewStack(b, breaker.Options{Logger: silence})
+		stack := remote.NewStack(b, remote.Options{Logger: silence})
 		var _ interface {
 			limits.Backend
 			limits.Peeker
@@ -56,7 +55,7 @@ func TestAStackCanDoWhatItsBackendCan(t *testing.T) {
 
 func TestABreakerUnwrapsToItsInnerBackend(t *testing.T) {
 	b := &inner{Memory: memory.New(memory.Options{})}
-	if got := breaker.New(b, breaker.Options{}).Unwrap(); got != b {
+	if got := remote.NewBreaker(b, remote.Options{}).Unwrap(); got != b {
 		t.Errorf("it unwraps to %v", got)
 	}
 }
@@ -74,7 +73,7 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 	var limiters []*core.Limiter[string]
 	for i := range 4 {
 		limiters = append(limiters, core.MustNew(core.Config[string]{
-			Backend: breaker.NewStack(b, breaker.Options{Logger: silence}),
+			Backend: remote.NewStack(b, remote.Options{Logger: silence}),
 			Rules: []core.Rule[string]{{
 				Name: fmt.Sprint("route ", i), Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)),
 				Key: func(user string) (string, error) { return user, nil },
@@ -91,15 +90,15 @@ func TestStacksOnOneBackendShareItsFallback(t *testing.T) {
 	}
 }
 
-// giving is a backend whose denials may depend on units that it gives back later.
-type giving struct {
+// answering is a backend whose denials may depend on units that it gives back later.
+type answering struct {
 	*memory.Memory
 	honours bool
 }
 
-func (b giving) HonoursDeadline() bool { return b.honours }
+func (b answering) HonoursDeadline() bool { return b.honours }
 
-func (b giving) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
+func (b answering) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) error {
 	for i := range out {
 		out[i] = limits.Decision{Transient: true, RetryAfter: 1, EffectiveWindow: 1}
 	}
@@ -109,7 +108,7 @@ func (b giving) Take(_ context.Context, _ []limits.Charge, out []limits.Decision
 func TestATransientDenialIsHandedThrough(t *testing.T) {
 	for _, honours := range []bool{true, false} {
 		out := make([]limits.Decision, 1)
-		err := breaker.NewStack(giving{honours: honours}, breaker.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
+		err := remote.NewStack(answering{honours: honours}, remote.Options{Logger: silence}).Take(t.Context(), charge("k"), out)
 		if err != nil || out[0].Allowed || !out[0].Transient || out[0].Source != limits.SourcePrimary {
 			t.Errorf("honours %v: %v, %+v, want a transient denial", honours, err, out[0])
 		}

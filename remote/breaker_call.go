@@ -1,0 +1,131 @@
+package remote
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+const (
+	maxCalls   = 1024 // under way on goroutines of their own, abandoned ones included
+	probeCalls = 128  // of these, left to an open breaker: calls that hang must not prevent probes
+)
+
+// asked is one call of the inner backend on a goroutine of its own. It has all the
+// memory that this goroutine may touch: of the caller's memory, only strings and the
+// context. It returns to the pool when both goroutines are done with it.
+type asked struct {
+	b       *Breaker
+	ctx     context.Context
+	peeks   bool
+	charges []limits.Charge
+	out     []limits.Decision
+	err     error
+
+	over     atomic.Bool   // answered or abandoned, whichever was first
+	answered chan struct{} // has room for one answer
+	timer    *time.Timer
+	run      func() // c.work, a method value made in advance, so that the go statement does not allocate
+}
+
+func newAsked(b *Breaker) *asked {
+	c := &asked{b: b, answered: make(chan struct{}, 1), timer: time.NewTimer(b.budget)}
+	c.run = c.work
+	return c
+}
+
+// askOnGoroutine calls the inner backend on a goroutine of its own, and abandons the
+// call when the budget or ctx ends.
+func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
+	most := int64(maxCalls)
+	if !b.isOpen() {
+		most -= probeCalls
+	}
+	if b.underWay.Add(1) > most {
+		b.underWay.Add(-1)
+		return ErrBusy
+	}
+	c := b.calls.Get().(*asked)
+	c.ctx, c.peeks = ctx, peeks
+	c.charges = append(c.charges, charges...)
+	c.out = append(c.out, make([]limits.Decision, len(out))...)
+	c.over.Store(false)
+	c.timer.Reset(b.budget)
+	go c.run()
+
+	select {
+	case <-c.answered:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-c.timer.C:
+		err = ErrBudget
+	}
+	if err != nil {
+		if c.over.CompareAndSwap(false, true) {
+			b.abandoned.Add(1)
+			return err
+		}
+		<-c.answered // just now
+	}
+	if err = c.err; err == nil {
+		copy(out, c.out)
+	}
+	c.recycle()
+	return err
+}
+
+// work calls the inner backend. It runs on the goroutine of the call.
+func (c *asked) work() {
+	defer c.end()
+	c.err = errExited // unless it returns
+	c.err = c.b.askInner(c.ctx, c.peeks, c.charges, c.out)
+}
+
+// end hands the answer to the caller, or ends what an abandoned call has taken.
+func (c *asked) end() {
+	b := c.b
+	if c.over.CompareAndSwap(false, true) {
+		b.underWay.Add(-1)
+		c.answered <- struct{}{}
+		return
+	}
+	if c.err == nil && !c.peeks {
+		b.discard(c.ctx, c.charges, c.out)
+	}
+	b.abandoned.Add(-1)
+	b.underWay.Add(-1)
+	c.recycle()
+}
+
+func (c *asked) recycle() {
+	c.timer.Stop()
+	clear(c.charges)
+	c.ctx, c.charges, c.out, c.err = nil, c.charges[:0], c.out[:0], nil
+	c.b.calls.Put(c)
+}
+
+// discard returns what was taken by charges that can be ended: those with Lasts, and those
+// of concurrency limits.
+func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decisions []limits.Decision) {
+	var endings []limits.Ending
+	for i := range charges {
+		ch, d := &charges[i], &decisions[i]
+		if !ch.Shadow && (!d.Allowed || d.Source == limits.SourceNotAsked) {
+			return // denied: nothing was taken
+		}
+		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || ch.Limit.Algorithm() == limits.AlgorithmConcurrent) {
+			endings = append(endings, limits.Ending{
+				Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts,
+			})
+		}
+	}
+	if len(endings) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	defer func() { _ = recover() }() // of the inner backend: there is nobody to tell
+	_ = limits.Settle(ctx, b.inner, endings, make([]limits.Settlement, len(endings)))
+}
