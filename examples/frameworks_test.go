@@ -132,7 +132,11 @@ func describe(a answer) string {
 		if name == "Date" || isNumber || isPage && !strings.HasPrefix(name, "Ratelimit") {
 			continue
 		}
-		fields = append(fields, fmt.Sprintf("%s: %s", name, strings.Join(values, " | ")))
+		value := strings.Join(values, " | ")
+		if name == "Content-Type" { // names of charsets have no case: RFC 9110, section 8.3.2
+			value = strings.ToLower(value)
+		}
+		fields = append(fields, name+": "+value)
 	}
 	slices.Sort(fields)
 	text := fmt.Sprintf("%s %s %d\n%s\n%s\n", a.Request.Method, a.Request.URL.RequestURI(), a.StatusCode,

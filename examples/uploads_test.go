@@ -3,6 +3,7 @@ package examples
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -101,4 +102,43 @@ func logIn(t *testing.T, url, user, password string) answer {
 	t.Helper()
 	return send(t, "POST", url+"/login", "user="+user+"&password="+password,
 		"Content-Type", "application/x-www-form-urlencoded")
+}
+
+func TestAProgramThatIsStoppedLetsItsRequestsEnd(t *testing.T) {
+	answers := make(chan error, 2)
+	t.Run("until it is stopped", func(t *testing.T) {
+		url := start(t, "uploads")
+		for range cap(answers) {
+			go func() { answers <- untilStored(url + "/upload?ms=2000") }()
+		}
+		for len(answers) < cap(answers) { // until both run
+			if send(t, "POST", url+"/upload?ms=0", "").StatusCode == http.StatusTooManyRequests {
+				break
+			}
+		}
+	})
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// untilStored sends an upload, and again if it is denied.
+func untilStored(url string) error {
+	for {
+		response, err := http.Post(url, "", nil)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode == http.StatusTooManyRequests {
+			continue
+		}
+		if err != nil || string(text) != "Stored.\n" {
+			return fmt.Errorf("an upload got %s %q (%v)", response.Status, text, err)
+		}
+		return nil
+	}
 }

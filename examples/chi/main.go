@@ -1,9 +1,29 @@
-// Chi limits a small API with chi: every client to 60 requests a minute, and some
-// routes to less. The examples for the other frameworks answer in the same way.
+// Chi limits a small API with chi: every client to 60 requests a minute, and some routes to
+// less. The examples gin and echo answer in the same way.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/chi
+//	$ curl -i localhost:8080/users/7
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-client";r=59;t=59, "users";r=29;t=58
+//	User 7.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST 'localhost:8080/login?[1-6]' | uniq -c
+//	      5 200
+//	      1 429
+//	$ curl -i -X POST localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	Ratelimit: "per-client";r=52;t=52, "login";r=0;t=60
+//	Retry-After: 60
+//	$ curl -i -H 'X-API-Key: k1' localhost:8080/search
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "per-client";q=60;w=60, "search";q=20;w=2
+//	Nothing found.
 package main
 
 import (
 	"cmp"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
@@ -18,64 +38,80 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// client counts by the address at the other end of the connection. Behind a proxy,
-// use keyfuncs.MustTrustedProxies or a similar function.
-var client = keyfuncs.Address(keyfuncs.Peer)
+var (
+	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// keyfuncs.MustTrustedProxies or a similar function.
+	client = keyfuncs.Address(keyfuncs.Peer)
 
-// caller counts by an API key that we have issued, or else by client.
-var caller = keyfuncs.First(
-	keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2")),
-	client,
+	// caller counts by an API key that we have issued, or else by client.
+	caller = keyfuncs.First(
+		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2")),
+		client,
+	)
 )
 
-// limited returns false for health checks, which must always be answered.
-func limited(r *http.Request) bool { return r.URL.Path != "/healthz" }
-
-// limiter returns a limiter with one rule.
-func limiter(rule chimw.Rule) *chimw.Limiter {
-	return chimw.MustNew(chimw.Config{Rules: []chimw.Rule{rule}})
-}
-
-func main() {
-	perClient := limiter(chimw.Rule{
+var (
+	perClient = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "per-client",
 		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(limited, client),
-	})
-	login := limiter(chimw.Rule{Name: "login", Limit: limits.SlidingLog(limits.PerMinute(5)), Key: client})
-	search := limiter(chimw.Rule{Name: "search", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: caller})
-	users := limiter(chimw.Rule{
+		Key:   core.When(isLimited, client),
+	}}})
+
+	perLogin = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+		Name:  "login",
+		Limit: limits.SlidingLog(limits.PerMinute(5)),
+		Key:   client,
+	}}})
+
+	perSearch = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+		Name:  "search",
+		Limit: limits.TokenBucket(limits.PerSecond(10), 20),
+		Key:   caller,
+	}}})
+
+	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	perUser = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
 		Key:   keyfuncs.Join(chimw.RoutePattern, client),
-	})
+	}}})
+)
 
+// isLimited returns false for health checks, which must always be answered.
+func isLimited(r *http.Request) bool { return r.URL.Path != "/healthz" }
+
+func main() {
 	r := chi.NewRouter()
 	r.Use(perClient.Handler) // requests for missing pages count too
-	r.Get("/healthz", text("ok"))
-	r.Head("/healthz", text("ok"))
-	r.With(login.Handler).Post("/login", text("Welcome."))
-	r.With(search.Handler).Get("/search", text("Nothing found."))
-	r.With(users.Handler).Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) {
-		text("User "+chi.URLParam(r, "id")+".")(w, r)
-	})
-	serve(r)
+	r.Get("/healthz", health)
+	r.Head("/healthz", health)
+	r.With(perLogin.Handler).Post("/login", login)
+	r.With(perSearch.Handler).Get("/search", search)
+	r.With(perUser.Handler).Get("/users/{id}", user)
+	log.Fatal(serve(r))
 }
 
-func text(s string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Write([]byte(s + "\n"))
-	}
+func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
+
+func login(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Welcome.") }
+
+func search(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Nothing found.") }
+
+func user(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "User %s.\n", chi.URLParam(r, "id"))
 }
 
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

@@ -1,15 +1,18 @@
-// Client crawls a server, such as examples/quickstart, as fast as the server allows, and never
-// sees a 429:
+// Client crawls a server as fast as the server allows, and never sees a 429. The client reads
+// the RateLimit fields of each answer and holds requests back.
 //
-//	go run ./examples/quickstart &
-//	go run ./examples/client
+// To try it, with a server that allows 10 requests a minute (some lines of what it logs):
+//
+//	$ go run ./examples/quickstart
+//	$ PAGES=9 go run ./examples/client
+//	... held back for 4...s (RateLimit)
+//	... 9 pages, 0 denied, in 4...s
 //
 // $URL is what it fetches, $PAGES how often, $MAX_WAIT how long one request may be held back.
 package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -22,59 +25,77 @@ import (
 )
 
 func main() {
-	url := cmp.Or(os.Getenv("URL"), "http://localhost:8080/")
-	pages, err := strconv.Atoi(cmp.Or(os.Getenv("PAGES"), "20"))
-	if err != nil {
-		log.Fatal("PAGES: ", err)
-	}
-	maxWait, err := time.ParseDuration(cmp.Or(os.Getenv("MAX_WAIT"), "5m"))
-	if err != nil {
-		log.Fatal("MAX_WAIT: ", err)
-	}
-	if err := crawl(url, pages, maxWait); err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// crawl fetches url a number of times, and logs what came of it.
-func crawl(url string, pages int, maxWait time.Duration) error {
-	denied := 0
-	httpClient := &http.Client{Transport: client.New(client.Options{
-		MaxWait: maxWait,
-		Observe: func(e client.Event) {
-			switch e.Kind {
-			case client.Limited:
-				denied++
-			case client.Held:
-				log.Printf("held back for %v (%s)", e.Wait.Round(time.Millisecond), e.Source)
-			}
-		},
-	})}
-	began := time.Now()
-	for page := range pages {
-		if err := fetch(httpClient, url); err != nil {
-			var wait *client.WaitError
-			if errors.As(err, &wait) {
-				log.Printf("%d pages, %d denied, in %v", page, denied, time.Since(began).Round(time.Millisecond))
-			}
-			return err
-		}
+func run() error {
+	url := cmp.Or(os.Getenv("URL"), "http://localhost:8080/")
+	pages, err := strconv.Atoi(cmp.Or(os.Getenv("PAGES"), "20"))
+	if err != nil {
+		return fmt.Errorf("PAGES: %w", err)
 	}
-	log.Printf("%d pages, %d denied, in %v", pages, denied, time.Since(began).Round(time.Millisecond))
-	return nil
+	maxWait, err := time.ParseDuration(cmp.Or(os.Getenv("MAX_WAIT"), "5m"))
+	if err != nil {
+		return fmt.Errorf("MAX_WAIT: %w", err)
+	}
+
+	crawler := newCrawler(maxWait)
+	begun := time.Now()
+	fetched, err := crawler.crawl(url, pages)
+	took := time.Since(begun).Round(time.Millisecond)
+	log.Printf("%d pages, %d denied, in %v", fetched, crawler.denied, took)
+	return err
 }
 
-func fetch(httpClient *http.Client, url string) error {
-	response, err := httpClient.Get(url)
+// crawler fetches one page after the other.
+type crawler struct {
+	http   *http.Client
+	denied int
+}
+
+func newCrawler(maxWait time.Duration) *crawler {
+	c := new(crawler)
+	c.http = &http.Client{Transport: client.New(client.Options{
+		MaxWait: maxWait,
+		Observe: c.observe,
+	})}
+	return c
+}
+
+// observe is told what the transport does. It counts denials and logs waits.
+func (c *crawler) observe(event client.Event) {
+	switch event.Kind {
+	case client.Limited:
+		c.denied++
+	case client.Held:
+		log.Printf("held back for %v (%s)", event.Wait.Round(time.Millisecond), event.Source)
+	}
+}
+
+// crawl fetches url a number of times, and returns how often it has.
+func (c *crawler) crawl(url string, pages int) (fetched int, err error) {
+	for fetched < pages {
+		if err := c.fetch(url); err != nil {
+			return fetched, err
+		}
+		fetched++
+	}
+	return fetched, nil
+}
+
+// fetch reads a page. Its error is a *client.WaitError if the server asks for a longer wait than
+// the transport may take.
+func (c *crawler) fetch(url string) error {
+	response, err := c.http.Get(url)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", url, response.Status)
 	}
-	return nil
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }

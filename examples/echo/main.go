@@ -1,8 +1,26 @@
-// Echo limits a small API with echo: every client to 60 requests a minute, and some
-// routes to less. The examples for the other frameworks answer in the same way.
+// Echo limits a small API with echo: every client to 60 requests a minute, and some routes to
+// less. The examples chi and gin answer in the same way.
 //
-// For version 4 of echo, import echomw and echo/v4, and write echo.Context for
-// *echo.Context.
+// For version 4 of echo, import echomw and echo/v4, and write echo.Context for *echo.Context.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/echo
+//	$ curl -i localhost:8080/users/7
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-client";r=59;t=59, "users";r=29;t=58
+//	User 7.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST 'localhost:8080/login?[1-6]' | uniq -c
+//	      5 200
+//	      1 429
+//	$ curl -i -X POST localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	Ratelimit: "per-client";r=52;t=52, "login";r=0;t=60
+//	Retry-After: 60
+//	$ curl -i -H 'X-API-Key: k1' localhost:8080/search
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "per-client";q=60;w=60, "search";q=20;w=2
+//	Nothing found.
 package main
 
 import (
@@ -21,65 +39,83 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// client counts by the address at the other end of the connection. Behind a proxy,
-// use keyfuncs.MustTrustedProxies or a similar function.
-var client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+var (
+	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// keyfuncs.MustTrustedProxies or a similar function.
+	client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-// caller counts by an API key that we have issued, or else by client.
-var caller = keyfuncs.First(
-	echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
-	client,
+	// caller counts by an API key that we have issued, or else by client.
+	caller = keyfuncs.First(
+		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
+		client,
+	)
 )
 
-// limited returns false for health checks, which must always be answered.
-func limited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
-
-// limiter returns a limiter with one rule.
-func limiter(rule echo5mw.Rule) *echo5mw.Limiter {
-	return echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{rule}})
-}
-
-func main() {
-	perClient := limiter(echo5mw.Rule{
+var (
+	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:  "per-client",
 		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(limited, client),
-	})
-	login := limiter(echo5mw.Rule{Name: "login", Limit: limits.SlidingLog(limits.PerMinute(5)), Key: client})
-	search := limiter(echo5mw.Rule{Name: "search", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: caller})
-	users := limiter(echo5mw.Rule{
+		Key:   core.When(isLimited, client),
+	}}})
+
+	perLogin = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "login",
+		Limit: limits.SlidingLog(limits.PerMinute(5)),
+		Key:   client,
+	}}})
+
+	perSearch = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "search",
+		Limit: limits.TokenBucket(limits.PerSecond(10), 20),
+		Key:   caller,
+	}}})
+
+	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	perUser = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
 		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
-	})
+	}}})
+)
 
+// isLimited returns false for health checks, which must always be answered.
+func isLimited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
+
+func main() {
 	e := echo.New()
 	e.Use(perClient.Middleware()) // requests for missing pages count too
-	e.Match([]string{"GET", "HEAD"}, "/healthz", text("ok"))
-	e.POST("/login", text("Welcome."), login.Middleware())
-	e.GET("/search", text("Nothing found."), search.Middleware())
-	e.GET("/users/:id", func(c *echo.Context) error {
-		return text("User " + c.Param("id") + ".")(c)
-	}, users.Middleware())
-	// Otherwise echo takes "1/" for an id.
-	e.RouteNotFound("/users/:id/*", func(*echo.Context) error { return echo.ErrNotFound })
-	serve(e)
+	e.GET("/healthz", health)
+	e.HEAD("/healthz", health)
+	e.POST("/login", login, perLogin.Middleware())
+	e.GET("/search", search, perSearch.Middleware())
+	e.GET("/users/:id", user, perUser.Middleware())
+	e.RouteNotFound("/users/:id/*", notFound) // otherwise echo takes "1/" for an id
+	log.Fatal(serve(e))
 }
 
-// text is c.String with charset=utf-8 in lower case.
-func text(s string) echo.HandlerFunc {
-	return func(c *echo.Context) error {
-		return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(s+"\n"))
-	}
+func health(c *echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+
+func login(c *echo.Context) error { return c.String(http.StatusOK, "Welcome.\n") }
+
+func search(c *echo.Context) error { return c.String(http.StatusOK, "Nothing found.\n") }
+
+func user(c *echo.Context) error {
+	return c.String(http.StatusOK, "User "+c.Param("id")+".\n")
 }
 
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+func notFound(*echo.Context) error { return echo.ErrNotFound }
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

@@ -1,5 +1,24 @@
-// Gin limits a small API with gin: every client to 60 requests a minute, and some
-// routes to less. The examples for the other frameworks answer in the same way.
+// Gin limits a small API with gin: every client to 60 requests a minute, and some routes to
+// less. The examples chi and echo answer in the same way.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/gin
+//	$ curl -i localhost:8080/users/7
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-client";r=59;t=59, "users";r=29;t=58
+//	User 7.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST 'localhost:8080/login?[1-6]' | uniq -c
+//	      5 200
+//	      1 429
+//	$ curl -i -X POST localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	Ratelimit: "per-client";r=52;t=52, "login";r=0;t=60
+//	Retry-After: 60
+//	$ curl -i -H 'X-API-Key: k1' localhost:8080/search
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "per-client";q=60;w=60, "search";q=20;w=2
+//	Nothing found.
 package main
 
 import (
@@ -18,72 +37,92 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// client counts by the address at the other end of the connection. Behind a proxy,
-// use keyfuncs.MustTrustedProxies or a similar function.
-var client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
+var (
+	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// keyfuncs.MustTrustedProxies or a similar function.
+	client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-// caller counts by an API key that we have issued, or else by client.
-var caller = keyfuncs.First(
-	ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
-	client,
+	// caller counts by an API key that we have issued, or else by client.
+	caller = keyfuncs.First(
+		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
+		client,
+	)
 )
 
-// limited returns false for health checks, which must always be answered.
-func limited(c *gin.Context) bool { return c.Request.URL.Path != "/healthz" }
-
-// limiter returns a limiter with one rule.
-func limiter(rule ginmw.Rule) *ginmw.Limiter {
-	return ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{rule}})
-}
-
-func main() {
-	perClient := limiter(ginmw.Rule{
+var (
+	perClient = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "per-client",
 		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(limited, client),
-	})
-	login := limiter(ginmw.Rule{Name: "login", Limit: limits.SlidingLog(limits.PerMinute(5)), Key: client})
-	search := limiter(ginmw.Rule{Name: "search", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: caller})
-	users := limiter(ginmw.Rule{
+		Key:   core.When(isLimited, client),
+	}}})
+
+	perLogin = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name:  "login",
+		Limit: limits.SlidingLog(limits.PerMinute(5)),
+		Key:   client,
+	}}})
+
+	perSearch = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+		Name:  "search",
+		Limit: limits.TokenBucket(limits.PerSecond(10), 20),
+		Key:   caller,
+	}}})
+
+	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	perUser = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
 		Key:   keyfuncs.Join(ginmw.RoutePattern, client),
-	})
+	}}})
+)
 
+// isLimited returns false for health checks, which must always be answered.
+func isLimited(c *gin.Context) bool { return c.Request.URL.Path != "/healthz" }
+
+func main() {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	likeTheOthers(r)
+	answerLikeNetHTTP(r)
 	r.Use(gin.Recovery(), perClient.Handler()) // requests for missing pages count too
-	r.Match([]string{"GET", "HEAD"}, "/healthz", text("ok"))
-	r.POST("/login", login.Handler(), text("Welcome."))
-	r.GET("/search", search.Handler(), text("Nothing found."))
-	r.GET("/users/:id", users.Handler(), func(c *gin.Context) {
-		c.String(http.StatusOK, "User %s.\n", c.Param("id"))
-	})
-	serve(r)
+	r.GET("/healthz", health)
+	r.HEAD("/healthz", health)
+	r.POST("/login", perLogin.Handler(), login)
+	r.GET("/search", perSearch.Handler(), search)
+	r.GET("/users/:id", perUser.Handler(), user)
+	log.Fatal(serve(r))
 }
 
-func text(s string) gin.HandlerFunc {
-	return func(c *gin.Context) { c.String(http.StatusOK, s+"\n") }
-}
+func health(c *gin.Context) { c.String(http.StatusOK, "ok\n") }
 
-// likeTheOthers makes gin answer requests without a route as net/http and chi do: no
-// redirects, which no handler sees, and 405 for a wrong method. Escapes in paths stay.
-func likeTheOthers(r *gin.Engine) {
-	r.RedirectTrailingSlash = false
-	r.HandleMethodNotAllowed = true
+func login(c *gin.Context) { c.String(http.StatusOK, "Welcome.\n") }
+
+func search(c *gin.Context) { c.String(http.StatusOK, "Nothing found.\n") }
+
+func user(c *gin.Context) { c.String(http.StatusOK, "User %s.\n", c.Param("id")) }
+
+// answerLikeNetHTTP makes gin answer requests without a route as net/http and chi do.
+func answerLikeNetHTTP(r *gin.Engine) {
+	r.RedirectTrailingSlash = false // no middleware sees such a redirect, so none would count it
 	r.NoRoute(gin.WrapF(http.NotFound))
-	r.NoMethod(func(c *gin.Context) { c.AbortWithStatus(http.StatusMethodNotAllowed) })
-	r.UseRawPath, r.UnescapePathValues = true, false
+	r.HandleMethodNotAllowed = true
+	r.NoMethod(methodNotAllowed)
+	r.UseRawPath = true // /users/a%2Fb is a user
+	r.UnescapePathValues = false
 }
 
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+func methodNotAllowed(c *gin.Context) { c.AbortWithStatus(http.StatusMethodNotAllowed) }
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

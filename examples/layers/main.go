@@ -1,5 +1,23 @@
-// Layers puts several limits on one API: one that everybody shares, one for each
-// anonymous address, and one for each caller with a plan.
+// Layers puts several limits on one API: one that everybody shares, one for each anonymous
+// address, and one for each caller with a plan. A request needs room in all that apply to it.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/layers
+//	$ curl -i localhost:8080
+//	HTTP/1.1 200 OK
+//	Ratelimit: "global";r=999;t=1, "anonymous";r=19;t=57
+//	$ curl -i -X POST localhost:8080/reports
+//	HTTP/1.1 200 OK
+//	X-Ratelimit-Limit: 20
+//	X-Ratelimit-Remaining: 9
+//	$ curl -i -X POST localhost:8080/reports
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: ...
+//	$ curl -i -X POST -H 'X-API-Key: pro-1' localhost:8080/reports
+//	HTTP/1.1 200 OK
+//	X-Ratelimit-Limit: 300
+//	X-Ratelimit-Remaining: 290
 package main
 
 import (
@@ -21,38 +39,16 @@ import (
 var (
 	free = limits.SlidingWindow(limits.PerMinute(30))
 	pro  = limits.SlidingWindow(limits.PerMinute(300))
-
-	apiKey = keyfuncs.APIKey("X-API-Key")
-	plans  = map[string]limits.Limit{ // by the key that apiKey returns
-		keyfuncs.Digest("free-1"): free,
-		keyfuncs.Digest("free-2"): free,
-		keyfuncs.Digest("pro-1"):  pro,
-	}
 )
 
-// planOf returns the plan of the caller's key. It accepts only keys in our list: a
-// client can make up other keys for free, so an unknown key counts as none.
-func planOf(r *http.Request) (limits.Limit, error) {
-	key, err := apiKey(r)
-	return plans[key], err
+// plans has the limits of the API keys that were given out, by the digests of these keys.
+var plans = map[string]limits.Limit{
+	keyfuncs.Digest("free-1"): free,
+	keyfuncs.Digest("free-2"): free,
+	keyfuncs.Digest("pro-1"):  pro,
 }
 
-func hasPlan(r *http.Request) bool {
-	limit, err := planOf(r)
-	return err == nil && limit != limits.Limit{}
-}
-
-func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
-
-// cost is 10 for a report, which is as much work as ten other requests.
-func cost(r *http.Request) int64 {
-	if r.Method == http.MethodPost && r.URL.Path == "/reports" {
-		return 10
-	}
-	return 1
-}
-
-var limit = nethttp.MustNew(nethttp.Config{
+var limiter = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:  "global",
 		Limit: limits.SlidingWindow(limits.PerSecond(1000)),
@@ -72,30 +68,61 @@ var limit = nethttp.MustNew(nethttp.Config{
 	Headers: headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}},
 })
 
-func main() {
-	api := http.NewServeMux()
-	api.HandleFunc("POST /reports", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, "Here is your report.")
-	})
-	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, "Hello.")
-	})
+// apiKey returns the digest of the caller's API key.
+var apiKey = keyfuncs.APIKey("X-API-Key")
 
-	mux := http.NewServeMux()
-	mux.Handle("/", limit.Handler(api))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { // outside the limiter
-		fmt.Fprintln(w, "ok")
-	})
-	serve(mux)
+// planOf returns the limit of the caller's API key.
+func planOf(r *http.Request) (limits.Limit, error) {
+	key, err := apiKey(r)
+	return plans[key], err
 }
 
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+// hasPlan accepts only keys in our list. A client can make up others for free, so an unknown
+// key counts as none.
+func hasPlan(r *http.Request) bool {
+	key, err := apiKey(r)
+	_, known := plans[key]
+	return err == nil && known
+}
+
+func isAnonymous(r *http.Request) bool { return !hasPlan(r) }
+
+// cost is 10 for a report, which is as much work as ten other requests.
+func cost(r *http.Request) int64 {
+	if r.Method == http.MethodPost && r.URL.Path == "/reports" {
+		return 10
+	}
+	return 1
+}
+
+func main() {
+	api := http.NewServeMux()
+	api.HandleFunc("POST /reports", report)
+	api.HandleFunc("/", hello)
+
+	mux := http.NewServeMux()
+	mux.Handle("/", limiter.Handler(api))
+	mux.HandleFunc("GET /healthz", health) // outside the limiter
+	log.Fatal(serve(mux))
+}
+
+func report(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Here is your report.") }
+
+func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
+
+func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

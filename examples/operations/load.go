@@ -5,43 +5,63 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"time"
 )
 
-// generate sends some forty requests a second, for ever: of six clients who behave, of one
-// with a script that has run away, and reports, of which some clients do not wait for the
-// end. Every five seconds there are forty searches at once, more than the shedder lets in.
-func generate(api string) {
-	client := &http.Client{Timeout: 700 * time.Millisecond}
-	ask := func(key, path string) {
-		r, err := http.NewRequest("GET", api+path, nil)
-		if err != nil {
-			log.Print(err)
-			return
-		}
-		r.Header.Set("X-API-Key", key)
-		response, err := client.Do(r)
-		if err != nil {
-			return // it did not wait
-		}
-		io.Copy(io.Discard, response.Body)
-		response.Body.Close()
+// generate sends some forty requests a second to the API, for ever: of six clients who behave, of
+// one with a script that runs away for ten seconds of twenty, and reports, of which some clients
+// do not wait for the end. Every five seconds there are forty searches at once, more than the
+// shedder lets in.
+func generate(api net.Addr) {
+	_, port, err := net.SplitHostPort(api.String())
+	if err != nil {
+		log.Fatal(err)
 	}
+	load := &load{
+		client: &http.Client{Timeout: 700 * time.Millisecond},
+		url:    "http://127.0.0.1:" + port,
+	}
+	const second = 40 // requests
 	for i := 0; ; i++ {
-		time.Sleep(25 * time.Millisecond)
-		if i%200 == 0 {
+		time.Sleep(time.Second / second)
+		if i%(5*second) == 0 {
 			for n := range 40 {
-				go ask(fmt.Sprintf("client-%d", n), "/search")
+				go load.send(clientName(n), "/search")
 			}
 		}
+		runsAway := i/(10*second)%2 == 1
 		switch {
 		case i%20 == 0:
-			go ask("reader", fmt.Sprintf("/reports?rows=%d", rand.IntN(100)))
-		case i%3 == 0 || i/400%2 == 1: // for ten seconds of twenty, it runs away
-			go ask("runaway", "/items")
+			go load.send("reader", fmt.Sprintf("/reports?rows=%d", rand.IntN(100)))
+		case i%3 == 0 || runsAway:
+			go load.send("runaway", "/items")
 		default:
-			go ask(fmt.Sprintf("client-%d", rand.IntN(6)), "/items")
+			go load.send(clientName(rand.IntN(6)), "/items")
 		}
 	}
+}
+
+func clientName(n int) string { return fmt.Sprintf("client-%d", n) }
+
+type load struct {
+	client *http.Client
+	url    string
+}
+
+// send sends a request as the client with an API key.
+func (l *load) send(key, path string) {
+	r, err := http.NewRequest(http.MethodGet, l.url+path, nil)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	r.Header.Set("X-API-Key", key)
+	response, err := l.client.Do(r)
+	if err != nil {
+		return // it did not wait
+	}
+	defer response.Body.Close()
+	io.Copy(io.Discard, response.Body) // so that the connection is used again
 }

@@ -1,20 +1,38 @@
 // Operations shows what limits and a shedder do: the operator's page, and metrics for
 // Prometheus.
 //
-//	go -C examples/operations run . -load
+// To try it (of each answer, the lines that matter):
 //
-// The API is on $ADDR, on port 8080 if it is not set; page and /metrics are on $ADMIN, on
-// 127.0.0.1:8081 if it is not set. With $REDIS_URL, Redis keeps the state.
+//	$ go -C examples/operations run .
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8080/items?[1-30]' | sort | uniq -c
+//	... 200
+//	... 429
+//	$ curl -i 'localhost:8080/reports?rows=3'
+//	HTTP/1.1 429 Too Many Requests
+//	$ curl -s localhost:8081/metrics
+//	weir_requests_total{limiter="api",verdict="allowed"} 2...
+//	$ curl -i localhost:8081
+//	HTTP/1.1 200 OK
+//	Content-Type: text/html; charset=utf-8
+//
+// With the flag -load the program sends itself requests, so that there is something to see on the
+// page, which is http://localhost:8081. $ADDR and $ADMIN are other addresses, and $REDIS_URL is a
+// Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,131 +51,213 @@ import (
 	"github.com/weir-go/weir/stats/weirprom"
 )
 
-var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer))
-
 // rules has a limit of every kind that an operator meets.
-var rules = []nethttp.Rule{
-	{Name: "per-client", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: client},
-	{Name: "next-year", Limit: limits.TokenBucket(limits.PerSecond(5), 10), Key: client, Mode: core.Shadow},
-	{
-		Name:  "reports",
-		Limit: limits.SlidingWindow(limits.PerMinute(600)), Key: core.When(isReport, client),
-		Cost: estimate, FinalCost: core.SpentCost,
-	},
-	{Name: "at-once", Limit: limits.Concurrent(4), Key: core.When(isReport, client)},
-}
+var rules = []nethttp.Rule{{
+	Name:  "per-client",
+	Limit: limits.TokenBucket(limits.PerSecond(10), 20),
+	Key:   client,
+}, {
+	Name:  "next-year", // denies nobody
+	Limit: limits.TokenBucket(limits.PerSecond(5), 10),
+	Key:   client,
+	Mode:  core.Shadow,
+}, {
+	Name:      "reports", // in rows
+	Limit:     limits.SlidingWindow(limits.PerMinute(600)),
+	Key:       core.When(isReport, client),
+	Cost:      estimate,
+	FinalCost: core.SpentCost,
+}, {
+	Name:  "at-once",
+	Limit: limits.Concurrent(4),
+	Key:   core.When(isReport, client),
+}}
 
-// shedder keeps searches, of which there are suddenly many, to half of what the service does
-// at once.
+// shedder keeps searches, of which there are suddenly many, to half of what the service does at
+// once.
 var shedder = shed.MustNew(shed.Options[*http.Request]{
 	MaxInFlight: 16,
-	Classes:     []shed.Class{{Name: "interactive"}, {Name: "searches", Share: 50}},
-	Classify: func(r *http.Request) int {
-		if r.URL.Path == "/search" {
-			return 1
-		}
-		return 0
+	Classes: []shed.Class{
+		interactive: {Name: "interactive"},
+		searches:    {Name: "searches", Share: 50},
 	},
+	Classify: classify,
 })
+
+// The classes, the more important first.
+const (
+	interactive = iota
+	searches
+)
+
+// client counts by API key, or else by address.
+var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer))
 
 func isReport(r *http.Request) bool { return r.URL.Path == "/reports" }
 
+// estimate is what a report is charged until its rows are known.
 func estimate(*http.Request) int64 { return 10 }
+
+func classify(r *http.Request) int {
+	if r.URL.Path == "/search" {
+		return searches
+	}
+	return interactive
+}
 
 func main() {
 	load := flag.Bool("load", false, "send requests to the API, so that there is something to see")
 	flag.Parse()
 
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *load); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, load bool) error {
 	counters := stats.New(stats.Options{})
-	api := counters.Limiter("api")
-	limit := nethttp.MustNew(nethttp.Config{
+	backend, closeBackend, err := openBackend(counters)
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+
+	requests := counters.Limiter("api")
+	limiter, err := nethttp.New(nethttp.Config{
 		Rules:      rules,
-		Backend:    backend(counters),
-		Observe:    stats.Observe[*http.Request](api),
-		ObserveEnd: api.ObserveEnd,
+		Backend:    backend,
+		Observe:    stats.Observe[*http.Request](requests),
+		ObserveEnd: requests.ObserveEnd,
 	})
-	api.Watch(limit)
+	if err != nil {
+		return err
+	}
+	requests.Watch(limiter)
 	counters.WatchShedder("api", shedder)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("[]\n")) })
+	mux.HandleFunc("GET /items", items)
 	mux.HandleFunc("GET /search", search)
 	mux.HandleFunc("GET /reports", report)
-	address := serve(cmp.Or(os.Getenv("ADDR"), ":8080"), shed.Handler(shedder, limit.Handler(mux)), "listening on ")
-	serve(cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"), operations(counters, limit), "operators: http://")
-	if *load {
-		go generate("http://" + address)
+	operators, err := operatorsPages(counters, limiter)
+	if err != nil {
+		return err
 	}
-	select {}
+	return serve(ctx, shed.Handler(shedder, limiter.Handler(mux)), operators, load)
 }
 
-// operations serves the page and the metrics. Whoever reaches it may change limits, so it
-// listens on the local host alone; see docs/operations.md before it listens elsewhere.
-func operations(counters *stats.Stats, limit *nethttp.Limiter) http.Handler {
-	who := func(*http.Request) (admin.Person, error) { return admin.Person{Name: "local", MayChange: true}, nil }
-	page, err := admin.New(who, admin.Sources{
-		Stats:    counters,
-		Limiters: map[string]admin.Limiter{"api": limit},
-	}, admin.Options{Instance: "example", Changes: true})
-	if err != nil {
-		log.Fatal(err)
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. It has counters
+// watch it.
+func openBackend(counters *stats.Stats) (
+	backend limits.Backend, closeBackend func() error, err error,
+) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		store := memory.New(memory.Options{})
+		counters.WatchMemory("main", store)
+		return store, func() error { return nil }, nil
 	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	stack := remote.NewStack(counters.Backend("redis", redis), remote.Options{})
+	counters.WatchBreaker("redis", stack.Status)
+	counters.WatchLeases("redis", stack.Leases)
+	return stack, redis.Close, nil
+}
+
+// operatorsPages serves the page and the metrics. Whoever reaches them may change limits, so they
+// are for this machine alone. See docs/operations.md before they listen elsewhere.
+func operatorsPages(counters *stats.Stats, limiter *nethttp.Limiter) (http.Handler, error) {
+	sources := admin.Sources{
+		Stats:    counters,
+		Limiters: map[string]admin.Limiter{"api": limiter},
+	}
+	page, err := admin.New(anybody, sources, admin.Options{Instance: "example", Changes: true})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics(counters))
+	mux.Handle("/", page)
+	return mux, nil
+}
+
+// anybody is who operates: this example asks for no password.
+func anybody(*http.Request) (admin.Person, error) {
+	return admin.Person{Name: "local", MayChange: true}, nil
+}
+
+func metrics(counters *stats.Stats) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(weirprom.NewCollector(counters))
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("/", page)
-	return mux
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
+
+func items(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "[]") }
 
 // search takes 50 ms.
 func search(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(50 * time.Millisecond):
-		w.Write([]byte("[]\n"))
-	case <-r.Context().Done():
+		fmt.Fprintln(w, "[]")
+	case <-r.Context().Done(): // the client has left
 	}
 }
 
 // report takes a while and costs as many units as it has rows.
 func report(w http.ResponseWriter, r *http.Request) {
-	rows, _ := strconv.ParseInt(r.FormValue("rows"), 10, 64)
-	rows = min(max(rows, 0), 100)
+	rows, err := strconv.ParseInt(r.URL.Query().Get("rows"), 10, 64)
+	if err != nil || rows < 0 || rows > 100 {
+		http.Error(w, "rows must be a number from 0 to 100", http.StatusBadRequest)
+		return
+	}
 	select {
 	case <-time.After(time.Duration(rows) * 10 * time.Millisecond):
 		nethttp.Spend(r.Context(), "reports", rows)
-		w.Write([]byte("done\n"))
-	case <-r.Context().Done():
+		fmt.Fprintln(w, "done")
+	case <-r.Context().Done(): // the client has left, and pays the estimate
 	}
 }
 
-// backend returns the Redis of $REDIS_URL, or memory, and has counters watch it.
-func backend(counters *stats.Stats) limits.Backend {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		store := memory.New(memory.Options{})
-		counters.WatchMemory("main", store)
-		return store
-	}
-	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
+// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
+// seconds.
+func serve(ctx context.Context, api, operators http.Handler, load bool) error {
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatalf("REDIS_URL: %v", err)
+		return err
 	}
-	stack := remote.NewStack(counters.Backend("redis", redis), remote.Options{})
-	counters.WatchBreaker("redis", stack.Status)
-	counters.WatchLeases("redis", stack.Leases)
-	return stack
+	adminListener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
+	if err != nil {
+		return err
+	}
+	log.Printf("listening on %v", listener.Addr())
+	log.Printf("operators: http://%v", adminListener.Addr())
+	server, adminServer := newServer(api), newServer(operators)
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- adminServer.Serve(adminListener) }()
+	if load {
+		go generate(listener.Addr())
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(ctx), adminServer.Shutdown(ctx))
 }
 
-// serve serves handler in the background and returns its address.
-func serve(address string, handler http.Handler, what string) string {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		log.Fatal(err)
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
 	}
-	log.Print(what, listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() { log.Fatal(server.Serve(listener)) }()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return "127.0.0.1:" + port
 }

@@ -1,15 +1,28 @@
-// Policy takes its limits from a file and applies it again when it changes: edit
+// Policy takes its limits from a file and applies the file again when it changes: edit
 // examples/policy/weir.yaml while the program runs.
 //
-//	curl -i -H 'X-API-Key: k-alice' localhost:8080/
-//	curl -i -H 'X-API-Key: k-carol' localhost:8080/reports/7
-//	curl -i -d 'user=ann&password=guess' localhost:8080/login
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/policy
+//	$ curl -i -H 'X-API-Key: k-alice' localhost:8080
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-customer";r=99;t=60, "service";r=499
+//	Hello, here is your answer.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-API-Key: k-bob' \
+//	    'localhost:8080/reports/[1-5]' | uniq -c
+//	      4 200
+//	      1 429
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=guess' \
+//	    'localhost:8080/login?[1-11]' | uniq -c
+//	     10 401
+//	      1 429
 package main
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -21,71 +34,113 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
+type customer struct{ name, plan string }
+
 // customers are those to whom API keys were given out.
-var customers = map[string]struct{ name, plan string }{
-	"k-alice": {"alice", "pro"}, "k-bob": {"bob", "free"}, "k-carol": {"carol", "free"},
+var customers = map[string]customer{
+	"k-alice": {name: "alice", plan: "pro"},
+	"k-bob":   {name: "bob", plan: "free"},
+	"k-carol": {name: "carol", plan: "free"},
 }
 
 // names are the functions that the file may use.
 var names = policy.Names[*http.Request]{
-	Keys:  map[string]func(*http.Request) (string, error){"customer": customer},
-	Plans: map[string]func(*http.Request) (string, error){"plan": plan},
+	Keys:  map[string]func(*http.Request) (string, error){"customer": customerName},
+	Plans: map[string]func(*http.Request) (string, error){"plan": customerPlan},
 	Costs: map[string]func(*http.Request) int64{"kilobytes": kilobytes},
 }
 
-// customer returns who sends a request, core.ErrAbsent if its API key is not known.
-func customer(r *http.Request) (string, error) {
-	if c, ok := customers[r.Header.Get("X-API-Key")]; ok {
-		return c.name, nil
+// maxUpload bounds an upload, in kilobytes.
+const maxUpload = 10_000
+
+// customerName returns who sends a request, core.ErrAbsent if its API key is not known.
+func customerName(r *http.Request) (string, error) {
+	customer, known := customers[r.Header.Get("X-API-Key")]
+	if !known {
+		return "", core.ErrAbsent
 	}
-	return "", core.ErrAbsent
+	return customer.name, nil
 }
 
-// plan returns the plan of a customer; others have none, which is the default limit.
-func plan(r *http.Request) (string, error) { return customers[r.Header.Get("X-API-Key")].plan, nil }
-
-// mostKilobytes bounds an upload.
-const mostKilobytes = 10_000
+// customerPlan returns the plan of a customer. Others have none, which is the default limit.
+func customerPlan(r *http.Request) (string, error) {
+	return customers[r.Header.Get("X-API-Key")].plan, nil
+}
 
 // kilobytes returns the size of an upload, the largest if the client does not announce it.
 func kilobytes(r *http.Request) int64 {
-	if r.ContentLength < 0 || r.ContentLength > mostKilobytes*1000 {
-		return mostKilobytes
+	if r.ContentLength < 0 || r.ContentLength > maxUpload*1000 {
+		return maxUpload
 	}
 	return (r.ContentLength + 999) / 1000
 }
 
 func main() {
-	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "examples/policy/weir.yaml"), names)
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
-	limit, err := nethttp.New(nethttp.Config{Rules: p.Rules()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	answer := func(text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, text) }
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", answer("Hello, here is your answer."))
-	mux.HandleFunc("GET /healthz", answer("ok"))
-	mux.HandleFunc("GET /reports/{id}", answer("The report has one page."))
-	mux.Handle("POST /upload", http.MaxBytesHandler(answer("Stored."), mostKilobytes*1000))
-	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
-	})
-	mux.HandleFunc("POST /chat", func(w http.ResponseWriter, r *http.Request) {
-		nethttp.Spend(r.Context(), "tokens", 250)
-		fmt.Fprintln(w, "It depends.")
-	})
+}
 
+func run() error {
+	file, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "examples/policy/weir.yaml"), names)
+	if err != nil {
+		return err
+	}
+	limiter, err := nethttp.New(nethttp.Config{Rules: file.Rules()})
+	if err != nil {
+		return err
+	}
+	// Watch logs what it applies and what it refuses.
+	go policy.Watch(context.Background(), file, limiter.Replace, policy.Options{})
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", hello)
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("GET /reports/{id}", report)
+	mux.Handle("POST /upload", http.MaxBytesHandler(http.HandlerFunc(upload), maxUpload*1000))
+	mux.HandleFunc("POST /login", login)
+	mux.HandleFunc("POST /chat", chat)
+	return serve(limiter.Handler(mux))
+}
+
+func hello(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, "Hello, here is your answer.")
+}
+
+func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
+
+func report(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "The report has one page.") }
+
+func upload(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		http.Error(w, "the upload is too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	fmt.Fprintln(w, "Stored.")
+}
+
+// login lets nobody in, so that there are failures to count.
+func login(w http.ResponseWriter, r *http.Request) {
+	http.Error(w, "wrong user name or password", http.StatusUnauthorized)
+}
+
+// chat uses 250 tokens.
+func chat(w http.ResponseWriter, r *http.Request) {
+	nethttp.Spend(r.Context(), "tokens", 250)
+	fmt.Fprintln(w, "It depends.")
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	go policy.Watch(context.Background(), p, limit.Replace, policy.Options{}) // logs what it applies and what it refuses
-	server := &http.Server{Handler: limit.Handler(mux), ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

@@ -1,4 +1,19 @@
-// Quickstart limits every client address to 10 requests per minute.
+// Quickstart limits every client address to 10 requests a minute.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/quickstart
+//	$ curl -i localhost:8080
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-client";r=9;t=54
+//	Ratelimit-Policy: "per-client";q=10;w=60
+//	Hello, here is your answer.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8080/?[1-10]' | uniq -c
+//	      9 200
+//	      1 429
+//	$ curl -i localhost:8080
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: ...
 package main
 
 import (
@@ -15,29 +30,35 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-var limit = nethttp.MustNew(nethttp.Config{
+var limiter = nethttp.MustNew(nethttp.Config{
 	Rules: []nethttp.Rule{{
 		Name:  "per-client",
 		Limit: limits.SlidingWindow(limits.PerMinute(10)),
-		Key:   keyfuncs.Address(keyfuncs.Peer),
+		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
 	}},
 })
 
 func main() {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, "Hello, here is your answer.")
-	})
-	serve(limit.Handler(mux))
+	mux.HandleFunc("GET /", hello)
+	log.Fatal(serve(limiter.Handler(mux)))
 }
 
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+func hello(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, "Hello, here is your answer.")
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
 }

@@ -1,7 +1,24 @@
-// Redis limits every client address to 100 requests per minute, at most 20 of them at
-// once. All instances that use the same Redis share the limit. With LEASE, a duration such
-// as 1s, busy keys are decided in this process; all instances need the same. A limit of 100 a
-// minute has no use for it: see docs/redis.md.
+// Redis limits every client address to 100 requests a minute, at most 20 of them at once. All
+// instances that use the same Redis share the limit. While Redis fails, each instance limits by
+// itself.
+//
+// To try it with two instances (of each answer, the lines that matter):
+//
+//	$ redis-server
+//	$ ADDR=:8081 go run ./examples/redis
+//	$ ADDR=:8082 go run ./examples/redis
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8081/?[1-15]' | uniq -c
+//	     15 200
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8082/?[1-15]' | sort | uniq -c
+//	      5 200
+//	     10 429
+//	$ curl -i localhost:8081
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: 1
+//
+// $REDIS_URL is another Redis. With $LEASE, a duration such as 1s, busy keys are decided in this
+// process; all instances need the same. A limit of 100 a minute is too low to profit:
+// docs/redis.md says when to use it.
 package main
 
 import (
@@ -18,6 +35,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -25,64 +43,96 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
+var rules = []nethttp.Rule{{
+	Name:  "per-client",
+	Limit: limits.TokenBucket(limits.PerMinute(100), 20),
+	Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
+}}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	url := cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379")
-	backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
-	if err != nil {
-		log.Fatalf("REDIS_URL: %v", err)
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
 	}
-	defer backend.Close()
+}
 
-	lease, err := time.ParseDuration(cmp.Or(os.Getenv("LEASE"), "0s"))
-	if err != nil || lease != 0 && (lease < 10*time.Millisecond || lease > time.Second) {
-		log.Fatalf("LEASE: must be 10ms to 1s, or not set (got %q)", os.Getenv("LEASE"))
+func run(ctx context.Context) error {
+	lease, err := leaseFromEnv()
+	if err != nil {
+		return err
 	}
-	limit := nethttp.MustNew(nethttp.Config{
-		Rules: []nethttp.Rule{{
-			Name:  "per-client",
-			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
-			Key:   keyfuncs.Address(keyfuncs.Peer),
-		}},
-		// While Redis fails, each instance limits by itself and logs that once.
-		Backend: remote.NewStack(backend, remote.Options{Lease: lease}),
+	url := cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379")
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	if err != nil {
+		return fmt.Errorf("REDIS_URL: %w", err)
+	}
+	defer redis.Close() // after the last request has ended
+	logging.Disable()   // otherwise go-redis logs every attempt to connect
+	check(ctx, redis)
+
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   rules,
+		Backend: remote.NewStack(redis, remote.Options{Lease: lease}), // bounds every wait
 	})
-	logging.Disable() // otherwise go-redis logs every attempt to connect
-	soon, cancel := context.WithTimeout(ctx, time.Second)
-	switch err := backend.Check(soon); {
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", hello)
+	return serve(ctx, limiter.Handler(mux))
+}
+
+// leaseFromEnv returns the duration in $LEASE, 0 if it is not set.
+func leaseFromEnv() (time.Duration, error) {
+	text := os.Getenv("LEASE")
+	if text == "" {
+		return 0, nil
+	}
+	lease, err := time.ParseDuration(text)
+	if err != nil || lease < 10*time.Millisecond || lease > time.Second {
+		return 0, fmt.Errorf("LEASE: must be 10ms to 1s, or not set (got %q)", text)
+	}
+	return lease, nil
+}
+
+// check logs what is wrong with Redis. That is no reason not to start.
+func check(ctx context.Context, redis *redisbackend.Backend) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	switch err := redis.Check(ctx); {
 	case errors.Is(err, redisbackend.ErrEvicts):
 		log.Printf("limiting, but Redis may forget units in use: %v", err)
 	case err != nil:
 		log.Printf("limiting without Redis until it works: %v", err)
 	}
-	cancel()
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, "Hello, here is your answer.")
-	})
-	serve(ctx, limit.Handler(mux))
 }
 
-// serve answers on $ADDR until ctx ends, then lets the requests under way finish.
-func serve(ctx context.Context, handler http.Handler) {
+func hello(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, "Hello, here is your answer.")
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := server.Serve(listener); err != http.ErrServerClosed {
-			log.Fatal(err)
-		}
-	}()
-
-	<-ctx.Done()
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return server.Shutdown(ctx)
 }

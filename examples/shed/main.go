@@ -1,39 +1,46 @@
-// Shed is a small API over a pool of 20 workers that need 50 ms for a request, so 400
-// requests a second are all that it can do. What comes above that is shed, the least
-// important requests first: those of test mode, then reads, then writes.
+// Shed is a small API over a pool of 20 workers that need 50 ms for a request, so 400 requests a
+// second are all that it can do. What comes above that is shed, the least important requests
+// first: those of test mode, then reads, then writes.
 //
-//	curl -i -X POST localhost:8080/charges
-//	curl -i localhost:8080/charges
-//	curl -i -H 'X-Mode: test' localhost:8080/charges
+// To try it (of each answer, the lines that matter):
 //
-// It can make its own load, and prints a line a second:
+//	$ go run ./examples/shed
+//	$ curl -i -X POST localhost:8080/charges
+//	HTTP/1.1 200 OK
+//	Done.
+//	$ curl --no-progress-meter -Z --parallel-immediate --parallel-max 300 -o /dev/null \
+//	    -w '%{http_code}\n' -H 'X-Mode: test' 'localhost:8080/charges?[1-300]' | sort | uniq -c
+//	... 200
+//	... 503
+//	$ curl -i -X POST localhost:8080/charges
+//	HTTP/1.1 200 OK
+//
+// It can make its own load, and then prints a line a second:
 //
 //	go run ./examples/shed -load 1200
 //
-// "shed reads 571 of 708" means that 708 reads came and 571 of them were shed. The limit is that of
-// writes: reads may fill half of it, test mode 30%. So it is well above 20, and fewer are in flight.
+// "shed reads 571 of 708" means that 708 reads came and 571 of them were shed. The limit is that
+// of writes: reads may fill half of it, test mode 30%. So it is well above 20, and fewer are in
+// flight.
 package main
 
 import (
 	"cmp"
 	"flag"
 	"fmt"
-	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/shed"
 )
 
 const (
-	workers = 20
-	work    = 50 * time.Millisecond
-	slo     = 300 * time.Millisecond // what clients think is good
+	workers  = 20
+	workTime = 50 * time.Millisecond
+	slo      = 300 * time.Millisecond // what clients think is good
 )
 
 // The classes, the most important first.
@@ -44,91 +51,70 @@ const (
 )
 
 var shedder = shed.MustNew(shed.Options[*http.Request]{
-	SLO:     slo,
-	Classes: []shed.Class{writes: {Name: "writes"}, reads: {Name: "reads"}, tests: {Name: "tests"}},
-	Classify: func(r *http.Request) int {
-		switch {
-		case r.Header.Get("X-Mode") == "test": // a client may say that it is less important, never that it is more
-			return tests
-		case r.Method == http.MethodPost:
-			return writes
-		}
-		return reads
+	SLO: slo,
+	Classes: []shed.Class{
+		writes: {Name: "writes"},
+		reads:  {Name: "reads"},
+		tests:  {Name: "tests"},
 	},
-	Exempt: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+	Classify: classify,
+	Exempt:   isHealthCheck,
 })
+
+// classify returns the class of a request. A client may say that it is less important than
+// others, never that it is more.
+func classify(r *http.Request) int {
+	switch {
+	case r.Header.Get("X-Mode") == "test":
+		return tests
+	case r.Method == http.MethodPost:
+		return writes
+	}
+	return reads
+}
+
+func isHealthCheck(r *http.Request) bool { return r.URL.Path == "/healthz" }
 
 func main() {
 	load := flag.Int("load", 0, "requests a second that the program sends to itself")
 	flag.Parse()
 
-	pool := make(chan struct{}, workers)
-	charges := func(w http.ResponseWriter, _ *http.Request) {
-		pool <- struct{}{}
-		time.Sleep(work)
-		<-pool
-		fmt.Fprintln(w, "Done.")
-	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /charges", charges)
-	mux.HandleFunc("POST /charges", charges)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Well.") })
+	mux.HandleFunc("GET /charges", charge)
+	mux.HandleFunc("POST /charges", charge)
+	mux.HandleFunc("GET /healthz", health)
+	log.Fatal(serve(shed.Handler(shedder, mux), *load))
+}
 
+// pool has a place for each request that is worked on.
+var pool = make(chan struct{}, workers)
+
+// charge waits for a worker, which then works on it.
+func charge(w http.ResponseWriter, r *http.Request) {
+	pool <- struct{}{}
+	time.Sleep(workTime)
+	<-pool
+	fmt.Fprintln(w, "Done.")
+}
+
+func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Well.") }
+
+// serve answers on $ADDR, or on port 8080 if it is not set. It sends itself a load if that is
+// not 0.
+func serve(handler http.Handler, load int) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	if *load > 0 {
-		go offer(*load, "http://"+listener.Addr().String()+"/charges")
+	if load > 0 {
+		go generate(load, "http://"+listener.Addr().String()+"/charges")
 		go report()
 	}
-	server := &http.Server{Handler: shed.Handler(shedder, mux), ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
-}
-
-var good atomic.Int64 // answers within the SLO
-
-// offer sends requests at random instants, whether the ones before have an answer or not:
-// of ten, two write, six read and two are of test mode.
-func offer(perSecond int, url string) {
-	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	mean := float64(time.Second) / float64(perSecond)
-	for next := time.Now(); ; next = next.Add(time.Duration(rand.ExpFloat64() * mean)) {
-		time.Sleep(time.Until(next))
-		r, _ := http.NewRequest(http.MethodGet, url, nil)
-		switch n := rand.IntN(10); {
-		case n < 2:
-			r.Method = http.MethodPost
-		case n < 4:
-			r.Header.Set("X-Mode", "test")
-		}
-		began := next
-		go func() {
-			answer, err := client.Do(r)
-			if err != nil {
-				return
-			}
-			io.Copy(io.Discard, answer.Body)
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK && time.Since(began) <= slo {
-				good.Add(1)
-			}
-		}()
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
 	}
-}
-
-// report prints a line a second: what the limit is, and what it has done to each class.
-func report() {
-	before, goodBefore := shedder.State(), int64(0)
-	for range time.Tick(time.Second) {
-		now, goodNow := shedder.State(), good.Load()
-		fmt.Printf("limit %3d, in flight %3d, good %4d a second, shed", now.Limit, now.InFlight, goodNow-goodBefore)
-		for i, c := range now.Classes {
-			shed, admitted := c.Shed-before.Classes[i].Shed, c.Admitted-before.Classes[i].Admitted
-			fmt.Printf("  %s %d of %d", c.Name, shed, shed+admitted)
-		}
-		fmt.Println()
-		before, goodBefore = now, goodNow
-	}
+	return server.Serve(listener)
 }

@@ -1,40 +1,90 @@
-// Uploads limits what a request shows only at its end: how many uploads run at once, how
-// many log-ins fail, how many tokens a model really used.
+// Uploads limits what a request shows only at its end: how many uploads run at once, how many
+// log-ins fail, how many tokens a model really used.
 //
-//	curl -X POST -H 'X-API-Key: ann' 'localhost:8080/upload?ms=5000'
-//	curl -d 'user=ann&password=wrong' localhost:8080/login
-//	curl -i -X POST -H 'X-API-Key: ann' 'localhost:8080/chat?tokens=250'
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/uploads
+//	$ for i in $(seq 3); do
+//	    curl -s -o /dev/null -w '%{http_code}\n' -X POST -H 'X-API-Key: ann' \
+//	      'localhost:8080/upload?ms=1000' &
+//	  done | sort | uniq -c
+//	      2 200
+//	      1 429
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=right' \
+//	    'localhost:8080/login?[1-9]' | uniq -c
+//	      9 200
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=wrong' \
+//	    'localhost:8080/login?[1-4]' | uniq -c
+//	      3 401
+//	      1 429
+//	$ curl -i -X POST -H 'X-API-Key: ann' 'localhost:8080/chat?tokens=1500'
+//	HTTP/1.1 200 OK
+//	Ratelimit: "tokens";r=900;t=54
+//	$ curl -i -X POST -H 'X-API-Key: ann' 'localhost:8080/chat?tokens=1'
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: 36
+//
+// The answer to 1500 tokens says what is left after the estimate of 100. The rest is charged when
+// the request has ended. $REDIS_URL is a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
 
+var uploadRules = []nethttp.Rule{{
+	Name:  "uploads",
+	Limit: limits.Concurrent(2),
+	Key:   client,
+}}
+
+// A log-in is charged when it starts, so parallel guesses cannot pass the limit. Its unit returns
+// unless it fails.
+var loginRules = []nethttp.Rule{{
+	Name:      "failures",
+	Limit:     limits.SlidingLog(limits.Per(3, 5*time.Minute)),
+	Key:       user,
+	FinalCost: core.OnStatus(isFailure),
+}, {
+	Name:      "ban",
+	Limit:     limits.Ban(limits.Per(10, 10*time.Minute), time.Minute),
+	Key:       address,
+	FinalCost: core.OnStatus(isFailure),
+}}
+
+var chatRules = []nethttp.Rule{{
+	Name:      "tokens",
+	Limit:     limits.TokenBucket(limits.PerMinute(1000), 1000),
+	Key:       client,
+	Cost:      estimate,
+	FinalCost: core.SpentCost, // what chat has told Spend
+}}
+
 var (
 	address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
 	client  = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), address)
-
-	// A log-in is charged when it starts, so parallel guesses cannot pass the limit, and
-	// has its unit back unless it fails.
-	failed = core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized })
 )
 
-// user returns the key of the user who wants to log in.
+// user returns the key of the user who wants to log in. Requests without a name count together.
 func user(r *http.Request) (string, error) {
 	name := strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
 	if name == "" {
@@ -43,47 +93,74 @@ func user(r *http.Request) (string, error) {
 	return keyfuncs.Digest(name), nil
 }
 
-func main() {
-	backend := backend()
-	limit := func(rules ...nethttp.Rule) func(http.HandlerFunc) http.Handler {
-		limiter := nethttp.MustNew(nethttp.Config{Rules: rules, Backend: backend})
-		return func(next http.HandlerFunc) http.Handler { return limiter.Handler(next) }
-	}
-	uploads := limit(nethttp.Rule{Name: "uploads", Limit: limits.Concurrent(2), Key: client})
-	logins := limit(
-		nethttp.Rule{Name: "failures", Limit: limits.SlidingLog(limits.Per(3, 5*time.Minute)), Key: user, FinalCost: failed},
-		nethttp.Rule{
-			Name:      "ban",
-			Limit:     limits.Ban(limits.Per(10, 10*time.Minute), time.Minute),
-			Key:       address,
-			FinalCost: failed,
-		},
-	)
-	chats := limit(nethttp.Rule{
-		Name:      "tokens",
-		Limit:     limits.TokenBucket(limits.PerMinute(1000), 1000),
-		Key:       client,
-		Cost:      func(*http.Request) int64 { return 100 }, // an estimate
-		FinalCost: core.SpentCost,
-	})
+func isFailure(status int) bool { return status == http.StatusUnauthorized }
 
+// estimate is what a chat is charged until its tokens are known.
+func estimate(*http.Request) int64 { return 100 }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	uploads, err := nethttp.New(nethttp.Config{Rules: uploadRules, Backend: backend})
+	if err != nil {
+		return err
+	}
+	logins, err := nethttp.New(nethttp.Config{Rules: loginRules, Backend: backend})
+	if err != nil {
+		return err
+	}
+	chats, err := nethttp.New(nethttp.Config{Rules: chatRules, Backend: backend})
+	if err != nil {
+		return err
+	}
+
+	limitedLogin := logins.Handler(http.HandlerFunc(login))
 	mux := http.NewServeMux()
-	mux.Handle("POST /upload", uploads(upload))
-	mux.Handle("POST /login", http.MaxBytesHandler(logins(login), 4096)) // bound the body, since user reads it
-	mux.Handle("POST /chat", chats(chat))
-	serve(mux)
+	mux.Handle("POST /upload", uploads.Handler(http.HandlerFunc(upload)))
+	mux.Handle("POST /login", http.MaxBytesHandler(limitedLogin, 4096)) // since user reads the body
+	mux.Handle("POST /chat", chats.Handler(http.HandlerFunc(chat)))
+	return serve(ctx, mux)
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
 // upload takes ms milliseconds.
 func upload(w http.ResponseWriter, r *http.Request) {
-	ms, _ := strconv.Atoi(r.FormValue("ms"))
+	ms, err := strconv.Atoi(r.URL.Query().Get("ms"))
+	if err != nil || ms < 0 || ms > 60_000 {
+		http.Error(w, "ms must be a number from 0 to 60000", http.StatusBadRequest)
+		return
+	}
 	select {
-	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
+	case <-time.After(time.Duration(ms) * time.Millisecond):
 		fmt.Fprintln(w, "Stored.")
-	case <-r.Context().Done():
+	case <-r.Context().Done(): // the client has left
 	}
 }
 
+// login knows one password for everybody.
 func login(w http.ResponseWriter, r *http.Request) {
 	if r.PostFormValue("password") != "right" {
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
@@ -94,7 +171,7 @@ func login(w http.ResponseWriter, r *http.Request) {
 
 // chat uses as many tokens as the client asks for.
 func chat(w http.ResponseWriter, r *http.Request) {
-	tokens, err := strconv.ParseInt(r.FormValue("tokens"), 10, 64)
+	tokens, err := strconv.ParseInt(r.URL.Query().Get("tokens"), 10, 64)
 	if err != nil || tokens < 0 {
 		http.Error(w, "tokens must be a number", http.StatusBadRequest)
 		return
@@ -103,26 +180,27 @@ func chat(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "That took %d tokens.\n", tokens)
 }
 
-// backend returns the Redis of $REDIS_URL, or nil, which is memory, if it is not set.
-func backend() limits.Backend {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		return nil
-	}
-	backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "example"})
-	if err != nil {
-		log.Fatalf("REDIS_URL: %v", err)
-	}
-	return remote.NewStack(backend, remote.Options{})
-}
-
-// serve answers on $ADDR, on port 8080 if it is not set.
-func serve(handler http.Handler) {
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: time.Minute, // for an upload with a body
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

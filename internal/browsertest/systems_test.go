@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The links open the limits of examples/systems, which a test of the page compares with theirs. Here
-// each is pressed: the engine understands it, the address keeps it, and the picture fits.
+// The links open the limits of examples/systems. Each is pressed: the engine understands it, the
+// address keeps it, and the picture fits.
 func TestTheLimitsOfSystemsOpen(t *testing.T) {
 	b := openPlayground(t, "")
 	for name, rules := range map[string]string{

@@ -1,5 +1,5 @@
-// Package readme tests the README and the guides: their code compiles, their
-// commands run, their links lead somewhere.
+// Package readme tests the README, the guides and the comments of examples: their code
+// compiles, their commands run and print what is shown, their links lead somewhere.
 package readme
 
 import (

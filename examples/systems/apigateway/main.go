@@ -1,103 +1,200 @@
-// Apigateway limits an API as Amazon API Gateway does: its account, its stages, its methods,
-// and the usage plan of each API key, all from weir.yaml. docs/systems.md says why.
+// Apigateway limits an API as Amazon API Gateway does: its account, its stages, its methods, and
+// the usage plan of each API key, all from weir.yaml. docs/systems.md says why.
 //
-//	curl -i -H 'X-API-Key: k-basic' localhost:8080/prod/pets
-//	curl -s -H 'X-API-Key: k-basic' 'localhost:8080/prod/pets?[1-30]'   # about 20, then Too Many Requests
-//	curl -i -H 'X-API-Key: k-gold' -d '{}' localhost:8080/prod/orders   # five rules: RateLimit has them all
-//	curl -i localhost:8080/prod/pets   # 403
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/apigateway
+//	$ curl -i -H 'X-API-Key: k-basic' localhost:8080/prod/pets
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "account";q=5000;w=1, ... "plan-rate";q=20;w=2, "plan-quota";q=1000;...
+//	{"pets":[]}
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-API-Key: k-basic' \
+//	    'localhost:8080/prod/pets?[1-30]' | sort | uniq -c
+//	... 200
+//	... 429
+//	$ curl -i -H 'X-API-Key: k-gold' -d '{}' localhost:8080/prod/orders
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "account";q=5000;w=1, ... "method-orders";q=100;w=1, ...
+//	$ curl -i localhost:8080/prod/pets
+//	HTTP/1.1 403 Forbidden
+//	X-Amzn-Errortype: ForbiddenException
+//
+// $POLICY is another file, and $REDIS_URL a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
 
-// apiKeys are the keys that were given out.
-var apiKeys = map[string]struct{ owner, plan string }{"k-basic": {"ann", "basic"}, "k-gold": {"bob", "gold"}}
+type apiKey struct{ owner, plan string }
 
+// apiKeys are the keys that were given out.
+var apiKeys = map[string]apiKey{
+	"k-basic": {owner: "ann", plan: "basic"},
+	"k-gold":  {owner: "bob", plan: "gold"},
+}
+
+// names are the functions that the file may use.
 var names = policy.Names[*http.Request]{
-	Keys: map[string]func(*http.Request) (string, error){"api-key-owner": func(r *http.Request) (string, error) {
-		return apiKeys[r.Header.Get("X-API-Key")].owner, nil
-	}},
-	Plans: map[string]func(*http.Request) (string, error){"usage-plan": func(r *http.Request) (string, error) {
-		return apiKeys[r.Header.Get("X-API-Key")].plan, nil
-	}},
+	Keys:  map[string]func(*http.Request) (string, error){"api-key-owner": owner},
+	Plans: map[string]func(*http.Request) (string, error){"usage-plan": plan},
+}
+
+// routes are the methods that the file has limits for.
+var routes = []string{
+	"GET /prod/pets", "GET /test/pets",
+	"GET /prod/orders", "POST /prod/orders",
+}
+
+func owner(r *http.Request) (string, error) {
+	return apiKeys[r.Header.Get("X-API-Key")].owner, nil
+}
+
+func plan(r *http.Request) (string, error) {
+	return apiKeys[r.Header.Get("X-API-Key")].plan, nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	path := cmp.Or(os.Getenv("POLICY"), "examples/systems/apigateway/weir.yaml")
+	file, err := policy.Load(path, names)
+	if err != nil {
+		return err
+	}
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   file.Rules(),
+		Backend: backend,
+		Denied:  denied,
+	})
+	if err != nil {
+		return err
+	}
+	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs what it applies
+
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		mux.HandleFunc(route, api)
+	}
+	mux.HandleFunc("/", notFound)
+	return serve(ctx, withKey(limiter.Handler(mux)))
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. The account is one
+// key for everybody: by leases most of its requests are decided here, without a call to Redis.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{Lease: time.Second}), redis.Close, nil
 }
 
 // withKey answers requests without a known API key: they do not reach the limiter.
 func withKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := apiKeys[r.Header.Get("X-API-Key")]; !ok {
-			answer(w, http.StatusForbidden, "ForbiddenException", "Forbidden")
+		if _, known := apiKeys[r.Header.Get("X-API-Key")]; !known {
+			fail(w, http.StatusForbidden, "ForbiddenException", "Forbidden")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
+func api(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintln(w, `{"pets":[]}`)
+}
+
+// notFound answers for all that the file has no limit for.
+func notFound(w http.ResponseWriter, r *http.Request) {
+	fail(w, http.StatusForbidden, "MissingAuthenticationTokenException",
+		"Missing Authentication Token")
+}
+
 // denied answers like API Gateway, with Retry-After and RateLimit beside it. One text is for a
 // quota, another for a rate.
-func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	i := o.BindingRule()
+func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	switch {
-	case o.Verdict() != core.Denied || i < 0:
-		answer(w, o.Status(), "ServiceUnavailableException", "Service Unavailable")
-	case o.At(i).Rule == "plan-quota":
-		answer(w, o.Status(), "LimitExceededException", "Limit Exceeded")
+	case outcome.Verdict() != core.Denied:
+		fail(w, outcome.Status(), "ServiceUnavailableException", "Service Unavailable")
+	case bindingRule(outcome) == "plan-quota":
+		fail(w, outcome.Status(), "LimitExceededException", "Limit Exceeded")
 	default:
-		answer(w, o.Status(), "TooManyRequestsException", "Too Many Requests")
+		fail(w, outcome.Status(), "TooManyRequestsException", "Too Many Requests")
 	}
 }
 
-func answer(w http.ResponseWriter, status int, kind, message string) {
+// bindingRule returns the name of the rule that denied, of several the one with the longest wait.
+func bindingRule(outcome core.Outcome) string {
+	i := outcome.BindingRule()
+	if i < 0 {
+		return ""
+	}
+	return outcome.At(i).Rule
+}
+
+func fail(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Amzn-ErrorType", kind)
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "{\"message\":%q}\n", message)
+	json.NewEncoder(w).Encode(map[string]string{"message": message})
 }
 
-func main() {
-	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "examples/systems/apigateway/weir.yaml"), names)
-	if err != nil {
-		log.Fatal(err)
-	}
-	config := nethttp.Config{Rules: p.Rules(), Denied: denied}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		// The account is one key for everybody. Leases decide it here, not with a call for each request.
-		config.Backend = remote.NewStack(backend, remote.Options{Lease: time.Second})
-	}
-	limit := nethttp.MustNew(config)
-	mux := http.NewServeMux()
-	api := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, `{"pets":[]}`) }
-	for _, method := range []string{"GET /prod/pets", "GET /test/pets", "GET /prod/orders", "POST /prod/orders"} {
-		mux.HandleFunc(method, api)
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { // the file has no limit for it
-		answer(w, http.StatusForbidden, "MissingAuthenticationTokenException", "Missing Authentication Token")
-	})
-
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	go policy.Watch(context.Background(), p, limit.Replace, policy.Options{})
-	server := &http.Server{Handler: withKey(limit.Handler(mux)), ReadTimeout: 10 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

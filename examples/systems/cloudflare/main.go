@@ -1,22 +1,39 @@
-// Cloudflare blocks floods as its network does: each instance counts addresses in its own memory, and
-// tells the others whom it blocks. Limits of customers are exact, through Redis. docs/systems.md says why.
+// Cloudflare blocks floods as its network does: each instance counts addresses in its own memory,
+// and tells the others whom it blocks. Limits of customers are exact, through Redis.
+// docs/systems.md says why.
 //
-//	ADDR=:8081 REDIS_URL=redis://localhost:6379 go run ./examples/systems/cloudflare
-//	ADDR=:8082 REDIS_URL=redis://localhost:6379 go run ./examples/systems/cloudflare
-//	curl -i -H 'X-API-Key: k-shop' localhost:8082/api/      # 599 of 600 requests are left
-//	curl -s -o /dev/null 'localhost:8081/?[1-10001]'        # 10,001 requests over one connection
-//	curl -i localhost:8082   # 429 for ten minutes, though this instance has counted one request
+// To try it with two instances (of each answer, the lines that matter):
+//
+//	$ redis-server
+//	$ ADDR=:8081 REDIS_URL=redis://localhost:6379 go run ./examples/systems/cloudflare
+//	$ ADDR=:8082 REDIS_URL=redis://localhost:6379 go run ./examples/systems/cloudflare
+//	$ curl -i -H 'X-API-Key: k-shop' localhost:8082/api/
+//	HTTP/1.1 200 OK
+//	Ratelimit: "customer";r=599;t=60
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8081/?[1-10001]' | uniq -c
+//	  10000 200
+//	      1 429
+//	$ curl -i localhost:8082
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: 600
+//	error code: 1015
+//
+// The second instance has counted one request of the address, and blocks it. $BLOCK is another
+// limit, as text. Without $REDIS_URL an instance is alone.
 package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -29,65 +46,137 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-// address is who is blocked. Behind a proxy use keyfuncs.MustTrustedProxies: otherwise all are blocked together.
-var address = keyfuncs.Address(keyfuncs.Peer)
+// maxAddresses bounds the memory of an instance, which does not grow with a flood.
+const maxAddresses = 1 << 20
 
-// customers are those to whom API keys were given out. All other requests count together: the origin refuses them.
-var customers = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-shop", "k-bank"))
+// floodRules block an address. Behind a proxy use keyfuncs.MustTrustedProxies: otherwise all
+// clients are blocked together.
+func floodRules(block limits.Limit) []nethttp.Rule {
+	return []nethttp.Rule{{
+		Name:  "flood",
+		Limit: block,
+		Key:   keyfuncs.Address(keyfuncs.Peer),
+	}}
+}
 
-// isAPI looks at the path as an origin does that decodes and cleans it: /api%2Fx is part of the API.
+var customerRules = []nethttp.Rule{{
+	Name:  "customer",
+	Limit: limits.SlidingWindow(limits.PerMinute(600)),
+	Key:   core.When(isAPI, customer),
+}}
+
+// customer is one of those to whom API keys were given out. All other requests count together:
+// the origin refuses them.
+var customer = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k-shop", "k-bank"))
+
+// isAPI looks at the path as an origin does that decodes and cleans it: /api%2Fx is part of the
+// API.
 func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(path.Clean("/"+r.URL.Path)+"/", "/api/")
 }
 
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	block, err := limits.Parse(cmp.Or(os.Getenv("BLOCK"), "ban 10000/1m for 10m"))
+	if err != nil {
+		return fmt.Errorf("BLOCK: %w", err)
+	}
+	backends, err := openBackends()
+	if err != nil {
+		return err
+	}
+	defer backends.close() // after the last request has ended
+	flood, err := nethttp.New(nethttp.Config{
+		Rules:   floodRules(block),
+		Backend: backends.counts,
+		Headers: headers.Options{Show: headers.Omit}, // an attacker need not know what is left
+		Denied:  blocked,
+	})
+	if err != nil {
+		return err
+	}
+	customers, err := nethttp.New(nethttp.Config{
+		Rules:   customerRules,
+		Backend: backends.exact,
+	})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, flood.Handler(customers.Handler(http.HandlerFunc(origin))))
+}
+
+// backends are where the limits of an instance are counted.
+type backends struct {
+	counts limits.Backend // floods, in this instance
+	exact  limits.Backend // customers, in all instances
+	close  func()
+}
+
+// openBackends connects the instance with the others by the Redis of $REDIS_URL, if it is set.
+func openBackends() (*backends, error) {
+	counts := memory.New(memory.Options{MaxKeys: maxAddresses})
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return &backends{counts: counts, exact: memory.New(memory.Options{}), close: func() {}}, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	announcer, err := redisbackend.OpenAnnouncer(url, redisbackend.AnnouncerOptions{
+		Prefix: "cloudflare",
+	})
+	if err != nil {
+		redis.Close()
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return &backends{
+		counts: remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer}),
+		exact:  remote.NewStack(redis, remote.Options{Announcer: announcer}),
+		close: func() {
+			announcer.Close()
+			redis.Close()
+		},
+	}, nil
+}
+
+func origin(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello from the origin.") }
+
 // blocked answers as Cloudflare does.
-func blocked(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+func blocked(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(o.Status())
+	w.WriteHeader(outcome.Status())
 	fmt.Fprintln(w, "error code: 1015")
 }
 
-func main() {
-	block, err := limits.Parse(cmp.Or(os.Getenv("BLOCK"), "ban 10000/1m for 10m"))
-	if err != nil {
-		log.Fatalf("BLOCK: %v", err)
-	}
-	// A million addresses at most, in memory that does not grow with a flood.
-	var counts limits.Backend = memory.New(memory.Options{MaxKeys: 1 << 20})
-	var exact limits.Backend // nil: memory
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "cloudflare"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		announcer, err := redisbackend.OpenAnnouncer(url, redisbackend.AnnouncerOptions{Prefix: "cloudflare"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		counts = remote.NewDenialCache(counts, remote.DenialCacheOptions{Announcer: announcer})
-		exact = remote.NewStack(backend, remote.Options{Announcer: announcer})
-	}
-	flood := nethttp.MustNew(nethttp.Config{
-		Backend: counts,
-		Rules:   []nethttp.Rule{{Name: "flood", Limit: block, Key: address}},
-		Headers: headers.Options{Show: headers.Omit}, // an attacker need not know how many are left
-		Denied:  blocked,
-	})
-	customer := nethttp.MustNew(nethttp.Config{
-		Backend: exact,
-		Rules: []nethttp.Rule{{
-			Name:  "customer",
-			Limit: limits.SlidingWindow(limits.PerMinute(600)),
-			Key:   core.When(isAPI, customers),
-		}},
-	})
-	origin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello from the origin.") })
-
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: flood.Handler(customer.Handler(origin)), ReadTimeout: 10 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -1,20 +1,44 @@
-// Discord limits an API as Discord does: buckets of routes and channels, 50 requests a second over
-// everything, and a ban for addresses with 10,000 invalid requests. docs/systems.md says why.
+// Discord limits an API as Discord does: buckets of routes and channels, 50 requests a second
+// over everything, and a ban for addresses with 10,000 invalid requests. docs/systems.md says
+// why.
 //
-//	for i in $(seq 6); do curl -i -X POST -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages; done
-//	# the sixth: 429
-//	curl -i -X PATCH -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages/7   # 429: the same bucket
-//	curl -i localhost:8080/channels/1/messages   # 401, which counts for the ban
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/discord
+//	$ curl -i -X POST -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages
+//	HTTP/1.1 200 OK
+//	X-Ratelimit-Bucket: messages
+//	X-Ratelimit-Limit: 5
+//	X-Ratelimit-Remaining: 4
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST -H 'Authorization: Bot b-ann' \
+//	    'localhost:8080/channels/1/messages?[1-5]' | uniq -c
+//	      4 200
+//	      1 429
+//	$ curl -i -X PATCH -H 'Authorization: Bot b-ann' localhost:8080/channels/1/messages/7
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: 5
+//	X-Ratelimit-Bucket: messages
+//	X-Ratelimit-Scope: user
+//	{"message":"You are being rate limited.","retry_after":4...,"global":false}
+//	$ curl -i localhost:8080/channels/1/messages
+//	HTTP/1.1 401 Unauthorized
+//
+// To edit a message takes from the same bucket as to post one. The 401 counts for the ban.
+// $REDIS_URL is a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -27,108 +51,238 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-var bots = map[string]string{"Bot b-ann": "ann", "Bot b-bob": "bob"} // by the tokens that were given out
+// bots are those to whom tokens were given out.
+var bots = map[string]string{
+	"Bot b-ann": "ann",
+	"Bot b-bob": "bob",
+}
+
+// bucket is a limit that related routes share.
+type bucket struct {
+	name   string
+	routes []string
+	limit  limits.Limit
+	key    func(*http.Request) (string, error)
+	shared bool // by all bots
+}
+
+// buckets have windows that start with the first request of a key.
+var buckets = []bucket{{
+	name: "messages",
+	routes: []string{
+		"POST /channels/{channel}/messages",
+		"PATCH /channels/{channel}/messages/{message}",
+	},
+	limit: limits.AnchoredWindow(limits.Per(5, 5*time.Second)),
+	key:   botAndChannel,
+}, {
+	name: "reads",
+	routes: []string{
+		"GET /channels/{channel}",
+		"GET /channels/{channel}/messages",
+	},
+	limit: limits.AnchoredWindow(limits.PerSecond(100)),
+	key:   botAndChannel,
+}, {
+	name:   "emojis",
+	routes: []string{"POST /guilds/{guild}/emojis"},
+	limit:  limits.AnchoredWindow(limits.PerMinute(3)),
+	key:    id("guild"),
+	shared: true,
+}}
+
+// global is a rule of every bucket's limiter. Rules of one name on one backend count together.
+var global = nethttp.Rule{
+	Name:  "global",
+	Limit: limits.SlidingWindow(limits.PerSecond(50)),
+	Key:   bot,
+}
+
+// ban counts what is answered, so its limiter stands around all others.
+var ban = nethttp.Rule{
+	Name:      "invalid",
+	Limit:     limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour),
+	Key:       keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
+	Cost:      nothing,
+	FinalCost: invalid,
+}
 
 func bot(r *http.Request) (string, error) { return bots[r.Header.Get("Authorization")], nil }
 
-// id is a number in the path: 01 has the bucket of 1, and what is no number has one bucket for all.
+// botAndChannel has a major parameter, the channel. All its messages share a bucket.
+var botAndChannel = keyfuncs.Join(bot, id("channel"))
+
+// id returns a number in the path: 01 has the bucket of 1, and what is no number has one bucket
+// for all.
 func id(name string) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
-		n, _ := strconv.ParseUint(r.PathValue(name), 10, 64)
+		n, err := strconv.ParseUint(r.PathValue(name), 10, 64)
+		if err != nil {
+			return "0", nil
+		}
 		return strconv.FormatUint(n, 10), nil
 	}
 }
 
-var perChannel = keyfuncs.Join(bot, id("channel")) // a major parameter: other ids share the bucket
+// nothing is the cost of a request that runs: it is not invalid yet.
+func nothing(*http.Request) int64 { return 0 }
 
-// buckets are limits of related routes. Windows start with the first request of a key.
-var buckets = []struct {
-	name, scope string
-	limit       limits.Limit
-	key         func(*http.Request) (string, error)
-	routes      []string
-}{
-	{"messages", "user", limits.AnchoredWindow(limits.Per(5, 5*time.Second)), perChannel,
-		[]string{"POST /channels/{channel}/messages", "PATCH /channels/{channel}/messages/{message}"}},
-	{
-		"reads", "user", limits.AnchoredWindow(limits.Per(100, time.Second)), perChannel,
-		[]string{"GET /channels/{channel}", "GET /channels/{channel}/messages"},
-	},
-	{ // by all bots
-		"emojis", "shared", limits.AnchoredWindow(limits.Per(3, time.Minute)), id("guild"),
-		[]string{"POST /guilds/{guild}/emojis"},
-	},
-}
-
-// invalid is what a request counts for the ban. Of some denials denied says that it is nothing.
+// invalid is what a request counts for the ban. Of some denials, denied has said that it is
+// nothing.
 func invalid(result core.Result) int64 {
-	if s := result.Status; result.Spent != 0 && (s == 401 || s == 403 || s == 429) {
+	if result.Spent == 0 {
+		return 0
+	}
+	switch result.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		return 1
 	}
 	return 0
 }
 
-func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	global := false
-	for i := range o.Len() {
-		d := o.At(i)
-		global = global || d.Rule == "global" && d.Source.Counted() && !d.Allowed
-	}
-	if global {
-		w.Header().Set("X-RateLimit-Global", "true")
-		w.Header().Set("X-RateLimit-Scope", "global")
-	} else if w.Header().Get("X-RateLimit-Scope") == "shared" {
-		nethttp.Spend(r.Context(), "invalid", 0) // others have used up the bucket
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(o.Status())
-	const body = "{\"message\":\"You are being rate limited.\",\"retry_after\":%.3f,\"global\":%t}\n"
-	fmt.Fprintf(w, body, o.RetryAfter().Seconds(), global)
-}
-
 func main() {
-	var backend limits.Backend = memory.New(memory.Options{}) // of all limiters, for the global limit
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "discord"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		backend = remote.NewStack(redis, remote.Options{})
-	}
-	mux := http.NewServeMux()
-	for _, b := range buckets {
-		config := nethttp.Config{Backend: backend, Denied: denied, Rules: []nethttp.Rule{
-			{Name: b.name, Limit: b.limit, Key: b.key},
-			{Name: "global", Limit: limits.SlidingWindow(limits.PerSecond(50)), Key: bot},
-		}}
-		config.Headers = headers.Options{Formats: []headers.Format{headers.Discord}, Hidden: []string{"global"}}
-		if b.scope == "shared" {
-			config.Headers.DiscordShared = []string{b.name}
-		}
-		answer := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "{}") }
-		limited := nethttp.MustNew(config).Handler(http.HandlerFunc(answer))
-		for _, route := range b.routes {
-			mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
-				if name, _ := bot(r); name == "" {
-					http.Error(w, `{"message":"401: Unauthorized"}`, http.StatusUnauthorized)
-					return
-				}
-				limited.ServeHTTP(w, r)
-			})
-		}
-	}
-	never := headers.Options{Show: headers.Omit}
-	ban := nethttp.MustNew(nethttp.Config{Backend: backend, Headers: never, Rules: []nethttp.Rule{{
-		Name:  "invalid",
-		Limit: limits.Ban(limits.Per(10_000, 10*time.Minute), time.Hour),
-		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
-		Cost:  func(*http.Request) int64 { return 0 }, FinalCost: invalid,
-	}}})
-
-	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
-	if err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	mux := http.NewServeMux()
+	for _, b := range buckets {
+		limiter, err := b.limiter(backend)
+		if err != nil {
+			return err
+		}
+		handler := authenticated(limiter.Handler(http.HandlerFunc(api)))
+		for _, route := range b.routes {
+			mux.Handle(route, handler)
+		}
+	}
+	banning, err := nethttp.New(nethttp.Config{
+		Rules:   []nethttp.Rule{ban},
+		Backend: backend,
+		Headers: headers.Options{Show: headers.Omit},
+	})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, banning.Handler(mux))
+}
+
+// limiter returns the limiter around the handlers of a bucket's routes. Bucket and global limit
+// are decided in one step, and only the bucket has fields.
+func (b bucket) limiter(backend limits.Backend) (*nethttp.Limiter, error) {
+	fields := headers.Options{
+		Formats: []headers.Format{headers.Discord},
+		Hidden:  []string{global.Name},
+	}
+	if b.shared {
+		fields.DiscordShared = []string{b.name}
+	}
+	return nethttp.New(nethttp.Config{
+		Rules: []nethttp.Rule{
+			{Name: b.name, Limit: b.limit, Key: b.key},
+			global,
+		},
+		Backend: backend,
+		Headers: fields,
+		Denied:  denied,
+	})
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it. All limiters have
+// one backend, for the global limit.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "discord"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+// authenticated refuses requests of nobody's bot.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, known := bots[r.Header.Get("Authorization")]; !known {
+			http.Error(w, `{"message":"401: Unauthorized"}`, http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func api(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintln(w, "{}")
+}
+
+// denial is the body of an answer that denies.
+type denial struct {
+	Message    string  `json:"message"`
+	RetryAfter float64 `json:"retry_after"` // in seconds
+	Global     bool    `json:"global"`
+}
+
+func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
+	isGlobal := deniedByGlobal(outcome)
+	switch {
+	case isGlobal:
+		w.Header().Set("X-RateLimit-Global", "true")
+		w.Header().Set("X-RateLimit-Scope", "global")
+	case w.Header().Get("X-RateLimit-Scope") == "shared":
+		nethttp.Spend(r.Context(), ban.Name, 0) // others have used up the bucket
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(outcome.Status())
+	json.NewEncoder(w).Encode(denial{
+		Message:    "You are being rate limited.",
+		RetryAfter: outcome.RetryAfter().Seconds(),
+		Global:     isGlobal,
+	})
+}
+
+func deniedByGlobal(outcome core.Outcome) bool {
+	for i := range outcome.Len() {
+		decision := outcome.At(i)
+		if decision.Rule == global.Name && !decision.Allowed && decision.Source.Counted() {
+			return true
+		}
+	}
+	return false
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		return err
+	}
 	log.Printf("listening on %v", listener.Addr())
-	log.Fatal((&http.Server{Handler: ban.Handler(mux), ReadTimeout: 10 * time.Second}).Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

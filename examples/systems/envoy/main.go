@@ -1,24 +1,48 @@
-// Envoy limits requests as a proxy of a service mesh does: by a token bucket of this process, then
-// by descriptors that all processes share, some of them in shadow mode. docs/systems.md says why.
+// Envoy limits requests as a proxy of a service mesh does: by a token bucket of this process,
+// then by descriptors that all processes share, some of them in shadow mode. The limits are in
+// weir.yaml. docs/systems.md says why.
 //
-//	for i in $(seq 11); do curl -i -H 'X-Envoy-Downstream-Service-Cluster: cart' localhost:8080/products; done
-//	# all 200, within a minute
-//	for i in $(seq 6); do curl -i -X POST localhost:8080/login; done   # 429, x-envoy-ratelimited
-//	curl localhost:8081/stats   # over_limit: 1 of log-in, and 1 of next, which is in shadow mode
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/envoy
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-Envoy-Downstream-Service-Cluster: cart' \
+//	    'localhost:8080/products?[1-11]' | uniq -c
+//	     11 200
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST 'localhost:8080/login?[1-6]' | uniq -c
+//	      5 200
+//	      1 429
+//	$ curl -i -X POST localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	X-Envoy-Ratelimited: true
+//	X-Ratelimit-Limit: 5
+//	X-Ratelimit-Remaining: 0
+//	$ curl -s localhost:8081/stats
+//	ratelimit.log-in.ok: 5
+//	ratelimit.log-in.over_limit: 2
+//	ratelimit.next.over_limit: 1
+//
+// The rule next is in shadow mode: it would have denied the eleventh request. $POLICY is another
+// file, and $REDIS_URL a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 	"github.com/weir-go/weir/redisbackend"
@@ -26,79 +50,154 @@ import (
 	"github.com/weir-go/weir/stats"
 )
 
-// services are the services of the mesh. Take the name from the certificate of the peer if there
-// is one: a header is only as true as the network.
+// services are the services of the mesh.
 var services = map[string]bool{"cart": true, "checkout": true, "web": true}
 
-// source is the service that sends a request. Those that nobody knows count together.
+// names are the functions that the file may use.
+var names = policy.Names[*http.Request]{
+	Keys: map[string]func(*http.Request) (string, error){"source": source},
+}
+
+// source is the service that sends a request. Those that nobody knows count together. A header is
+// only as true as the network: take the name from the certificate of the peer if there is one.
 func source(r *http.Request) (string, error) {
-	if name := r.Header.Get("X-Envoy-Downstream-Service-Cluster"); services[name] {
-		return name, nil
+	name := r.Header.Get("X-Envoy-Downstream-Service-Cluster")
+	if !services[name] {
+		return "", core.ErrAbsent
 	}
-	return "", core.ErrAbsent
-}
-
-// denied answers like Envoy.
-func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	body := ""
-	if o.Verdict() == core.Denied {
-		w.Header().Set("X-Envoy-RateLimited", "true")
-		for i := range o.Len() {
-			if d := o.At(i); d.Rule == "local" && !d.Allowed {
-				body = "local_rate_limited"
-			}
-		}
-	}
-	w.WriteHeader(o.Status())
-	fmt.Fprint(w, body)
-}
-
-// show writes how often each rule was asked, and how often a request was over its limit.
-func show(counters *stats.Stats) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		for _, rule := range counters.Snapshot().Limiters[0].Rules {
-			ok := rule.Count(func(d stats.DecisionCount) bool { return d.Allowed && d.Source.Counted() })
-			over := rule.Count(func(d stats.DecisionCount) bool { return !d.Allowed && d.Source.Counted() })
-			fmt.Fprintf(w, "ratelimit.%s.ok: %d\nratelimit.%s.over_limit: %d\n", rule.Name, ok, rule.Name, over)
-		}
-	}
+	return name, nil
 }
 
 func main() {
-	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "examples/systems/envoy/weir.yaml"), policy.Names[*http.Request]{
-		Keys: map[string]func(*http.Request) (string, error){"source": source},
-	})
-	if err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	path := cmp.Or(os.Getenv("POLICY"), "examples/systems/envoy/weir.yaml")
+	file, err := policy.Load(path, names)
+	if err != nil {
+		return err
 	}
 	counters := stats.New(stats.Options{})
 	mesh := counters.Limiter("mesh")
-	config := nethttp.Config{
-		Rules: p.Rules(), Denied: denied, Observe: stats.Observe[*http.Request](mesh),
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   file.Rules(),
+		Backend: backend,
 		Headers: headers.Options{Formats: []headers.Format{headers.DeltaSeconds}},
+		Denied:  denied,
+		Observe: stats.Observe[*http.Request](mesh),
+	})
+	if err != nil {
+		return err
 	}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		config.Backend = remote.NewStack(backend, remote.Options{})
-	}
-	limit := nethttp.MustNew(config)
-	mesh.Watch(limit)
-	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "upstream") })
-	mux := http.NewServeMux()
-	mux.Handle("/", limit.Handler(upstream))
+	mesh.Watch(limiter)
+	go policy.Watch(ctx, file, limiter.Replace, policy.Options{}) // logs what it applies
 
-	http.HandleFunc("GET /stats", show(counters)) // for your own people: clients would see who is near a limit
+	api := http.NewServeMux()
+	api.Handle("/", limiter.Handler(http.HandlerFunc(upstream)))
+	operators := http.NewServeMux() // for your own people: clients would see who is near a limit
+	operators.Handle("GET /stats", statsPage{counters})
+	return serve(ctx, api, operators)
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+func upstream(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "upstream") }
+
+// denied answers like Envoy.
+func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
+	if outcome.Verdict() == core.Denied {
+		w.Header().Set("X-Envoy-RateLimited", "true")
+	}
+	w.WriteHeader(outcome.Status())
+	if deniedLocally(outcome) {
+		io.WriteString(w, "local_rate_limited")
+	}
+}
+
+// deniedLocally reports whether the token bucket of this process denied.
+func deniedLocally(outcome core.Outcome) bool {
+	if outcome.Verdict() != core.Denied {
+		return false
+	}
+	for i := range outcome.Len() {
+		decision := outcome.At(i)
+		if decision.Rule == "local" && !decision.Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+// statsPage says how often each rule was asked, and how often a request was over its limit, under
+// the names of Envoy's counters.
+type statsPage struct{ counters *stats.Stats }
+
+func (p statsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, limiter := range p.counters.Snapshot().Limiters {
+		for _, rule := range limiter.Rules {
+			fmt.Fprintf(w, "ratelimit.%s.ok: %d\n", rule.Name, rule.Count(isOK))
+			fmt.Fprintf(w, "ratelimit.%s.over_limit: %d\n", rule.Name, rule.Count(isOverLimit))
+		}
+	}
+}
+
+func isOK(c stats.DecisionCount) bool { return c.Source.Counted() && c.Allowed }
+
+func isOverLimit(c stats.DecisionCount) bool { return c.Source.Counted() && !c.Allowed }
+
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
+// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
+// seconds.
+func serve(ctx context.Context, api, operators http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
-	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
-	if err := cmp.Or(err, failed); err != nil {
-		log.Fatal(err)
+	if err != nil {
+		return err
+	}
+	adminListener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
+	if err != nil {
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	go func() { log.Fatal(http.Serve(operators, nil)) }()
-	go policy.Watch(context.Background(), p, limit.Replace, policy.Options{})
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
-	log.Fatal(server.Serve(listener))
+	log.Printf("operators: http://%v", adminListener.Addr())
+	server, adminServer := newServer(api), newServer(operators)
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- adminServer.Serve(adminListener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(ctx), adminServer.Shutdown(ctx))
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
 }

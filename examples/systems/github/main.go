@@ -1,38 +1,102 @@
 // Github limits an API as GitHub does: requests per hour by who asks, and secondary limits of
 // points, endpoints, CPU time and requests at once. docs/systems.md says why.
 //
-//	curl -i localhost:8080/repos/ann/weir/issues   # X-Ratelimit-Limit: 60
-//	curl -i -H 'Authorization: Bearer ghp-ann' localhost:8080/repos/ann/weir/issues   # 5000
-//	for i in $(seq 61); do curl -s localhost:8080/repos/ann/weir/issues; done
-//	# in the end API rate limit exceeded: with -i, 403
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/github
+//	$ curl -i localhost:8080/repos/ann/weir/issues
+//	HTTP/1.1 200 OK
+//	X-Ratelimit-Limit: 60
+//	X-Ratelimit-Remaining: 59
+//	$ curl -i -H 'Authorization: Bearer ghp-ann' localhost:8080/repos/ann/weir/issues
+//	HTTP/1.1 200 OK
+//	X-Ratelimit-Limit: 5000
+//	X-Ratelimit-Remaining: 4999
+//	$ curl -s -o /dev/null -w '%{http_code}\n' \
+//	    'localhost:8080/repos/ann/weir/issues?[1-60]' | uniq -c
+//	     59 200
+//	      1 403
+//	$ curl -i localhost:8080/repos/ann/weir/issues
+//	HTTP/1.1 403 Forbidden
+//	X-Ratelimit-Remaining: 0
+//	{"message":"API rate limit exceeded. X-RateLimit-Reset says when it starts anew."}
+//
+// $REDIS_URL is a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
 
-var users = map[string]string{"": "", "ghp-ann": "ann", "ghe-acme": "acme"} // by the tokens that were given out
+// users are those to whom tokens were given out.
+var users = map[string]string{
+	"ghp-ann":  "ann",
+	"ghe-acme": "acme",
+}
 
-var hourlyOf = map[string]limits.Limit{ // by user
-	"":     limits.AnchoredWindow(limits.PerHour(60)), // anonymous: by address
-	"ann":  limits.AnchoredWindow(limits.PerHour(5_000)),
-	"acme": limits.AnchoredWindow(limits.PerHour(15_000)), // enterprise
+// The windows start with the first request of a client.
+var (
+	anonymousHour  = limits.AnchoredWindow(limits.PerHour(60))
+	userHour       = limits.AnchoredWindow(limits.PerHour(5_000))
+	enterpriseHour = limits.AnchoredWindow(limits.PerHour(15_000))
+)
+
+// client is who asks: the user of a token, or else the address. Behind a proxy, use
+// keyfuncs.MustTrustedProxies.
+var client = keyfuncs.First(user, keyfuncs.Address(keyfuncs.Peer))
+
+// rules has the hourly limit, and the secondary ones.
+func rules(mux *http.ServeMux) []nethttp.Rule {
+	return []nethttp.Rule{{
+		Name:     "core",
+		Key:      client,
+		LimitFor: hour,
+	}, {
+		Name:  "points",
+		Key:   client,
+		Limit: limits.SlidingWindow(limits.PerMinute(900)),
+		Cost:  points,
+	}, {
+		Name:  "endpoint",
+		Key:   keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
+		Limit: limits.SlidingWindow(limits.PerMinute(300)),
+	}, {
+		Name:  "concurrent",
+		Key:   client,
+		Limit: limits.Concurrent(100),
+	}, {
+		Name:      "cpu", // 90 seconds a minute, in milliseconds
+		Key:       client,
+		Limit:     limits.SlidingWindow(limits.PerMinute(90_000)),
+		FinalCost: core.SpentCost,
+	}}
+}
+
+// fields are about the hour, also on a denial by a secondary limit.
+var fields = headers.Options{
+	Formats: []headers.Format{headers.GitHub},
+	Hidden:  []string{"points", "endpoint", "concurrent", "cpu"},
 }
 
 // token returns what follows "Bearer" or "token".
@@ -40,8 +104,19 @@ func token(r *http.Request) string {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return token
 }
-func user(r *http.Request) (string, error)         { return users[token(r)], nil }
-func hourly(r *http.Request) (limits.Limit, error) { return hourlyOf[users[token(r)]], nil }
+
+// user returns "" for a request without a token: it has no such key.
+func user(r *http.Request) (string, error) { return users[token(r)], nil }
+
+func hour(r *http.Request) (limits.Limit, error) {
+	switch users[token(r)] {
+	case "":
+		return anonymousHour, nil
+	case "acme":
+		return enterpriseHour, nil
+	}
+	return userHour, nil
+}
 
 // points are what a request counts in the secondary limits: changes are more work.
 func points(r *http.Request) int64 {
@@ -52,80 +127,125 @@ func points(r *http.Request) int64 {
 	return 5
 }
 
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	mux := http.NewServeMux()
+	mux.HandleFunc("/repos/{owner}/{repo}/issues", work)
+	mux.HandleFunc("/users/{user}", work)
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   rules(mux),
+		Backend: backend,
+		Headers: fields,
+		Denied:  denied,
+	})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, authenticated(limiter.Handler(mux)))
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "github"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+// authenticated refuses credentials that nobody has. Requests without any are anonymous.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, known := users[token(r)]
+		if r.Header.Get("Authorization") != "" && !known {
+			answer(w, http.StatusUnauthorized, "Bad credentials")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// work takes ms milliseconds. Its time stands for the CPU time that it has used.
+func work(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	defer func() { nethttp.Spend(r.Context(), "cpu", time.Since(begun).Milliseconds()) }()
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // none is 0
+	select {
+	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
+		answer(w, http.StatusOK, "done")
+	case <-r.Context().Done(): // the client has left
+	}
+}
+
 // denied answers a denial by an hourly limit with 403 and without Retry-After, which marks the
 // secondary limits: libraries tell them apart by that and by the message.
-func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
-	messages := map[core.Verdict]string{
-		core.Denied:      "You have exceeded a secondary rate limit.",
-		core.Unavailable: "Service unavailable.",
+func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
+	switch {
+	case outcome.Verdict() != core.Denied:
+		answer(w, outcome.Status(), "Service unavailable.")
+	case hourIsOver(outcome):
+		w.Header().Del("Retry-After")
+		answer(w, http.StatusForbidden,
+			"API rate limit exceeded. X-RateLimit-Reset says when it starts anew.")
+	default:
+		answer(w, outcome.Status(), "You have exceeded a secondary rate limit.")
 	}
-	message, status := messages[o.Verdict()], o.Status()
-	for i := range o.Len() {
-		if d := o.At(i); !d.Allowed && d.Rule == "core" && o.Verdict() == core.Denied {
-			message, status = "API rate limit exceeded. X-RateLimit-Reset says when it starts anew.", http.StatusForbidden
-			w.Header().Del("Retry-After")
+}
+
+// hourIsOver reports whether the hourly limit denied, alone or with others.
+func hourIsOver(outcome core.Outcome) bool {
+	for i := range outcome.Len() {
+		decision := outcome.At(i)
+		if decision.Rule == "core" && !decision.Allowed {
+			return true
 		}
 	}
-	answer(w, status, message)
+	return false
 }
 
 func answer(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "{\"message\":%q}\n", message)
+	json.NewEncoder(w).Encode(map[string]string{"message": message})
 }
 
-// work takes ms milliseconds. Its time stands for the CPU time that it has used.
-func work(w http.ResponseWriter, r *http.Request) {
-	defer func(start time.Time) { nethttp.Spend(r.Context(), "cpu", time.Since(start).Milliseconds()) }(time.Now())
-	ms, _ := strconv.Atoi(r.URL.Query().Get("ms"))
-	select {
-	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
-		answer(w, http.StatusOK, "done")
-	case <-r.Context().Done():
-	}
-}
-
-func main() {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/repos/{owner}/{repo}/issues", work)
-	mux.HandleFunc("/users/{user}", work)
-	client := keyfuncs.First(user, keyfuncs.Address(keyfuncs.Peer)) // behind a proxy: keyfuncs.MustTrustedProxies
-	config := nethttp.Config{Denied: denied, Rules: []nethttp.Rule{
-		{Name: "core", Key: client, LimitFor: hourly},
-		{Name: "points", Key: client, Limit: limits.SlidingWindow(limits.PerMinute(900)), Cost: points},
-		{
-			Name:  "endpoint",
-			Key:   keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
-			Limit: limits.SlidingWindow(limits.PerMinute(300)),
-		},
-		{Name: "concurrent", Key: client, Limit: limits.Concurrent(100)},
-		{Name: "cpu", Key: client, Limit: limits.SlidingWindow(limits.Per(90_000, time.Minute)), FinalCost: core.SpentCost},
-	}}
-	config.Headers = headers.Options{
-		Formats: []headers.Format{headers.GitHub},
-		Hidden:  []string{"points", "endpoint", "concurrent", "cpu"},
-	}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "github"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		config.Backend = remote.NewStack(backend, remote.Options{})
-	}
-	limited := nethttp.MustNew(config).Handler(mux)
-	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := users[token(r)]; !ok || token(r) == "" && r.Header.Get("Authorization") != "" {
-			answer(w, http.StatusUnauthorized, "Bad credentials")
-			return
-		}
-		limited.ServeHTTP(w, r)
-	})
-
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	log.Fatal((&http.Server{Handler: authenticated, ReadTimeout: 10 * time.Second}).Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -1,21 +1,35 @@
 // LLM is a gateway in front of a language model: requests and tokens per minute, streams at
 // once, and a budget per day, for each tenant. docs/systems.md says why.
 //
-//	curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/completions \
-//	  -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":500}'
-//	# 4 words, one each half a second
-//	for i in 1 2 3 4 5; do
-//	  curl -s -H 'Authorization: Bearer k-trial' localhost:8080/v1/completions \
-//	    -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' &
-//	done; wait
-//	# two of five: each may use 35 tokens
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/llm
+//	$ curl -iN -H 'Authorization: Bearer k-pro' localhost:8080/v1/completions \
+//	    -d '{"prompt":"to be or not to be","max_tokens":4,"pause_ms":100}'
+//	HTTP/1.1 200 OK
+//	Content-Type: text/event-stream
+//	data: "to"
+//	data: "be"
+//	data: "or"
+//	data: "not"
+//	$ for i in $(seq 5); do
+//	    curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer k-trial' \
+//	      -d '{"prompt":"hello","max_tokens":30,"pause_ms":1000}' localhost:8080/v1/completions &
+//	  done | sort | uniq -c
+//	      2 200
+//	      3 429
+//
+// Two of five run at once, since each may use 35 of 100 tokens. What they do not use returns.
+// $REDIS_URL is a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -27,110 +41,214 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
 
+// price of a token, in millionths of a dollar.
+const price = 20
+
 type tenant struct {
-	name                     string
-	requests, tokens, budget limits.Limit // the budget in millionths of a dollar, by days of UTC
+	name     string
+	requests limits.Limit
+	tokens   limits.Limit
+	budget   limits.Limit // in millionths of a dollar, by days of UTC
 }
 
-var tenants = map[string]tenant{ // by their keys
-	"Bearer k-trial": {
-		"trial",
-		limits.SlidingWindow(limits.PerMinute(10)), limits.SlidingWindow(limits.PerMinute(100)), limits.FixedWindow(limits.PerDay(5_000)),
+// tenants are known by their API keys.
+var tenants = map[string]tenant{
+	"k-trial": {
+		name:     "trial",
+		requests: limits.SlidingWindow(limits.PerMinute(10)),
+		tokens:   limits.SlidingWindow(limits.PerMinute(100)),
+		budget:   limits.FixedWindow(limits.PerDay(5_000)),
 	},
-	"Bearer k-pro": {
-		"pro",
-		limits.SlidingWindow(limits.PerMinute(600)), limits.SlidingWindow(limits.PerMinute(100_000)),
-		limits.FixedWindow(limits.PerDay(50_000_000)),
+	"k-pro": {
+		name:     "pro",
+		requests: limits.SlidingWindow(limits.PerMinute(600)),
+		tokens:   limits.SlidingWindow(limits.PerMinute(100_000)),
+		budget:   limits.FixedWindow(limits.PerDay(50_000_000)),
 	},
 }
 
-const price = 20 // of a token, in millionths of a dollar
+// rules are decided together: what one denies takes nothing from the others. A request is charged
+// the most that it may use, and in the end what it has used.
+var rules = []nethttp.Rule{{
+	Name:     "requests",
+	Key:      tenantName,
+	LimitFor: func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.requests, nil },
+}, {
+	Name:      "tokens",
+	Key:       tenantName,
+	LimitFor:  func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.tokens, nil },
+	Cost:      mostTokens,
+	FinalCost: core.SpentCost,
+}, {
+	Name:      "budget",
+	Key:       tenantName,
+	LimitFor:  func(r *http.Request) (limits.Limit, error) { return callOf(r).tenant.budget, nil },
+	Cost:      mostPrice,
+	FinalCost: core.SpentCost,
+}, {
+	Name:  "streams",
+	Key:   tenantName,
+	Limit: limits.Concurrent(8),
+}}
 
-type call struct { // a request that has been read
+func tenantName(r *http.Request) (string, error) { return callOf(r).tenant.name, nil }
+
+// mostTokens is never too low: a token has a byte at least.
+func mostTokens(r *http.Request) int64 {
+	call := callOf(r)
+	return int64(len(call.Prompt)) + call.MaxTokens
+}
+
+func mostPrice(r *http.Request) int64 { return price * mostTokens(r) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last stream has ended
+	limiter, err := nethttp.New(nethttp.Config{Rules: rules, Backend: backend})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/completions", readCall(limiter.Handler(http.HandlerFunc(complete))))
+	return serve(ctx, mux)
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "llm"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+// call is a request that has been read.
+type call struct {
 	tenant    tenant
-	Prompt    string
-	MaxTokens int64 `json:"max_tokens"`
-	PauseMS   int64 `json:"pause_ms"` // after each token, in this example
+	Prompt    string `json:"prompt"`
+	MaxTokens int64  `json:"max_tokens"`
+	PauseMS   int64  `json:"pause_ms"` // after each token, in this example
 }
 
-func of(r *http.Request) call                  { return r.Context().Value(call{}).(call) } // put there by read
-func tenantOf(r *http.Request) (string, error) { return of(r).tenant.name, nil }
+// callKey is the key of a call in the context of its request.
+type callKey struct{}
 
-// mostTokens is never too low: a token has a byte.
-func mostTokens(r *http.Request) int64               { return int64(len(of(r).Prompt)) + of(r).MaxTokens }
-func mostPrice(r *http.Request) int64                { return price * mostTokens(r) }
-func requests(r *http.Request) (limits.Limit, error) { return of(r).tenant.requests, nil }
-func tokens(r *http.Request) (limits.Limit, error)   { return of(r).tenant.tokens, nil }
-func budget(r *http.Request) (limits.Limit, error)   { return of(r).tenant.budget, nil }
+// callOf returns what readCall has read.
+func callOf(r *http.Request) call { return r.Context().Value(callKey{}).(call) }
 
-func read(next http.Handler) http.Handler { // once, before the limiter looks at a request
+// readCall reads a request once, before the limiter looks at it. Nobody without a key gets
+// further.
+func readCall(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t, known := tenants[r.Header.Get("Authorization")]
-		if !known {
+		key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		tenant, known := tenants[key]
+		if !isBearer || !known {
 			http.Error(w, "unknown API key", http.StatusUnauthorized)
 			return
 		}
-		c := call{tenant: t, MaxTokens: 16}
-		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&c)
-		if err != nil || c.MaxTokens < 1 || c.MaxTokens > 100_000 || c.PauseMS < 0 || c.PauseMS > 60_000 {
-			http.Error(w, "invalid request", http.StatusBadRequest)
+		parsed := call{tenant: tenant, MaxTokens: 16}
+		if err := parsed.read(http.MaxBytesReader(w, r.Body, 1<<20)); err != nil {
+			http.Error(w, "invalid request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), call{}, c)))
+		ctx := context.WithValue(r.Context(), callKey{}, parsed)
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// complete is a model that repeats the prompt. Who leaves pays for what was made.
+func (c *call) read(body io.Reader) error {
+	if err := json.NewDecoder(body).Decode(c); err != nil {
+		return errors.New("the body must be JSON of at most a megabyte")
+	}
+	if c.MaxTokens < 1 || c.MaxTokens > 100_000 {
+		return errors.New("max_tokens must be from 1 to 100000")
+	}
+	if c.PauseMS < 0 || c.PauseMS > 60_000 {
+		return errors.New("pause_ms must be from 0 to 60000")
+	}
+	return nil
+}
+
+// complete stands for a model, and repeats the prompt. A client that leaves pays for what was
+// made until then.
 func complete(w http.ResponseWriter, r *http.Request) {
-	stream, words := http.NewResponseController(w), strings.Fields(of(r).Prompt)
+	call := callOf(r)
+	words := strings.Fields(call.Prompt)
 	used := int64(len(words))
-	defer func() { nethttp.Spend(r.Context(), "tokens", used) }()
-	defer func() { nethttp.Spend(r.Context(), "budget", used*price) }()
+	defer func() {
+		nethttp.Spend(r.Context(), "tokens", used)
+		nethttp.Spend(r.Context(), "budget", used*price)
+	}()
+
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, word := range words[:min(int(of(r).MaxTokens), len(words))] {
-		stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // who does not read holds a stream
-		fmt.Fprintf(w, "data: %q\n\n", word)
+	for _, word := range words[:min(int(call.MaxTokens), len(words))] {
+		if err := send(w, word); err != nil {
+			return
+		}
 		used++
-		stream.Flush()
-		stream.SetWriteDeadline(time.Time{})
 		select {
+		case <-time.After(time.Duration(call.PauseMS) * time.Millisecond):
 		case <-r.Context().Done():
 			return
-		case <-time.After(time.Duration(of(r).PauseMS) * time.Millisecond):
 		}
 	}
 }
 
-func main() {
-	config := nethttp.Config{Rules: []nethttp.Rule{
-		{Name: "requests", Key: tenantOf, LimitFor: requests},
-		{Name: "tokens", Key: tenantOf, LimitFor: tokens, Cost: mostTokens, FinalCost: core.SpentCost},
-		{Name: "budget", Key: tenantOf, LimitFor: budget, Cost: mostPrice, FinalCost: core.SpentCost},
-		{Name: "streams", Key: tenantOf, Limit: limits.Concurrent(8)},
-	}}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "llm"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		defer backend.Close()
-		config.Backend = remote.NewStack(backend, remote.Options{})
+// send sends a token. A client that does not read for ten seconds holds the stream no longer.
+func send(w http.ResponseWriter, token string) error {
+	stream := http.NewResponseController(w)
+	if err := stream.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /v1/completions", read(nethttp.MustNew(config).Handler(http.HandlerFunc(complete))))
+	fmt.Fprintf(w, "data: %q\n\n", token)
+	if err := stream.Flush(); err != nil {
+		return err
+	}
+	return stream.SetWriteDeadline(time.Time{}) // until the next token
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the streams
+// have a minute to end, so that what they do not use returns.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
-	go func() { log.Print(server.Serve(listener)) }()
-	stop, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	<-stop.Done() // then streams end, and what they have not used returns
-	server.Shutdown(context.Background())
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -1,15 +1,32 @@
-// Login guards a log-in against guessing, as OWASP advises: failures count and successes do
-// not, bans grow, known devices have counts of their own, and no answer says whether a user
-// exists. docs/systems.md says why.
+// Login guards a log-in against guessing, as OWASP advises: failures count and successes do not,
+// bans grow, known devices have counts of their own, and no answer says whether a user exists.
+// docs/systems.md says why.
 //
-//	curl -i -c jar -d 'user=ann&password=right' localhost:8080/login   # 200, with a cookie for this device
-//	for i in $(seq 6); do curl -i -d 'user=ann&password=wrong' localhost:8080/login; done   # 401, the sixth time 429
-//	curl -i -d 'user=ann&password=right' localhost:8080/login          # 429 for a minute, though the password is right
-//	curl -i -b jar -d 'user=ann&password=right' localhost:8080/login   # 200: the owner is not locked out
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/login
+//	$ curl -i -c /tmp/jar -d 'user=ann&password=right' localhost:8080/login
+//	HTTP/1.1 200 OK
+//	Set-Cookie: device=...; Max-Age=15552000; HttpOnly; SameSite=Strict
+//	Welcome, ann.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=wrong' \
+//	    'localhost:8080/login?[1-6]' | uniq -c
+//	      5 401
+//	      1 429
+//	$ curl -i -d 'user=ann&password=right' localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	Retry-After: 60
+//	$ curl -i -b /tmp/jar -d 'user=ann&password=right' localhost:8080/login
+//	HTTP/1.1 200 OK
+//	Welcome, ann.
+//
+// During the ban the right password tells nothing, and the owner of the name is not locked out.
+// $REDIS_URL is a Redis that keeps the counts.
 package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -20,102 +37,174 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
 
-// bans are steps: whoever goes on failing after one ban reaches the next, longer one.
-var bans = []struct {
-	name  string
-	key   func(*http.Request) (string, error)
-	limit limits.Limit
-}{
-	{"user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)},
-	{"user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)},
-	{"user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)},
-	{"address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)},
-	{"address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)},
+// rules are steps: whoever goes on failing after one ban reaches the next, longer one.
+var rules = []nethttp.Rule{
+	ban("user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
+	ban("user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)),
+	ban("user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)),
+	ban("address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)),
+	ban("address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)),
 }
 
+// ban returns a rule that counts failures.
+func ban(name string, key func(*http.Request) (string, error), limit limits.Limit) nethttp.Rule {
+	return nethttp.Rule{
+		Name:      name,
+		Key:       key,
+		Limit:     limit,
+		FinalCost: core.OnStatus(isFailure),
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
+	}
+}
+
+func isFailure(status int) bool { return status == http.StatusUnauthorized }
+
 var address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
+
+// account is who counts: one device of the user that has logged in before, or else the user.
+func account(r *http.Request) (string, error) {
+	user := userName(r)
+	cookie, err := r.Cookie("device")
+	if err == nil && isDevice(cookie.Value, user) {
+		return "device:" + keyfuncs.Digest(cookie.Value), nil
+	}
+	return "user:" + keyfuncs.Digest(user), nil
+}
 
 func userName(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
 }
 
-// account is who counts: the user, or one device of the user that has logged in before.
-func account(r *http.Request) (string, error) {
-	if cookie, err := r.Cookie("device"); err == nil {
-		nonce, _, _ := strings.Cut(cookie.Value, ".")
-		if hmac.Equal([]byte(cookie.Value), []byte(device(userName(r), nonce))) {
-			return "device:" + keyfuncs.Digest(cookie.Value), nil
-		}
-	}
-	return "user:" + keyfuncs.Digest(userName(r)), nil
-}
-
 // secret signs the cookies of devices. Give all instances the same, by DEVICE_SECRET.
 var secret = cmp.Or(os.Getenv("DEVICE_SECRET"), rand.Text())
 
-func device(user, nonce string) string {
+// newDevice returns the cookie of a device on which a user has logged in.
+func newDevice(user string) string {
+	return sign(user, rand.Text())
+}
+
+// isDevice reports whether a cookie is one that newDevice has returned for this user.
+func isDevice(cookie, user string) bool {
+	nonce, _, _ := strings.Cut(cookie, ".")
+	return hmac.Equal([]byte(cookie), []byte(sign(user, nonce)))
+}
+
+func sign(user, nonce string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(mac, "%q %q", user, nonce)
 	return nonce + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// passwords of users; "" is what others are compared with, so that they take as long. Keep
-// hashes by argon2id or bcrypt instead.
-var passwords = map[string]string{"ann": "right", "bob": "right", "": rand.Text()}
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   rules,
+		Backend: backend,
+		Headers: headers.Options{Show: headers.Omit}, // neither what is left, nor which rule
+	})
+	if err != nil {
+		return err
+	}
+
+	limited := limiter.Handler(http.HandlerFunc(login))
+	bounded := http.MaxBytesHandler(limited, 4096) // since account reads the body
+	sameSite := http.NewCrossOriginProtection().Handler(bounded)
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", sameSite) // no other site has its visitors banned
+	return serve(ctx, mux)
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "login"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+// passwords are those of users. Keep hashes by argon2id or bcrypt instead.
+var passwords = map[string]string{"ann": "right", "bob": "right"}
+
+// nobodysPassword is what a password is compared with if there is no such user, so that the
+// answer takes as long.
+var nobodysPassword = rand.Text()
 
 func login(w http.ResponseWriter, r *http.Request) {
 	user := userName(r)
-	if _, ok := passwords[user]; !ok {
-		user = ""
+	password, exists := passwords[user]
+	if !exists {
+		password = nobodysPassword
 	}
-	if subtle.ConstantTimeCompare([]byte(r.PostFormValue("password")), []byte(passwords[user])) == 0 {
-		http.Error(w, "wrong user name or password", http.StatusUnauthorized) // whichever it was
+	if subtle.ConstantTimeCompare([]byte(r.PostFormValue("password")), []byte(password)) == 0 {
+		// One text for a wrong name and a wrong password.
+		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: "device", Value: device(user, rand.Text()), MaxAge: 180 * 86400, HttpOnly: true, Secure: r.TLS != nil,
+		Name:     "device",
+		Value:    newDevice(user),
+		MaxAge:   180 * 24 * 60 * 60,
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
 	})
 	fmt.Fprintf(w, "Welcome, %s.\n", user)
 }
 
-func main() {
-	config := nethttp.Config{Headers: headers.Options{Show: headers.Omit}} // neither what is left, nor which rule
-	for _, ban := range bans {
-		config.Rules = append(config.Rules, nethttp.Rule{
-			Name: ban.name, Limit: ban.limit, Key: ban.key,
-			FinalCost: core.OnStatus(func(status int) bool { return status == http.StatusUnauthorized }),
-			OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
-		})
-	}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "login"})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		config.Backend = remote.NewStack(backend, remote.Options{})
-	}
-	limit := nethttp.MustNew(config)
-	mux := http.NewServeMux()
-	form := http.MaxBytesHandler(limit.Handler(http.HandlerFunc(login)), 4096)
-	mux.Handle("POST /login", http.NewCrossOriginProtection().Handler(form)) // no other site has its visitors banned
-
+// serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
+// under way have ten seconds.
+func serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
-	log.Fatal(server.Serve(listener))
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -1,134 +1,326 @@
-// Stripe limits and sheds as Stripe has described it: rates and requests at once for each API key, a
-// shedder of the fleet, and one of this process, each with a switch. docs/systems.md says why.
+// Stripe limits and sheds as Stripe has described it: rates and requests at once for each API
+// key, a shedder of the fleet, and one of this process, each with a switch. docs/systems.md says
+// why.
 //
-//	curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers   # 200
-//	for i in $(seq 21); do
-//	  curl -i -H 'Authorization: Bearer sk_live_1' 'localhost:8080/v1/customers?ms=5000' &
-//	done; wait
-//	# one 429
-//	curl -i -X POST 'localhost:8081/modes?name=fleet&mode=shadow'
-//	# or disabled, or enforce; or name=workers; ADMIN is another address
+// To try it (of each answer, the lines that matter):
+//
+//	$ go run ./examples/systems/stripe
+//	$ curl -i -H 'Authorization: Bearer sk_live_1' localhost:8080/v1/customers
+//	HTTP/1.1 200 OK
+//	$ for i in $(seq 21); do
+//	    curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer sk_live_1' \
+//	      'localhost:8080/v1/customers?ms=1000' &
+//	  done | sort | uniq -c
+//	     20 200
+//	      1 429
+//	$ curl -i -X POST 'localhost:8081/modes?name=in-flight&mode=shadow'
+//	HTTP/1.1 200 OK
+//	$ for i in $(seq 21); do
+//	    curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer sk_live_1' \
+//	      'localhost:8080/v1/customers?ms=1000' &
+//	  done | sort | uniq -c
+//	     21 200
+//
+// The switch takes the names of rules, and "workers" for the shedder of this process. Modes are
+// enforce, shadow and disabled. $REDIS_URL is a Redis that keeps the counts, $PERIOD the time for
+// 100 requests, and $WORKERS how many requests this process works on at once.
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 	"github.com/weir-go/weir/shed"
 )
 
-type request = *http.Request
+// The API keys that were given out.
+var (
+	isLiveKey = keyfuncs.DigestSet(
+		"sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6",
+	)
+	isTestKey = keyfuncs.DigestSet("sk_test_1")
+)
 
-var everybody = keyfuncs.Constant[request]("everybody")
-var live = keyfuncs.DigestSet("sk_live_1", "sk_live_2", "sk_live_3", "sk_live_4", "sk_live_5", "sk_live_6")
-var test = keyfuncs.DigestSet("sk_test_1")
-var reasons = map[string]string{"rate": "global-rate", "charges": "endpoint-rate", "in-flight": "global-concurrency"}
+// rules are the limits of an API key, which are for clients, and those of the fleet.
+func rules(period time.Duration) []nethttp.Rule {
+	rate := limits.TokenBucket(limits.Per(100, period), 100)
+	return []nethttp.Rule{{
+		Name:  "rate",
+		Key:   core.When(isNoCharge, apiKey),
+		Limit: rate,
+	}, {
+		Name:  "charges", // another bucket: a key that lists its customers can still take payments
+		Key:   core.When(isCharge, apiKey),
+		Limit: rate,
+	}, {
+		Name:  "in-flight",
+		Key:   apiKey,
+		Limit: limits.Concurrent(20),
+	}, {
+		Name:      "fleet",
+		Key:       everybody,
+		Limit:     limits.Concurrent(100),
+		DenyAs503: true, // a denial is a 503: the client has done nothing wrong
+	}, {
+		Name:      "fleet-rest", // a fifth of the fleet is kept for charges
+		Key:       core.When(isNoLiveCharge, everybody),
+		Limit:     limits.Concurrent(80),
+		DenyAs503: true,
+	}}
+}
 
-func isCharge(r request) bool { return r.Method == "POST" && path.Clean(r.URL.Path) == "/v1/charges" }
+// rulesOfOneKey lie together on a Cluster of Redis.
+var rulesOfOneKey = []string{"rate", "charges", "in-flight"}
 
-// classify returns a class of workers. It stands behind authentication, so nobody chooses it.
-func classify(r request) int {
-	switch key, _ := keyfuncs.BearerToken(r); {
-	case test(key):
-		return 3
+// reasons are what a client is told about a denial by a rule. A full fleet has none.
+var reasons = map[string]string{
+	"rate":      "global-rate",
+	"charges":   "endpoint-rate",
+	"in-flight": "global-concurrency",
+}
+
+// The classes of the workers, the most important first.
+const (
+	liveCharges = iota
+	liveChanges // POST and DELETE
+	liveReads
+	testMode
+)
+
+// workers sheds load from this process, whatever the fleet does.
+func workers(atOnce int) shed.Options[*http.Request] {
+	return shed.Options[*http.Request]{
+		Algorithm: shed.Fixed(atOnce),
+		Classify:  classify,
+		Classes: []shed.Class{
+			liveCharges: {Name: "charges"},
+			liveChanges: {Name: "post", Share: 90},
+			liveReads:   {Name: "get", Share: 80},
+			testMode:    {Name: "test", Share: 50},
+		},
+	}
+}
+
+var (
+	apiKey    = keyfuncs.BearerToken
+	everybody = keyfuncs.Constant[*http.Request]("everybody")
+)
+
+func isCharge(r *http.Request) bool {
+	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == "/v1/charges"
+}
+
+func isNoCharge(r *http.Request) bool { return !isCharge(r) }
+
+func isNoLiveCharge(r *http.Request) bool { return classify(r) != liveCharges }
+
+// classify returns a class of the workers. It stands behind authentication, so nobody chooses it.
+func classify(r *http.Request) int {
+	key, err := apiKey(r)
+	switch {
+	case err != nil || isTestKey(key):
+		return testMode
 	case isCharge(r):
-		return 0
-	case r.Method == "GET" || r.Method == "HEAD":
-		return 2
+		return liveCharges
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		return liveReads
 	}
-	return 1 // POST and DELETE
-}
-
-func denied(w http.ResponseWriter, r request, o core.Outcome) {
-	for i := range o.Len() {
-		if d := o.At(i); !d.Allowed && d.Mode == core.Enforce && reasons[d.Rule] != "" {
-			w.Header().Set("Stripe-Rate-Limited-Reason", reasons[d.Rule])
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(o.Status())
-	fmt.Fprintf(w, "{\"error\":{\"type\":%q}}\n", map[int]string{429: "rate_limit_error", 503: "api_error"}[o.Status()])
-}
-
-func work(w http.ResponseWriter, r request) { // takes ms milliseconds
-	ms, _ := strconv.Atoi(r.URL.Query().Get("ms"))
-	done, cancel := context.WithTimeout(r.Context(), time.Duration(min(max(ms, 0), 60_000))*time.Millisecond)
-	defer cancel()
-	<-done.Done()
+	return liveChanges
 }
 
 func main() {
-	period, _ := time.ParseDuration(cmp.Or(os.Getenv("PERIOD"), "1s"))
-	workers, _ := strconv.Atoi(cmp.Or(os.Getenv("WORKERS"), "64"))
-	rate := limits.TokenBucket(limits.Per(100, period), 100)
-	config := nethttp.Config{Denied: denied, Headers: headers.Options{Show: headers.Omit}, Rules: []nethttp.Rule{
-		{Name: "rate", Key: core.When(func(r request) bool { return !isCharge(r) }, keyfuncs.BearerToken), Limit: rate},
-		{Name: "charges", Key: core.When(isCharge, keyfuncs.BearerToken), Limit: rate},
-		{Name: "in-flight", Key: keyfuncs.BearerToken, Limit: limits.Concurrent(20)},
-		{Name: "fleet", Key: everybody, Limit: limits.Concurrent(100), DenyAs503: true},
-		{
-			Name:  "fleet-rest",
-			Key:   core.When(func(r request) bool { return classify(r) != 0 }, everybody),
-			Limit: limits.Concurrent(80), DenyAs503: true,
-		},
-	}}
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		ofOneKey := []string{"rate", "charges", "in-flight"}
-		backend, err := redisbackend.Open(url, redisbackend.Options{Prefix: "stripe", Together: ofOneKey})
-		if err != nil {
-			log.Fatalf("REDIS_URL: %v", err)
-		}
-		config.Backend = remote.NewStack(backend, remote.Options{})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
 	}
-	limit := nethttp.MustNew(config)
-	options := shed.Options[request]{Algorithm: shed.Fixed(workers), Classify: classify, Classes: []shed.Class{
-		{Name: "charges"}, {Name: "post", Share: 90}, {Name: "get", Share: 80}, {Name: "test", Share: 50}}}
-	shedder := shed.MustNew(options)
-	shedding := shed.Handler(shedder, limit.Handler(http.HandlerFunc(work)))
-	api := http.HandlerFunc(func(w http.ResponseWriter, r request) {
-		if key, err := keyfuncs.BearerToken(r); err != nil || !live(key) && !test(key) {
+}
+
+func run(ctx context.Context) error {
+	period, err := time.ParseDuration(cmp.Or(os.Getenv("PERIOD"), "1s"))
+	if err != nil {
+		return fmt.Errorf("PERIOD: %w", err)
+	}
+	atOnce, err := strconv.Atoi(cmp.Or(os.Getenv("WORKERS"), "64"))
+	if err != nil {
+		return fmt.Errorf("WORKERS: %w", err)
+	}
+	backend, closeBackend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer closeBackend() // after the last request has ended
+	limiter, err := nethttp.New(nethttp.Config{
+		Rules:   rules(period),
+		Backend: backend,
+		Headers: headers.Options{Show: headers.Omit},
+		Denied:  denied,
+	})
+	if err != nil {
+		return err
+	}
+	options := workers(atOnce)
+	shedder, err := shed.New(options)
+	if err != nil {
+		return err
+	}
+
+	limited := limiter.Handler(http.HandlerFunc(work))
+	api := authenticated(shed.Handler(shedder, limited))
+
+	switches := &switches{limiter: limiter, workers: shedder, options: options}
+	modes := http.NewCrossOriginProtection().Handler(switches) // no page throws a switch
+	operators := http.NewServeMux()
+	operators.Handle("POST /modes", modes)
+	return serve(ctx, api, operators)
+}
+
+// openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
+func openBackend() (backend limits.Backend, closeBackend func() error, err error) {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		return memory.New(memory.Options{}), func() error { return nil }, nil
+	}
+	redis, err := redisbackend.Open(url, redisbackend.Options{
+		Prefix:   "stripe",
+		Together: rulesOfOneKey,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
+}
+
+// authenticated refuses requests without an API key of somebody.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, err := apiKey(r)
+		if err != nil || !isLiveKey(key) && !isTestKey(key) {
 			http.Error(w, "unknown API key", http.StatusUnauthorized)
 			return
 		}
-		shedding.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
-	modes := http.HandlerFunc(func(w http.ResponseWriter, r request) {
-		mode, err := core.ParseMode(r.FormValue("mode"))
-		if o := options; err == nil && r.FormValue("name") == "workers" {
-			o.Mode = mode
-			err = shedder.Replace(o)
-		} else if err == nil {
-			err = limit.Override(r.FormValue("name"), core.Override{
-				Mode: &mode, Until: time.Now().Add(time.Hour), Why: "switched",
-			})
+}
+
+// work takes ms milliseconds.
+func work(w http.ResponseWriter, r *http.Request) {
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms")) // none is 0
+	select {
+	case <-time.After(time.Duration(min(max(ms, 0), 60_000)) * time.Millisecond):
+	case <-r.Context().Done(): // the client has left
+	}
+}
+
+func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
+	if reason := reasonOf(outcome); reason != "" {
+		w.Header().Set("Stripe-Rate-Limited-Reason", reason)
+	}
+	kind := "rate_limit_error"
+	if outcome.Status() == http.StatusServiceUnavailable {
+		kind = "api_error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(outcome.Status())
+	fmt.Fprintf(w, `{"error":{"type":%q}}`+"\n", kind)
+}
+
+// reasonOf returns the reason of a denial by a rule of the key, "" if there is none.
+func reasonOf(outcome core.Outcome) string {
+	reason := ""
+	for i := range outcome.Len() {
+		decision := outcome.At(i)
+		if decision.Allowed || decision.Mode != core.Enforce {
+			continue
 		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		}
+		reason = cmp.Or(reasons[decision.Rule], reason)
+	}
+	return reason
+}
+
+// switches are what an operator may put into another mode, in this process.
+type switches struct {
+	limiter *nethttp.Limiter
+	workers *shed.Shedder[*http.Request]
+	options shed.Options[*http.Request] // of workers
+}
+
+// ServeHTTP puts what is named into a mode.
+func (s *switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	mode, err := core.ParseMode(r.FormValue("mode"))
+	if err == nil {
+		err = s.set(r.FormValue("name"), mode)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
+// set puts workers into a mode, or a rule for an hour.
+func (s *switches) set(name string, mode core.Mode) error {
+	if name == "workers" {
+		options := s.options
+		options.Mode = mode
+		return s.workers.Replace(options)
+	}
+	return s.limiter.Override(name, core.Override{
+		Mode:  &mode,
+		Until: time.Now().Add(time.Hour),
+		Why:   "switched by an operator",
 	})
-	// In this process, of rules for an hour. No page in a browser throws a switch.
-	http.Handle("POST /modes", http.NewCrossOriginProtection().Handler(modes))
+}
+
+// serve answers clients on $ADDR, or on port 8080 if it is not set, and operators on $ADMIN, or
+// on port 8081 of this machine alone, until ctx ends. Then the requests under way have ten
+// seconds.
+func serve(ctx context.Context, api, operators http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
-	operators, failed := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
-	if err := cmp.Or(err, failed); err != nil {
-		log.Fatal(err)
+	if err != nil {
+		return err
+	}
+	adminListener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081"))
+	if err != nil {
+		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
-	go func() { log.Fatal(http.Serve(operators, nil)) }()
-	log.Fatal((&http.Server{Handler: api, ReadTimeout: 10 * time.Second}).Serve(listener)) // a slow body holds a worker
+	log.Printf("operators: http://%v", adminListener.Addr())
+	server, adminServer := newServer(api), newServer(operators)
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- adminServer.Serve(adminListener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(ctx), adminServer.Shutdown(ctx))
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
+		IdleTimeout: 2 * time.Minute,
+	}
 }
