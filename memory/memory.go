@@ -22,10 +22,11 @@ type Options struct {
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
 	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed. Beyond them, neighbouring takings of
-	// the longest logs are remembered together, as of the later, until there is
-	// room again. The number is rounded up to a multiple of 256, at least 256 for
-	// every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
+	// costs 16 bytes, allocated as needed. Every part of the Memory, of up to
+	// 16,384 keys, has an equal share of them, at least 256. Beyond its share,
+	// neighbouring takings of the longest logs are remembered together, as of the
+	// later, until there is room again: a log that is longer than the share is
+	// never exact. 0: 1,048,576 entries, 16 MiB at most, 32,768 in each share.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past; while it goes back, time stands still.
@@ -123,10 +124,6 @@ func New(options Options) *Memory {
 	}
 	m.maxKeys = maxKeys
 	m.limits.init()
-	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
-	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
-	common := &commonSegments{shards: m.shards}
-	common.left.Store(int64(segments - own*count))
 	least := m.sizeAbove(0)
 	table := make([]tableBucket, count*least)
 	for i := range m.shards {
@@ -134,7 +131,7 @@ func New(options Options) *Memory {
 		sh.memory, sh.ref = m, &m.tables[i]
 		sh.limits = &m.limits
 		sh.useLocked(subtable(table, i, least))
-		sh.nodes.own, sh.nodes.common = uint32(own), common
+		sh.nodes.most = uint32(max(pieceNodes, (maxLogEntries+count-1)/count))
 	}
 	m.clock.start(options.Clock)
 	m.groups.New = func() any { return new(group) }

@@ -56,7 +56,7 @@ type shard struct {
 
 	displaced int64 // keys whose places others took
 
-	_ [40]byte // 256 in all: no two locks in one pair of cache lines
+	_ [56]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant of a caller that read the clock at now before it had the lock:
@@ -133,7 +133,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 	}
 	sh.numberLocked(&s.state)
 	if limit.family == familyLog {
-		sh.storeLogLocked(e, hash, limit, s, now)
+		sh.storeLogLocked(e, hash, limit, s)
 		return
 	}
 	if e.hash == hash && e.limitID != limit.id {
