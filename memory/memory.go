@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -46,14 +45,10 @@ const (
 // Memory is a [limits.Backend] that keeps state in this process, in bounded memory. It is
 // safe for concurrent use, and needs no closing.
 //
-// A Memory starts small and grows with its live keys: some 100 bytes a key at most,
-// until there are a fifth to a quarter of MaxKeys. It then takes the memory for all
-// of them; one for less than 110,000 keys does so later. Growing costs a decision
-// now and then some 100 µs, and is the only time at which a decision allocates,
-// sliding logs aside. The last step of a large Memory is made by a goroutine that
-// ends by itself within milliseconds. While it runs, the tables of before are in
-// memory as well: at most as much again. A Memory does not shrink: as many keys as
-// were live once may be live again.
+// A Memory starts small and grows with its live keys: some 100 bytes a key at most.
+// Growing costs a decision now and then some 100 µs, and is the only time at which a
+// decision allocates, sliding logs aside. A Memory does not shrink: as many keys as were
+// live once may be live again. It has no goroutine.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
 // one of some 32 whose slot it may take: of the scope that has most of them, the
@@ -80,7 +75,6 @@ type Memory struct {
 	shift  uint       // of a hash, to the index of its shard
 	tables []tableRef // of the shards
 	size   int        // how many buckets a shard grows to
-	united atomic.Bool
 	clock  clock
 
 	groups sync.Pool // of *group
