@@ -21,11 +21,12 @@ type Options struct {
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
 	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed. Every part of the Memory, of up to
-	// 16,384 keys, has an equal share of them, at least 256. Beyond its share,
-	// neighbouring takings of the longest logs are remembered together, as of the
-	// later, until there is room again: a log that is longer than the share is
-	// never exact. 0: 1,048,576 entries, 16 MiB at most, 32,768 in each share.
+	// costs 16 bytes, allocated as needed. They are divided evenly over the parts
+	// of the Memory, of up to 16,384 keys each, at least 256 for a part. When a part
+	// has used up its own, neighbouring takings of the longest logs are remembered
+	// together, as of the later, until there is room again.
+	// 0: 1,048,576 entries, 16 MiB at most; with the default MaxKeys, 32,768 for
+	// a part.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past; while it goes back, time stands still.

@@ -84,10 +84,9 @@ func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 		if asOf < node.at+limit.period {
 			break
 		}
-		next := node.next
 		sum -= int64(node.cost)
-		l.put(head, limit.share)
-		head = next
+		head, node.next, l.free = node.next, l.free, head
+		l.inUse[limit.share]--
 	}
 	if head == 0 {
 		tail = 0
