@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
@@ -102,8 +101,6 @@ func BenchmarkMillionKeys(b *testing.B) {
 	}
 	b.Run("uniform", func(b *testing.B) {
 		b.ReportAllocs()
-		cpu0 := cpuNow()
-		defer func() { b.ReportMetric(float64(cpuNow()-cpu0)/float64(b.N), "cpu") }()
 		for i := 0; b.Loop(); i++ {
 			charges[0].Key = keys[order[i&(1<<20-1)]]
 			m.Take(context.Background(), charges, out)
@@ -145,8 +142,6 @@ func BenchmarkSlidingLog(b *testing.B) {
 			out := make([]limits.Decision, 1)
 			step := time.Second / 20 / time.Duration(bench.keys)
 			b.ReportAllocs()
-			cpu0 := cpuNow()
-			defer func() { b.ReportMetric(float64(cpuNow()-cpu0)/float64(b.N), "cpu") }()
 			for i := 0; b.Loop(); i++ {
 				charges[0].Key = keys[i%len(keys)]
 				m.Take(context.Background(), charges, out)
@@ -220,10 +215,4 @@ func BenchmarkFill(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
 		})
 	}
-}
-
-func cpuNow() int64 {
-	var r syscall.Rusage
-	syscall.Getrusage(0, &r)
-	return r.Utime.Nano() + r.Stime.Nano()
 }

@@ -1,6 +1,9 @@
 package memory
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // logNode is one taking, or several that are merged.
 type logNode struct {
@@ -23,7 +26,7 @@ type logNodes struct {
 	most   uint32          // how many there may be
 	free   uint32          // list of those that no log uses
 	inUse  *[shares]uint32 // by share number
-	hand   uint32          // the bucket at which findNodeLocked looked last
+	hand   uint32          // the bucket at which sweepLocked looked last
 
 	failedAt int64 // when a log with few nodes, of a scope that has most of them, last found none
 }
@@ -94,18 +97,18 @@ func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 	s.a, s.b = packList(head, tail), packLog(sum, s.logLatest())
 }
 
-// length returns how many nodes the list of s has, at most longLog.
-func (l *logNodes) length(s *state) (n int) {
-	for i := s.logHead(); i != 0 && n < longLog; i = l.at(i).next {
+// length returns how many nodes the list of s has, counting up to most.
+func (l *logNodes) length(s *state, most int) (n int) {
+	for i := s.logHead(); i != 0 && n < most; i = l.at(i).next {
 		n++
 	}
 	return n
 }
 
 const (
-	// How far findNodeLocked looks at most.
-	findBuckets = 256
-	findLogs    = 12
+	// How far sweepLocked looks at most.
+	sweepBuckets = 256
+	sweepLogs    = 12
 
 	// longLog is how many nodes make a log long enough to yield.
 	longLog = 256
@@ -114,53 +117,27 @@ const (
 	// next one. A log with fewer does better to wait until one of its nodes expires.
 	fewNodes = 4
 
-	// findPause is which part of the period such a log waits after a search that failed.
-	findPause = 256
+	// searchPause is the part of the period for which such a log is not searched for
+	// again after a search that failed.
+	searchPause = 256
 )
 
 // findNodeLocked returns a node for the log in e, a state under limit or an empty one,
-// when none is free; 0 if it finds none. It looks through some buckets, from where it
-// stopped last time, for nodes that have expired. If it finds none, the scope with most
-// nodes in the shard yields, of those that it has seen and limit's own: takings in the
-// longest log that it has seen of that scope are merged. Within limit's scope, only a log
-// with at least two nodes more than the one in e yields.
+// when none is free; 0 if it finds none. It looks for nodes that have expired. If it finds
+// none, the scope with most nodes in the shard yields, of those that it has seen and
+// limit's own: takings in the longest log that it has seen of that scope are merged.
+// Within limit's scope, only a log with at least two nodes more than the one in e yields.
 func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	l := &sh.nodes
-	share, own := limit.share, l.length(&e.state)
-	waits := 0 < own && own < fewNodes && l.inUse[share] > l.made/2
-	if waits && sh.latest-l.failedAt < limit.period/findPause {
+	own := l.length(&e.state, longLog)
+	waits := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2
+	if waits && sh.latest-l.failedAt < limit.period/searchPause {
 		return 0
 	}
-	var longest *entry
-	most := 0
-	for buckets, logs := min(findBuckets, len(sh.buckets)), 0; buckets > 0 && logs < findLogs && most < longLog; buckets-- {
-		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
-			l.hand = 0
-		}
-		slots := &sh.buckets[l.hand]
-		for i := range slots {
-			seen := &slots[i]
-			if seen.empty() || seen.a == 0 {
-				continue
-			}
-			of := sh.limits.get(seen.limitID)
-			if of.family != familyLog {
-				continue
-			}
-			l.expire(&seen.state, of, sh.latest)
-			if seen.a == 0 || l.inUse[of.share] < l.inUse[share] {
-				continue
-			}
-			logs++
-			if n := l.length(&seen.state); of.share != share && l.inUse[of.share] > l.inUse[share] || of.share == share && n > most {
-				longest, most, share = seen, n, of.share
-			}
-		}
-		if l.free != 0 {
-			return l.get(limit.share)
-		}
-	}
+	longest, most, share := sh.sweepLocked(limit.share)
 	switch {
+	case l.free != 0:
+		return l.get(limit.share)
 	case share != limit.share || most >= own+2:
 	case own >= fewNodes:
 		longest = e
@@ -174,16 +151,48 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	return l.get(limit.share)
 }
 
+// sweepLocked frees expired nodes in some buckets, from where it stopped last time, until
+// a node is free. It also returns the longest log that it has seen of the scope with most
+// nodes, or of the one with the given share if none has more, and how many nodes that has.
+func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
+	l := &sh.nodes
+	logs := 0
+	for range min(sweepBuckets, len(sh.buckets)) {
+		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
+			l.hand = 0
+		}
+		slots := &sh.buckets[l.hand]
+		for i := range slots {
+			e := &slots[i]
+			if e.empty() || e.a == 0 {
+				continue
+			}
+			limit := sh.limits.get(e.limitID)
+			if limit.family != familyLog {
+				continue
+			}
+			if l.expire(&e.state, limit, sh.latest); e.a == 0 {
+				continue
+			}
+			logs++
+			if n := l.length(&e.state, longLog); limit.share == share && n > most || l.inUse[limit.share] > l.inUse[share] {
+				longest, most, share = e, n, limit.share
+			}
+		}
+		if l.free != 0 || logs >= sweepLogs || most >= longLog {
+			break
+		}
+	}
+	return longest, most, share
+}
+
 // merge frees a quarter of the nodes of s or more, at least one. Takings in one
 // interval of time become one, at the instant of the last of them: they count for longer,
 // by less than the interval. The interval is a power of two of microseconds, so that
 // intervals nest: no taking counts for longer than by the longest one, however often a log
 // is merged.
 func (l *logNodes) merge(s *state, share uint8) {
-	n := 0
-	for i := s.logHead(); i != 0; i = l.at(i).next {
-		n++
-	}
+	n := l.length(s, math.MaxInt)
 	shift := 63 // everything becomes one with the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
 		shift = bits.Len64(uint64((s.at - l.at(s.logHead()).at) / keep)) // at most keep intervals, and that of the latest
