@@ -49,14 +49,11 @@ func (m *Memory) sizeAbove(size int) int {
 func (sh *shard) growing() bool { return len(sh.buckets) < sh.memory.size }
 
 // growLocked doubles the table, and reports whether it did. That takes some 100 µs for
-// thousands of keys. When the first shard of a large store grows to half of its
-// largest size, the others are about to, and unite makes one table for all.
+// thousands of keys.
 func (sh *shard) growLocked() bool {
 	m := sh.memory
 	for size := len(sh.buckets); size < m.size; {
-		if size = m.sizeAbove(size); size > m.size/2 && m.unites() && m.united.CompareAndSwap(false, true) {
-			go m.unite()
-		}
+		size = m.sizeAbove(size)
 		if sh.moveToLocked(make([]tableBucket, size)) {
 			return true
 		}
@@ -103,28 +100,4 @@ func (sh *shard) insertLocked(e *entry) bool {
 	}
 	*slot = *e
 	return true
-}
-
-// unites reports whether one table for all shards is large enough for large pages.
-func (m *Memory) unites() bool {
-	const least = 4 << 20 // has one of 2 MiB wherever it starts
-	return len(m.shards)*m.size*int(unsafe.Sizeof(tableBucket{})) >= least
-}
-
-// unite gives every shard its largest size, in one table in large pages, which takes
-// an eighth off the time of a million keys. It runs beside the decisions, so that they
-// do not wait for the system's memory. A shard that needs room before its turn grows
-// by itself.
-func (m *Memory) unite() {
-	table := make([]tableBucket, len(m.shards)*m.size)
-	inHugePages(table)
-	for i := range m.shards {
-		sh, table := &m.shards[i], subtable(table, i, m.size)
-		for b := 0; b < len(table); b += 4096 / int(unsafe.Sizeof(table[0])) {
-			table[b][0].hash = unused // the system allocates the page before the shard is locked
-		}
-		sh.mu.Lock()
-		sh.moveToLocked(table)
-		sh.mu.Unlock()
-	}
 }

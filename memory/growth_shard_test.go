@@ -1,10 +1,8 @@
 package memory
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -22,7 +20,6 @@ type grower struct {
 func newGrower(t *testing.T, maxKeys int, seed uint64) *grower {
 	t.Helper()
 	m := New(Options{MaxKeys: maxKeys, Clock: func() time.Time { return time.Unix(1e9, 0) }})
-	m.united.Store(true) // the other shards stay as they are
 	k, err := m.limits.of(&limits.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -151,28 +148,6 @@ func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
 			t.Fatalf("key %x is lost", hash)
 		}
 	}
-}
-
-// All shards end up in one table, in their order, when a quarter of the keys is there.
-func TestALargeStoreIsOneTable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{MaxKeys: 200_000})
-		out := make([]limits.Decision, 1)
-		for i := range 60_000 {
-			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(5)), Cost: 1}}, out); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		first := uintptr(unsafe.Pointer(unsafe.SliceData(m.shards[0].buckets)))
-		for i := range m.shards {
-			table := m.shards[i].buckets
-			at := uintptr(unsafe.Pointer(unsafe.SliceData(table)))
-			if len(table) != m.size || at != first+uintptr(i*m.size)*unsafe.Sizeof(table[0]) {
-				t.Errorf("shard %d has %d buckets at %x, want %d and the first shard's at %x before it", i, len(table), at, m.size, first)
-			}
-		}
-	})
 }
 
 func TestNoTwoLocksShareCacheLines(t *testing.T) {

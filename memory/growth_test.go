@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -225,24 +224,6 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 			t.Errorf("%d bytes for %d keys, want at most %d", used, keys, most)
 		}
 		runtime.KeepAlive(m)
-	}
-}
-
-// The goroutine that moves the shards ends by itself, in a bubble as well: the
-// bubble would not end otherwise. The store may be older than the bubble.
-func TestAStoreThatGrewLeavesNoGoroutine(t *testing.T) {
-	limit := limits.SlidingWindow(limits.PerDay(1))
-	const keys = 60_000
-	outside := memory.New(memory.Options{MaxKeys: 2 * keys})
-	for range 2 {
-		synctest.Test(t, func(t *testing.T) {
-			for _, m := range []*memory.Memory{outside, memory.New(memory.Options{MaxKeys: 2 * keys})} {
-				for i := range keys {
-					take(t, m, "s", fmt.Sprint(i), limit, 1)
-				}
-				count(t, m, keys)
-			}
-		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -22,10 +21,12 @@ type Options struct {
 
 	// MaxLogEntries is how many takings the sliding logs of all keys may
 	// remember beyond the latest of each key, which is part of the key. Each
-	// costs 16 bytes, allocated as needed. Beyond them, neighbouring takings of
-	// the longest logs are remembered together, as of the later, until there is
-	// room again. The number is rounded up to a multiple of 256, at least 256 for
-	// every 16,384 keys. 0: 1,048,576 entries, 16 MiB at most.
+	// costs 16 bytes, allocated as needed. They are divided evenly over the parts
+	// of the Memory, of up to 16,384 keys each, at least 256 for a part. When a part
+	// has used up its own, neighbouring takings of the longest logs are remembered
+	// together, as of the later, until there is room again.
+	// 0: 1,048,576 entries, 16 MiB at most; with the default MaxKeys, 32,768 for
+	// a part.
 	MaxLogEntries int
 
 	// Clock tells the time, for replaying the past; while it goes back, time stands still.
@@ -45,14 +46,10 @@ const (
 // Memory is a [limits.Backend] that keeps state in this process, in bounded memory. It is
 // safe for concurrent use, and needs no closing.
 //
-// A Memory starts small and grows with its live keys: some 100 bytes a key at most,
-// until there are a fifth to a quarter of MaxKeys. It then takes the memory for all
-// of them; one for less than 110,000 keys does so later. Growing costs a decision
-// now and then some 100 µs, and is the only time at which a decision allocates,
-// sliding logs aside. The last step of a large Memory is made by a goroutine that
-// ends by itself within milliseconds. While it runs, the tables of before are in
-// memory as well: at most as much again. A Memory does not shrink: as many keys as
-// were live once may be live again.
+// A Memory starts small and grows with its live keys: some 100 bytes a key at most.
+// Growing costs a decision now and then some 100 µs, and is the only time at which a
+// decision allocates, sliding logs aside. A Memory does not shrink: as many keys as were
+// live once may be live again. It has no goroutine.
 //
 // Up to MaxKeys live keys, nothing is displaced. Beyond that a new key displaces
 // one of some 32 whose slot it may take: of the scope that has most of them, the
@@ -79,7 +76,6 @@ type Memory struct {
 	shift  uint       // of a hash, to the index of its shard
 	tables []tableRef // of the shards
 	size   int        // how many buckets a shard grows to
-	united atomic.Bool
 	clock  clock
 
 	groups sync.Pool // of *group
@@ -123,10 +119,6 @@ func New(options Options) *Memory {
 	}
 	m.maxKeys = maxKeys
 	m.limits.init()
-	segments := max((maxLogEntries+segmentNodes-1)/segmentNodes, count)
-	own := max(1, segments/(2*count)) // half of the budget is the shards' own, in equal parts; the rest is common
-	common := &commonSegments{shards: m.shards}
-	common.left.Store(int64(segments - own*count))
 	least := m.sizeAbove(0)
 	table := make([]tableBucket, count*least)
 	for i := range m.shards {
@@ -134,7 +126,7 @@ func New(options Options) *Memory {
 		sh.memory, sh.ref = m, &m.tables[i]
 		sh.limits = &m.limits
 		sh.useLocked(subtable(table, i, least))
-		sh.nodes.own, sh.nodes.common = uint32(own), common
+		sh.nodes.most = uint32(max(pieceNodes, (maxLogEntries+count-1)/count))
 	}
 	m.clock.start(options.Clock)
 	m.groups.New = func() any { return new(group) }

@@ -58,7 +58,7 @@ type shard struct {
 
 	scratch scratch
 
-	_ [8]byte // 512 in all: no two locks in one pair of cache lines
+	_ [40]byte // 512 in all: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant of a caller that read the clock at now before it had the lock:
@@ -136,7 +136,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 	}
 	sh.numberLocked(&s.state)
 	if limit.lists {
-		sh.storeLogLocked(e, hash, limit, s, now)
+		sh.storeLogLocked(e, hash, limit, s)
 		return
 	}
 	if e.hash == hash && e.limitID != limit.id {

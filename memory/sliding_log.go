@@ -14,8 +14,7 @@ type logView struct {
 	sum      int64  // units that still count, the latest taking included
 	latest   int64  // units of the latest taking if it still counts
 	latestAt int64
-	taken    int64  // units added since, at view.asOf
-	merges   uint32 // logNodes.merges when head and latest were true
+	taken    int64 // units added since, at view.asOf
 }
 
 // forgetNodes makes v a log without nodes. It is for a key that was found, but was
@@ -25,13 +24,6 @@ func (v *logView) forgetNodes() {
 	if v.head != 0 {
 		v.head, v.latest = 0, v.sum
 	}
-}
-
-// logWithoutList returns s with all of its takings counted as the latest. The caller
-// frees the list.
-func (s state) logWithoutList() state {
-	s.a, s.b = 0, packLog(s.logSum(), s.logSum())
-	return s
 }
 
 const logListShift = 32
@@ -54,7 +46,6 @@ func (slidingLog) advance(l *compiledLimit, s *view, sh *shard) {
 	}
 	log := logView{head: s.logHead(), sum: s.logSum(), latest: s.logLatest(), latestAt: s.at}
 	if log.head != 0 {
-		log.merges = nodes.merges
 		l.dropExpired(&log, s.asOf, nodes)
 	}
 	s.log = log
@@ -102,39 +93,29 @@ func (slidingLog) untilFits(l *compiledLimit, s *view, n int64, sh *shard) int64
 }
 
 // storeLogLocked is storeLocked for a log. e is the entry of hash, or an empty one.
-func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
+func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *view) {
 	l, v := &sh.nodes, &s.log
-	found := e.hash == hash
-	apart := v.latest > 0 && v.latestAt != s.asOf // the taking before needs a node
+	listed := e.hash == hash && v.head != 0
+	switch {
+	case listed:
+		l.expire(&e.state, limit, s.asOf)
+	case e.hash == hash:
+		sh.releaseLocked(&e.state, 0)
+		e.a = 0
+	}
 	node := uint32(0)
-	if found {
-		limit.refresh(v, e, s.asOf, l)
-		if old := e.logHead(); apart && old != v.head {
-			node = old // of a taking that has expired
-			e.a = packList(l.at(old).next, e.logTail())
-		}
-		sh.releaseLocked(&e.state, v.head)
-	}
-	if apart && node == 0 {
-		node = l.get(limit.share)
-	}
-	if apart && node == 0 {
-		if found { // findNodeLocked must find a valid log here
-			e.a, e.b = packList(v.head, e.logTail()), packLog(v.sum, v.latest)
-			if v.head == 0 {
-				e.a = 0
-			}
-		}
-		node = sh.findNodeLocked(e, limit, now)
-		if found {
-			limit.refresh(v, e, s.asOf, l)
+	if v.latest > 0 && v.latestAt != s.asOf { // the taking before needs a node
+		if node = l.get(limit.share); node == 0 {
+			node = sh.findNodeLocked(e, limit)
 		}
 	}
-	tail := uint32(0)
-	if v.head != 0 {
+	if listed { // takings may have been merged since v was read
+		v.head, v.sum, v.latest = e.logHead(), e.logSum(), e.logLatest()
+	}
+	head, tail, cost := v.head, uint32(0), v.taken
+	if head != 0 {
 		tail = e.logTail()
 	}
-	head, cost := v.head, v.taken
 	if node != 0 {
 		*l.at(node) = logNode{at: v.latestAt, cost: uint32(v.latest)}
 		if tail == 0 {
@@ -150,14 +131,6 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *vi
 	}
 	e.hash = hash
 	e.state = state{at: s.asOf, limitID: limit.id, serial: s.serial, a: packList(head, tail), b: packLog(v.sum+v.taken, cost)}
-}
-
-// refresh reads v again from its entry e if logs were merged since.
-func (l *compiledLimit) refresh(v *logView, e *entry, asOf int64, nodes *logNodes) {
-	if v.head != 0 && v.merges != nodes.merges {
-		v.head, v.sum, v.latest, v.merges = e.logHead(), e.logSum(), e.logLatest(), nodes.merges
-		l.dropExpired(v, asOf, nodes)
-	}
 }
 
 // refundLocked takes units off the taking, if it is still

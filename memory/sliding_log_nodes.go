@@ -1,152 +1,73 @@
 package memory
 
-import "sync/atomic"
+import (
+	"math"
+	"math/bits"
+)
 
-// logNode is one taking, or several that are merged. The node with index 0 is never
-// used.
+// logNode is one taking, or several that are merged.
 type logNode struct {
 	at   int64
 	cost uint32
-	next uint32
-}
-
-const segmentNodes = 256 // 4 KiB
-
-// logSegment is 256 nodes. The first segment of a shard has none: it is the head of
-// two lists, a ring of the segments with room and a list of the returned segments.
-type logSegment struct {
-	nodes      *[segmentNodes]logNode // nil: returned
-	next, prev uint32                 // in the list
-	used       uint16
-	free       uint16 // the first free node, if used < segmentNodes
+	next uint32 // in the log or in the list of free nodes; 0: none
 }
 
 // shares is how many share numbers there are. Scopes are numbered, so that each has
 // its share of nodes and slots. Where there are more scopes, several have one number.
 const shares = 256
 
-// logNodes are the nodes of one shard, in segments. A shard has some segments of its
-// own. It borrows more from those common to all shards, and returns a borrowed one
-// when it is empty. Nodes contain no pointers.
+const pieceNodes = 256 // 4 KiB
+
+// logNodes are the nodes of one shard, numbered from 1. They are allocated in pieces, as
+// needed, and are never returned. They contain no pointers.
 type logNodes struct {
-	segments []logSegment
-	returned uint32 // list of segments without nodes
-	empty    uint32 // a segment without nodes in use that is kept
-	drawn    uint32 // how many segments have nodes
-	own      uint32
-	common   *commonSegments
+	pieces []*[pieceNodes]logNode
+	made   uint32          // how many nodes there are
+	most   uint32          // how many there may be
+	free   uint32          // list of those that no log uses
+	inUse  *[shares]uint32 // by share number
+	hand   uint32          // the bucket at which sweepLocked looked last
 
-	inUse  *[shares]uint32 // nodes in use, by share number
-	merges uint32          // counts coarsenLocked
-	hand   uint32          // the bucket at which to look for nodes next
-
-	vainAt    int64 // when a log of vainShare last found no node
-	vainShare uint8
-}
-
-// commonSegments are the segments that any shard may borrow.
-type commonSegments struct {
-	left   atomic.Int64
-	shards []shard
-	hand   atomic.Uint32 // the shard in which to look for expired nodes next
+	failedAt int64 // when a log with few nodes, of a scope that has most of them, last found none
 }
 
 func (l *logNodes) at(i uint32) *logNode {
-	return &l.segments[i/segmentNodes].nodes[i%segmentNodes]
+	i--
+	return &l.pieces[i/pieceNodes][i%pieceNodes]
 }
 
-// get returns a free node of a segment with room, or of a new segment of the shard's
-// own, or 0.
+// get returns a free node, or 0.
 func (l *logNodes) get(share uint8) uint32 {
-	if len(l.segments) == 0 || l.segments[0].next == 0 {
-		if l.drawn >= l.own {
-			return 0
-		}
-		l.draw()
-	}
-	at := l.segments[0].next
-	s := &l.segments[at]
-	i := uint32(s.free)
-	s.free = uint16(s.nodes[i].next)
-	if s.used++; s.used == segmentNodes {
-		l.unlink(at)
-	}
-	if l.empty == at {
-		l.empty = 0
+	i := l.free
+	switch {
+	case i != 0:
+		l.free = l.at(i).next
+	case l.made < l.most:
+		i = l.make()
+	default:
+		return 0
 	}
 	l.inUse[share]++
-	return at*segmentNodes + i
+	return i
+}
+
+// make returns a node that was never used.
+func (l *logNodes) make() uint32 {
+	if l.made == 0 {
+		l.inUse = new([shares]uint32)
+	}
+	if l.made%pieceNodes == 0 {
+		l.pieces = append(l.pieces, new([pieceNodes]logNode))
+	}
+	l.made++
+	return l.made
 }
 
 // put makes the node i free.
 func (l *logNodes) put(i uint32, share uint8) {
-	at := i / segmentNodes
-	s := &l.segments[at]
-	s.nodes[i%segmentNodes].next = uint32(s.free)
-	s.free = uint16(i % segmentNodes)
-	if s.used == segmentNodes {
-		l.link(at)
-	}
-	s.used--
+	l.at(i).next = l.free
+	l.free = i
 	l.inUse[share]--
-	switch {
-	case s.used > 0:
-	case l.empty == 0:
-		l.empty = at
-	case l.drawn > l.own:
-		l.unlink(at)
-		*s = logSegment{next: l.returned}
-		l.returned = at
-		l.drawn--
-		l.common.left.Add(1)
-	}
-}
-
-// borrow adds a segment of the common ones, and reports whether one was left.
-func (l *logNodes) borrow() bool {
-	if l.common.left.Add(-1) < 0 {
-		l.common.left.Add(1)
-		return false
-	}
-	l.draw()
-	return true
-}
-
-// draw adds a segment of free nodes.
-func (l *logNodes) draw() {
-	if len(l.segments) == 0 {
-		l.segments = make([]logSegment, 1, 2)
-		l.inUse = new([shares]uint32)
-	}
-	at := l.returned
-	if at == 0 {
-		at = uint32(len(l.segments))
-		l.segments = append(l.segments, logSegment{})
-	}
-	s := &l.segments[at]
-	l.returned = s.next
-	s.nodes = new([segmentNodes]logNode)
-	for i := range s.nodes {
-		s.nodes[i].next = uint32(i) + 1
-	}
-	l.drawn++
-	l.link(at)
-}
-
-// link appends a segment to the ring of those with room. Nodes are taken from its
-// first segment, so that the others become empty meanwhile.
-func (l *logNodes) link(at uint32) {
-	s, ring := &l.segments[at], &l.segments[0]
-	s.next, s.prev = 0, ring.prev
-	l.segments[ring.prev].next = at
-	ring.prev = at
-}
-
-func (l *logNodes) unlink(at uint32) {
-	s := &l.segments[at]
-	l.segments[s.prev].next = s.next
-	l.segments[s.next].prev = s.prev
-	s.next, s.prev = 0, 0
 }
 
 // release frees the list of s up to the node end; 0 frees all of it.
@@ -158,12 +79,142 @@ func (l *logNodes) release(s *state, end uint32, share uint8) {
 	}
 }
 
-// largestShare returns the share number with most nodes in use.
-func (l *logNodes) largestShare() (share uint8) {
-	for i, n := range l.inUse {
-		if n > l.inUse[share] {
-			share = uint8(i)
+// expire frees the nodes of s, a log under limit, that have expired at the instant asOf.
+func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
+	head, tail, sum := s.logHead(), s.logTail(), s.logSum()
+	for head != 0 {
+		node := l.at(head)
+		if asOf < node.at+limit.period {
+			break
+		}
+		sum -= int64(node.cost)
+		head, node.next, l.free = node.next, l.free, head
+		l.inUse[limit.share]--
+	}
+	if head == 0 {
+		tail = 0
+	}
+	s.a, s.b = packList(head, tail), packLog(sum, s.logLatest())
+}
+
+// length returns how many nodes the list of s has, counting up to most.
+func (l *logNodes) length(s *state, most int) (n int) {
+	for i := s.logHead(); i != 0 && n < most; i = l.at(i).next {
+		n++
+	}
+	return n
+}
+
+const (
+	// How far sweepLocked looks at most.
+	sweepBuckets = 256
+	sweepLogs    = 12
+
+	// longLog is how many nodes make a log long enough to yield.
+	longLog = 256
+
+	// fewNodes is how many nodes a log needs before its own takings are merged for its
+	// next one. A log with fewer does better to wait until one of its nodes expires.
+	fewNodes = 4
+
+	// searchPause is the part of the period for which such a log is not searched for
+	// again after a search that failed.
+	searchPause = 256
+)
+
+// findNodeLocked returns a node for the log in e, a state under limit or an empty one,
+// when none is free; 0 if it finds none. It looks for nodes that have expired. If it finds
+// none, the scope with most nodes in the shard yields, of those that it has seen and
+// limit's own: takings in the longest log that it has seen of that scope are merged.
+// Within limit's scope, only a log with at least two nodes more than the one in e yields.
+func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
+	l := &sh.nodes
+	own := l.length(&e.state, longLog)
+	waits := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2
+	if waits && sh.latest-l.failedAt < limit.period/searchPause {
+		return 0
+	}
+	longest, most, share := sh.sweepLocked(limit.share)
+	switch {
+	case l.free != 0:
+		return l.get(limit.share)
+	case share != limit.share || most >= own+2:
+	case own >= fewNodes:
+		longest = e
+	default:
+		if waits {
+			l.failedAt = sh.latest
+		}
+		return 0
+	}
+	l.merge(&longest.state, share)
+	return l.get(limit.share)
+}
+
+// sweepLocked frees expired nodes in some buckets, from where it stopped last time, until
+// a node is free. It also returns the longest log that it has seen of the scope with most
+// nodes, or of the one with the given share if none has more, and how many nodes that has.
+func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
+	l := &sh.nodes
+	logs := 0
+	for range min(sweepBuckets, len(sh.buckets)) {
+		if l.hand++; l.hand >= uint32(len(sh.buckets)) {
+			l.hand = 0
+		}
+		slots := &sh.buckets[l.hand]
+		for i := range slots {
+			e := &slots[i]
+			if e.empty() || e.a == 0 {
+				continue
+			}
+			limit := sh.limits.get(e.limitID)
+			if !limit.lists {
+				continue
+			}
+			if l.expire(&e.state, limit, sh.latest); e.a == 0 {
+				continue
+			}
+			logs++
+			if n := l.length(&e.state, longLog); limit.share == share && n > most || l.inUse[limit.share] > l.inUse[share] {
+				longest, most, share = e, n, limit.share
+			}
+		}
+		if l.free != 0 || logs >= sweepLogs || most >= longLog {
+			break
 		}
 	}
-	return share
+	return longest, most, share
+}
+
+// merge frees a quarter of the nodes of s or more, at least one. Takings in one
+// interval of time become one, at the instant of the last of them: they count for longer,
+// by less than the interval. The interval is a power of two of microseconds, so that
+// intervals nest: no taking counts for longer than by the longest one, however often a log
+// is merged.
+func (l *logNodes) merge(s *state, share uint8) {
+	n := l.length(s, math.MaxInt)
+	shift := 63 // everything becomes one with the latest taking
+	if keep := int64(n - max(1, n/4)); keep > 0 {
+		shift = bits.Len64(uint64((s.at - l.at(s.logHead()).at) / keep)) // at most keep intervals, and that of the latest
+	}
+	latest := s.logLatest()
+	head, tail := uint32(0), uint32(0)
+	link := &head
+	for i := s.logHead(); i != 0; {
+		node := *l.at(i)
+		switch {
+		case node.next != 0 && node.at>>shift == l.at(node.next).at>>shift:
+			l.at(node.next).cost += node.cost
+			l.put(i, share)
+		case node.next == 0 && node.at>>shift == s.at>>shift:
+			latest += int64(node.cost)
+			l.put(i, share)
+		default:
+			*link, tail = i, i
+			link = &l.at(i).next
+		}
+		i = node.next
+	}
+	*link = 0
+	s.a, s.b = packList(head, tail), packLog(s.logSum(), latest)
 }

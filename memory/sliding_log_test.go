@@ -124,6 +124,30 @@ func TestMoreLogsThanNodesDenyNobodyWhoKeepsToHalf(t *testing.T) {
 	}
 }
 
+// A log that holds all entries yields to logs of its own scope that need some: clients
+// that make every request that they may are denied none.
+func TestALongLogYieldsToShortOnesOfItsScope(t *testing.T) {
+	r := newReplay(t, memory.Options{MaxKeys: 1000, MaxLogEntries: 1024})
+	heavy := limits.SlidingLog(limits.PerDay(10_000))
+	for range 5000 {
+		r.allowed("s", "heavy", heavy)
+		r.now = r.now.Add(time.Second)
+	}
+	denied := 0
+	for range 300 {
+		for client := range 5 {
+			if !r.allowed("s", fmt.Sprint(client), hundredPerMinute) {
+				denied++
+			}
+		}
+		r.allowed("s", "heavy", heavy)
+		r.now = r.now.Add(600 * time.Millisecond)
+	}
+	if denied > 0 {
+		t.Errorf("%d of 1,500 requests at the limit were denied", denied)
+	}
+}
+
 // A scope with keys that are free to invent holds all nodes. A client of another
 // scope may still make all the requests that it may, less a few.
 func TestAFloodOfLogsLeavesAnotherScopeItsShare(t *testing.T) {
