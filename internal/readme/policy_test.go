@@ -50,7 +50,7 @@ func asPolicy(t *testing.T, text string) string {
 			fmt.Fprintf(&b, "  %s %s\n", map[bool]string{true: "-", false: " "}[b.Len() == len("rules:\n")], strings.TrimRight(line, "\n"))
 		}
 		limit := "limit: 1/s"
-		if slices.Contains(fields, "undelayed") {
+		if slices.Contains(fields, "no-delay") {
 			limit = "limit: leaky-queue 10/s capacity 20"
 		}
 		for _, field := range []string{"name: a", "key: user", limit, "final-cost: spent"} {
