@@ -36,7 +36,7 @@ var heldCases = []testCase{
 		func(w endWorld) {
 			if !limits.IsInProcess(w.backend) {
 				w.Logf("not tested, since the backend is no limits.InProcess")
-				w.SkipNow()
+				return
 			}
 			l := limits.Concurrent(4)
 			charge := func(cost int64) limits.Charge { return limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost} }
