@@ -23,7 +23,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	{
 		"a refund is sent twice", "TestSeeds$", "internal/endings/endings.go",
 		"	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
-		"	settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
+		"	call.Settle(ctx, c.batch[0].to.backend, all, make([]limits.Settlement, len(all)))\n	c.err = call.Settle(ctx, c.batch[0].to.backend, all, c.results)\n",
 	},
 	{
 		"one breaker for all masters", "TestSeeds$", "remote/breaker.go",
