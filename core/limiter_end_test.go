@@ -323,6 +323,7 @@ func TestAFallbackOutsideThisProcessStartsFromNothing(t *testing.T) {
 		var under []core.Outcome
 		for i := range 6 {
 			b.fails.Store(i >= 3)
+			synctest.Wait()
 			if o := decideOn(l, "k"); o.Allowed() {
 				under = append(under, o)
 			}
