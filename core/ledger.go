@@ -1,7 +1,9 @@
 package core
 
 import (
+	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +21,9 @@ type ledger struct {
 	local    atomic.Pointer[memory.Memory] // of the rules that are Local; nil: there were none
 	observe  func(limits.Settlement)
 
-	lists          [ledgerLists]requestList
-	next           atomic.Uint32 // which list the next record belongs to
-	records        sync.Pool     // of *request that have ended
-	onlyInFallback atomic.Int64  // requests with units that the fallback alone holds
-	adopting       atomic.Bool   // a timer asks whether the backend works again
+	lists   [ledgerLists]requestList
+	next    atomic.Uint32 // which list the next record belongs to
+	records sync.Pool     // of *request that have ended
 }
 
 // ledgerLists is in how many lists requests are, so that their ends do not queue.
@@ -40,16 +40,12 @@ type requestList struct {
 // settling is a backend that ends what it has taken.
 type settling struct {
 	*endings.Backend
-	backend limits.Backend
-	memory  *memory.Memory // backend itself, or nil
-	holder  limits.Holder  // nil: the backend cannot be told of held units
+	memory *memory.Memory // the backend itself, or nil
 }
 
 func settlingBy(b limits.Backend) *settling {
-	s := &settling{Backend: endings.Of(b), backend: b}
-	s.memory, _ = b.(*memory.Memory)
-	s.holder, _ = limits.Innermost(b).(limits.Holder)
-	return s
+	m, _ := b.(*memory.Memory)
+	return &settling{endings.Of(b), m}
 }
 
 func newLedger(primary limits.Backend, fallback func() limits.Backend, observe func(limits.Settlement)) *ledger {
@@ -79,8 +75,12 @@ func (l *ledger) begin(o *Outcome) {
 			q.at = 0
 		}
 		q.taken = append(q.taken, taken{rule: d.rule, limit: d.limit, key: d.key, cost: d.cost, spent: -1, source: d.Source, ticket: d.Ticket})
-		if d.rule.finalCost == nil {
-			l.hold(&q.taken[len(q.taken)-1], d.rule)
+		t := &q.taken[len(q.taken)-1]
+		if t.source == limits.SourceLease { // of units that the backend has given
+			t.source = limits.SourcePrimary
+		}
+		if l.mirrors(t) {
+			l.mirror(t, 0, t.cost)
 		}
 		q.at = max(q.at, d.At)
 	}
@@ -100,28 +100,29 @@ func (l *ledger) forget(q *request) {
 	l.records.Put(q)
 }
 
-// hold notes who holds the units of t, and tells the fallback of units that the backend
-// has decided: if it has to decide next, it starts from what is held.
-func (l *ledger) hold(t *taken, rule *ruleIdentity) {
-	switch t.source {
-	case limits.SourcePrimary:
-		t.held = true
-		if rule.onFailure == FallBack && l.primary.memory == nil {
-			if f := l.fallback(); f.holder != nil {
-				t.heldByFallback, t.fallbackTicket = true, f.holder.Hold(rule.scope, t.key, t.limit.Value(), t.cost)
-			}
-		}
-	case limits.SourceFallback:
-		t.heldByFallback, t.fallbackTicket = true, t.ticket
+// mirrors reports whether the fallback holds the units of t, too, which the backend has
+// allowed: if it has to decide next, it starts from what runs.
+func (l *ledger) mirrors(t *taken) bool {
+	return t.rule.finalCost == nil && t.source == limits.SourcePrimary && t.rule.onFailure == FallBack &&
+		l.primary.memory == nil && !l.fallback().Remote()
+}
+
+// mirror tells the fallback how many units of t it has held until now, and how many it
+// holds from now on.
+func (l *ledger) mirror(t *taken, before, after int64) {
+	var endings [1]limits.Ending
+	var out [1]limits.Settlement
+	t.ending(&endings[0])
+	endings[0].Taken, endings[0].Final, endings[0].Ticket = before, after, 0
+	if m := l.fallback().memory; m != nil {
+		_ = m.Settle(context.Background(), endings[:], out[:])
+		return
 	}
+	l.fallback().Send(slices.Clone(endings[:]), func(int, limits.Settlement) {})
 }
 
 // add begins a life of q and returns its number.
 func (l *ledger) add(q *request) uint16 {
-	if q.onlyInFallback() {
-		l.onlyInFallback.Add(1)
-		l.adoptLater()
-	}
 	list, units := q.list, q.units()
 	list.mu.Lock()
 	q.state = underWay
@@ -159,9 +160,6 @@ func (list *requestList) remove(q *request, life uint16, from requestState) bool
 	}
 	q.older, q.younger = nil, nil
 	list.units -= q.units()
-	if q.onlyInFallback() {
-		q.ledger.onlyInFallback.Add(-1)
-	}
 	list.mu.Unlock()
 	return true
 }

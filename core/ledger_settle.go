@@ -28,20 +28,26 @@ func (l *ledger) settle(q *request, result Result) {
 	}
 }
 
-func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, (*taken).endWithPrimary) }
+func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, limits.SourcePrimary) }
 
+// settleFallback also releases the units that the fallback holds though it did not decide.
 func (l *ledger) settleFallback(q *request) {
+	decided := false
 	for i := range q.taken {
-		if t := &q.taken[i]; t.heldByFallback || t.source == limits.SourceFallback {
-			l.send(l.fallback(), q, (*taken).endWithFallback)
-			return
+		t := &q.taken[i]
+		decided = decided || t.source == limits.SourceFallback
+		if l.mirrors(t) {
+			l.mirror(t, t.cost, 0)
 		}
+	}
+	if decided {
+		l.send(l.fallback(), q, limits.SourceFallback)
 	}
 }
 
 func (l *ledger) settleLocal(q *request) {
 	if local := l.local.Load(); local != nil {
-		l.settleIn(local, q, 0, (*taken).endWithLocal)
+		l.settleIn(local, q, 0, limits.SourceLocal)
 	}
 }
 
@@ -57,83 +63,47 @@ func (l *ledger) reportUnchanged(q *request) {
 	}
 }
 
-// due says what a backend has to do at the end of a charge.
-type due uint8
-
-const (
-	nothingDue due = iota
-	dueAlso        // another backend's settlement is the one to report
-	dueAndReported
-)
-
-func (t *taken) endWithPrimary() (int64, due) {
-	if t.held || (t.source == limits.SourcePrimary || t.source == limits.SourceLease) && t.final != t.cost {
-		return t.ticket, dueAndReported
-	}
-	return 0, nothingDue
+// endsWith reports whether t has something to end with the backend that is the source of
+// its decision.
+func (t *taken) endsWith(source limits.Source) bool {
+	return t.source == source && (t.rule.finalCost == nil || t.final != t.cost)
 }
 
-func (t *taken) endWithFallback() (int64, due) {
-	switch {
-	case t.heldByFallback && t.held:
-		return t.fallbackTicket, dueAlso
-	case t.heldByFallback:
-		return t.fallbackTicket, dueAndReported
-	case t.source == limits.SourceFallback && t.rule.finalCost != nil && t.final != t.cost:
-		return t.ticket, dueAndReported
-	}
-	return 0, nothingDue
-}
-
-func (t *taken) endWithLocal() (int64, due) {
-	if t.source == limits.SourceLocal && (t.rule.finalCost == nil || t.final != t.cost) {
-		return t.ticket, dueAndReported
-	}
-	return 0, nothingDue
-}
-
-// send has a backend end what ending says that it has to.
-func (l *ledger) send(to *settling, q *request, ending func(*taken) (int64, due)) {
+// send has a backend end what it has decided.
+func (l *ledger) send(to *settling, q *request, source limits.Source) {
 	if to.memory != nil {
-		l.settleIn(to.memory, q, 0, ending)
+		l.settleIn(to.memory, q, 0, source)
 		return
 	}
 	var endings []limits.Ending
-	var reports []*taken
+	var of []*taken
 	for i := range q.taken {
-		t := &q.taken[i]
-		ticket, due := ending(t)
-		if due == nothingDue {
-			continue
+		if t := &q.taken[i]; t.endsWith(source) {
+			endings = append(endings, limits.Ending{})
+			t.ending(&endings[len(endings)-1])
+			of = append(of, t)
 		}
-		endings = append(endings, limits.Ending{})
-		t.ending(&endings[len(endings)-1], ticket)
-		if due == dueAlso {
-			t = nil
-		}
-		reports = append(reports, t)
 	}
 	if len(endings) > 0 {
 		q.sentAway = q.sentAway || to.Remote()
-		l.sendAway(to, endings, reports)
+		to.Send(endings, func(i int, s limits.Settlement) { l.report(of[i], s) })
 	}
 }
 
 // settleIn is send for a Memory, from the i-th charge on: one by one, so that nothing is
 // allocated.
-func (l *ledger) settleIn(m *memory.Memory, q *request, i int, ending func(*taken) (int64, due)) {
+func (l *ledger) settleIn(m *memory.Memory, q *request, i int, source limits.Source) {
 	var endings [1]limits.Ending
 	var out [1]limits.Settlement
 	for ; i < len(q.taken); i++ {
 		t := &q.taken[i]
-		ticket, due := ending(t)
-		if due == nothingDue {
+		if !t.endsWith(source) {
 			continue
 		}
-		t.ending(&endings[0], ticket)
+		t.ending(&endings[0])
 		_ = m.Settle(context.Background(), endings[:], out[:]) // it fails for no ending of its own
-		if due == dueAndReported && l.observe != nil {
-			l.reportAndSettleIn(m, q, i, ending, out[0])
+		if l.observe != nil {
+			l.reportAndSettleIn(m, q, i, source, out[0])
 			return
 		}
 	}
@@ -141,25 +111,15 @@ func (l *ledger) settleIn(m *memory.Memory, q *request, i int, ending func(*take
 
 // reportAndSettleIn reports the i-th charge and settles the others, though the observer may
 // end the goroutine.
-func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, ending func(*taken) (int64, due), s limits.Settlement) {
-	defer l.settleIn(m, q, i+1, ending)
+func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, source limits.Source, s limits.Settlement) {
+	defer l.settleIn(m, q, i+1, source)
 	l.report(&q.taken[i], s)
 }
 
 // ending sets e to what t has to end.
-func (t *taken) ending(e *limits.Ending, ticket int64) {
+func (t *taken) ending(e *limits.Ending) {
 	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, t.limit.Value()
-	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, ticket, t.rule.lasts
-}
-
-// sendAway is send for a backend that is not a Memory itself. It does not report the ending of
-// reports[i] if that is nil.
-func (l *ledger) sendAway(to *settling, endings []limits.Ending, reports []*taken) {
-	to.Send(endings, func(i int, s limits.Settlement) {
-		if reports[i] != nil {
-			l.report(reports[i], s)
-		}
-	})
+	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, t.ticket, t.rule.lasts
 }
 
 // report tells the observer what became of t. A panic of the observer is dropped: the

@@ -27,6 +27,9 @@ type Config[R any] struct {
 	// scope count together while Backend fails too. Wrappers are one Backend with
 	// what they wrap if they have a method Unwrap() Backend. A Backend that is no
 	// pointer shares nothing: give its limiters one Fallback.
+	//
+	// A Fallback that is [limits.InProcess] counts what runs under concurrency limits
+	// while Backend works; another one starts from nothing.
 	Fallback limits.Backend
 
 	// Instances is the number of processes that share Backend. Above 1, each

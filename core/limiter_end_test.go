@@ -239,62 +239,114 @@ func TestEndingsAreDroppedWhereTooManyWaitAndReleasesNever(t *testing.T) {
 	})
 }
 
-func holdsLeft(t *testing.T, m *memory.Memory, scope, key string, limit limits.Limit) int64 {
+func holdsLeft(t *testing.T, b limits.Backend, scope, key string, limit limits.Limit) int64 {
 	t.Helper()
 	out := make([]limits.Decision, 1)
-	if err := m.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
+	if err := b.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit}}, out); err != nil {
 		t.Fatal(err)
 	}
 	return out[0].Remaining
 }
 
-// A fallback starts from what is held, and the backend adopts what the fallback allowed.
+// A fallback starts from what is held. The backend is not told of what the fallback has
+// allowed, so that afterwards as many requests may run besides.
 func TestAFallbackKnowsWhatIsHeld(t *testing.T) {
+	limit := limits.Concurrent(3)
+	for name, fallback := range map[string]limits.Backend{
+		"a Memory": memory.New(memory.Options{}), "wrapped": &settlingWrapper{wrapper{memory.New(memory.Options{})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newRemote(0)
+				var seen settled
+				l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, ObserveEnd: seen.observe, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+				var under []core.Outcome
+				start := func(fails bool, want int) { // makes five requests
+					t.Helper()
+					before := len(under)
+					b.fails.Store(fails)
+					for range 5 {
+						if o := decideOn(l, "k"); o.Allowed() {
+							under = append(under, o)
+						}
+					}
+					if got := len(under) - before; got != want {
+						t.Errorf("%d more are allowed, want %d", got, want)
+					}
+				}
+				end := func(n int) {
+					for i := range under[:n] {
+						under[i].End(core.Result{})
+					}
+					under = under[n:]
+					synctest.Wait()
+				}
+				start(false, 3)
+				start(true, 0) // it knows of the three
+				b.fails.Store(false)
+				end(2)
+				start(true, 2)
+				start(false, 2) // besides the two that the backend does not know
+				start(true, 0)
+				b.fails.Store(false)
+				end(1) // which the backend has decided
+				start(true, 0)
+				start(false, 1)
+				end(2) // which the fallback has decided
+				start(false, 0)
+				if left := holdsLeft(t, fallback, "busy", "k", limit); left != 0 {
+					t.Errorf("%d of 3 are free in the fallback while 3 run", left)
+				}
+				end(len(under))
+				for _, b := range []limits.Backend{b, fallback} {
+					if left := holdsLeft(t, b, "busy", "k", limit); left != 3 {
+						t.Errorf("%d of 3 are free in a %T when all have ended", left, b)
+					}
+				}
+				if len(seen.all) != 8 {
+					t.Errorf("%d of 8 ends are reported", len(seen.all))
+				}
+				for _, s := range seen.all {
+					if s.Returned != 1 || s.Err != nil {
+						t.Errorf("settled %+v", s)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAFallbackOutsideThisProcessStartsFromNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, limit := newRemote(0), limits.Concurrent(2)
-		l := core.MustNew(core.Config[string]{Backend: b, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
-		before := decideOn(l, "k")
-		b.fails.Store(true)
-		during, third := decideOn(l, "k"), decideOn(l, "k")
-		if !before.Allowed() || !during.Allowed() || third.Allowed() {
-			t.Fatalf("allowed: %v, during the failure %v and %v; want true, true, false", before.Allowed(), during.Allowed(), third.Allowed())
+		b, fallback, limit := newRemote(0), newRemote(0), limits.Concurrent(2)
+		l := core.MustNew(core.Config[string]{Backend: b, Fallback: fallback, Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
+		var under []core.Outcome
+		for i := range 6 {
+			b.fails.Store(i >= 3)
+			synctest.Wait()
+			if o := decideOn(l, "k"); o.Allowed() {
+				under = append(under, o)
+			}
+		}
+		if len(under) != 4 {
+			t.Errorf("%d run, want 2 of each", len(under))
 		}
 		b.fails.Store(false)
-		decideOn(l, "other") // the first answer after the failure
-		if d := decideOn(l, "k"); d.Allowed() {
-			t.Error("the backend does not know what the fallback has allowed")
+		for _, o := range under {
+			o.End(core.Result{})
 		}
-		before.End(core.Result{})
-		during.End(core.Result{})
 		synctest.Wait()
-		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 2 {
-			t.Errorf("%d of 2 are free when all have ended", left)
+		if here, there := holdsLeft(t, fallback, "busy", "k", limit), holdsLeft(t, b, "busy", "k", limit); here != 2 || there != 2 {
+			t.Errorf("%d and %d of 2 are free when all have ended", here, there)
 		}
 	})
 }
 
-// A process may have no more requests, and hold for hours what its fallback has allowed.
-func TestABackendThatWorksAgainLearnsWhatIsHeldWithoutARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, limit := newRemote(0), limits.Concurrent(3)
-		l := core.MustNew(core.Config[string]{Backend: b, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[string]{{Name: "busy", Limit: limit, Key: self}}})
-		b.fails.Store(true)
-		first, second := decideOn(l, "k"), decideOn(l, "k")
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		b.fails.Store(false)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 1 {
-			t.Errorf("%d of 3 are free while two requests are under way", left)
-		}
-		first.End(core.Result{})
-		second.End(core.Result{})
-		synctest.Wait()
-		if left := holdsLeft(t, b.Memory, "busy", "k", limit); left != 3 {
-			t.Errorf("%d of 3 are free when all have ended", left)
-		}
-	})
+// settlingWrapper is a wrapper that settles.
+type settlingWrapper struct{ wrapper }
+
+func (w *settlingWrapper) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
+	return limits.Settle(ctx, w.inner, endings, out)
 }
 
 func TestALocalRuleIsAskedFirst(t *testing.T) {

@@ -86,7 +86,6 @@ func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []endings.Awaited {
 	if l.endings == nil {
 		return nil
 	}
-	l.endings.adopt()
 	return l.endings.primary.Pending(charges)
 }
 

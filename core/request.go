@@ -42,15 +42,10 @@ type taken struct {
 	limit  unique.Handle[limits.Limit]
 	key    string
 	cost   int64
-	spent  int64 // −1: nothing was said
-	final  int64 // what it has come to at the end
-	source limits.Source
+	spent  int64         // −1: nothing was said
+	final  int64         // what it has come to at the end
+	source limits.Source // SourcePrimary for SourceLease, too
 	ticket int64
-
-	// Units of a concurrency limit may be held by two backends: one decided, the other
-	// counts them in case it has to decide next.
-	held, heldByFallback bool
-	fallbackTicket       int64
 }
 
 // End ends the request: units of concurrency limits are released, and every rule with a

@@ -14,8 +14,13 @@ type Ending struct {
 	Taken int64 // units: the cost of the charge
 
 	// Final is what the charge should have been. Less than Taken: the rest is returned.
-	// More: the difference is charged now, whether it fits or not. Under a concurrency
-	// limit it is 0: all units are released.
+	// More: the difference is charged now, whether it fits or not.
+	//
+	// Under a concurrency limit it is how many units stay held, and 0 at the end of a
+	// request. A limiter also tells a fallback that is [InProcess] of the units that its
+	// backend has allowed: Taken is 0, and Final units are held from now on, above the
+	// limit too, until another Ending with the Ticket 0 says otherwise. Backends that are
+	// not InProcess may take Final for 0.
 	Final int64
 
 	// Ticket is that of the [Decision] on the charge.
@@ -35,11 +40,12 @@ type Settlement struct {
 	// Returned is how many units fewer the key has in use now. It is less than Taken − Final
 	// where returning all would admit more than the limit: the units of a window that is
 	// over are not returned to the next, and what has drained, faded or expired meanwhile
-	// has come back by itself. Of a concurrency limit it is Taken.
+	// has come back by itself. Of a concurrency limit it is never less.
 	Returned int64
 
 	// Charged is how many units were charged beyond Taken. A key may owe as much as its
-	// limit's maximum. Forgiven is how many more it should have been charged.
+	// limit's maximum. Forgiven is how many more it should have been charged. Of a
+	// concurrency limit it is 0.
 	Charged, Forgiven int64
 
 	// Err is why the ending is lost, nil if it is not. Units whose return is lost are
@@ -59,15 +65,6 @@ type Settler interface {
 	// and Settle returns nil. Units of a concurrency limit are released sooner or later
 	// even then.
 	Settle(ctx context.Context, endings []Ending, out []Settlement) error
-}
-
-// Holder is implemented by backends that can be told of units of a concurrency limit
-// that are held though they did not decide so: those that a fallback has allowed while
-// the backend failed, and the other way round.
-type Holder interface {
-	// Hold counts cost units as held, whether they fit or not, until an [Ending] with the
-	// ticket that it returns. It does not wait, and does not call a limiter.
-	Hold(scope, key string, limit Limit, cost int64) (ticket int64)
 }
 
 // Divided is implemented by backends that keep their keys on several servers. Limiters send endings

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"math"
+
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -60,17 +62,13 @@ func (sh *shard) storeHeldLocked(hash uint64, units int64) {
 	sh.held.set(hash, units)
 }
 
-// Hold implements [limits.Holder].
-func (m *Memory) Hold(scope, key string, _ limits.Limit, cost int64) (ticket int64) {
-	m.unhold(scope, key, -cost)
-	return 0
-}
-
-// unhold releases units of a concurrency limit.
-func (m *Memory) unhold(scope, key string, units int64) {
+// hold counts n more units of a concurrency limit as held, whether they fit or not. It
+// releases −n units if n is negative.
+func (m *Memory) hold(scope, key string, n int64) {
 	hash := m.limits.hash(m.limits.hashScope(scope), key)
 	sh := m.shardOf(hash)
 	sh.mu.Lock()
-	sh.storeHeldLocked(hash, sh.held.of(hash)-units)
+	held := sh.held.of(hash)
+	sh.storeHeldLocked(hash, held+min(n, math.MaxInt64-held))
 	sh.mu.Unlock()
 }

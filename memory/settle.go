@@ -23,12 +23,12 @@ func (m *Memory) Settle(_ context.Context, endings []limits.Ending, out []limits
 
 func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 	*s = limits.Settlement{}
-	if e.Limit.Algorithm() == limits.AlgorithmConcurrent {
-		m.unhold(e.Scope, e.Key, e.Taken)
-		s.Returned = e.Taken
+	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
 	}
-	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+	if e.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		m.hold(e.Scope, e.Key, e.Final-e.Taken)
+		s.Returned, s.Charged = max(0, e.Taken-e.Final), max(0, e.Final-e.Taken)
 		return
 	}
 	for {

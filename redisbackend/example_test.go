@@ -289,19 +289,3 @@ func ExampleBackend_Settle() {
 	// <nil> 1
 	// <nil> true
 }
-
-// A limiter tells the backend of units that its fallback allowed while Redis was away.
-func ExampleBackend_Hold() {
-	client, end := miniClient()
-	defer end()
-	backend := redisbackend.New(client, redisbackend.Options{})
-	defer backend.Close()
-
-	limit := limits.Concurrent(1)
-	ticket := backend.Hold("uploads", "198.51.100.7", limit, 1) // does not wait
-	endings := []limits.Ending{{Scope: "uploads", Key: "198.51.100.7", Limit: limit, Taken: 1, Ticket: ticket}}
-	settled := make([]limits.Settlement, 1)
-	fmt.Println(backend.Settle(context.Background(), endings, settled), settled[0].Returned)
-	// Output:
-	// <nil> 1
-}

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/limits"
 )
 
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
@@ -60,7 +58,7 @@ type hold struct {
 	span
 	node     node[*hold]
 	dueAt    time.Time // when to renew it
-	knownAt  time.Time // when Redis was last known to have it; zero: never
+	knownAt  time.Time // when Redis was last known to have it
 	renewing bool      // a renewal is under way
 	doubtful bool      // a renewal without a reply may still arrive
 	released bool      // meanwhile
@@ -111,18 +109,6 @@ func (h *holds) add(s span) {
 	h.wakeLocked(&h.renewals, now, k.dueAt.Add(h.slack()))
 }
 
-// adopt notes units that another backend has allowed. They are put into Redis at once.
-func (h *holds) adopt(s span) {
-	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	k := &hold{span: s, dueAt: now}
-	k.node.of = k
-	h.of[s.first] = k
-	h.due.addFirst(&k.node)
-	h.wakeLocked(&h.renewals, now, now)
-}
-
 // forget removes spans that are being released. A renewal that is under way may put them
 // back: they are then released again. So may one that had no reply: doubtful[i] says so of
 // spans[i]. It is nil if nothing is doubtful.
@@ -157,15 +143,4 @@ func (h *holds) close() {
 	h.closed = true
 	h.renewals.stop()
 	h.releases.stop()
-}
-
-// Hold implements [limits.Holder]: the units are put into Redis by a renewal, which begins
-// at once.
-func (b *Backend) Hold(scope, key string, _ limits.Limit, cost int64) (ticket int64) {
-	cost = max(0, cost)
-	ticket = b.holds.issue(cost)
-	if cost > 0 {
-		b.holds.adopt(span{b.heldName(scope, key), ticket, cost})
-	}
-	return ticket
 }

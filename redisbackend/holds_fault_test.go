@@ -295,7 +295,8 @@ func TestAHundredThousandUnitsAreHeld(t *testing.T) {
 	}
 }
 
-// scripted is a server that replies to renewals and releases, in virtual time.
+// scripted is a server that replies to renewals and releases, in virtual time. It allows each
+// taking.
 type scripted struct {
 	redis.Scripter
 	away  atomic.Bool
@@ -306,13 +307,16 @@ type scripted struct {
 }
 
 func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, _ ...any) *redis.Cmd {
-	what := "release"
-	if digest == redisbackend.RenewDigest {
+	what, reply := "release", redis.NewCmd(ctx)
+	switch digest {
+	case redisbackend.RenewDigest:
 		what = "renew"
-	} else {
+	case redisbackend.ReleaseDigest:
 		time.Sleep(time.Duration(s.slow.Load()))
+	default:
+		reply.SetVal([]any{time.Now().UnixMicro(), int64(4), int64(0), int64(1)})
+		return reply
 	}
-	reply := redis.NewCmd(ctx)
 	if reply.SetVal(int64(0)); s.away.Load() {
 		what += " in vain"
 		reply.SetErr(errors.New("no answer"))
@@ -349,9 +353,9 @@ func TestRenewalsAreMadeInTime(t *testing.T) {
 		c := charge("uploads", "ann", limits.Concurrent(5), 1)
 		var all []limits.Decision
 		for i := range 3 {
-			all = append(all, limits.Decision{Ticket: b.Hold(c.Scope, fmt.Sprint(i), c.Limit, 1)})
+			c.Key = fmt.Sprint(i)
+			all = append(all, take(t, b, c)[0])
 		}
-		server.expect(t, "0.00: renew 3")
 		time.Sleep(22 * time.Second)
 		server.expect(t, "10.50: renew 3", "21.00: renew 3")
 		// It is away from 9 s after the last renewal on, and is back soon enough.
@@ -395,8 +399,7 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 				both := &twoServers{renews: server, releases: busy}
 				b := redisbackend.New(both, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
 				c := charge("uploads", "ann", limits.Concurrent(5), 1)
-				d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
-				server.expect(t, "0.00: renew 1")
+				d := take(t, b, c)[0]
 				busy.away.Store(true)
 				many := charge("uploads", "bob", limits.Concurrent(100_000), 64)
 				for i := range int64(100) {
@@ -431,29 +434,29 @@ func TestSlowReleasesDelayNoRenewal(t *testing.T) {
 func TestRenewalsAreTriedAgainWithinAThirtiethOfHoldTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &scripted{since: time.Now()}
-		server.away.Store(true)
 		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
 		c := charge("uploads", "ann", limits.Concurrent(5), 1)
-		d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, 1)}
-		time.Sleep(400 * time.Millisecond)
-		server.expect(t, "0.00: renew in vain 1", "0.05: renew in vain 1", "0.15: renew in vain 1", "0.25: renew in vain 1", "0.35: renew in vain 1")
+		d := take(t, b, c)[0]
+		server.away.Store(true)
+		time.Sleep(1450 * time.Millisecond)
+		server.expect(t, "1.05: renew in vain 1", "1.10: renew in vain 1", "1.20: renew in vain 1", "1.30: renew in vain 1", "1.40: renew in vain 1")
 		server.away.Store(false)
 		time.Sleep(time.Second)
 		end(t, b, c, d)
 	})
 }
 
-// twoServers answers renewals by one server and releases by another.
+// twoServers answers releases by one server, and all else by another.
 type twoServers struct {
 	redis.Scripter
 	renews, releases *scripted
 }
 
 func (s *twoServers) EvalSha(ctx context.Context, digest string, keys []string, arguments ...any) *redis.Cmd {
-	if digest == redisbackend.RenewDigest {
-		return s.renews.EvalSha(ctx, digest, keys, arguments...)
+	if digest == redisbackend.ReleaseDigest {
+		return s.releases.EvalSha(ctx, digest, keys, arguments...)
 	}
-	return s.releases.EvalSha(ctx, digest, keys, arguments...)
+	return s.renews.EvalSha(ctx, digest, keys, arguments...)
 }
 
 func TestHoldTimeHasARange(t *testing.T) {

@@ -87,11 +87,10 @@ func (h *holds) renewAll(all []*hold, now time.Time) (answered bool) {
 }
 
 // mayBeUnknownLocked returns how many units of a renewal the server need not know: those
-// that it has not been told of, those that were released meanwhile, and those that it was
-// not asked about since it lost units.
+// that were released meanwhile, and those that it was not asked about since it lost units.
 func (h *holds) mayBeUnknownLocked(c *spanCall, all []*hold) (units int64) {
 	for _, i := range c.spans {
-		if k := all[i]; k.released || k.knownAt.IsZero() || !k.knownAt.After(h.lostAt) {
+		if k := all[i]; k.released || !k.knownAt.After(h.lostAt) {
 			units += k.n
 		}
 	}

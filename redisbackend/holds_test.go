@@ -184,17 +184,6 @@ func TestWhatRedisHasLostIsPutBackAndLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestUnitsThatAnotherBackendAllowedArePutIntoRedis(t *testing.T) {
-	b := redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{})
-	c := charge("uploads", "ann", limits.Concurrent(1), 2)
-	d := limits.Decision{Ticket: b.Hold(c.Scope, c.Key, c.Limit, c.Cost)}
-	until(t, "they are held, above the limit", func() bool { return held(t, b, c) == 2 })
-	end(t, b, c, d)
-	if n := held(t, b, c); n != 0 {
-		t.Errorf("%d are held after the end", n)
-	}
-}
-
 func TestALimitLoweredBelowWhatIsHeldDenies(t *testing.T) {
 	b := newStepped(newClient(t, startRedis(t).addr), redisbackend.Options{})
 	c := charge("uploads", "ann", limits.Concurrent(5), 1)
@@ -386,7 +375,7 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			for _, r := range all {
 				if r.by == by {
 					if r.ends <= clock.Load() {
-						store.Hold(r.charge.Scope, r.charge.Key, r.charge.Limit, r.charge.Cost)
+						holdIn(t, store, r.charge)
 					}
 					r.ends = clock.Load() + hold.Microseconds()
 				}
@@ -396,6 +385,13 @@ func playHolds(t *testing.T, client redis.UniversalClient, random *rand.Rand) {
 			return
 		}
 	}
+}
+
+// holdIn has a Memory hold what c charges, whether it fits or not.
+func holdIn(t *testing.T, m *memory.Memory, c limits.Charge) {
+	t.Helper()
+	e := limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Final: c.Cost}
+	ok(t, m.Settle(t.Context(), []limits.Ending{e}, make([]limits.Settlement, 1)))
 }
 
 func compareHolds(t *testing.T, what string, charges []limits.Charge, got, want []limits.Decision) {

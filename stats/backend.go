@@ -93,7 +93,7 @@ func (b *Backend) HonoursDeadline() bool {
 }
 
 // Unwrap returns the inner backend. Limiters find there what else a backend can do, such
-// as [limits.Holder].
+// as [limits.Divided].
 func (b *Backend) Unwrap() limits.Backend { return b.inner }
 
 // time counts a call that began at start and returned *err. A panic counts as an error.

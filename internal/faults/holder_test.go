@@ -32,7 +32,6 @@ const upload = "uploads"
 // holder is a process with one concurrency limit, as far as limits are concerned.
 type holder struct {
 	backend *redisbackend.Backend
-	breaker *remote.Breaker
 	limiter *core.Limiter[string]
 
 	mu    sync.Mutex
@@ -52,12 +51,12 @@ type holding struct {
 func newHolder(client redis.Scripter, of holding) *holder {
 	watchStalls()
 	h := &holder{backend: redisbackend.New(client, redisbackend.Options{HoldTime: of.hold, Logger: slog.New(slog.DiscardHandler)})}
-	h.breaker = remote.NewBreaker(h.backend, remote.Options{
+	guarded := remote.NewBreaker(h.backend, remote.Options{
 		Budget: of.budget, OpenFor: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	h.limiter = core.MustNew(core.Config[string]{
 		Rules:     []core.Rule[string]{{Name: upload, Limit: limits.Concurrent(atOnce), Key: self, OnFailure: of.onFailure}},
-		Backend:   remote.NewDenialCache(h.breaker, remote.DenialCacheOptions{}),
+		Backend:   remote.NewDenialCache(guarded, remote.DenialCacheOptions{}),
 		Instances: of.instances,
 	})
 	return h

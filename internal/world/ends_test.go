@@ -162,6 +162,48 @@ func TestAFallbackHasAsManyUnitsAsTheLimit(t *testing.T) {
 	})
 }
 
+// No server is told of what fallbacks have allowed. After an outage it allows what fits beside what
+// it knows, and each fallback keeps to its share if there is another outage.
+func TestAfterAnOutageAShareMoreRuns(t *testing.T) {
+	rule := four
+	rule.OnFailure = core.FallBack
+	inWorld(t, One, Program{Rules: []core.Rule[Request]{rule}, HoldTime: longHold}, func(t *testing.T, w *World, mine, other *Process) {
+		_, end := mine.begin(t, "ann", 1)
+		var ends []func()
+		start := func(until time.Duration) (started int) { // as many as both may
+			for w.age() < until {
+				for _, p := range []*Process{mine, other} {
+					n, end := p.begin(t, "ann", 1)
+					started, ends = started+n, append(ends, end)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			return started
+		}
+		for i, want := range []int{3 + 4, 3, 0, 0} { // by fallbacks, by the server, and once more
+			if i%2 == 0 {
+				w.strike(Fault{Kind: Stopped, For: 5 * time.Second})
+			}
+			if n := start(w.age() + 5*time.Second); n != want {
+				t.Errorf("after %v %d more run, want %d", w.age(), n, want)
+			}
+		}
+		end()
+		if n := start(w.age() + 5*time.Second); n != 1 {
+			t.Errorf("%d more run after one of the server has ended, want 1", n)
+		}
+		for _, end := range ends {
+			end()
+		}
+		time.Sleep(time.Second)
+		if n, end := mine.begin(t, "ann", 10); n != 4 {
+			t.Errorf("%d run after all have ended, want 4", n)
+		} else {
+			end()
+		}
+	})
+}
+
 // What a server takes for a request that waits for it no more is given back.
 func TestALateTakingIsGivenBack(t *testing.T) {
 	for _, limit := range []limits.Limit{

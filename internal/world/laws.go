@@ -19,7 +19,7 @@ type laws struct {
 	mu       sync.Mutex
 	counts   map[*Process]*counts
 	admitted []*admission
-	running  map[holder]int64 // units under way, by the keys of concurrency limits
+	running  map[holder]int64 // units under way
 	spending spending
 	alone    map[account]*ownModel
 	faults   []period
@@ -33,10 +33,11 @@ type laws struct {
 
 type account struct{ scope, key string }
 
-// holder is whose units run: those of all processes, or of one, whose fallback has to know them.
+// holder is who has to know units that run: the servers, of all that they have allowed, or the
+// fallback of a process, of all that run there. No server is told what a fallback has allowed.
 type holder struct {
 	of      account
-	process *Process // nil: all
+	process *Process // nil: the servers
 }
 
 // counts is what the stats of a process have to say.
@@ -73,7 +74,7 @@ type ownModel struct {
 
 // underWay is a request that was allowed and has not ended.
 type underWay struct {
-	holds   []account
+	holds   []holder
 	ends    int64         // how many of its rules have an end
 	charged bool          // by the rule Spending
 	by      limits.Source // of that
@@ -177,14 +178,16 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		}
 		if concurrent {
 			u.ends++
-			u.holds = append(u.holds, of)
-			all, own := holder{of: of}, holder{of, p}
-			l.running[all]++
+			own, servers := holder{of, p}, holder{of: of}
+			u.holds = append(u.holds, own)
 			l.running[own]++
-			if n := l.running[all]; n > d.Limit.Burst() && quiet { // elsewhere a fallback may have admitted
-				l.breaks("%d units of %v run at once, of %v", n, of, d.Limit)
-			}
-			if n := l.running[own]; n > d.Limit.Burst() && d.Source == limits.SourceFallback {
+			if d.Source != limits.SourceFallback {
+				u.holds = append(u.holds, servers)
+				l.running[servers]++
+				if n := l.running[servers]; n > d.Limit.Burst() && quiet { // else a server may have lost some
+					l.breaks("the servers let %d units of %v run at once, of %v", n, of, d.Limit)
+				}
+			} else if n := l.running[own]; n > d.Limit.Burst() {
 				l.breaks("%s: its fallback lets %d units of %v run at once, of %v", p.name, n, of, d.Limit)
 			}
 			continue
@@ -225,9 +228,8 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 	if u.charged {
 		l.spending.ends(p, r, u.by, !p.dead() && len(l.faults) == 0)
 	}
-	for _, of := range u.holds {
-		l.running[holder{of: of}]--
-		l.running[holder{of, p}]--
+	for _, h := range u.holds {
+		l.running[h]--
 	}
 }
 
@@ -281,7 +283,7 @@ func longestWait(limit limits.Limit) time.Duration {
 	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
 }
 
-// runs returns how many units of a key run.
+// runs returns how many units of a key run that servers have allowed.
 func (l *laws) runs(of account) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,9 +410,9 @@ func (l *laws) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checkLimits()
-	for of, n := range l.running {
+	for h, n := range l.running {
 		if n != 0 {
-			l.breaks("%d units of %v still run", n, of)
+			l.breaks("%d units of %v still run", n, h.of)
 		}
 	}
 	for p, c := range l.counts {

@@ -89,10 +89,16 @@ func TestAServerThatIsFarAwayDecides(t *testing.T) {
 func TestASilentServerIsNoticedByNobodyElse(t *testing.T) {
 	one := core.Rule[Request]{Name: "one", Limit: limits.Concurrent(1), Key: self}
 	inWorld(t, Cluster, Program{Rules: []core.Rule[Request]{one}}, func(t *testing.T, w *World, mine, _ *Process) {
+		var ends []func()
 		for i := range 12 { // all servers are known to be well
 			mine.Ask(t.Context(), Request{Key: fmt.Sprint(i), Alone: true}, time.Millisecond)
+			_, end := mine.begin(t, fmt.Sprint("long ", i), 1)
+			ends = append(ends, end)
 		}
 		w.strike(Fault{Kind: Stopped, Server: 1, For: 5 * time.Second})
+		for _, end := range ends { // some of which the silent server has to be told
+			end()
+		}
 		var all sync.WaitGroup
 		for i := range 12 { // the laws say which of them may notice
 			all.Go(func() {

@@ -75,6 +75,19 @@ var endMutants = []mutant{
 			"never more than the limit is held by many callers at once",
 		},
 	},
+	settling("units that another backend has allowed are held only if they fit", func(b *broken, e *limits.Ending) {
+		if isHeld(e.Limit) && e.Final > e.Taken {
+			out := make([]limits.Decision, 1)
+			look := limits.Charge{Scope: e.Scope, Key: e.Key, Limit: e.Limit}
+			_ = b.Exact.Peek(context.Background(), []limits.Charge{look}, out)
+			e.Final = min(e.Final, e.Taken+out[0].Remaining)
+		}
+	}, "units that another backend has allowed are held too"),
+	settling("all that is held is released, whatever stays held", func(_ *broken, e *limits.Ending) {
+		if isHeld(e.Limit) && e.Final < e.Taken {
+			e.Final = 0
+		}
+	}, "units that another backend has allowed are held too"),
 	{
 		name:      "endings without room for settlements are no error",
 		anyLength: true,

@@ -135,11 +135,11 @@ func (u usage) mayOwe(x int64) int64 {
 func (l ledger) settle(now int64, e limits.Ending, t ticket) limits.Settlement {
 	a := account{e.Scope, e.Key, e.Limit.Algorithm() == limits.AlgorithmConcurrent}
 	switch {
-	case a.held:
-		l.release(a, t, e.Taken)
-		return limits.Settlement{Returned: e.Taken}
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
 		return limits.Settlement{}
+	case a.held:
+		l.hold(a, e, t)
+		return limits.Settlement{Returned: max(0, e.Taken-e.Final), Charged: max(0, e.Final-e.Taken)}
 	case e.Final > e.Taken:
 		n := l.charge(now, a, e)
 		return limits.Settlement{Charged: n, Forgiven: e.Final - e.Taken - n}
@@ -162,15 +162,13 @@ func returned(before, after usage, now, n int64) int64 {
 	return min(n, before.inUse(x)-after.inUse(x))
 }
 
-// release ends what is held.
-func (l ledger) release(a account, t ticket, units int64) {
+// hold changes how many units are held under a ticket.
+func (l ledger) hold(a account, e limits.Ending, t ticket) {
 	u := l[a]
-	u.held = slices.Clone(u.held)
-	if i := slices.IndexFunc(u.held, func(h hold) bool { return h.ticket == t }); i >= 0 {
-		if u.held[i].units -= units; u.held[i].units <= 0 {
-			u.held = slices.Delete(u.held, i, i+1)
-		}
-	}
+	u.limit, u.held = e.Limit, append(slices.Clone(u.held), hold{ticket: t})
+	i := slices.IndexFunc(u.held, func(h hold) bool { return h.ticket == t })
+	u.held[i].units += e.Final - e.Taken
+	u.held = slices.DeleteFunc(u.held, func(h hold) bool { return h.units <= 0 })
 	l[a] = u
 }
 

@@ -16,8 +16,8 @@ import (
 // that must not be wrong; it is far too slow to serve requests. Its clock must
 // not say an instant before 1970.
 //
-// It is also a [limits.Settler], [limits.Peeker], [limits.Resetter] and [limits.Counter], and
-// safe for concurrent use.
+// It is also [limits.InProcess], a [limits.Settler], [limits.Peeker], [limits.Resetter] and
+// [limits.Counter], and safe for concurrent use.
 type Exact struct {
 	now func() time.Time
 
@@ -89,6 +89,9 @@ func (e *Exact) lock(charges []limits.Charge) (now int64) {
 		e.mu.Unlock()
 	}
 }
+
+// InProcess implements [limits.InProcess].
+func (e *Exact) InProcess() limits.Backend { return e }
 
 // Supports implements [limits.Supporter]: an Exact decides every legal limit.
 func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == nil }

@@ -10,7 +10,7 @@ import (
 // heldCases are about concurrency limits (DESIGN 12).
 var heldCases = []testCase{
 	heldCase("units are held until the end, and no longer",
-		"a concurrency limit of 4 allows 4 units at once and the next when one is released, however much time passes; a cost of 0 holds nothing, and what ends does not say what it cost (DESIGN 12)",
+		"a concurrency limit of 4 allows 4 units at once and the next when one is released, however much time passes; a cost of 0 holds nothing (DESIGN 12)",
 		func(w endWorld) {
 			l := limits.Concurrent(4)
 			a, b := w.begin("k", l, 3), w.begin("k", l, 1)
@@ -23,13 +23,36 @@ var heldCases = []testCase{
 			w.expect("more than the limit", []limits.Charge{more}, held(0, limits.Never))
 			w.settles(b, 0, limits.Settlement{Returned: 1})
 			w.is(a, allowed(1, 0, limits.Never))
-			w.settles(a, 1_000_000, limits.Settlement{Returned: 3})
+			w.settles(a, 0, limits.Settlement{Returned: 3})
 			w.is(a, allowed(4, 0, limits.Never))
 			large := limits.Concurrent(100)
 			many := w.begin("large", large, 64)
 			w.is(many, allowed(36, 0, limits.Never))
 			w.settles(many, 0, limits.Settlement{Returned: 64})
 			w.is(many, allowed(100, 0, limits.Never))
+		}),
+	heldCase("units that another backend has allowed are held too",
+		"a backend in this process holds the units of an ending that says so, whether they fit or not, and releases them in parts; a fallback that does not know what runs allows it once more when an outage begins (limits.Ending)",
+		func(w endWorld) {
+			if !limits.IsInProcess(w.backend) {
+				w.Logf("not tested, since the backend is no limits.InProcess")
+				return
+			}
+			l := limits.Concurrent(4)
+			charge := func(cost int64) limits.Charge { return limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost} }
+			own := w.begin("k", l, 3)
+			for _, step := range []struct{ before, after, left int64 }{
+				{0, 1, 0}, {0, 5, 0}, {4, 1, 0}, {3, 2, 0}, {1, 1, 0}, {2, 0, 1}, {0, 1, 0},
+			} {
+				other := begun{charge: charge(step.before)}
+				w.settles(other, step.after, limits.Settlement{Returned: max(0, step.before-step.after), Charged: max(0, step.after-step.before)})
+				w.is(other, allowed(step.left, 0, limits.Never))
+				if step.left == 0 {
+					w.expect("one more", []limits.Charge{charge(1)}, held(0, sec))
+				}
+			}
+			w.settles(own, 0, limits.Settlement{Returned: 3})
+			w.is(own, allowed(3, 0, limits.Never))
 		}),
 	heldCase("what is held counts under every limit",
 		"a limit lowered below what is held denies until enough is released, and one that is raised allows the difference (DESIGN 12)",

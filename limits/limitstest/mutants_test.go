@@ -37,6 +37,9 @@ type broken struct {
 	halves  overtaken      // by calls that are half done
 }
 
+// InProcess implements [limits.InProcess].
+func (b *broken) InProcess() limits.Backend { return b }
+
 // pause lets others overtake a call that is half done.
 func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
