@@ -14,7 +14,7 @@ type Result struct {
 	Cost, Spent int64
 }
 
-// Spent is a [Rule].FinalCost: what [Outcome.Spend] said, the estimate if it said
+// SpentCost is a [Rule].FinalCost: what [Outcome.Spend] said, the estimate if it said
 // nothing. After a panic it is no less than the estimate.
 func SpentCost(result Result) int64 {
 	switch {

@@ -95,7 +95,7 @@ type Rule[R any] struct {
 	DenyAs503 bool
 }
 
-// Failure is what a rule does when the backend cannot decide.
+// FailurePolicy is what a rule does when the backend cannot decide.
 type FailurePolicy uint8
 
 const (

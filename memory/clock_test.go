@@ -175,3 +175,30 @@ func TestACallerThatReadTheClockTooEarlyGetsNoSecondBudget(t *testing.T) {
 		}
 	}
 }
+
+// A group decides at the latest instant of its shards, and whoever comes after it in any of them does
+// not decide before that.
+func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{MaxKeys: 100_000})
+		var charges []limits.Charge
+		for i := range 20 {
+			charges = append(charges, limits.Charge{Scope: "s", Key: string(rune('a' + i)), Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+		}
+		out := make([]limits.Decision, len(charges))
+		time.Sleep(time.Second)
+		last := charges[len(charges)-1:]
+		if err := m.Take(t.Context(), last, out[:1]); err != nil {
+			t.Fatal(err)
+		}
+		m.clock.offset.Add(-int64(time.Second)) // what a late caller has read
+		if err := m.Take(t.Context(), charges, out); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range charges {
+			if sh := m.shardOf(m.limits.hash(m.limits.hashScope(c.Scope), c.Key)); sh.latest != time.Now().UnixMicro() {
+				t.Errorf("the shard of %s is %d µs behind the group", c.Key, time.Now().UnixMicro()-sh.latest)
+			}
+		}
+	})
+}

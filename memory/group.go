@@ -76,8 +76,10 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 		}
 	}
 	defer m.unlock(g)
-	for i := range g.pending {
-		g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
+	for range 2 { // the second time each shard learns the latest instant of all
+		for i := range g.pending {
+			g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
+		}
 	}
 	m.decideLocked(g)
 	for i := range out {

@@ -3,12 +3,9 @@ package remote_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/limits"
-	"github.com/weir-go/weir/memory"
 )
 
 var errBroken = errors.New("broken")
@@ -45,33 +42,6 @@ func settle(t *testing.T, s limits.Settler, e limits.Ending) limits.Settlement {
 		t.Fatal(err)
 	}
 	return out[0]
-}
-
-// allocated returns how many bytes f allocates.
-func allocated(f func()) uint64 {
-	least := ^uint64(0)
-	for range 5 { // others may allocate, too
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		f()
-		runtime.ReadMemStats(&after)
-		least = min(least, after.TotalAlloc-before.TotalAlloc)
-	}
-	return least
-}
-
-// one takes cost units, to be ended, of a key.
-func one(t *testing.T, m *memory.Memory, key string, limit limits.Limit, cost int64) limits.Decision {
-	t.Helper()
-	out := make([]limits.Decision, 1)
-	if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
-}
-
-func endingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
-	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
 }
 
 // broken is a backend that fails and counts how often it was asked.

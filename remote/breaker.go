@@ -74,7 +74,7 @@ type Breaker struct {
 	abandoned atomic.Int64 // of these
 }
 
-// New returns a closed breaker that wraps inner. It panics if inner is nil or a nil
+// NewBreaker returns a closed breaker that wraps inner. It panics if inner is nil or a nil
 // pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
 // whether it honours deadlines; it calls nothing else of inner.
 func NewBreaker(inner limits.Backend, options Options) *Breaker {

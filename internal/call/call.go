@@ -34,7 +34,7 @@ func Reset(ctx context.Context, b limits.Backend, scope, key string) (err error)
 	return limits.Reset(ctx, b, scope, key)
 }
 
-// PanicAsError, deferred around a call of b, makes a panic in it an error.
+// PanicAsError makes a panic in a call of b an error, if it is deferred around it.
 func PanicAsError(b limits.Backend, err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("weir: backend %T: panic: %v", b, v)
