@@ -39,6 +39,14 @@ func (bucket) inUse(l *compiledLimit, s *view) int64 {
 	return l.max - l.unitsDrained(room)
 }
 
+func (bucket) fits(l *compiledLimit, s *view, n int64) bool {
+	if n == 0 || n > l.max {
+		return n == 0
+	}
+	d := l.plus(s.level(), l.drain(n))
+	return d.us < l.full.us || d.us == l.full.us && d.frac <= l.full.frac
+}
+
 func (bucket) take(l *compiledLimit, s *view, n int64) {
 	d := l.plus(s.level(), l.drain(n))
 	s.a, s.b = d.us, uint32(d.frac)

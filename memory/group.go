@@ -76,14 +76,16 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 		}
 	}
 	defer m.unlock(g)
-	for range 2 { // the second time each shard learns the latest instant of all
-		for i := range g.pending {
-			g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
-		}
+	for i := range g.pending {
+		g.now = m.shardOf(g.pending[i].hash).nowLocked(g.now)
+	}
+	for i := range g.pending {
+		m.shardOf(g.pending[i].hash).latest = g.now
 	}
 	m.decideLocked(g)
+	at := m.clock.at(g.now)
 	for i := range out {
-		out[i].At = m.clock.at(g.now)
+		out[i].At = at
 	}
 	return nil
 }
