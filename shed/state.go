@@ -1,13 +1,13 @@
 package shed
 
-import "github.com/weir-go/weir/core"
+import "github.com/weir-go/weir/stats"
 
 // State is what a [Shedder] does now and has done, for gauges, counters and pages. Its
-// fields are those of [core.ShedState].
-type State = core.ShedState
+// fields are those of [stats.ShedderState].
+type State = stats.ShedderState
 
-// ClassState is what a [State] says of a class: see [core.ShedClassState].
-type ClassState = core.ShedClassState
+// ClassState is what a [State] says of a class: see [stats.ShedderClassState].
+type ClassState = stats.ShedderClassState
 
 // state returns all but the mode.
 func (l *limiter) state() State {

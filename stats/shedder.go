@@ -2,8 +2,6 @@ package stats
 
 import (
 	"slices"
-
-	"github.com/weir-go/weir/core"
 )
 
 // ShedderSnapshot is what a shedder does and has done, see [Stats.WatchShedder]. Its
@@ -11,7 +9,7 @@ import (
 // shedder.
 type ShedderSnapshot struct {
 	Name string
-	core.ShedState
+	ShedderState
 }
 
 // WatchShedder has snapshots show the state of a shedder, of any framework: a
@@ -20,7 +18,7 @@ type ShedderSnapshot struct {
 // seconds, by a timer that looks at counters and keeps s until the program ends. A later
 // call with the same name watches another shedder instead. It panics if shedder is nil or
 // was not made by shed.New.
-func (s *Stats) WatchShedder(name string, shedder interface{ State() core.ShedState }) {
+func (s *Stats) WatchShedder(name string, shedder interface{ State() ShedderState }) {
 	if shedder == nil {
 		panic("stats: WatchShedder: the shedder is nil")
 	}
@@ -31,11 +29,11 @@ func (s *Stats) WatchShedder(name string, shedder interface{ State() core.ShedSt
 	s.logSheddersLocked()
 }
 
-func shedderSnapshot(name string, state core.ShedState) ShedderSnapshot {
-	classes := make([]core.ShedClassState, 0, len(state.Classes))
+func shedderSnapshot(name string, state ShedderState) ShedderSnapshot {
+	classes := make([]ShedderClassState, 0, len(state.Classes))
 	for _, c := range state.Classes {
 		c.Name = label(c.Name)
-		i := slices.IndexFunc(classes, func(other core.ShedClassState) bool { return other.Name == c.Name })
+		i := slices.IndexFunc(classes, func(other ShedderClassState) bool { return other.Name == c.Name })
 		if i < 0 {
 			classes = append(classes, c)
 			continue

@@ -44,7 +44,7 @@ func TestAShedderShowsItsClasses(t *testing.T) {
 		if api.Mode != core.Enforce || api.Limit != 2 || api.MaxInFlight != 10_000 || api.InFlight != 2 || api.Exempt != 1 || api.ExemptTotal != 1 || api.Oldest != 3*time.Second {
 			t.Errorf("got %+v", api)
 		}
-		want := []core.ShedClassState{
+		want := []stats.ShedderClassState{
 			{Name: "critical", Share: 100, Entry: 2, InFlight: 1, Admitted: 1, Shed: 1},
 			{Name: "other", Share: 50, Entry: 1, InFlight: 1, Admitted: 1, Shed: 1},
 		}

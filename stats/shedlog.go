@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/weir-go/weir/core"
 )
 
 const (
@@ -16,7 +14,7 @@ const (
 
 // shedder is a shedder that is watched.
 type shedder struct {
-	state func() core.ShedState
+	state func() ShedderState
 	logs  map[string]*shedLog // by class; belongs to whoever looks
 }
 
@@ -28,7 +26,7 @@ type shedLog struct {
 	seen                  int64 // shed at the latest look
 }
 
-func newShedder(state func() core.ShedState) *shedder {
+func newShedder(state func() ShedderState) *shedder {
 	sh := &shedder{state, make(map[string]*shedLog)}
 	for _, c := range shedderSnapshot("", state()).Classes {
 		sh.logs[c.Name] = &shedLog{seen: c.Shed}

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"headers":           {"core"},
 	"keyfuncs":          {"core"},
 	"nethttp":           {"headers", "internal/answer", "internal/watch"},
-	"shed":              {"headers", "internal/answer", "internal/watch"},
+	"shed":              {"headers", "internal/answer", "internal/watch", "stats"},
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
 	"admin":             {"stats"},
