@@ -85,14 +85,14 @@ func (l *ledger) begin(o *Outcome) {
 		q.at = max(q.at, d.At)
 	}
 	if q != nil {
-		o.request, o.life = q, l.add(q)
+		o.request, o.generation = q, l.add(q)
 	}
 }
 
 // forget keeps the record of q, which has ended, for another request: to allocate one for
 // each made BenchmarkStartToEnd half as slow again.
 func (l *ledger) forget(q *request) {
-	if q.sentAway || q.life == lastLife {
+	if q.sentAway || q.generation == lastGeneration {
 		return
 	}
 	clear(q.taken) // it holds no memory of the user's
@@ -121,13 +121,13 @@ func (l *ledger) mirror(t *taken, before, after int64) {
 	l.fallback().Send(slices.Clone(endings[:]), func(int, limits.Settlement) {})
 }
 
-// add begins a life of q and returns its number.
+// add begins a generation of q and returns its number.
 func (l *ledger) add(q *request) uint16 {
 	list, units := q.list, q.units()
 	list.mu.Lock()
 	q.state = underWay
-	q.life++
-	life := q.life
+	q.generation++
+	generation := q.generation
 	if q.older = list.newest; q.older != nil {
 		q.older.younger = q
 	} else {
@@ -136,14 +136,14 @@ func (l *ledger) add(q *request) uint16 {
 	list.newest = q
 	list.units += units
 	list.mu.Unlock()
-	return life
+	return generation
 }
 
-// remove ends the given life of q and takes it out of its list. It reports whether q was
+// remove ends the given generation of q and takes it out of its list. It reports whether q was
 // in state from; if not, it does nothing.
-func (list *requestList) remove(q *request, life uint16, from requestState) bool {
+func (list *requestList) remove(q *request, generation uint16, from requestState) bool {
 	list.mu.Lock()
-	if q.life != life || q.state != from {
+	if q.generation != generation || q.state != from {
 		list.mu.Unlock()
 		return false
 	}

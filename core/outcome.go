@@ -63,11 +63,11 @@ type Outcome struct {
 // answer is the small part of an Outcome: its methods need no pointer, so that
 // limiter.Decide(ctx, r).Allowed() compiles.
 type answer struct {
-	verdict Verdict
-	life    uint16 // of request
-	n       int32
-	err     error
-	request *request // nil: nothing to end
+	verdict    Verdict
+	generation uint16 // of request
+	n          int32
+	err        error
+	request    *request // nil: nothing to end
 }
 
 // ruleDecision is the compact form of a [RuleDecision].

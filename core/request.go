@@ -9,22 +9,22 @@ import (
 )
 
 // request is what an admitted request still has to end. All copies of its [Outcome]
-// share it. A record serves one request after another, so an outcome also knows which life
-// of the record it is of. An outcome that is late finds another life and does nothing.
+// share it. A record serves one request after another, and an outcome has the generation that it
+// belongs to. A stale outcome has an older generation and does nothing.
 type request struct {
-	ledger   *ledger
-	list     *requestList // always the same; its lock guards what follows, until the request has ended
-	state    requestState
-	sentAway bool   // a goroutine reports later what became of it
-	life     uint16 // how many requests it has served; at lastLife it serves no more
-	taken    []taken
-	fewTaken [2]taken // enough for most requests
+	ledger     *ledger
+	list       *requestList // always the same; its lock guards what follows, until the request has ended
+	state      requestState
+	sentAway   bool   // a goroutine reports later what became of it
+	generation uint16 // how many requests it has served; at lastGeneration it serves no more
+	taken      []taken
+	fewTaken   [2]taken // enough for most requests
 
 	at             int64 // the latest instant of its decisions
 	older, younger *request
 }
 
-// requestState is zero in a record that nobody uses: only its life and its state may then
+// requestState is zero in a record that nobody uses: only its generation and its state may then
 // be looked at, with the lock.
 type requestState uint8
 
@@ -34,7 +34,7 @@ const (
 	detached // only the function that Detach returned ends it
 )
 
-const lastLife = math.MaxUint16
+const lastGeneration = math.MaxUint16
 
 // taken is one charge of a request that has an end.
 type taken struct {
@@ -57,7 +57,7 @@ type taken struct {
 // endings is reported to [Config].ObserveEnd.
 func (o *Outcome) End(result Result) {
 	if o.request != nil {
-		o.request.end(o.life, result, underWay)
+		o.request.end(o.generation, result, underWay)
 	}
 }
 
@@ -66,7 +66,7 @@ func (o *Outcome) End(result Result) {
 // not if the rule has no FinalCost or did not charge this request, n is negative, or the
 // request has ended. Goroutines may call it at once. Sums above math.MaxInt64 become that.
 func (o *Outcome) Spend(rule string, n int64) bool {
-	return o.request != nil && n >= 0 && o.request.spend(o.life, rule, n)
+	return o.request != nil && n >= 0 && o.request.spend(o.generation, rule, n)
 }
 
 // Detach leaves the end of the request to the caller, who must call end when it is over;
@@ -74,26 +74,26 @@ func (o *Outcome) Spend(rule string, n int64) bool {
 // a hijacked connection, or that is over before. ok is false, and end nil, if the request
 // has nothing to end, has ended, or is detached already.
 func (o *Outcome) Detach() (end func(Result), ok bool) {
-	q, life := o.request, o.life
+	q, generation := o.request, o.generation
 	if q == nil {
 		return nil, false
 	}
 	q.list.mu.Lock()
 	defer q.list.mu.Unlock()
-	if q.life != life || q.state != underWay {
+	if q.generation != generation || q.state != underWay {
 		return nil, false
 	}
 	q.state = detached
-	return func(result Result) { q.end(life, result, detached) }, true
+	return func(result Result) { q.end(generation, result, detached) }, true
 }
 
 // HasEnd reports whether the request has something to end, so that End matters.
 func (o answer) HasEnd() bool { return o.request != nil }
 
-func (q *request) spend(life uint16, rule string, n int64) bool {
+func (q *request) spend(generation uint16, rule string, n int64) bool {
 	q.list.mu.Lock()
 	defer q.list.mu.Unlock()
-	if q.life != life || q.state == ended {
+	if q.generation != generation || q.state == ended {
 		return false
 	}
 	counted := false
@@ -107,9 +107,9 @@ func (q *request) spend(life uint16, rule string, n int64) bool {
 	return counted
 }
 
-// end ends the request, which is in its given life, if it is in state from.
-func (q *request) end(life uint16, result Result, from requestState) {
-	if q.list.remove(q, life, from) {
+// end ends the request, which is in a given generation, if it is in state from.
+func (q *request) end(generation uint16, result Result, from requestState) {
+	if q.list.remove(q, generation, from) {
 		q.ledger.settle(q, result)
 	}
 }

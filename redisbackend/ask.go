@@ -65,9 +65,9 @@ func (a *ask) reset() {
 	*a = ask{keys: a.keys[:0], args: a.args[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
 }
 
-// sameness is equal for equal requests: they charge the same accounts, by the same limits,
+// batchKey is equal for equal requests: they charge the same accounts, by the same limits,
 // the same units. A call decides them together.
-type sameness struct {
+type batchKey struct {
 	name             string
 	limit            limits.Limit
 	enforced, shadow int64
@@ -79,9 +79,9 @@ type sameness struct {
 	rest             string // the other accounts
 }
 
-func samenessOf(accounts []account, instant int64) sameness {
+func batchKeyOf(accounts []account, instant int64) batchKey {
 	first := &accounts[0]
-	s := sameness{
+	s := batchKey{
 		name: first.name, limit: first.limit.limit,
 		enforced: first.Enforced, shadow: first.Shadow, enforces: first.enforces, shadows: first.HasShadow,
 		settles: first.settles, lasts: first.lasts,

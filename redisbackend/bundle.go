@@ -4,7 +4,7 @@ package redisbackend
 // entry of a call decides all of them. A request that may not be merged with others has
 // a bundle of its own.
 type bundle struct {
-	same   sameness
+	same   batchKey
 	merges bool // equal requests may join
 	asks   list[*ask]
 	rounds int            // how many a call is to decide if it denies none

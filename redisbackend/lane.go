@@ -31,7 +31,7 @@ type lane struct {
 	weight     int              // of what waits
 	queues     [3]list[*bundle] // of what waits: a bundle with more busy keys is in a later queue
 	waiting    map[string]int   // bundles that charge a key, by its name
-	bundles    map[sameness]*bundle
+	bundles    map[batchKey]*bundle
 	spare      []*bundle
 	bound      context.Context // of the calls that start now
 	boundUntil time.Time
@@ -58,7 +58,7 @@ const (
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
-	l := &lane{client: client, unrepeated: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[sameness]*bundle)}
+	l := &lane{client: client, unrepeated: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[batchKey]*bundle)}
 	l.workers.New = func() any {
 		w := &worker{lane: l, solo: newBundle()}
 		w.run = w.work

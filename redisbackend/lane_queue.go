@@ -2,10 +2,10 @@ package redisbackend
 
 func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	merges := a.mode == modeTake
-	var same sameness
+	var same batchKey
 	if merges {
 		a.accounts = append(a.accounts[:0], accounts...)
-		same = samenessOf(accounts, a.instant)
+		same = batchKeyOf(accounts, a.instant)
 		if c := l.bundles[same]; c != nil {
 			c.add(a)
 			return

@@ -22,7 +22,7 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	}
 	now := l.lock()
 	defer l.mu.Unlock()
-	l.slo, l.maxWaiting, l.open = options.slo, options.maxWaiting, options.open
+	l.slo, l.maxWaiting, l.advisory = options.slo, options.maxWaiting, options.open
 	l.maxLimit = options.maxLimit
 	if l.maxLimit == 0 {
 		l.maxLimit = defaultMaxInFlight
@@ -34,7 +34,7 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	} else {
 		l.setLimitLocked(l.limit)
 	}
-	if l.open {
+	if l.advisory {
 		l.emptyLocked(now)
 	} else {
 		l.dispatchLocked(now)

@@ -20,7 +20,7 @@ type limiter struct {
 	slo        time.Duration
 	maxLimit   int
 	maxWaiting int  // 0: limit
-	open       bool // everybody goes on: the mode is not core.Enforce
+	advisory   bool // everybody goes on: the mode is not core.Enforce
 
 	limit    int
 	places   int // of the limit, for requests that wait for their clients
@@ -155,7 +155,7 @@ func (l *limiter) enter(c *class, queue bool) (entry, *waiter) {
 		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
 	}
 	l.refuseLocked(c, now)
-	if l.open {
+	if l.advisory {
 		return l.letPassLocked(c), nil
 	}
 	if queue {
