@@ -7,7 +7,7 @@ package memory
 // floor is the summary of a scope. Its steps are those that no other covers, in the order of their
 // ends, so the first that has not ended has most units.
 type floor struct {
-	scope uint64 // floorOf a limit; 0: all scopes that have none of their own
+	scope uint64 // floorOf a limit; 0: all scopes
 	steps [floorSteps]floorStep
 }
 
@@ -19,8 +19,8 @@ const (
 	// there are more: as many units as the one has, for as long as the other lasts.
 	floorSteps = 4
 
-	// maxFloors is how many floors a shard has: 4 KiB. The last is of all scopes that found no
-	// place.
+	// maxFloors is how many floors a shard has: 4 KiB. The last is for scopes that find no place. It
+	// counts for all scopes, since a scope may have found one later.
 	maxFloors = 51
 )
 

@@ -89,7 +89,7 @@ type Memory struct {
 // New returns an empty Memory. It panics if MaxKeys or MaxLogEntries is
 // negative or above 1,073,741,824.
 //
-// A [Limiter] without a Backend makes a Memory of its own. To have several limiters
+// A limiter of package core without a Backend makes a Memory of its own. To have several limiters
 // share one, set Config.Backend of each to it. MaxKeys and MaxLogEntries then bound
 // all of them together: add up the keys that each has live at once. A key of two
 // rules takes two slots. If there are more live keys than MaxKeys, each scope keeps

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Options are the options of [New] and [NewStack]. The zero value is ready to use.
+// Options are the options of [NewBreaker] and [NewStack]. The zero value is ready to use.
 type Options struct {
 	// Budget is how long a decision may take, an hour at most. 0: 50ms.
 	Budget time.Duration
@@ -18,12 +18,12 @@ type Options struct {
 
 	// Lease has [NewStack] put a [LeaseCache] around the breaker: busy keys are then
 	// decided in this process, with units taken before. It is the Term of
-	// [LeaseOptions], and has to be the same on all instances. [New] panics if it is
+	// [LeaseOptions], and has to be the same on all instances. [NewBreaker] panics if it is
 	// set, since a Breaker holds nothing. 0: every decision is the backend's.
 	Lease time.Duration
 
 	// Announcer has [NewStack] tell the denial caches of other instances of denials, and
-	// this one of theirs: see [DenialCacheOptions]. [New] panics if it is set, since a
+	// this one of theirs: see [DenialCacheOptions]. [NewBreaker] panics if it is set, since a
 	// Breaker remembers no denials. nil: denials stay in this process.
 	Announcer limits.Announcer
 

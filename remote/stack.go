@@ -16,7 +16,7 @@ type Stack struct {
 
 // NewStack wraps inner in the recommended order. From the outside in: a denial cache
 // with its defaults, a lease cache if [Options].Lease is set, a breaker with these options,
-// inner. It panics where [New] and [NewLeaseCache] do. Without Lease and Announcer it is
+// inner. It panics where [NewBreaker] and [NewLeaseCache] do. Without Lease and Announcer it is
 // short for
 //
 //	NewDenialCache(remote.NewBreaker(inner, options), DenialCacheOptions{})
