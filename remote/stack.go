@@ -19,7 +19,7 @@ type Stack struct {
 // inner. It panics where [NewBreaker] and [NewLeaseCache] do. Without Lease and Announcer it is
 // short for
 //
-//	NewDenialCache(remote.NewBreaker(inner, options), DenialCacheOptions{})
+//	NewDenialCache(NewBreaker(inner, options), DenialCacheOptions{})
 func NewStack(inner limits.Backend, options Options) *Stack {
 	lease, announcer := options.Lease, options.Announcer
 	options.Lease, options.Announcer = 0, nil
