@@ -366,3 +366,49 @@ func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		now := time.UnixMicro(1_700_000_000_000_000)
+		store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		first := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+		behind := first
+		behind.Lasts, behind.Shadow = 0, true
+		out := make([]limits.Decision, 2)
+		var err error
+		if together {
+			err = store.Take(t.Context(), []limits.Charge{first, behind}, out)
+		} else if err = store.Take(t.Context(), []limits.Charge{first}, out[:1]); err == nil {
+			err = store.Take(t.Context(), []limits.Charge{behind}, out[1:])
+		}
+		if err != nil || out[1].Delay != 18*time.Second {
+			t.Fatal(err, out)
+		}
+		got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
+		if got.Returned != 0 {
+			t.Errorf("in one call: %v: %+v", together, got)
+		}
+	}
+}
+
+// A key that is not found may owe less than it is taken to owe. Then its next window starts with a
+// taking of its own, and ends later than one that starts with the debt.
+func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
+	now := time.UnixMicro(1_700_000_040_000_000)
+	clock := func() time.Time { return now }
+	m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
+	limit := limits.AnchoredWindow(limits.PerMinute(10))
+	for i := range 20 {
+		take(t, m, "s", fmt.Sprint(i), limit, 10)
+	}
+	for _, s := range []limits.Settler{m, exact} {
+		settle(t, s, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
+	}
+	now = now.Add(90 * time.Second)
+	for _, b := range []limits.Backend{m, exact} {
+		allowed(t, b, "k", limit, 6)
+	}
+	now = now.Add(40 * time.Second)
+	denied(t, exact, "k", limit, 5)
+	denied(t, m, "k", limit, 5)
+}
