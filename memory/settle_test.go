@@ -379,7 +379,11 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 		if together {
 			err = store.Take(t.Context(), []limits.Charge{first, behind}, out)
 		} else if err = store.Take(t.Context(), []limits.Charge{first}, out[:1]); err == nil {
-			err = store.Take(t.Context(), []limits.Charge{behind}, out[1:])
+			other := behind
+			other.Key = "other"
+			both := make([]limits.Decision, 2)
+			err = store.Take(t.Context(), []limits.Charge{behind, other}, both)
+			out[1] = both[0]
 		}
 		if err != nil || out[1].Delay != 18*time.Second {
 			t.Fatal(err, out)
