@@ -25,7 +25,7 @@ func (l *compiledLimit) anchoredAdvance(s *state, asOf int64) {
 	if debt := int64(s.b >> 1); debt > 0 {
 		n := e / l.period
 		if s.a = l.owed(debt, n); s.a > 0 {
-			s.at, s.b = s.at+n*l.period, uint32(l.owed(debt, n+1))<<1
+			s.at, s.b = s.at+n*l.period, s.b&1|uint32(l.owed(debt, n+1))<<1
 			return
 		}
 	}

@@ -33,6 +33,9 @@ const (
 	// clock has gone back: a synctest bubble has begun, which has clocks of its own.
 	mostIdle = time.Hour
 
+	// Nor has more than this passed at all: a bubble has ended. Bubbles begin in the year 2000.
+	mostPassed = 10 * 365 * 24 * time.Hour
+
 	// Instants are limited to 53 bits of microseconds: 1970 to 2255.
 	maxInstant = 1<<53 - 1
 )
@@ -81,7 +84,7 @@ func (c *clock) resync(look func() (elapsed, wall int64)) {
 	elapsed, wall := look()
 	passed := elapsed - c.syncedAt.Load()
 	instant := c.syncedAt.Load() + c.offset.Load()
-	if passed > 0 && (passed < int64(mostIdle) || wall >= c.wall) {
+	if passed > 0 && (passed < int64(mostIdle) || passed < int64(mostPassed) && wall >= c.wall) {
 		instant += passed
 	}
 	behind := instant - wall

@@ -202,3 +202,33 @@ func TestAGroupLeavesItsInstantInEachOfItsShards(t *testing.T) {
 		}
 	})
 }
+
+// A store that was made outside stands still where a bubble begins and where it ends.
+func TestABubbleThatEndsTakesNoYearsWithIt(t *testing.T) {
+	m := New(Options{})
+	out := make([]limits.Decision, 1)
+	take := func(t *testing.T, n int64) bool {
+		t.Helper()
+		if err := m.Take(t.Context(), []limits.Charge{{Key: "k", Limit: limits.TokenBucket(limits.PerDay(10), 10), Cost: n}}, out); err != nil {
+			t.Fatal(err)
+		}
+		return out[0].Allowed
+	}
+	if !take(t, 10) {
+		t.Fatal("a new key is denied")
+	}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			if take(t, 1) {
+				t.Errorf("as the bubble begins: %+v", out[0])
+			}
+			time.Sleep(25 * time.Hour)
+			if !take(t, 10) {
+				t.Errorf("25 hours later: %+v", out[0])
+			}
+		})
+		if take(t, 1) {
+			t.Errorf("after the bubble: %+v", out[0])
+		}
+	}
+}

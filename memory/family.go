@@ -90,7 +90,7 @@ func (sharedByFamilies) fits(l *compiledLimit, s *view, n int64) bool {
 	if n == 0 || n > l.max {
 		return n == 0
 	}
-	return l.inUse(s)+n <= l.max
+	return l.inUse(s) <= l.max-n
 }
 
 func (sharedByFamilies) charge(l *compiledLimit, s *view, n int64) int64 {

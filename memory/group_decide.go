@@ -23,11 +23,7 @@ func (m *Memory) decideLocked(g *group) {
 	g.taking = g.allowed && !g.peeking
 	for i := range g.pending {
 		if p := &g.pending[i]; p.lead == i {
-			sh := m.shardOf(p.hash)
-			if g.taking && (p.lasts > 0 || !p.limit.held && p.limit.takenBy(p)) {
-				sh.numberTakingLocked(p.limit, &p.state.state) // tickets have it
-			}
-			g.decideAccountLocked(p, sh)
+			g.decideAccountLocked(p, m.shardOf(p.hash))
 		}
 	}
 	if !g.taking {
@@ -79,6 +75,9 @@ func (g *group) decideAccountLocked(p *pending, sh *shard) {
 		if g.allowed && p.fits[kind] && n > 0 {
 			delay := limit.queued(&p.state)
 			limit.take(&p.state, n)
+			if g.taking && !limit.held {
+				sh.numberTakingLocked(limit, &p.state.state) // the ticket has it
+			}
 			limit.describe(d, &p.state, n, true, sh)
 			d.Delay = delay
 		} else {

@@ -43,7 +43,8 @@ func (l *Limiter) Take(key string, n int64) (d limits.Decision, err error) {
 	return d, err
 }
 
-// TakeInto is Take with a place for the decision, which saves a fifth of the time.
+// TakeInto is Take with a place for the decision, which saves a fifth of the time. With an error the
+// decision is the zero value, a denial.
 func (l *Limiter) TakeInto(d *limits.Decision, key string, n int64) error {
 	if n < 0 || l.memory.clock.given != nil || !l.memory.takeOne(l.bound.Load(), key, n, d) {
 		return l.takeAnew(key, n, d)
@@ -54,6 +55,7 @@ func (l *Limiter) TakeInto(d *limits.Decision, key string, n int64) error {
 // takeAnew takes n units after the limit may have been retired, or the key cannot be decided by
 // itself.
 func (l *Limiter) takeAnew(key string, n int64, d *limits.Decision) (err error) {
+	*d = limits.Decision{}
 	charges := [1]limits.Charge{{Scope: l.scope, Key: key, Limit: l.limit, Cost: n}}
 	bound, err := l.memory.limitOf(&charges[0])
 	if err != nil {
@@ -62,7 +64,8 @@ func (l *Limiter) takeAnew(key string, n int64, d *limits.Decision) (err error) 
 	l.bound.Store(bound)
 	defer call.PanicAsError(l.memory, &err) // of the caller's clock
 	var out [1]limits.Decision
-	err = l.memory.Take(context.Background(), charges[:], out[:])
-	*d = out[0]
+	if err = l.memory.Take(context.Background(), charges[:], out[:]); err == nil {
+		*d = out[0]
+	}
 	return err
 }

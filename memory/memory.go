@@ -57,8 +57,9 @@ const (
 // a key that is not found starts from the largest state displaced in its scope
 // and part of the table. So a flood of new keys may have new keys of its own scope
 // denied early, the more the longer it lasts, and never buys anyone a unit too
-// many, but for a ban: a key that was displaced while it was banned may charge once. A scope that has no more than its share of MaxKeys loses next to nothing
-// to another.
+// many, but for a ban. A key that was displaced while it was banned may charge once.
+// Once the period is over in which it was banned, it may charge until it is banned anew. A scope that
+// has no more than its share of MaxKeys loses next to nothing to another.
 //
 // The summary takes at most 4 KiB for every 8,192 keys of MaxKeys. It remembers 50
 // scopes apart in each part of the table, each as some numbers of units and until when they

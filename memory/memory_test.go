@@ -661,3 +661,14 @@ func TestAFloodDisplacesThoseWhoHaveUsedLeast(t *testing.T) {
 		}
 	}
 }
+
+func TestALimiterThatFailsLeavesADenial(t *testing.T) {
+	keys, err := memory.New(memory.Options{}).Bind("s", limits.FixedWindow(limits.PerMinute(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := limits.Decision{Allowed: true}
+	if err := keys.TakeInto(&d, "k", -1); err == nil || d != (limits.Decision{}) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

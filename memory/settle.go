@@ -49,7 +49,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 		if e.Final < e.Taken {
 			s.Returned = sh.refundLocked(limit, hash, e, now)
 		} else {
-			s.Charged = sh.chargeLocked(limit, hash, e.Final-e.Taken, e.Lasts.Microseconds(), now)
+			s.Charged = sh.chargeLocked(limit, hash, e.Final-e.Taken, max(0, e.Lasts.Microseconds()), now)
 			s.Forgiven = e.Final - e.Taken - s.Charged
 		}
 		sh.mu.Unlock()
@@ -108,9 +108,14 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if s.former != nil {
 		return 0
 	}
+	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
+	if s.summary != nil && !limit.bans() {
+		owes = max(0, sh.floorLocked(limit, now)-limit.max)
+	}
 	if n = limit.family.charge(&limit.compiledLimit, s, n); n == 0 {
 		return 0
 	}
+	limit.family.charge(&limit.compiledLimit, s, owes)
 	if limit.drains {
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)
 	}

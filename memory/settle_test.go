@@ -2,11 +2,14 @@ package memory_test
 
 import (
 	"container/heap"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -293,4 +296,123 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 			t.Errorf("under another limit: %+v", d)
 		}
 	}
+}
+
+// An ending may come from another process, with any length.
+func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
+	for _, lasts := range []time.Duration{-1, -time.Microsecond, -7 * time.Microsecond, -time.Second, math.MinInt64, math.MaxInt64} {
+		now := time.UnixMicro(1_700_000_000_000_000)
+		m := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		limit := limits.TokenBucket(limits.PerMinute(10), 10)
+		for range 3 {
+			d := take(t, m, "s", "k", limit, 1)
+			s := settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
+			if s.Charged != 1 {
+				t.Errorf("%v: %+v", lasts, s)
+			}
+			now = now.Add(time.Second)
+		}
+	}
+}
+
+func TestAConcurrencyLimitThatOwesTheMostAdmitsNoMore(t *testing.T) {
+	for name, m := range map[string]interface {
+		limits.Backend
+		limits.Settler
+	}{"exact": limitstest.NewExact(time.Now), "memory": memory.New(memory.Options{})} {
+		limit := limits.Concurrent(2)
+		settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
+		if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// What a displaced key owes is not forgiven when it owes more.
+func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
+	rate := limits.PerMinute(10)
+	for _, limit := range []limits.Limit{
+		limits.TokenBucket(rate, 10), limits.LeakyBucket(rate, 10), limits.LeakyQueue(rate, 10), limits.FixedWindow(rate), limits.AnchoredWindow(rate), limits.SlidingWindow(rate), limits.SlidingLog(rate),
+	} {
+		now := time.UnixMicro(1_700_000_040_000_000)
+		clock := func() time.Time { return now }
+		m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
+		both := func(taken, final int64, ticket int64) {
+			e := limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: taken, Final: final, Ticket: ticket}
+			if got, want := settle(t, m, e), settle(t, exact, e); got != want {
+				t.Errorf("%v: %+v, should be %+v", limit, got, want)
+			}
+		}
+		d := take(t, m, "s", "k", limit, 10)
+		take(t, exact, "s", "k", limit, 10)
+		both(10, 16, d.Ticket)
+		long := limits.FixedWindow(limits.PerDay(1000))
+		for i := range 100 {
+			take(t, m, fmt.Sprint(i), "other", long, 1)
+		}
+		both(0, 1, 0)
+		for range 200 {
+			now = now.Add(time.Second)
+			a, b := take(t, m, "s", "k", limit, 1), limits.Decision{}
+			if a.Allowed {
+				if b = take(t, exact, "s", "k", limit, 1); !b.Allowed {
+					t.Errorf("%v: %+v, should be %+v", limit, a, b)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		now := time.UnixMicro(1_700_000_000_000_000)
+		store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+		first := limits.Charge{Scope: "s", Key: "k", Limit: limits.LeakyQueue(limits.PerMinute(10), 10), Cost: 3, Lasts: time.Minute}
+		behind := first
+		behind.Lasts, behind.Shadow = 0, true
+		out := make([]limits.Decision, 2)
+		var err error
+		if together {
+			err = store.Take(t.Context(), []limits.Charge{first, behind}, out)
+		} else if err = store.Take(t.Context(), []limits.Charge{first}, out[:1]); err == nil {
+			other := behind
+			other.Key = "other"
+			both := make([]limits.Decision, 2)
+			err = store.Take(t.Context(), []limits.Charge{behind, other}, both)
+			out[1] = both[0]
+		}
+		if err != nil || out[1].Delay != 18*time.Second {
+			t.Fatal(err, out)
+		}
+		got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
+		if got.Returned != 0 {
+			t.Errorf("in one call: %v: %+v", together, got)
+		}
+	}
+}
+
+// A key that is not found may owe less than it is taken to owe. Then its next window starts with a
+// taking of its own, and ends later than one that starts with the debt.
+func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
+	now := time.UnixMicro(1_700_000_040_000_000)
+	clock := func() time.Time { return now }
+	m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
+	limit := limits.AnchoredWindow(limits.PerMinute(10))
+	for i := range 20 {
+		take(t, m, "s", fmt.Sprint(i), limit, 10)
+	}
+	for _, s := range []limits.Settler{m, exact} {
+		settle(t, s, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
+	}
+	now = now.Add(90 * time.Second)
+	for _, b := range []limits.Backend{m, exact} {
+		allowed(t, b, "k", limit, 6)
+	}
+	now = now.Add(40 * time.Second)
+	denied(t, exact, "k", limit, 5)
+	denied(t, m, "k", limit, 5)
 }

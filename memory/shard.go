@@ -147,7 +147,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 	e.state = s.state
 }
 
-// numberTakingLocked is numberLocked before units of s are taken: of a leaky queue only the last
+// numberTakingLocked is numberLocked where units of s were just taken: of a leaky queue only the last
 // taking is ever returned.
 func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
 	if limit.queues {

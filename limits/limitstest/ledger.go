@@ -203,7 +203,7 @@ const heldRetryAfter = 1 * sec
 func decideHeld(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, usage) {
 	most := c.Limit.Burst()
 	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
-	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units()+c.Cost <= most
+	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units() <= most-c.Cost
 	if d.Allowed && taking && c.Cost > 0 {
 		u = u.plus(now, c.Cost)
 	}
