@@ -1,9 +1,11 @@
 package remote_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -33,8 +35,10 @@ func (f *far) Take(_ context.Context, _ []limits.Charge, out []limits.Decision) 
 }
 
 // stdout returns a logger to standard output that omits texts that vary.
-func stdout() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+func stdout() *slog.Logger { return logTo(os.Stdout) }
+
+func logTo(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == "after" || a.Key == "error" {
 				return slog.Attr{}
@@ -59,7 +63,7 @@ func Example() {
 	var _ http.Handler = limit.Handler(http.NotFoundHandler())
 }
 
-func ExampleNew() {
+func ExampleNewBreaker() {
 	backend := &far{}
 	b := remote.NewBreaker(backend, remote.Options{
 		Budget:  time.Millisecond,
@@ -127,15 +131,17 @@ func ExampleBreaker_Status() {
 
 // The lines of the log say when Redis is gone, and when it is back.
 func ExampleOptions() {
+	logged, w := io.Pipe() // log lines are written in the background
 	options := remote.Options{
 		Budget: time.Millisecond,
-		Logger: stdout(),
+		Logger: logTo(w),
 	}
 	b := remote.NewBreaker(&far{}, options)
 	for state := "closed"; state == "closed"; state, _, _ = b.Status() {
 		b.Take(context.Background(), nil, nil)
 	}
-	time.Sleep(time.Millisecond) // until it is logged
+	line, _ := bufio.NewReader(logged).ReadString('\n')
+	fmt.Print(line)
 	// Output: level=WARN msg="weir: backend degraded"
 }
 

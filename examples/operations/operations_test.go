@@ -218,9 +218,8 @@ func TestLoadGivesSomethingToSee(t *testing.T) {
 		`weir_settlements_total{limiter="api",result="done",rule="at-once"}`:                                         true,
 		`weir_shed_requests_total{class="searches",shedder="api",verdict="shed"}`:                                    true,
 	}
-	deadline := time.Now().Add(time.Minute)
-	for len(missing) > 0 && time.Now().Before(deadline) {
-		time.Sleep(100 * time.Millisecond)
+	tick := time.Tick(100 * time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); len(missing) > 0 && time.Now().Before(deadline); <-tick {
 		_, metrics := get(t, operators+"/metrics")
 		for line := range strings.Lines(metrics) {
 			series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -38,7 +39,8 @@ func (p *Process) begin(t *testing.T, key string, n int) (started int, end func(
 // inWorld lives through a world with two processes that run one program.
 func inWorld(t *testing.T, topology Topology, program Program, live func(t *testing.T, w *World, mine, other *Process)) {
 	seed := testrun.Seed(t)
-	inBubble(t, seed, func(t *testing.T) {
+	defer noticeHang(t, seed)()
+	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, topology)
 		w.processes = []*Process{w.Start("mine", program), w.Start("other", program)}
 		live(t, w, w.processes[0], w.processes[1])

@@ -2,6 +2,7 @@ package world
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -20,7 +21,8 @@ func TestRetryAfterIsTheLeastWaitAcrossANetwork(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			seed := testrun.Seed(t)
-			inBubble(t, seed, func(t *testing.T) {
+			defer noticeHang(t, seed)()
+			synctest.Test(t, func(t *testing.T) {
 				w := New(t, seed, One)
 				defer w.Close()
 				p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "r", Limit: limit, Key: self}}})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -98,7 +99,8 @@ func (s scenario) String() string {
 
 // run lives through a scenario, and returns the laws that were broken.
 func (s scenario) run(t *testing.T) (broken []string, decisions int) {
-	inBubble(t, s.seed, func(t *testing.T) {
+	defer noticeHang(t, s.seed)()
+	synctest.Test(t, func(t *testing.T) {
 		w := New(t, s.seed, s.topology)
 		for i, program := range s.programs {
 			w.processes = append(w.processes, w.Start(fmt.Sprint("process ", i), program))

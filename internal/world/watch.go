@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -24,17 +23,16 @@ var pulse struct {
 	age   atomic.Int64
 }
 
-// inBubble runs a world in a bubble of its own. If it hangs, the program ends, and prints its seed and what each
-// goroutine waits for.
-func inBubble(t *testing.T, seed uint64, world func(t *testing.T)) {
+// noticeHang watches the world of a seed that is about to begin, until stop is called. If the world hangs, the program
+// ends, and prints the seed and what each goroutine waits for. It is called outside of the bubble.
+func noticeHang(t *testing.T, seed uint64) (stop func()) {
 	ended := make(chan struct{})
-	defer close(ended)
 	pulse.age.Store(0)
 	go watch(ended, func(why string) {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("a world hangs: %s. To repeat it: go test -run %s ./internal/world -weir.seed %d", why, t.Name(), seed))
 	})
-	synctest.Test(t, world)
+	return func() { close(ended) }
 }
 
 // watch looks at a world until it has ended, and calls hangs once if it never will. It counts looks instead of time: one

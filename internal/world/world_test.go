@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,7 +36,8 @@ func self(r Request) (string, error) { return r.Key, nil }
 func oneAfterTheOther(t *testing.T, rule core.Rule[Request]) {
 	t.Helper()
 	seed := testrun.Seed(t)
-	inBubble(t, seed, func(t *testing.T) {
+	defer noticeHang(t, seed)()
+	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
 		defer w.Close()
 		p := w.Start("p", Program{Rules: []core.Rule[Request]{rule}})
@@ -68,7 +70,8 @@ func TestAClientIsNotDeniedByWhatItHasReturned(t *testing.T) {
 // callers have left are kept, so that the server decides all the same.
 func TestAServerThatIsFarAwayDecides(t *testing.T) {
 	seed := testrun.Seed(t)
-	inBubble(t, seed, func(t *testing.T) {
+	defer noticeHang(t, seed)()
+	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, One)
 		defer w.Close()
 		p := w.Start("p", Program{Rules: []core.Rule[Request]{{Name: "all", Limit: limits.TokenBucket(limits.PerMinute(600), 1000), Key: self}}})
@@ -172,7 +175,8 @@ func TestAPolicyChangesWhileAServerIsAway(t *testing.T) {
 func TestTenMinutes(t *testing.T) {
 	seed := testrun.Seed(t)
 	begun := time.Now()
-	inBubble(t, seed, func(t *testing.T) {
+	defer noticeHang(t, seed)()
+	synctest.Test(t, func(t *testing.T) {
 		w := New(t, seed, Cluster)
 		defer w.Close()
 		rules := []core.Rule[Request]{{Name: "rate", Limit: limits.TokenBucket(limits.PerSecond(10), 20), Key: self}}
