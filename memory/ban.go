@@ -13,8 +13,8 @@ import (
 //
 // A key that is not found may have used as much as keys that were displaced. It inherits so many
 // units: −state.a of those in state.b. With its own they deny it until a period after its last unit.
-// They never ban it: only as many units of its own do. A ban that is lifted has forgotten which
-// were whose.
+// They never ban it: only as many units of its own do, each less than a period after the one before,
+// since nobody knows when its period began. A ban that is lifted has forgotten which were whose.
 type ban struct{ sharedByFamilies }
 
 // compile leaves l.form as it is: whatever the limits, a period, units and the end of a ban mean

@@ -34,21 +34,17 @@ func (sh *shard) noteTakingLocked(e *entry, hash uint64, limit *scopedLimit, las
 		delete(sh.rings, hash)
 		return
 	}
-	asOf := now
-	if e != nil {
-		asOf = max(now, e.at)
-	}
 	width := (lasts + ringSlices - 1) / ringSlices
 	switch {
-	case !ok, e == nil, lasts != 0 && width != r.width, e.limitID != limit.id, asOf/r.width < r.newest:
+	case !ok, e == nil, lasts != 0 && width != r.width, e.limitID != limit.id:
 		if lasts == 0 {
 			width = r.width
 		}
-		r = newRing(asOf, width)
+		r = newRing(now, width)
 	default:
 		s := &sh.scratch.other
 		limit.advance(s, &e.state, now, sh)
-		r.note(asOf, s.a, s.b != 0)
+		r.note(now, s.a, s.b != 0)
 	}
 	sh.storeRingLocked(hash, r)
 }

@@ -70,6 +70,17 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	sh.floors[free].raise(added, now)
 }
 
+// unhideFloorLocked displaces e if it hides what the summary remembers under limit, and returns the
+// entry from which a charge under limit starts.
+func (sh *shard) unhideFloorLocked(e *entry, limit *scopedLimit, now int64) *entry {
+	if e == nil || e.serial&hidesFloor == 0 || e.limitID == limit.id {
+		return e
+	}
+	sh.raiseFloorLocked(&e.state, now)
+	sh.clearLocked(e)
+	return nil
+}
+
 // raise adds a step, and drops those that have ended or that it covers.
 func (f *floor) raise(added floorStep, now int64) {
 	var all [floorSteps + 1]floorStep

@@ -86,7 +86,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 		under.fresh(s, now)
 		s.limitID = entry.limitID
 		sh.numberLocked(&s.state)
-		sh.releaseLocked(&entry.state, 0)
+		sh.releaseLocked(&entry.state)
 		entry.state = s.state
 	}
 	return returned
@@ -98,24 +98,30 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 // has ended must not undo what was taken since, or lift a ban.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry != nil && !sh.reusableLocked(entry, now) {
-		if under := sh.limits.get(entry.limitID); under.bans() != limit.bans() {
-			return 0
-		}
+	switch {
+	case entry == nil:
+	case sh.reusableLocked(entry, now):
+		entry = sh.unhideFloorLocked(entry, limit, now)
+	case sh.limits.get(entry.limitID).bans() != limit.bans():
+		return 0
 	}
 	s := &sh.scratch.view
 	sh.loadLocked(s, entry, limit, now)
 	if s.former != nil {
 		return 0
 	}
+	displaced := s.summary != nil
 	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
-	if s.summary != nil && !limit.bans() {
+	if displaced && !limit.bans() {
 		owes = max(0, sh.floorLocked(limit, now)-limit.max)
 	}
 	if n = limit.family.charge(&limit.compiledLimit, s, n); n == 0 {
 		return 0
 	}
 	limit.family.charge(&limit.compiledLimit, s, owes)
+	if displaced {
+		s.serial |= hidesFloor
+	}
 	if limit.drains {
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)
 	}

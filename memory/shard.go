@@ -140,7 +140,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 		return
 	}
 	if e.hash == hash && e.limitID != limit.id {
-		sh.releaseLocked(&e.state, 0)
+		sh.releaseLocked(&e.state)
 	}
 	s.limitID = limit.id
 	e.hash = hash
@@ -151,36 +151,36 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 // taking is ever returned.
 func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
 	if limit.queues {
-		s.serial = 0
+		s.serial &= hidesFloor
 	}
 	sh.numberLocked(s)
 }
 
-// numberLocked gives s a serial if it has none: it is new, converted or rebased.
+// numberLocked gives s a serial if it has none: it is new or converted.
 func (sh *shard) numberLocked(s *state) {
-	if s.serial != 0 {
+	if s.serial&^hidesFloor != 0 {
 		return
 	}
-	if sh.serial++; sh.serial == 0 {
+	if sh.serial++; sh.serial == hidesFloor {
 		sh.serial = 1
 	}
-	s.serial = sh.serial
+	s.serial |= sh.serial
 }
 
-// releaseLocked frees the list of a log that is about to be overwritten, up to the
-// node end. It does nothing for other families.
-func (sh *shard) releaseLocked(s *state, end uint32) {
+// releaseLocked frees the list of a log that is about to be overwritten. It does nothing for
+// other families.
+func (sh *shard) releaseLocked(s *state) {
 	if s.limitID == 0 || s.a == 0 {
 		return
 	}
 	if limit := sh.limits.get(s.limitID); limit.lists {
-		sh.nodes.release(s, end, limit.share)
+		sh.nodes.release(s, limit.share)
 	}
 }
 
 // clearLocked empties a slot.
 func (sh *shard) clearLocked(e *entry) {
-	sh.releaseLocked(&e.state, 0)
+	sh.releaseLocked(&e.state)
 	*e = entry{hash: vacated}
 }
 

@@ -100,7 +100,7 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *vi
 	case listed:
 		l.expire(&e.state, limit, s.asOf)
 	case e.hash == hash:
-		sh.releaseLocked(&e.state, 0)
+		sh.releaseLocked(&e.state)
 		e.a = 0
 	}
 	node := uint32(0)

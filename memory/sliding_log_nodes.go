@@ -70,9 +70,9 @@ func (l *logNodes) put(i uint32, share uint8) {
 	l.inUse[share]--
 }
 
-// release frees the list of s up to the node end; 0 frees all of it.
-func (l *logNodes) release(s *state, end uint32, share uint8) {
-	for i := s.logHead(); i != 0 && i != end; {
+// release frees the list of s.
+func (l *logNodes) release(s *state, share uint8) {
+	for i := s.logHead(); i != 0; {
 		next := l.at(i).next
 		l.put(i, share)
 		i = next

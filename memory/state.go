@@ -22,7 +22,7 @@ type state struct {
 	a       int64
 	b       uint32
 	limitID uint16 // which scope and limit it was written under
-	serial  uint16 // tells it from other states that the key has had; 0: not stored yet
+	serial  uint16 // tells it from other states that the key has had, and hidesFloor; 0: not stored yet
 }
 
 // view is a state as of an instant. It is a value: nothing is written until units are
@@ -223,6 +223,10 @@ func (s *view) ticket() int64 { return ticketOf(s.asOf, s.serial) }
 func ticketOf(asOf int64, serial uint16) int64 {
 	return asOf | int64(serial&serialsMask)<<ticketBits
 }
+
+// hidesFloor is a bit of state.serial. The state was written by what a taking has cost above its
+// estimate, after its key had been displaced. Under another limit the key is displaced again.
+const hidesFloor = 1 << 15
 
 // knows reports whether a ticket is of units taken from s.
 func (s *state) knows(ticket int64) bool { return ticket>>ticketBits == int64(s.serial&serialsMask) }
