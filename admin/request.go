@@ -86,19 +86,19 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 		a.Error = err.Error()
 	}
 	if i := o.BindingRule(); i >= 0 {
-		a.Binding = o.At(i).Rule
+		a.Binding = o.At(i).Rule()
 	}
-	decided := make(map[string]core.RuleDecision, o.Len())
+	decided := make(map[string]*core.RuleDecision, o.Len())
 	for i := range o.Len() {
-		decided[o.At(i).Rule] = o.At(i)
+		decided[o.At(i).Rule()] = o.At(i)
 	}
 	for _, rule := range limiter.Rules() {
 		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
 		if d, ok := decided[rule.Name]; ok {
-			v.Matches, v.Mode, v.Key, v.Limit, v.Cost = true, d.Mode.String(), p.mask.mask(d.Key), limitText(d.Limit), d.Cost
+			v.Matches, v.Mode, v.Key, v.Limit, v.Cost = true, d.Mode().String(), p.mask.mask(d.Key), limitText(d.Limit()), d.Cost
 			v.decided(&d.Decision)
 			if d.Key != "" || d.Source.Counted() { // else the key function may have failed
-				v.ID = p.forgivable(name, rule.Name, d.Key, d.Limit)
+				v.ID = p.forgivable(name, rule.Name, d.Key, d.Limit())
 			}
 			v.Why = whyUncounted(d.Source)
 		} else {

@@ -155,8 +155,8 @@ func TestARenamedRuleOfOneScopeKeepsItsCount(t *testing.T) {
 	renamed := old
 	renamed.Name = "new"
 	replace(t, l, renamed)
-	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(0).Rule != "new" {
-		t.Errorf("after the rule has another name: %v by %q", o.Verdict(), o.At(0).Rule)
+	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(0).Rule() != "new" {
+		t.Errorf("after the rule has another name: %v by %q", o.Verdict(), o.At(0).Rule())
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAnOverriddenLimitYieldsToALimitFor(t *testing.T) {
 	}
 	a.Limit, a.LimitFor = limits.Limit{}, func(string) (limits.Limit, error) { return limits.FixedWindow(limits.PerDay(1)), nil }
 	replace(t, l, a)
-	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit != limits.FixedWindow(limits.PerDay(1)) || o.At(0).Mode != core.Shadow {
+	if o := l.Decide(context.Background(), "ann"); o.At(0).Limit() != limits.FixedWindow(limits.PerDay(1)) || o.At(0).Mode() != core.Shadow {
 		t.Errorf("decided by %+v", o.At(0))
 	}
 	if _, err := l.ExplainKey(context.Background(), "a", "ann", limits.Limit{}); err == nil || !strings.Contains(err.Error(), "pass the limit of the key") {
@@ -273,7 +273,7 @@ func TestAnOverrideSharesNothingWithItsCaller(t *testing.T) {
 	if state := l.Rules()[0]; state.Mode != core.Shadow {
 		t.Errorf("the mode is %v", state.Mode)
 	}
-	if o := l.Decide(context.Background(), "ann"); o.Len() != 1 || o.At(0).Mode != core.Shadow {
+	if o := l.Decide(context.Background(), "ann"); o.Len() != 1 || o.At(0).Mode() != core.Shadow {
 		t.Errorf("decided by %d rules", o.Len())
 	}
 }

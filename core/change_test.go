@@ -36,14 +36,14 @@ func TestAShadowNeverStandsInTheWay(t *testing.T) {
 			t.Fatalf("request %d: %v, retry after %v, delay %v", i, o.Verdict(), o.RetryAfter(), o.Delay())
 		}
 		shadow := o.At(0)
-		if shadow.Mode != core.Shadow || shadow.Allowed != (i == 0) {
+		if shadow.Mode() != core.Shadow || shadow.Allowed != (i == 0) {
 			t.Errorf("request %d: the shadow says %+v", i, shadow)
 		}
-		if b := o.BindingRule(); o.At(b).Rule != "enforced" {
-			t.Errorf("request %d: %q binds", i, o.At(b).Rule)
+		if b := o.BindingRule(); o.At(b).Rule() != "enforced" {
+			t.Errorf("request %d: %q binds", i, o.At(b).Rule())
 		}
 	}
-	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(1).Mode != core.Enforce {
+	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(1).Mode() != core.Enforce {
 		t.Errorf("beyond the enforced limit: %v", o.Verdict())
 	}
 }
@@ -68,7 +68,7 @@ func TestAShareOfTheKeysIsEnforcedTheSameEverywhere(t *testing.T) {
 		for i := range 2000 {
 			key := fmt.Sprint("key", i)
 			o := l.Decide(context.Background(), key)
-			keys[key] = o.At(0).Mode == core.Enforce
+			keys[key] = o.At(0).Mode() == core.Enforce
 		}
 		return keys
 	}
@@ -103,7 +103,7 @@ func TestDisabledRulesAreLeftOut(t *testing.T) {
 	}})
 	l.Decide(context.Background(), "ann")
 	o := l.Decide(context.Background(), "ann")
-	if o.Len() != 1 || o.At(0).Rule != "on" || o.At(0).Index != 1 || !o.Allowed() {
+	if o.Len() != 1 || o.At(0).Rule() != "on" || o.At(0).Index() != 1 || !o.Allowed() {
 		t.Errorf("decided by %d rules, first %+v", o.Len(), o.At(0))
 	}
 	if rules := l.Rules(); len(rules) != 2 || rules[0].Mode != core.Disabled {
@@ -131,8 +131,8 @@ func TestAReplacementWithAMistakeChangesNothing(t *testing.T) {
 		t.Errorf("Replace: %v", err)
 	}
 	l.Decide(context.Background(), "ann")
-	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(0).Rule != "a" {
-		t.Errorf("after a replacement that failed: %v by %q", o.Verdict(), o.At(0).Rule)
+	if o := l.Decide(context.Background(), "ann"); o.Allowed() || o.At(0).Rule() != "a" {
+		t.Errorf("after a replacement that failed: %v by %q", o.Verdict(), o.At(0).Rule())
 	}
 }
 
@@ -167,8 +167,8 @@ func TestReplacingUnderLoadLosesAndMixesNothing(t *testing.T) {
 				if o.Allowed() {
 					admitted.Add(1)
 				}
-				if o.Len() != 2 || o.At(0).Rule[1:] != o.At(1).Rule[1:] || o.Companion() != o.At(0).Rule {
-					t.Errorf("a request is decided by a mixture: %q, %q, %v", o.At(0).Rule, o.At(1).Rule, o.Companion())
+				if o.Len() != 2 || o.At(0).Rule()[1:] != o.At(1).Rule()[1:] || o.Companion() != o.At(0).Rule() {
+					t.Errorf("a request is decided by a mixture: %q, %q, %v", o.At(0).Rule(), o.At(1).Rule(), o.Companion())
 				}
 			}
 		})
@@ -233,7 +233,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		if err := l.Override("a", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
-		if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.At(0).Mode != core.Shadow {
+		if o := l.Decide(context.Background(), "ann"); !o.Allowed() || o.At(0).Mode() != core.Shadow {
 			t.Errorf("overridden to a shadow: %v", o.Verdict())
 		}
 		if err := l.Override("a", core.Override{}); err != nil {

@@ -137,7 +137,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		ch.Shadow = identity.mode == Shadow
 		o.charge(identity, ch.Key, ch.Cost)
 		if rule.varies {
-			o.at(o.Len() - 1).limit = unique.Make(ch.Limit)
+			o.At(o.Len() - 1).limit = unique.Make(ch.Limit)
 		}
 		s.charged[s.used] = o.Len() - 1
 		s.used++
@@ -193,7 +193,7 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 
 // record records the decision on the at-th rule of o.
 func (o *Outcome) record(at int, d *limits.Decision) {
-	answered := o.at(at)
+	answered := o.At(at)
 	answered.Decision = *d
 	if answered.rule.undelayed != 0 {
 		answered.Delay = answered.rule.delay(d.Delay)
@@ -207,7 +207,7 @@ func (o *Outcome) record(at int, d *limits.Decision) {
 // nothing.
 func (o *Outcome) markAll(source limits.Source, s *scratch) {
 	for _, at := range s.charged[:s.used] {
-		o.at(at).Decision = uncounted(source)
+		o.At(at).Decision = uncounted(source)
 	}
 }
 
@@ -222,7 +222,7 @@ func uncounted(source limits.Source) limits.Decision {
 // charge adds to o a rule that charges cost units to key.
 func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
 	d := o.grow()
-	d.rule, d.limit, d.key, d.cost = rule, rule.limit, key, cost
+	d.rule, d.limit, d.Key, d.Cost = rule, rule.limit, key, cost
 	return &d.Decision
 }
 

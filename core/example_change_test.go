@@ -20,8 +20,8 @@ func ExampleShadow() {
 		o := l.Decide(context.Background(), "ann")
 		fmt.Println(o.Verdict())
 		for i := range o.Len() {
-			if d := o.At(i); d.Mode == core.Shadow && !d.Allowed {
-				fmt.Println("would be denied by", d.Rule)
+			if d := o.At(i); d.Mode() == core.Shadow && !d.Allowed {
+				fmt.Println("would be denied by", d.Rule())
 			}
 		}
 	}

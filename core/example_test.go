@@ -78,7 +78,7 @@ func ExampleLimiter_Decide() {
 		fmt.Println(j.bytes, outcome.Verdict())
 		for i := range outcome.Len() {
 			d := outcome.At(i)
-			fmt.Println(" ", d.Rule, d.Allowed, d.Remaining)
+			fmt.Println(" ", d.Rule(), d.Allowed, d.Remaining)
 		}
 	}
 	// The denied job took nothing, not even from "jobs".
@@ -153,7 +153,7 @@ func ExampleUnit() {
 	}}})
 	outcome := limiter.Decide(context.Background(), job{"ann", 2000})
 	d := outcome.At(0)
-	fmt.Println(d.Remaining, d.Unit, "left")
+	fmt.Println(d.Remaining, d.Unit(), "left")
 	// Output: 3000 content-bytes left
 }
 
@@ -250,7 +250,7 @@ func ExampleConfig_instances() {
 		Rules:     []core.Rule[job]{{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(100)), Key: byCustomer}},
 	})
 	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
-	fmt.Println(outcome.At(0).Limit, outcome.At(0).Remaining)
+	fmt.Println(outcome.At(0).Limit(), outcome.At(0).Remaining)
 	// Output: fixed-window 34/1d 33
 }
 
@@ -262,7 +262,7 @@ func ExampleConfig_observe() {
 		Observe: func(_ context.Context, _ job, o core.Outcome) {
 			for i := range o.Len() {
 				d := o.At(i)
-				counts[fmt.Sprintf("%s %v by %v", d.Rule, o.Verdict(), d.Source)]++
+				counts[fmt.Sprintf("%s %v by %v", d.Rule(), o.Verdict(), d.Source)]++
 			}
 		},
 	})
@@ -332,7 +332,7 @@ func ExampleOutcome_BindingRule() {
 		{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byCustomer},
 	}})
 	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
-	fmt.Println(outcome.At(outcome.BindingRule()).Rule)
+	fmt.Println(outcome.At(outcome.BindingRule()).Rule())
 	// Output: per-customer
 }
 

@@ -19,7 +19,7 @@ func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scr
 	for _, at := range s.charged[:s.used] {
 		switch policy(o, at) {
 		case FailClosed:
-			if o.at(at).rule.mode == Enforce {
+			if o.At(at).rule.mode == Enforce {
 				l.makeUnavailable(FailClosed, s, o)
 				return
 			}
@@ -41,7 +41,7 @@ func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scr
 }
 
 // policy returns the OnFailure of the at-th rule of o.
-func policy(o *Outcome, at int) FailurePolicy { return o.at(at).rule.onFailure }
+func policy(o *Outcome, at int) FailurePolicy { return o.At(at).rule.onFailure }
 
 // markWithoutBackend records what rules decide that do not fall back. Those that fail
 // closed are shadows.
@@ -51,7 +51,7 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 		if policy(o, at) == FailClosed {
 			source = limits.SourceClosed
 		}
-		o.at(at).Decision = uncounted(source)
+		o.At(at).Decision = uncounted(source)
 	}
 }
 
@@ -60,7 +60,7 @@ func (l *ruleSet[R]) markWithoutBackend(s *scratch, o *Outcome) {
 func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) {
 	charged := s.charged[:s.used]
 	for _, at := range charged {
-		if answered := o.at(at); policy(o, at) == why {
+		if answered := o.At(at); policy(o, at) == why {
 			answered.Decision = uncounted(limits.SourceClosed)
 			if answered.rule.mode == Enforce {
 				o.verdict = Unavailable
@@ -72,7 +72,7 @@ func (l *ruleSet[R]) makeUnavailable(why FailurePolicy, s *scratch, o *Outcome) 
 	}
 	for _, at := range charged {
 		if policy(o, at) != why {
-			o.at(at).Decision = uncounted(limits.SourceNotAsked)
+			o.At(at).Decision = uncounted(limits.SourceNotAsked)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	for i, at := range s.charged[:n] {
 		d := &s.decisions[i]
 		d.Source = limits.SourceFallback
-		o.at(at).limit = unique.Make(s.charges[i].Limit)
+		o.At(at).limit = unique.Make(s.charges[i].Limit)
 		o.record(at, d)
 	}
 	return nil

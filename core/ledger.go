@@ -66,7 +66,7 @@ func newLedger(primary limits.Backend, fallback func() limits.Backend, observe f
 func (l *ledger) begin(o *Outcome) {
 	var q *request
 	for i := range o.Len() {
-		d := o.at(i)
+		d := o.At(i)
 		if !d.rule.hasEnd || !d.Allowed || !d.Source.Counted() {
 			continue
 		}
@@ -74,7 +74,7 @@ func (l *ledger) begin(o *Outcome) {
 			q = l.records.Get().(*request)
 			q.at = 0
 		}
-		q.taken = append(q.taken, taken{rule: d.rule, limit: d.limit, key: d.key, cost: d.cost, spent: -1, source: d.Source, ticket: d.Ticket})
+		q.taken = append(q.taken, taken{rule: d.rule, limit: d.limit, key: d.Key, cost: d.Cost, spent: -1, source: d.Source, ticket: d.Ticket})
 		t := &q.taken[len(q.taken)-1]
 		if t.source == limits.SourceLease { // of units that the backend has given
 			t.source = limits.SourcePrimary

@@ -233,8 +233,8 @@ func TestPlansHaveTheirOwnLimits(t *testing.T) {
 	decide(t, l, request{user: "free"}, core.Denied)
 	for range 3 {
 		o := decide(t, l, request{user: "pro"}, core.Allowed)
-		if o.At(0).Limit != perMinute(3) {
-			t.Errorf("limit %v, want pro's", o.At(0).Limit)
+		if o.At(0).Limit() != perMinute(3) {
+			t.Errorf("limit %v, want pro's", o.At(0).Limit())
 		}
 	}
 	decide(t, l, request{user: "pro"}, core.Denied)
@@ -267,11 +267,11 @@ func TestLimitForKeyIsPassedTheKeyThatWasFound(t *testing.T) {
 		if user == "pro" {
 			want = perMinute(3)
 		}
-		if o := decide(t, l, request{user: user}, core.Allowed); o.At(0).Limit != want {
-			t.Errorf("%s: limit %v, want %v", user, o.At(0).Limit, want)
+		if o := decide(t, l, request{user: user}, core.Allowed); o.At(0).Limit() != want {
+			t.Errorf("%s: limit %v, want %v", user, o.At(0).Limit(), want)
 		}
-		if o := l.Explain(t.Context(), request{user: user}); o.At(0).Limit != want {
-			t.Errorf("%s: explained by %v, want %v", user, o.At(0).Limit, want)
+		if o := l.Explain(t.Context(), request{user: user}); o.At(0).Limit() != want {
+			t.Errorf("%s: explained by %v, want %v", user, o.At(0).Limit(), want)
 		}
 		if asked != 2 {
 			t.Errorf("%s: the key was found %d times for two calls", user, asked)
@@ -387,8 +387,8 @@ func TestEachInstanceFallsBackToItsShare(t *testing.T) {
 	})
 	for range 3 {
 		o := decide(t, l, request{user: "ann"}, core.Allowed)
-		if o.At(0).Limit != perMinute(3) {
-			t.Errorf("limit %v, want the share", o.At(0).Limit)
+		if o.At(0).Limit() != perMinute(3) {
+			t.Errorf("limit %v, want the share", o.At(0).Limit())
 		}
 	}
 	decide(t, l, request{user: "ann"}, core.Denied)
@@ -412,15 +412,15 @@ func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 	for i := range 2 {
 		o := decide(t, l, request{user: "pro", route: "/"}, core.Allowed)
 		plan, route := o.At(0), o.At(1)
-		if plan.Limit != limits.TokenBucket(limits.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != limits.SourceFallback {
+		if plan.Limit() != limits.TokenBucket(limits.PerMinute(3), 2) || plan.Remaining != int64(1-i) || plan.Source != limits.SourceFallback {
 			t.Errorf("plan %+v, want a quarter of pro's", plan)
 		}
-		if route.Limit != perMinute(25) || route.Remaining != int64(24-i) {
+		if route.Limit() != perMinute(25) || route.Remaining != int64(24-i) {
 			t.Errorf("route %+v, want a quarter", route)
 		}
 	}
 	decide(t, l, request{user: "pro", route: "/"}, core.Denied)
-	if o := decide(t, l, request{user: "free", route: "/"}, core.Allowed); o.At(0).Limit != perMinute(1) {
+	if o := decide(t, l, request{user: "free", route: "/"}, core.Allowed); o.At(0).Limit() != perMinute(1) {
 		t.Errorf("plan %+v, want free's, which is not less than 1", o.At(0))
 	}
 	decide(t, l, request{user: "free", route: "/"}, core.Denied)
@@ -570,7 +570,7 @@ func TestObserveSeesEveryDecidedRequestOnce(t *testing.T) {
 	l := core.MustNew(core.Config[request]{
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
 		Observe: func(_ context.Context, r request, o core.Outcome) {
-			seen = append(seen, fmt.Sprint(r.user, " ", o.Verdict(), " ", o.At(0).Rule, " ", o.At(0).Source))
+			seen = append(seen, fmt.Sprint(r.user, " ", o.Verdict(), " ", o.At(0).Rule(), " ", o.At(0).Source))
 		},
 	})
 	decide(t, l, request{user: "ann"}, core.Allowed)
@@ -615,7 +615,7 @@ func TestAnOutcomeHoldsAnyNumberOfRules(t *testing.T) {
 	o := decide(t, l, request{user: "ann"}, core.Allowed)
 	for i := range 9 {
 		d := o.At(i)
-		if d.Index != i || d.Rule != rules[i].Name || d.Scope != d.Rule || d.Key != "ann" || d.Cost != 1 || d.Remaining != int64(19-i) {
+		if d.Index() != i || d.Rule() != rules[i].Name || d.Scope() != d.Rule() || d.Key != "ann" || d.Cost != 1 || d.Remaining != int64(19-i) {
 			t.Errorf("decision %d: %+v", i, d)
 		}
 	}

@@ -35,17 +35,48 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// RuleDecision is one rule's part of an [Outcome].
+// RuleDecision is one rule's part of an [Outcome]. Its methods say which rule, and need one that
+// [Outcome.At] returned.
 type RuleDecision struct {
-	Index int    // position in [Config].Rules
-	Rule  string // the rule's name
-	Scope string
-	Key   string // "" if the request had none; may identify a person: do not log it or label metrics with it
-	Limit limits.Limit
-	Cost  int64
-	Unit  Unit // of Cost, Limit and Remaining
-	Mode  Mode // Enforce or Shadow: a shadow does not stand in the way
+	rule  *ruleIdentity
+	limit unique.Handle[limits.Limit] // a pointer: Outcomes are cleared and copied for every request
+
+	Key  string // "" if the request had none; may identify a person: do not log it or label metrics with it
+	Cost int64  // how many units the request takes
 	limits.Decision
+}
+
+// Index returns the position of the rule in [Config].Rules.
+func (d *RuleDecision) Index() int { return d.rule.index }
+
+// Rule returns the name of the rule.
+func (d *RuleDecision) Rule() string { return d.rule.name }
+
+// Scope returns the scope in which the rule counts.
+func (d *RuleDecision) Scope() string { return d.rule.scope }
+
+// Limit returns the limit that decided: of a fallback, its share.
+func (d *RuleDecision) Limit() limits.Limit { return d.limit.Value() }
+
+// Unit returns what Cost, the limit and Remaining count.
+func (d *RuleDecision) Unit() Unit { return d.rule.unit }
+
+// Mode returns [Enforce] or [Shadow]: a shadow does not stand in the way.
+func (d *RuleDecision) Mode() Mode { return d.rule.mode }
+
+// Binds reports whether d, rather than e, says when a request may come again or how much is left:
+// it comes before e in the order of [Outcome.BindingRule].
+func (d *RuleDecision) Binds(e *RuleDecision) bool {
+	switch {
+	case d.Allowed != e.Allowed:
+		return !d.Allowed
+	case d.RetryAfter != e.RetryAfter:
+		return d.RetryAfter > e.RetryAfter
+	case d.Remaining != e.Remaining:
+		return d.Remaining < e.Remaining
+	default:
+		return d.ResetAfter > e.ResetAfter
+	}
 }
 
 // inlineDecisions is how many rules an Outcome holds without allocating.
@@ -56,8 +87,8 @@ const inlineDecisions = 3
 // a value and may be kept; most of its methods take a pointer only because it is large.
 type Outcome struct {
 	answer
-	first [inlineDecisions]ruleDecision
-	more  []ruleDecision
+	first [inlineDecisions]RuleDecision
+	more  []RuleDecision
 }
 
 // answer is the small part of an Outcome: its methods need no pointer, so that
@@ -68,15 +99,6 @@ type answer struct {
 	n          int32
 	err        error
 	request    *request // nil: nothing to end
-}
-
-// ruleDecision is the compact form of a [RuleDecision].
-type ruleDecision struct {
-	rule  *ruleIdentity
-	limit unique.Handle[limits.Limit] // a pointer: Outcomes are cleared and copied for every request
-	key   string
-	cost  int64
-	limits.Decision
 }
 
 type ruleIdentity struct {
@@ -120,11 +142,16 @@ func (o *Outcome) Fail(err error) {
 // Len returns the number of rules that applied to the request.
 func (o answer) Len() int { return int(o.n) }
 
-// At returns the decision of the i-th rule that applied, in the order of
-// [Config].Rules. It panics if i is not in [0, o.Len()).
-func (o *Outcome) At(i int) RuleDecision {
-	d := o.at(i)
-	return RuleDecision{d.rule.index, d.rule.name, d.rule.scope, d.key, d.limit.Value(), d.cost, d.rule.unit, d.rule.mode, d.Decision}
+// At returns the decision of the i-th rule that applied, in the order of [Config].Rules. It is a
+// part of o: read it, and leave it as it is. It panics if i is not in [0, o.Len()).
+func (o *Outcome) At(i int) *RuleDecision {
+	if uint(i) >= uint(o.Len()) {
+		panic("core: Outcome.At: index out of range")
+	}
+	if i < inlineDecisions {
+		return &o.first[i]
+	}
+	return &o.more[i-inlineDecisions]
 }
 
 // Companion returns what [Config].Companion returned for the rules that decided o; nil if
@@ -142,7 +169,7 @@ func (o *Outcome) Companion() any {
 func (o *Outcome) RetryAfter() time.Duration {
 	var longest time.Duration
 	for i := range o.Len() {
-		if d := o.at(i); !d.Allowed && d.rule.mode == Enforce {
+		if d := o.At(i); !d.Allowed && d.rule.mode == Enforce {
 			longest = max(longest, d.RetryAfter)
 		}
 	}
@@ -157,7 +184,7 @@ func (o *Outcome) Delay() time.Duration {
 	}
 	var longest time.Duration
 	for i := range o.Len() {
-		if d := o.at(i); d.rule.mode == Enforce {
+		if d := o.At(i); d.rule.mode == Enforce {
 			longest = max(longest, d.Delay)
 		}
 	}
@@ -188,7 +215,7 @@ func (o *Outcome) Status() int {
 func (o *Outcome) capacityOnly() bool {
 	only := false
 	for i := range o.Len() {
-		if d := o.at(i); !d.Allowed && d.rule.mode == Enforce {
+		if d := o.At(i); !d.Allowed && d.rule.mode == Enforce {
 			if !d.rule.capacity || d.RetryAfter == limits.Never {
 				return false
 			}
@@ -206,51 +233,23 @@ func (o *Outcome) capacityOnly() bool {
 func (o *Outcome) BindingRule() int {
 	binding := -1
 	for i := range o.Len() {
-		d := o.at(i)
+		d := o.At(i)
 		if !d.Source.Counted() || d.rule.mode != Enforce {
 			continue
 		}
-		if binding < 0 || binds(&d.Decision, &o.at(binding).Decision) {
+		if binding < 0 || d.Binds(o.At(binding)) {
 			binding = i
 		}
 	}
 	return binding
 }
 
-// binds reports whether d comes before e in the order of [Outcome.BindingRule].
-func binds(d, e *limits.Decision) bool {
-	switch {
-	case d.Allowed != e.Allowed:
-		return !d.Allowed
-	case d.RetryAfter != e.RetryAfter:
-		return d.RetryAfter > e.RetryAfter
-	case d.Remaining != e.Remaining:
-		return d.Remaining < e.Remaining
-	default:
-		return d.ResetAfter > e.ResetAfter
-	}
-}
-
-// InPlace returns the same decision as At, to be read in place: at a fraction of the time,
-// for what reads every outcome, such as counters. It panics where At does.
-func (o *Outcome) InPlace(i int) InPlace { return InPlace{o.at(i)} }
-
-func (o *Outcome) at(i int) *ruleDecision {
-	if uint(i) >= uint(o.Len()) {
-		panic("core: Outcome.At: index out of range")
-	}
-	if i < inlineDecisions {
-		return &o.first[i]
-	}
-	return &o.more[i-inlineDecisions]
-}
-
 // grow appends an empty decision and returns it.
-func (o *Outcome) grow() *ruleDecision {
+func (o *Outcome) grow() *RuleDecision {
 	o.n++
 	if o.n <= inlineDecisions {
 		return &o.first[o.n-1]
 	}
-	o.more = append(o.more, ruleDecision{})
+	o.more = append(o.more, RuleDecision{})
 	return &o.more[o.n-1-inlineDecisions]
 }

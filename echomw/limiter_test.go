@@ -147,7 +147,7 @@ func TestADenialIsNotGivenToTheErrorHandler(t *testing.T) {
 func TestADenialMayBeGivenToTheErrorHandler(t *testing.T) {
 	config := perDayConfig(1, everybody)
 	config.Denied = func(c echo.Context, o core.Outcome) error {
-		return echo.NewHTTPError(http.StatusTooManyRequests, "slow down: "+o.At(0).Rule)
+		return echo.NewHTTPError(http.StatusTooManyRequests, "slow down: "+o.At(0).Rule())
 	}
 	e := newEcho()
 	e.Use(echomw.MustNew(config).Middleware())

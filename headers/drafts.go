@@ -57,10 +57,10 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o 
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !w.shows(&d) {
+		if !w.shows(d) {
 			continue
 		}
-		a := w.allowance(&d)
+		a := w.allowance(d)
 		if a.window == 0 || merged && lists(outer, a.quota) || w.covered(o, i, a) {
 			continue
 		}
@@ -79,7 +79,7 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o 
 // allowance of the i-th decision, because another decision of o covers it.
 func (w *Writer) covered(o *core.Outcome, i int, a allowance) bool {
 	for j := range o.Len() {
-		if d := o.At(j); j != i && w.shows(&d) && w.allowance(&d).covers(a, j < i) {
+		if d := o.At(j); j != i && w.shows(d) && w.allowance(d).covers(a, j < i) {
 			return true
 		}
 	}
@@ -129,7 +129,7 @@ func (w *Writer) allFixed(o *core.Outcome) bool {
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !w.shows(&d) || !w.policy(&d).fixed(&d) {
+		if !w.shows(d) || !w.policy(d).fixed(d) {
 			return false
 		}
 	}

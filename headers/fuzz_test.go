@@ -199,7 +199,7 @@ func checkWrite(t *testing.T, data []byte) {
 
 // checkJitter checks that jitter moves Retry-After, and t of the rules that
 // stood in the way, by no more than it may, and nothing else of RateLimit.
-func checkJitter(t *testing.T, plain, jittered http.Header, most time.Duration, ds []core.RuleDecision) {
+func checkJitter(t *testing.T, plain, jittered http.Header, most time.Duration, ds []*core.RuleDecision) {
 	t.Helper()
 	room := int64((most + time.Second - 1) / time.Second)
 	if (plain.Get("Retry-After") == "") != (jittered.Get("Retry-After") == "") {
@@ -220,7 +220,7 @@ func checkJitter(t *testing.T, plain, jittered http.Header, most time.Duration, 
 		t.Fatalf("%d members became %d", len(was), len(now))
 	}
 	for i := range was {
-		d := core.RuleDecision{Decision: limits.Decision{Allowed: true}}
+		d := &core.RuleDecision{Decision: limits.Decision{Allowed: true}}
 		if ours := i - (len(was) - len(ds)); ours >= 0 {
 			d = ds[ours]
 		}

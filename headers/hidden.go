@@ -27,25 +27,10 @@ func (w *Writer) binding(o *core.Outcome) int {
 		return o.BindingRule()
 	}
 	binding := -1
-	var most core.RuleDecision
 	for i := range o.Len() {
-		if d := o.At(i); w.shows(&d) && (binding < 0 || binds(&d, &most)) {
-			binding, most = i, d
+		if d := o.At(i); w.shows(d) && (binding < 0 || d.Binds(o.At(binding))) {
+			binding = i
 		}
 	}
 	return binding
-}
-
-// binds reports whether d comes before e in the order of [core.Outcome.BindingRule].
-func binds(d, e *core.RuleDecision) bool {
-	switch {
-	case d.Allowed != e.Allowed:
-		return !d.Allowed
-	case d.RetryAfter != e.RetryAfter:
-		return d.RetryAfter > e.RetryAfter
-	case d.Remaining != e.Remaining:
-		return d.Remaining < e.Remaining
-	default:
-		return d.ResetAfter > e.ResetAfter
-	}
 }

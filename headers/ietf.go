@@ -62,14 +62,14 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 	allFixed := o.Len() == len(w.policies)
 	for i := range o.Len() {
 		d := o.At(i)
-		if !w.shows(&d) {
+		if !w.shows(d) {
 			allFixed = false
 			continue
 		}
-		allFixed = allFixed && w.policy(&d).fixed(&d)
+		allFixed = allFixed && w.policy(d).fixed(d)
 		listed++
 		t := int64(0)
-		text, t = w.appendQuota(separate(text, start), &d, jitter)
+		text, t = w.appendQuota(separate(text, start), d, jitter)
 		if !d.Allowed {
 			longest = max(longest, t)
 		}
@@ -84,7 +84,7 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 // appendQuota appends the member of RateLimit for d (draft -11, section 4). It also
 // returns t, or 0 if the member has no t.
 func (w *Writer) appendQuota(text []byte, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
-	text = appendString(text, d.Rule)
+	text = appendString(text, d.Rule())
 	text = append(text, ";"+paramAvailable+"="...)
 	available := count(d.Remaining)
 	text = strconv.AppendInt(text, available, 10)
@@ -131,14 +131,14 @@ func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.
 	}
 	for i := range o.Len() {
 		d := o.At(i)
-		if !w.shows(&d) {
+		if !w.shows(d) {
 			continue
 		}
 		text = separate(text, start)
-		if known := w.policy(&d); known.fixed(&d) {
+		if known := w.policy(d); known.fixed(d) {
 			text = append(text, known.member...)
 		} else {
-			text = appendMember(text, d.Rule, allowanceOf(d.Limit), d.Unit)
+			text = appendMember(text, d.Rule(), allowanceOf(d.Limit()), d.Unit())
 		}
 	}
 	v.add(fieldPolicy, text)

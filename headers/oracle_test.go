@@ -60,7 +60,7 @@ func quotaAndWindow(l limits.Limit) (q, w int64) {
 
 func (s *oracle) has(f headers.Format) bool { return slices.Contains(s.options.Formats, f) }
 
-func counted(o *core.Outcome) (ds []core.RuleDecision) {
+func counted(o *core.Outcome) (ds []*core.RuleDecision) {
 	for i := range o.Len() {
 		if d := o.At(i); d.Source.Counted() {
 			ds = append(ds, d)
@@ -70,20 +70,20 @@ func counted(o *core.Outcome) (ds []core.RuleDecision) {
 }
 
 // resetOf returns the wait that is shown as a reset: a second for a concurrency limit.
-func resetOf(d core.RuleDecision) *big.Rat {
-	if d.Limit.Algorithm() == limits.AlgorithmConcurrent {
+func resetOf(d *core.RuleDecision) *big.Rat {
+	if d.Limit().Algorithm() == limits.AlgorithmConcurrent {
 		return rat(1)
 	}
 	return seconds(d.ResetAfter)
 }
 
 // shown returns the decisions that fields may speak of.
-func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
+func (s *oracle) shown(o *core.Outcome) (ds []*core.RuleDecision) {
 	if o.Status() == http.StatusServiceUnavailable {
 		return nil
 	}
 	for _, d := range counted(o) {
-		if slices.Contains(s.options.Hidden, d.Rule) {
+		if slices.Contains(s.options.Hidden, d.Rule()) {
 			continue
 		}
 		if s.options.Show == headers.Always || s.options.Show == headers.OnDenial && !d.Allowed {
@@ -97,7 +97,7 @@ func (s *oracle) shown(o *core.Outcome) (ds []core.RuleDecision) {
 func windowOf(o *core.Outcome) (w int64) {
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed {
-			_, window := quotaAndWindow(d.Limit)
+			_, window := quotaAndWindow(d.Limit())
 			w = max(w, window)
 		}
 	}
@@ -129,7 +129,7 @@ func (s *oracle) tell(o *core.Outcome) {
 	} else if s.has(headers.Draft6) || s.has(headers.Draft7) {
 		s.listIntegers(ds)
 	}
-	b := slices.MinFunc(ds, func(a, b core.RuleDecision) int {
+	b := slices.MinFunc(ds, func(a, b *core.RuleDecision) int {
 		switch {
 		case a.Allowed != b.Allowed && b.Allowed, a.Allowed == b.Allowed && a.RetryAfter > b.RetryAfter:
 			return -1
@@ -153,9 +153,9 @@ func (s *oracle) tell(o *core.Outcome) {
 	}
 }
 
-func (s *oracle) list(d core.RuleDecision) {
-	q, w := quotaAndWindow(d.Limit)
-	policy := httpsfv.NewItem(d.Rule)
+func (s *oracle) list(d *core.RuleDecision) {
+	q, w := quotaAndWindow(d.Limit())
+	policy := httpsfv.NewItem(d.Rule())
 	policy.Params.Add("q", q)
 	if w > 0 {
 		policy.Params.Add("w", w)
@@ -164,7 +164,7 @@ func (s *oracle) list(d core.RuleDecision) {
 	}
 	s.policies = append(s.policies, policy)
 
-	quota := httpsfv.NewItem(d.Rule)
+	quota := httpsfv.NewItem(d.Rule())
 	quota.Params.Add("r", d.Remaining)
 	if d.EffectiveWindow != limits.Never {
 		t := ceil(seconds(d.EffectiveWindow))
@@ -183,11 +183,11 @@ func (s *oracle) list(d core.RuleDecision) {
 	s.quotas = append(s.quotas, quota)
 }
 
-func (s *oracle) listIntegers(ds []core.RuleDecision) {
+func (s *oracle) listIntegers(ds []*core.RuleDecision) {
 	type policy struct{ q, w int64 }
 	var ours []policy
 	for _, d := range ds {
-		if q, w := quotaAndWindow(d.Limit); w > 0 {
+		if q, w := quotaAndWindow(d.Limit()); w > 0 {
 			ours = append(ours, policy{q, w})
 		}
 	}
@@ -219,8 +219,8 @@ func (outer *single) or(inner *single) *single {
 	return outer
 }
 
-func (s *oracle) draft(d core.RuleDecision) *single {
-	q, _ := quotaAndWindow(d.Limit)
+func (s *oracle) draft(d *core.RuleDecision) *single {
+	q, _ := quotaAndWindow(d.Limit())
 	reset := ceil(resetOf(d))
 	if s.retry > 0 {
 		reset = s.retry
@@ -228,29 +228,29 @@ func (s *oracle) draft(d core.RuleDecision) *single {
 	return &single{denied: !d.Allowed, limit: q, remaining: d.Remaining, reset: rat(reset)}
 }
 
-func (s *oracle) vendor(f headers.Format, d core.RuleDecision) *single {
-	q, _ := quotaAndWindow(d.Limit)
+func (s *oracle) vendor(f headers.Format, d *core.RuleDecision) *single {
+	q, _ := quotaAndWindow(d.Limit())
 	after := resetOf(d)
 	instant := new(big.Rat).Add(big.NewRat(d.At, 1_000_000), after)
 	v := &single{denied: !d.Allowed, limit: q, remaining: d.Remaining}
 	switch f {
 	case headers.GitHub:
 		v.reset = rat(ceil(instant))
-		v.fields = []string{fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule}
+		v.fields = []string{fmt.Sprint("X-RateLimit-Used: ", max(0, q-d.Remaining)), "X-RateLimit-Resource: " + d.Rule()}
 	case headers.EpochSeconds:
 		v.reset = rat(ceil(instant))
 	case headers.DeltaSeconds:
 		v.reset = rat(ceil(after))
 	case headers.Discord:
 		v.reset = milli(instant)
-		v.fields = []string{"X-RateLimit-Reset-After: " + milli(after).FloatString(3), "X-RateLimit-Bucket: " + d.Rule}
+		v.fields = []string{"X-RateLimit-Reset-After: " + milli(after).FloatString(3), "X-RateLimit-Bucket: " + d.Rule()}
 		if d.Allowed {
 			break
 		}
 		scope := "user"
-		if d.Key == "" || slices.Contains(s.options.DiscordShared, d.Rule) {
+		if d.Key == "" || slices.Contains(s.options.DiscordShared, d.Rule()) {
 			scope = "shared"
-		} else if slices.Contains(s.options.DiscordGlobal, d.Rule) {
+		} else if slices.Contains(s.options.DiscordGlobal, d.Rule()) {
 			scope = "global"
 			v.fields = append(v.fields, "X-RateLimit-Global: true")
 		}

@@ -120,10 +120,10 @@ func compile(p Policy) policy {
 
 // policy returns the policy of d's rule, nil if d comes from another limiter.
 func (w *Writer) policy(d *core.RuleDecision) *policy {
-	if uint(d.Index) >= uint(len(w.policies)) {
+	if uint(d.Index()) >= uint(len(w.policies)) {
 		return nil
 	}
-	if p := &w.policies[d.Index]; p.Name == d.Rule {
+	if p := &w.policies[d.Index()]; p.Name == d.Rule() {
 		return p
 	}
 	return nil
@@ -132,7 +132,7 @@ func (w *Writer) policy(d *core.RuleDecision) *policy {
 // fixed reports whether d was decided by the limit of p, which may be nil. It was not
 // if LimitFor returned the limit, or if d is by a fallback that applies a share of it.
 func (p *policy) fixed(d *core.RuleDecision) bool {
-	return p != nil && p.member != "" && p.Limit == d.Limit
+	return p != nil && p.member != "" && p.Limit == d.Limit()
 }
 
 // allowance returns the allowance by which d was decided.
@@ -140,5 +140,5 @@ func (w *Writer) allowance(d *core.RuleDecision) allowance {
 	if p := w.policy(d); p.fixed(d) {
 		return p.allowance
 	}
-	return allowanceOf(d.Limit)
+	return allowanceOf(d.Limit())
 }

@@ -14,7 +14,7 @@ const concurrentReset = time.Second
 
 // resetAfter returns the wait that formats with a reset show for d.
 func resetAfter(d *core.RuleDecision) time.Duration {
-	if d.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if d.Limit().Algorithm() == limits.AlgorithmConcurrent {
 		return concurrentReset
 	}
 	return d.ResetAfter

@@ -40,8 +40,8 @@ func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
 func (w *Writer) longestWindow(o *core.Outcome) time.Duration {
 	longest := int64(0)
 	for i := range o.Len() {
-		if d := o.At(i); !d.Allowed && d.Mode == core.Enforce {
-			longest = max(longest, w.allowance(&d).window)
+		if d := o.At(i); !d.Allowed && d.Mode() == core.Enforce {
+			longest = max(longest, w.allowance(d).window)
 		}
 	}
 	return time.Duration(min(longest, maxSeconds)) * time.Second

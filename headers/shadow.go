@@ -14,8 +14,8 @@ import (
 func (w *Writer) writeShadows(h http.Header, o *core.Outcome) {
 	var text []byte
 	for i := range o.Len() {
-		if d := o.At(i); d.Mode == core.Shadow && !d.Allowed && d.Source.Counted() {
-			text = appendString(separate(text, 0), d.Rule)
+		if d := o.At(i); d.Mode() == core.Shadow && !d.Allowed && d.Source.Counted() {
+			text = appendString(separate(text, 0), d.Rule())
 		}
 	}
 	if len(text) > 0 {

@@ -75,7 +75,7 @@ func (w *Writer) has(f Format) bool { return w.formats&(1<<f) != 0 }
 // know, and no rule of [Options].Hidden. With [OnDenial] they show no rule that allowed the
 // request, since a denial must not publish the budgets of other rules.
 func (w *Writer) shows(d *core.RuleDecision) bool {
-	return d.Mode == core.Enforce && d.Source.Counted() && (w.show != OnDenial || !d.Allowed) && !(w.hides && w.isHidden(d))
+	return d.Mode() == core.Enforce && d.Source.Counted() && (w.show != OnDenial || !d.Allowed) && !(w.hides && w.isHidden(d))
 }
 
 // Write sets the fields for o in h and then calls [Options].Custom. Call it once per
@@ -153,10 +153,10 @@ func (w *Writer) appendFields(text []byte, v *values, h http.Header, o *core.Out
 	}
 	d := o.At(binding)
 	if w.has(Draft6) || w.has(Draft7) {
-		text = w.appendDrafts(text, v, h, o, &d, retry)
+		text = w.appendDrafts(text, v, h, o, d, retry)
 	}
 	if w.formats&xFormats != 0 {
-		text = w.appendX(text, v, h, &d)
+		text = w.appendX(text, v, h, d)
 	}
 	return text, retry
 }

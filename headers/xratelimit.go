@@ -59,7 +59,7 @@ func (w *Writer) appendX(text []byte, v *values, h http.Header, d *core.RuleDeci
 		return text
 	}
 	text = v.addInteger(fieldXUsed, text, max(0, limit-remaining))
-	return v.addString(fieldXResource, text, d.Rule)
+	return v.addString(fieldXResource, text, d.Rule())
 }
 
 // appendDiscord appends the fields that only Discord has.
@@ -68,7 +68,7 @@ func (w *Writer) appendDiscord(text []byte, v *values, d *core.RuleDecision, res
 	v.add(fieldXReset, text)
 	text = appendDecimal(text, roundUp(micros(resetAfter(d)), microsPerMilli))
 	v.add(fieldXResetAfter, text)
-	text = v.addString(fieldXBucket, text, d.Rule)
+	text = v.addString(fieldXBucket, text, d.Rule())
 	if d.Allowed {
 		return text
 	}

@@ -102,3 +102,9 @@ func ExampleLimiter_TakeInto() {
 	// true <nil>
 	// false <nil>
 }
+
+func ExampleMemory_Displaced() {
+	m := memory.New(memory.Options{MaxKeys: 1000})
+	fmt.Println(m.Displaced(), "keys displaced of", m.MaxKeys())
+	// Output: 0 keys displaced of 1000
+}

@@ -672,3 +672,20 @@ func TestALimiterThatFailsLeavesADenial(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
+
+func TestDisplacedKeysAreCounted(t *testing.T) {
+	m := memory.New(memory.Options{MaxKeys: 64})
+	out := make([]limits.Decision, 1)
+	for i := range 500 {
+		if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1}}, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live, _ := m.Count(t.Context())
+	if int(m.Displaced())+live != 500 || live < 64 || m.MaxKeys() != 64 {
+		t.Errorf("%d displaced, %d live of %d: want 500 in all", m.Displaced(), live, m.MaxKeys())
+	}
+	if n := memory.New(memory.Options{}).MaxKeys(); n != 262_144 {
+		t.Errorf("MaxKeys is %d unless set", n)
+	}
+}

@@ -80,7 +80,7 @@ func appendViolated(b []byte, o *core.Outcome, hidden []string) []byte {
 	named := false
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Allowed || d.Mode != core.Enforce || !d.Source.Counted() || slices.Contains(hidden, d.Rule) {
+		if d.Allowed || d.Mode() != core.Enforce || !d.Source.Counted() || slices.Contains(hidden, d.Rule()) {
 			continue
 		}
 		if named {
@@ -90,11 +90,11 @@ func appendViolated(b []byte, o *core.Outcome, hidden []string) []byte {
 			named = true
 		}
 		b = append(b, '"')
-		for j := range len(d.Rule) {
-			if c := d.Rule[j]; c == '"' || c == '\\' {
+		for j := range len(d.Rule()) {
+			if c := d.Rule()[j]; c == '"' || c == '\\' {
 				b = append(b, '\\')
 			}
-			b = append(b, d.Rule[j])
+			b = append(b, d.Rule()[j])
 		}
 		b = append(b, '"')
 	}

@@ -79,7 +79,7 @@ func ExampleLimiter_Explain() {
 		limit.Decide(r)
 	}
 	o := limit.Explain(r)
-	fmt.Println(o.Verdict(), o.At(0).Rule, o.At(0).Remaining)
+	fmt.Println(o.Verdict(), o.At(0).Rule(), o.At(0).Remaining)
 	d, err := limit.ExplainKey(r.Context(), "per-client", o.At(0).Key, limits.Limit{})
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output:

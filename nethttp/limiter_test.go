@@ -253,7 +253,7 @@ func TestACustomDenialFindsTheFieldsSet(t *testing.T) {
 			t.Errorf("fields %v", w.Header())
 		}
 		w.WriteHeader(http.StatusTooManyRequests)
-		fmt.Fprintf(w, "%v by %s", o.Verdict(), o.At(o.BindingRule()).Rule)
+		fmt.Fprintf(w, "%v by %s", o.Verdict(), o.At(o.BindingRule()).Rule())
 	}
 	handler := nethttp.MustNew(config).Handler(&hello{})
 	get(handler)

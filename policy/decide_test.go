@@ -58,8 +58,8 @@ func (s *story) has(r request, rules int, limit string) {
 	if o.Verdict() == core.Unavailable {
 		s.Errorf("%s %s: %v", r.Method, r.URL, o.Err())
 	}
-	if rules > 0 && o.At(0).Limit.String() != limit {
-		s.Errorf("%s %s: limit %v, want %s", r.Method, r.URL, o.At(0).Limit, limit)
+	if rules > 0 && o.At(0).Limit().String() != limit {
+		s.Errorf("%s %s: limit %v, want %s", r.Method, r.URL, o.At(0).Limit(), limit)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestARouteWithoutAMethodIsForAllMethods(t *testing.T) {
 		o := s.limiter.Decide(r.Context(), r)
 		var got []string
 		for i := range o.Len() {
-			got = append(got, o.At(i).Rule)
+			got = append(got, o.At(i).Rule())
 		}
 		if !slices.Equal(got, test.rules) {
 			t.Errorf("%s by %q: %v apply, want %v", test.method, test.pattern, got, test.rules)

@@ -51,12 +51,12 @@ func (l *Limiter) see(states []core.RuleState) {
 // count counts one request. The commonest kind comes first: its only rule allowed it.
 func (l *Limiter) count(o *core.Outcome) {
 	if o.Len() == 1 && o.Allowed() {
-		if d := o.InPlace(0); d.Allowed() && d.Source().Counted() && d.Cost() == 1 && d.Delay() == 0 {
+		if d := o.At(0); d.Allowed && d.Source.Counted() && d.Cost == 1 && d.Delay == 0 {
 			k := aloneTaken
 			if isNear(d) {
 				k = aloneNear
 			}
-			l.rule(d).stripes[stripeOf(o)].cells[cell(d.Source(), d.Mode() == core.Shadow, k)].Add(1)
+			l.rule(d).stripes[stripeOf(o)].cells[cell(d.Source, d.Mode() == core.Shadow, k)].Add(1)
 			return
 		}
 	}
@@ -73,13 +73,13 @@ func (l *Limiter) countAny(o *core.Outcome) {
 	}
 	n := o.Len()
 	for i := range n {
-		d := o.InPlace(i)
-		if d.Source() >= limits.SourceNotAsked {
+		d := o.At(i)
+		if d.Source >= limits.SourceNotAsked {
 			continue
 		}
 		k := kindOf(d, verdict, n == 1, i == binding)
 		counted = k >= aloneTaken
-		denies = denies || !d.Allowed()
+		denies = denies || !d.Allowed
 		l.rule(d).count(stripe, k, d)
 	}
 	if of := &l.verdicts[stripe].of; !counted && int(verdict) < len(of) {
@@ -91,7 +91,7 @@ func (l *Limiter) countAny(o *core.Outcome) {
 }
 
 // rule returns the counters of the rule of d.
-func (l *Limiter) rule(d core.InPlace) *rule {
+func (l *Limiter) rule(d *core.RuleDecision) *rule {
 	i := d.Index()
 	if uint(i) >= maxIndex {
 		return l.ruleOf(d.Rule())

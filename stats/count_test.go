@@ -48,18 +48,18 @@ func (s *slowly) observe(_ context.Context, _ request, o core.Outcome) {
 		if d.Source == limits.SourceNotAsked {
 			continue
 		}
-		rule := s.rules[d.Rule]
+		rule := s.rules[d.Rule()]
 		if rule == nil {
 			rule = &slowRule{decisions: make(map[string]int64)}
-			s.rules[d.Rule] = rule
+			s.rules[d.Rule()] = rule
 		}
-		rule.decisions[fmt.Sprint(d.Allowed, d.Mode, d.Source)]++
+		rule.decisions[fmt.Sprint(d.Allowed, d.Mode(), d.Source)]++
 		if o.Verdict() == core.Denied && o.BindingRule() == i {
 			rule.binding++
 		}
 		if o.Allowed() && d.Allowed && d.Source.Counted() && d.Cost > 0 {
 			rule.units += d.Cost
-			if d.Mode == core.Enforce && 5*d.Remaining <= d.Limit.Burst() {
+			if d.Mode() == core.Enforce && 5*d.Remaining <= d.Limit().Burst() {
 				rule.near++
 			}
 		}

@@ -61,20 +61,20 @@ func (d *denials) note(o *core.Outcome, binding int) {
 	}
 	d.top.turn(now)
 	for i := range o.Len() {
-		p := o.InPlace(i)
+		p := o.At(i)
 		shadow := p.Mode() == core.Shadow
-		if p.Allowed() || !p.Source().Counted() || !shadow && i != binding {
+		if p.Allowed || !p.Source.Counted() || !shadow && i != binding {
 			continue
 		}
-		r, full := d.of.rule(p), o.At(i)
-		hash := maphash.String(d.seed, full.Key) + uint64(r.number)*0x9e3779b97f4a7c15
+		r := d.of.rule(p)
+		hash := maphash.String(d.seed, p.Key) + uint64(r.number)*0x9e3779b97f4a7c15
 		if shadow { // a rule may be a shadow at one time only
 			hash = ^hash
 		}
-		d.top.generations[d.top.current].add(hash, r.number, shadow, full.Key)
+		d.top.generations[d.top.current].add(hash, r.number, shadow, p.Key)
 		if !shadow {
-			d.recent.add(now, r.number, &full)
-			d.logLocked(r, now, full.Key, full.RetryAfter)
+			d.recent.add(now, r.number, p)
+			d.logLocked(r, now, p.Key, p.RetryAfter)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (d *denials) note(o *core.Outcome, binding int) {
 func (r *recentDenials) add(now time.Time, rule uint16, d *core.RuleDecision) {
 	to := &r.ring[r.n%maxRecent]
 	r.n++
-	to.at, to.rule, to.source, to.limit, to.cost = now, rule, d.Source, d.Limit, d.Cost
+	to.at, to.rule, to.source, to.limit, to.cost = now, rule, d.Source, d.Limit(), d.Cost
 	to.remaining, to.retryAfter = d.Remaining, d.RetryAfter
 	to.key.set(d.Key)
 }

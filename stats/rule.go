@@ -75,15 +75,15 @@ func sourceOf(c int) limits.Source {
 func newRule(name string, number int) *rule { return &rule{name: name, number: uint16(number)} }
 
 // kindOf returns what the decision d comes to in a request with a verdict.
-func kindOf(d core.InPlace, verdict core.Verdict, alone, binds bool) kind {
+func kindOf(d *core.RuleDecision, verdict core.Verdict, alone, binds bool) kind {
 	switch {
-	case !d.Allowed() && alone && verdict == verdictOf(d):
+	case !d.Allowed && alone && verdict == verdictOf(d):
 		return aloneDenied
-	case !d.Allowed() && binds:
+	case !d.Allowed && binds:
 		return deniedMost
-	case !d.Allowed():
+	case !d.Allowed:
 		return denied
-	case verdict != core.Allowed, d.Cost() == 0:
+	case verdict != core.Allowed, d.Cost == 0:
 		return notTaken
 	}
 	k := taken
@@ -97,27 +97,27 @@ func kindOf(d core.InPlace, verdict core.Verdict, alone, binds bool) kind {
 }
 
 // isNear reports whether d leaves a fifth of the limit or less.
-func isNear(d core.InPlace) bool { return d.Source().Counted() && d.Remaining() <= d.Most()/5 }
+func isNear(d *core.RuleDecision) bool { return d.Source.Counted() && d.Remaining <= d.Limit().Burst()/5 }
 
 // verdictOf returns the verdict on a request whose only rule has denied it.
-func verdictOf(d core.InPlace) core.Verdict {
+func verdictOf(d *core.RuleDecision) core.Verdict {
 	switch {
 	case d.Mode() == core.Shadow:
 		return core.Allowed
-	case d.Source() == limits.SourceClosed:
+	case d.Source == limits.SourceClosed:
 		return core.Unavailable
 	}
 	return core.Denied
 }
 
-func (r *rule) count(to uint, k kind, d core.InPlace) {
+func (r *rule) count(to uint, k kind, d *core.RuleDecision) {
 	s := &r.stripes[to]
-	s.cells[cell(d.Source(), d.Mode() == core.Shadow, k)].Add(1)
-	if d.Cost() != 1 && d.Source().Counted() && k.took() {
-		s.extra.Add(d.Cost() - 1)
+	s.cells[cell(d.Source, d.Mode() == core.Shadow, k)].Add(1)
+	if d.Cost != 1 && d.Source.Counted() && k.took() {
+		s.extra.Add(d.Cost - 1)
 	}
-	if delay := d.Delay(); delay > 0 && k.took() {
-		r.delayed(delay)
+	if d.Delay > 0 && k.took() {
+		r.delayed(d.Delay)
 	}
 }
 

@@ -27,10 +27,10 @@ func runCase(file string, t *trial, c *testCase) (findings []finding) {
 		rule := a.rule.Name
 		want := c.rules[rule]
 		switch {
-		case want == nil && a.applies:
+		case want == nil && a.RuleDecision != nil:
 			fail(c.at, rule, "", "applies, and the case does not name it: add it to rules, or except the request from the rule")
 		case want == nil:
-		case !a.applies:
+		case a.RuleDecision == nil:
 			fail(want.at, rule, "", "does not apply: %s", a.why)
 		case a.err != nil:
 			fail(want.at, rule, "", "cannot be applied: %v", a.err)
@@ -48,13 +48,13 @@ func (e *expectation) compare(a *answer, differs func(n *yaml.Node, field, got, 
 	if e.key != nil && *e.key != a.Key {
 		differs(e.keyAt, "key", a.showKey(a.Key), e.keyText)
 	}
-	if e.limit != nil && *e.limit != a.Limit {
-		differs(e.limitAt, "limit", a.Limit.String(), e.limit.String())
+	if e.limit != nil && *e.limit != a.Limit() {
+		differs(e.limitAt, "limit", a.Limit().String(), e.limit.String())
 	}
 	if e.cost != nil && *e.cost != a.Cost {
 		differs(e.costAt, "cost", fmt.Sprint(a.Cost), fmt.Sprint(*e.cost))
 	}
-	if e.mode != nil && (*e.mode == core.Shadow) != (a.Mode == core.Shadow) {
-		differs(e.modeAt, "mode", a.Mode.String(), e.mode.String())
+	if e.mode != nil && (*e.mode == core.Shadow) != (a.Mode() == core.Shadow) {
+		differs(e.modeAt, "mode", a.Mode().String(), e.mode.String())
 	}
 }

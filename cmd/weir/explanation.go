@@ -57,10 +57,10 @@ func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *e
 	missing := make(map[string]bool)
 	for i := range answers {
 		a := &answers[i]
-		r := ruleExplanation{Rule: a.rule.Name, Applies: a.applies, Mode: a.rule.Mode.String(), Why: a.why}
-		if a.applies {
-			r.Mode = a.Mode.String()
-			r.ruleCharge = &ruleCharge{Key: a.showKey(a.Key), Limit: a.Limit.String(), Cost: a.Cost, Allowed: a.Allowed}
+		r := ruleExplanation{Rule: a.rule.Name, Applies: a.RuleDecision != nil, Mode: a.rule.Mode.String(), Why: a.why}
+		if a.RuleDecision != nil {
+			r.Mode = a.Mode().String()
+			r.ruleCharge = &ruleCharge{Key: a.showKey(a.Key), Limit: a.Limit().String(), Cost: a.Cost, Allowed: a.Allowed}
 			r.Notes = a.notes(given)
 			for _, name := range a.asked {
 				if _, ok := given[name]; !ok && !missing[name] {
@@ -120,7 +120,7 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	switch {
 	case a.rule.Mode == core.Shadow:
 		notes = append(notes, "shadow: denies nobody")
-	case a.rule.Mode != core.Enforce && a.Mode == core.Shadow:
+	case a.rule.Mode != core.Enforce && a.Mode() == core.Shadow:
 		notes = append(notes, a.rule.Mode.String()+": not for this key")
 	case a.rule.Mode != core.Enforce:
 		notes = append(notes, a.rule.Mode.String()+": also for this key")

@@ -216,11 +216,11 @@ func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answ
 	e.page = true
 	for i := range answers {
 		a, r := &answers[i], &e.Rules[i]
-		if !a.applies || a.err != nil {
+		if a.RuleDecision == nil || a.err != nil {
 			continue
 		}
 		var said reply
-		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit.String()}, &said)
+		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit().String()}, &said)
 		var why *refusal
 		switch {
 		case errors.As(err, &why) && why.status == http.StatusNotFound && strings.Contains(why.text, "there is no rule"):

@@ -25,13 +25,12 @@ type trial struct {
 
 // answer is what a rule says of a request.
 type answer struct {
-	rule    *core.Rule[*http.Request]
-	outline *policy.RuleOutline
-	applies bool
-	why     string   // it does not apply
-	err     error    // it should apply, and cannot
-	asked   []string // names of the program
-	core.RuleDecision
+	rule               *core.Rule[*http.Request]
+	outline            *policy.RuleOutline
+	why                string   // it does not apply
+	err                error    // it should apply, and cannot
+	asked              []string // names of the program
+	*core.RuleDecision          // nil: the rule does not apply
 }
 
 // newTrial reads a policy. Its error is that of [policy.Parse].
@@ -150,10 +149,10 @@ func (t *trial) ask(m *madeUp, given map[string]string) ([]answer, error) {
 		if l := t.limiters[i]; l != nil {
 			o := l.Explain(r.Context(), r)
 			if a.err = withoutRule(o.Err(), a.rule.Name); o.Len() > 0 {
-				a.applies, a.RuleDecision = true, o.At(0)
+				a.RuleDecision = o.At(0)
 			}
 		}
-		if !a.applies {
+		if a.RuleDecision == nil {
 			a.why = t.policy.WhyNot(a.rule.Name, r)
 		}
 		a.asked = v.asked

@@ -165,7 +165,7 @@ func testExplain[R any](t *testing.T, a Adapter[R]) {
 		left := int64(2 - min(asked, 2))
 		for range 3 {
 			o := (*made).Explain(request)
-			if o.Allowed() != (left > 0) || o.Len() != 1 || o.At(0).Remaining != left || o.At(0).Rule != "a" {
+			if o.Allowed() != (left > 0) || o.Len() != 1 || o.At(0).Remaining != left || o.At(0).Rule() != "a" {
 				t.Errorf("after %d requests: %v, %d left", asked, o.Verdict(), o.At(0).Remaining)
 			}
 		}

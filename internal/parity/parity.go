@@ -122,8 +122,8 @@ func Left(w http.ResponseWriter, o core.Outcome, ok bool) {
 	}
 	text := fmt.Sprintf("%d left", o.At(0).Remaining)
 	for i := range o.Len() {
-		if d := o.At(i); d.Mode == core.Shadow {
-			text += fmt.Sprintf("; shadow %s %v, allows %t", d.Rule, d.Source, d.Allowed)
+		if d := o.At(i); d.Mode() == core.Shadow {
+			text += fmt.Sprintf("; shadow %s %v, allows %t", d.Rule(), d.Source, d.Allowed)
 		}
 	}
 	answer(w, http.StatusOK, text)
@@ -140,7 +140,7 @@ func NotAllowed(w http.ResponseWriter) {
 
 // Sorry answers a denial in the application's own way.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
-	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.BindingRule()).Rule))
+	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.BindingRule()).Rule()))
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -29,7 +29,7 @@ func savedPeer(r *http.Request) string { return r.Header.Get("X-Saved") }
 func quota(h http.Header, o core.Outcome) {
 	if i := o.BindingRule(); i >= 0 {
 		d := o.At(i)
-		h.Set("X-Quota", d.Rule+" "+strconv.FormatInt(d.Remaining, 10)+" "+strconv.Itoa(o.Status()))
+		h.Set("X-Quota", d.Rule()+" "+strconv.FormatInt(d.Remaining, 10)+" "+strconv.Itoa(o.Status()))
 	}
 }
 

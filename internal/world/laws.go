@@ -161,17 +161,17 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		if d.Source == limits.SourcePrimary {
 			l.heard[p][l.world.serverAt(d.At)] = true
 		}
-		of := account{d.Rule, d.Key}
-		concurrent := d.Limit.Algorithm() == limits.AlgorithmConcurrent
+		of := account{d.Rule(), d.Key}
+		concurrent := d.Limit().Algorithm() == limits.AlgorithmConcurrent
 		if healthy && d.Source >= limits.SourceFallback && d.Source != limits.SourceNotAsked {
-			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule, d.Source, o.Err())
+			l.breaks("%s: %s is decided by %v without a fault: %v", p.name, d.Rule(), d.Source, o.Err())
 		}
 		// On several servers a denied request may hold units until they are given back, and says so.
 		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == limits.SourcePrimary || d.Source == limits.SourceFallback) {
 			l.breaks("%s: %v denies a client whose requests have all ended", p.name, of)
 		}
-		if most := longestWait(d.Limit); healthy && !concurrent && d.RetryAfter > most && d.Source < limits.SourceFallback {
-			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key, d.RetryAfter, d.Limit, most)
+		if most := longestWait(d.Limit()); healthy && !concurrent && d.RetryAfter > most && d.Source < limits.SourceFallback {
+			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key, d.RetryAfter, d.Limit(), most)
 		}
 		if !o.Allowed() || !d.Source.Counted() {
 			continue
@@ -184,17 +184,17 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			if d.Source != limits.SourceFallback {
 				u.holds = append(u.holds, servers)
 				l.running[servers]++
-				if n := l.running[servers]; n > d.Limit.Burst() && quiet { // else a server may have lost some
-					l.breaks("the servers let %d units of %v run at once, of %v", n, of, d.Limit)
+				if n := l.running[servers]; n > d.Limit().Burst() && quiet { // else a server may have lost some
+					l.breaks("the servers let %d units of %v run at once, of %v", n, of, d.Limit())
 				}
-			} else if n := l.running[own]; n > d.Limit.Burst() {
-				l.breaks("%s: its fallback lets %d units of %v run at once, of %v", p.name, n, of, d.Limit)
+			} else if n := l.running[own]; n > d.Limit().Burst() {
+				l.breaks("%s: its fallback lets %d units of %v run at once, of %v", p.name, n, of, d.Limit())
 			}
 			continue
 		}
-		if p.settles[d.Rule] { // what it takes is not what it keeps
+		if p.settles[d.Rule()] { // what it takes is not what it keeps
 			u.ends++
-			if d.Rule == "spending" {
+			if d.Rule() == "spending" {
 				u.charged, u.by = true, d.Source
 				if u.by != limits.SourceFallback {
 					l.spending.add(r.Key, Estimate, Estimate)
@@ -203,7 +203,7 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 			continue
 		}
 		a := &admission{
-			of: of, limit: d.Limit, process: p, leased: d.Source == limits.SourceLease, at: d.At, cost: d.Cost,
+			of: of, limit: d.Limit(), process: p, leased: d.Source == limits.SourceLease, at: d.At, cost: d.Cost,
 			begun: begun, ended: time.Now(),
 		}
 		if d.Source != limits.SourceFallback {
@@ -238,8 +238,8 @@ func (l *laws) ended(p *Process, r Request, u *underWay) {
 func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 	for i := range o.Len() {
 		d := o.At(i)
-		of := account{d.Rule, d.Key}
-		if p.settles[d.Rule] || d.Limit.Algorithm() == limits.AlgorithmConcurrent || d.Source > limits.SourceDenialCache {
+		of := account{d.Rule(), d.Key}
+		if p.settles[d.Rule()] || d.Limit().Algorithm() == limits.AlgorithmConcurrent || d.Source > limits.SourceDenialCache {
 			continue
 		}
 		own := l.alone[of]
@@ -248,7 +248,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 			own.exact = limitstest.NewExact(func() time.Time { return own.now })
 			l.alone[of] = own
 		}
-		want, charge := make([]limits.Decision, 1), []limits.Charge{{Scope: d.Rule, Key: r.Key, Limit: d.Limit, Cost: d.Cost}}
+		want, charge := make([]limits.Decision, 1), []limits.Charge{{Scope: d.Rule(), Key: r.Key, Limit: d.Limit(), Cost: d.Cost}}
 		var err error
 		if remembered := d.Source == limits.SourceDenialCache; remembered && d.Allowed {
 			continue
@@ -340,7 +340,7 @@ func (l *laws) touchedLocked(begun time.Time, p *Process, r Request, o core.Outc
 		}
 		for i := range o.Len() {
 			d := o.At(i)
-			if l.world.serverOf(account{d.Rule, d.Key}, d.Limit.Algorithm() == limits.AlgorithmConcurrent) == s {
+			if l.world.serverOf(account{d.Rule(), d.Key}, d.Limit().Algorithm() == limits.AlgorithmConcurrent) == s {
 				return true
 			}
 		}
@@ -383,7 +383,7 @@ func (l *laws) quiet() bool {
 // hasEnd reports whether a request has something to end.
 func hasEnd(p *Process, o core.Outcome) bool {
 	for i := range o.Len() {
-		if d := o.At(i); p.settles[d.Rule] || d.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		if d := o.At(i); p.settles[d.Rule()] || d.Limit().Algorithm() == limits.AlgorithmConcurrent {
 			return true
 		}
 	}
@@ -400,7 +400,7 @@ func (l *laws) countLocked(p *Process, o core.Outcome) {
 	c.verdicts[o.Verdict()]++
 	for i := range o.Len() {
 		if d := o.At(i); d.Source != limits.SourceNotAsked {
-			c.decisions[decisions{d.Rule, d.Allowed, d.Source}]++
+			c.decisions[decisions{d.Rule(), d.Allowed, d.Source}]++
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestAPolicyChangesWhileAServerIsAway(t *testing.T) {
 		for w.age() < 8*time.Second {
 			for _, p := range []*Process{mine, other} {
 				o, _ := p.Ask(t.Context(), Request{Key: "ann"}, 0)
-				if got := o.At(0).Limit.Burst(); w.age() > changed+3*2*time.Second && got != 2000 {
+				if got := o.At(0).Limit().Burst(); w.age() > changed+3*2*time.Second && got != 2000 {
 					t.Fatalf("after %v the limit is %d, want 2000", w.age(), got)
 				}
 			}

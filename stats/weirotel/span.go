@@ -37,7 +37,7 @@ func ObserveSpan[R any](ctx context.Context, _ R, o core.Outcome) {
 	attributes := []attribute.KeyValue{verdict.String(o.Verdict().String())}
 	if i := o.BindingRule(); i >= 0 && o.Verdict() == core.Denied {
 		d := o.At(i)
-		attributes = append(attributes, ruleName.String(d.Rule), mode.String(d.Mode.String()), source.String(d.Source.String()))
+		attributes = append(attributes, ruleName.String(d.Rule()), mode.String(d.Mode().String()), source.String(d.Source.String()))
 	}
 	span.SetAttributes(attributes...)
 }

@@ -164,7 +164,7 @@ func bindingRule(outcome core.Outcome) string {
 	if i < 0 {
 		return ""
 	}
-	return outcome.At(i).Rule
+	return outcome.At(i).Rule()
 }
 
 func fail(w http.ResponseWriter, status int, kind, message string) {

@@ -255,7 +255,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 func deniedByGlobal(outcome core.Outcome) bool {
 	for i := range outcome.Len() {
 		decision := outcome.At(i)
-		if decision.Rule == global.Name && !decision.Allowed && decision.Source.Counted() {
+		if decision.Rule() == global.Name && !decision.Allowed && decision.Source.Counted() {
 			return true
 		}
 	}

@@ -142,7 +142,7 @@ func deniedLocally(outcome core.Outcome) bool {
 	}
 	for i := range outcome.Len() {
 		decision := outcome.At(i)
-		if decision.Rule == "local" && !decision.Allowed {
+		if decision.Rule() == "local" && !decision.Allowed {
 			return true
 		}
 	}

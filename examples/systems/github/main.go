@@ -212,7 +212,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 func hourIsOver(outcome core.Outcome) bool {
 	for i := range outcome.Len() {
 		decision := outcome.At(i)
-		if decision.Rule == "core" && !decision.Allowed {
+		if decision.Rule() == "core" && !decision.Allowed {
 			return true
 		}
 	}

@@ -249,10 +249,10 @@ func reasonOf(outcome core.Outcome) string {
 	reason := ""
 	for i := range outcome.Len() {
 		decision := outcome.At(i)
-		if decision.Allowed || decision.Mode != core.Enforce {
+		if decision.Allowed || decision.Mode() != core.Enforce {
 			continue
 		}
-		reason = cmp.Or(reasons[decision.Rule], reason)
+		reason = cmp.Or(reasons[decision.Rule()], reason)
 	}
 	return reason
 }

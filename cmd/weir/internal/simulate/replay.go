@@ -148,7 +148,7 @@ func (p *replay) plain(o *core.Outcome) bool {
 		return false
 	}
 	for i := range o.Len() {
-		if d := o.InPlace(i); !d.Allowed() || d.Delay() > 0 {
+		if d := o.At(i); !d.Allowed || d.Delay > 0 {
 			return false
 		}
 	}
@@ -170,11 +170,11 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 		if d.Allowed || !d.Source.Counted() {
 			continue
 		}
-		r := &p.rules[d.Index]
+		r := &p.rules[d.Index()]
 		if r.denied+r.shadowed == 0 {
 			r.first = at
 		}
-		if d.Mode == core.Shadow {
+		if d.Mode() == core.Shadow {
 			r.shadowed++
 		} else {
 			r.denied++
@@ -184,7 +184,7 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 		} else {
 			r.longest = max(r.longest, d.RetryAfter)
 		}
-		if n := r.byKey.at(it.charge(p.first + d.Index).id); *n == 0 {
+		if n := r.byKey.at(it.charge(p.first + d.Index()).id); *n == 0 {
 			r.keys++
 			*n = 1
 		} else {
@@ -195,7 +195,7 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 		return
 	}
 	if b := o.BindingRule(); b >= 0 {
-		p.rules[o.At(b).Index].binding++
+		p.rules[o.At(b).Index()].binding++
 	}
 	p.denied++
 	p.series.add(at, 1)

@@ -133,7 +133,7 @@ func (p *panel) decide(cost, attempt int64) {
 func (p *panel) opens(o *core.Outcome) {
 	for i := range o.Len() {
 		d, r := o.At(i), p.rules[i]
-		switch d.Limit.Algorithm() {
+		switch d.Limit().Algorithm() {
 		case limits.AlgorithmAnchoredWindow, limits.AlgorithmBan:
 			at := p.lab.now + d.ResetAfter.Microseconds()
 			if d.ResetAfter > 0 && at != r.turnAt {
