@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -91,12 +92,12 @@ type Config struct {
 
 // Limiter limits the requests of echo handlers. It is safe for concurrent use.
 type Limiter struct {
-	gate *nethttp.Gate[*echo.Context]
+	gate *gate.Gate[*echo.Context]
 }
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gate := nethttp.GateConfig[*echo.Context]{
+	gateConfig := gate.Config[*echo.Context]{
 		Config: core.Config[*echo.Context]{
 			Rules:      config.Rules,
 			Backend:    config.Backend,
@@ -113,12 +114,12 @@ func New(config Config) (*Limiter, error) {
 		Answered:      answered,
 	}
 	if config.Denied != nil {
-		gate.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error { return config.Denied(c, o) }
+		gateConfig.Denied = func(_ http.ResponseWriter, c *echo.Context, o core.Outcome) error { return config.Denied(c, o) }
 	}
 	if config.OutcomeInContext {
-		gate.Attach = withOutcome
+		gateConfig.Attach = withOutcome
 	}
-	g, err := nethttp.NewGate(gate)
+	g, err := gate.New(gateConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +161,11 @@ func (l *Limiter) Middleware() echo.MiddlewareFunc {
 	if l == nil || l.gate == nil {
 		panic("echo5mw: Limiter.Middleware: the limiter is nil or zero: make one with New")
 	}
-	gate := l.gate
+	g := l.gate
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		proceed := func(_ http.ResponseWriter, c *echo.Context) error { return next(c) }
 		return func(c *echo.Context) error {
-			return gate.Serve(c.Response(), c.Request(), c, proceed)
+			return g.Serve(c.Response(), c.Request(), c, proceed)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func withContext(c echo.Context, ctx context.Context) echo.Context {
 	return c
 }
 
-// answered implements [nethttp.GateConfig].Answered. Where err is not nil and there is no
+// answered implements [gate.Config].Answered. Where err is not nil and there is no
 // answer, the error handler of the Echo is about to answer.
 func answered(c echo.Context, err error) (status int, bytes int64, written bool) {
 	switch r := c.Response(); {

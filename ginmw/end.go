@@ -31,7 +31,7 @@ func withContext(c *gin.Context, ctx context.Context) *gin.Context {
 	return c
 }
 
-// answered implements [nethttp.GateConfig].Answered. Where c has errors and no answer,
+// answered implements [gate.Config].Answered. Where c has errors and no answer,
 // middleware outside the limiter is about to answer.
 func answered(c *gin.Context, _ error) (status int, bytes int64, written bool) {
 	switch w := c.Writer; {

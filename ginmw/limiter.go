@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
@@ -90,12 +91,12 @@ type Config struct {
 
 // Limiter limits the requests of gin handlers. It is safe for concurrent use.
 type Limiter struct {
-	gate *nethttp.Gate[*gin.Context]
+	gate *gate.Gate[*gin.Context]
 }
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gate := nethttp.GateConfig[*gin.Context]{
+	gateConfig := gate.Config[*gin.Context]{
 		Config: core.Config[*gin.Context]{
 			Rules:      config.Rules,
 			Backend:    config.Backend,
@@ -112,16 +113,16 @@ func New(config Config) (*Limiter, error) {
 		Answered:      answered,
 	}
 	if config.Denied != nil {
-		gate.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
+		gateConfig.Denied = func(_ http.ResponseWriter, c *gin.Context, o core.Outcome) error {
 			c.Abort() // before Denied, so that a c.Next in it runs nothing
 			config.Denied(c, o)
 			return nil
 		}
 	}
 	if config.OutcomeInContext {
-		gate.Attach = withOutcome
+		gateConfig.Attach = withOutcome
 	}
-	g, err := nethttp.NewGate(gate)
+	g, err := gate.New(gateConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +164,9 @@ func (l *Limiter) Handler() gin.HandlerFunc {
 	if l == nil || l.gate == nil {
 		panic("ginmw: Limiter.Handler: the limiter is nil or zero: make one with New")
 	}
-	gate := l.gate
+	g := l.gate
 	return func(c *gin.Context) {
-		if err := gate.Serve(c.Writer, c.Request, c, proceed); err != errProceeded {
+		if err := g.Serve(c.Writer, c.Request, c, proceed); err != errProceeded {
 			c.Abort()
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,16 +13,6 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
 )
-
-func TestAGateHasACompanionOfItsOwn(t *testing.T) {
-	config := nethttp.GateConfig[*http.Request]{MaxWaiting: -1}
-	config.Rules = perClient(limits.FixedWindow(limits.PerMinute(1))).Rules
-	config.Companion = func([]nethttp.Rule) (any, error) { return nil, nil }
-	_, err := nethttp.NewGate(config)
-	if err == nil || !strings.Contains(err.Error(), "nethttp: companion: ") || !strings.Contains(err.Error(), "max waiting") {
-		t.Errorf("got %v, want both mistakes", err)
-	}
-}
 
 // Only requests that a rule with a FinalCost may have decided get a writer that counts.
 func TestTheWriterFollowsTheRulesOfTheRequest(t *testing.T) {

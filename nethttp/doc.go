@@ -70,6 +70,5 @@
 //
 // # Other frameworks
 //
-// Packages chimw, ginmw, echomw and echo5mw do the same for chi, gin and echo. They are
-// built on a [Gate].
+// Packages chimw, ginmw, echomw and echo5mw do the same for chi, gin and echo.
 package nethttp

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -84,14 +85,20 @@ type Config struct {
 	OutcomeInContext bool
 }
 
+// ErrQueueFull is the error of an outcome that is [core.Unavailable] because
+// [Config].MaxWaiting requests are already waiting for their turn. If it is frequent,
+// raise MaxWaiting, or lower the capacity of the queue so that fewer requests of one
+// key wait.
+var ErrQueueFull = gate.ErrQueueFull
+
 // Limiter limits the requests of net/http handlers. It is safe for concurrent use.
 type Limiter struct {
-	gate *Gate[*http.Request]
+	gate *gate.Gate[*http.Request]
 }
 
 // New returns a limiter, or an error that reports every mistake in config.
 func New(config Config) (*Limiter, error) {
-	gate := GateConfig[*http.Request]{
+	gateConfig := gate.Config[*http.Request]{
 		Config: core.Config[*http.Request]{
 			Rules:      config.Rules,
 			Backend:    config.Backend,
@@ -106,15 +113,15 @@ func New(config Config) (*Limiter, error) {
 		WithContext:   (*http.Request).WithContext,
 	}
 	if config.Denied != nil {
-		gate.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {
+		gateConfig.Denied = func(w http.ResponseWriter, r *http.Request, o core.Outcome) error {
 			config.Denied(w, r, o)
 			return nil
 		}
 	}
 	if config.OutcomeInContext {
-		gate.Attach = withOutcome
+		gateConfig.Attach = withOutcome
 	}
-	g, err := NewGate(gate)
+	g, err := gate.New(gateConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +174,22 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 }
 
 type handler struct {
-	gate *Gate[*http.Request]
+	gate *gate.Gate[*http.Request]
 	next func(http.ResponseWriter, *http.Request) error
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = h.gate.Serve(w, r, r, h.next) // nobody returns an error
 }
+
+// PlainText answers a request that is denied or could not be decided with the status of
+// [core.Outcome.Status] and one line of plain text, whatever the client prefers. The line
+// is such as "Too many requests: retry in 30 seconds.", or "The service is at capacity:
+// retry in 1 second.", and names no rule. PlainText is for
+// [Config].Denied:
+//
+//	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
+//
+// It takes the wait from the header field Retry-After, if that is set. If o is allowed
+// or abandoned, PlainText does nothing.
+func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) { gate.PlainText(w, r, o) }

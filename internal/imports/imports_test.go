@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"redisbackend":      {"internal/endings", "internal/slot"},
 	"headers":           {"core"},
 	"keyfuncs":          {"core"},
-	"nethttp":           {"headers", "internal/answer", "internal/watch"},
+	"nethttp":           {"internal/gate"},
 	"shed":              {"headers", "internal/answer", "internal/watch", "stats"},
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"echomw":            {"keyfuncs", "nethttp", "shed"},
 	"echo5mw":           {"keyfuncs", "nethttp", "shed"},
 
+	"internal/gate":       {"headers", "internal/answer", "internal/watch"},
 	"internal/call":       {"limits"},
 	"internal/endings":    {"internal/call", "internal/perbackend"},
 	"internal/perbackend": {"limits"},

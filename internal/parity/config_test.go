@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/ginmw"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -24,18 +25,18 @@ var adapters = map[string]reflect.Type{
 	"echo5mw": reflect.TypeFor[echo5mw.Config](),
 }
 
-// onlyInGateConfig are the fields of a GateConfig that adapters fill in themselves.
+// onlyInGateConfig are the fields of a gate.Config that adapters fill in themselves.
 var onlyInGateConfig = []string{"Answered", "Attach", "Committed", "WithContext"}
 
 // onlyInCore are the fields of a core.Config that a Gate fills in itself.
 var onlyInCore = []string{"Companion"}
 
-// onlyInAdapters are the fields of a Config that a GateConfig has under another name.
+// onlyInAdapters are the fields of a Config that a gate.Config has under another name.
 var onlyInAdapters = []string{"OutcomeInContext"} // Attach
 
 func TestEveryConfigHasTheSameFields(t *testing.T) {
 	want := slices.DeleteFunc(fieldsOf(reflect.TypeFor[core.Config[int]]()), func(field string) bool { return slices.Contains(onlyInCore, field) })
-	for _, field := range fieldsOf(reflect.TypeFor[nethttp.GateConfig[int]]()) {
+	for _, field := range fieldsOf(reflect.TypeFor[gate.Config[int]]()) {
 		if field != "Config" && !slices.Contains(onlyInGateConfig, field) {
 			want = append(want, field)
 		}
@@ -66,10 +67,10 @@ func TestEveryConfigForwardsItsFields(t *testing.T) {
 			}
 		}
 	}
-	read, _ := usesOf(t, "../../nethttp/gate.go")
-	for _, field := range fieldsOf(reflect.TypeFor[nethttp.GateConfig[int]]()) {
+	read, _ := usesOf(t, "../../internal/gate/gate.go")
+	for _, field := range fieldsOf(reflect.TypeFor[gate.Config[int]]()) {
 		if !read[field] {
-			t.Errorf("nethttp.NewGate does not read GateConfig.%s", field)
+			t.Errorf("gate.New does not read gate.Config.%s", field)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package nethttp
+package gate
 
 import (
 	"context"
@@ -8,10 +8,7 @@ import (
 	"time"
 )
 
-// ErrQueueFull is the error of an outcome that is [core.Unavailable] because
-// [Config].MaxWaiting requests are already waiting for their turn. If it is frequent,
-// raise MaxWaiting, or lower the capacity of the queue so that fewer requests of one
-// key wait.
+// ErrQueueFull is nethttp.ErrQueueFull.
 var ErrQueueFull = errors.New("nethttp: the queue is full")
 
 // defaultMaxWaiting is used if MaxWaiting is 0.

@@ -1,4 +1,4 @@
-package nethttp
+package gate
 
 import (
 	"net/http"

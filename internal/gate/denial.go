@@ -1,4 +1,4 @@
-package nethttp
+package gate
 
 import (
 	"net/http"
@@ -35,16 +35,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names
 	answer.Bodies.Put(body)
 }
 
-// PlainText answers a request that is denied or could not be decided with the status of
-// [core.Outcome.Status] and one line of plain text, whatever the client prefers. The line
-// is such as "Too many requests: retry in 30 seconds.", or "The service is at capacity:
-// retry in 1 second.", and names no rule. PlainText is for
-// [Config].Denied:
-//
-//	nethttp.Config{Rules: rules, Denied: nethttp.PlainText}
-//
-// It takes the wait from the header field Retry-After, if that is set. If o is allowed
-// or abandoned, PlainText does nothing.
+// PlainText is nethttp.PlainText.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
 		writeText(w, r, &o)

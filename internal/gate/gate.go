@@ -1,4 +1,6 @@
-package nethttp
+// Package gate is what the adapters for net/http and frameworks on it are made of, so that all of
+// them decide and answer alike.
+package gate
 
 import (
 	"cmp"
@@ -13,27 +15,25 @@ import (
 	"github.com/weir-go/weir/internal/answer"
 )
 
-// GateConfig configures a [Gate]. The zero value of every field but Rules is a usable
+// Config configures a [Gate]. The zero value of every field but Rules is a usable
 // default.
-type GateConfig[R any] struct {
+type Config[R any] struct {
 	core.Config[R] // Rules, Backend, Fallback, Instances, Observe, ObserveEnd; Companion is the Gate's own: leave it nil
 
-	// Headers chooses the response header fields. Zero: as in [Config].
+	// Headers chooses the response header fields.
 	Headers headers.Options
 
 	// Denied answers a request that is denied or could not be decided, in the way of
 	// the framework, with the status of [core.Outcome.Status]. The header fields are set
 	// when it is called. Serve returns its error. Denied is not called for a request
-	// whose context has ended: see [Config]. nil: a problem document or plain text,
-	// as in [Config].
+	// whose context has ended. nil: a problem document or plain text, whichever the client prefers.
 	Denied func(http.ResponseWriter, R, core.Outcome) error
 
 	// SkipPreflight lets anybody past every rule with a request that looks like a CORS
-	// preflight, as in [Config].
+	// preflight.
 	SkipPreflight bool
 
-	// MaxWaiting is how many requests may wait for their turn at once, as in [Config].
-	// 0: 10,000.
+	// MaxWaiting is how many requests may wait for their turn at once. 0: 10,000.
 	MaxWaiting int
 
 	// Attach stores the outcome, allowed or not, where other handlers and Denied find
@@ -60,9 +60,7 @@ type GateConfig[R any] struct {
 }
 
 // Gate limits the requests of a framework that is built on net/http. R is the
-// framework's request type. Adapters are built on a Gate, so that all of them decide
-// and answer alike. With net/http, or with a framework that has an adapter, use a
-// [Limiter] instead. A Gate is safe for concurrent use.
+// framework's request type. A Gate is safe for concurrent use.
 type Gate[R any] struct {
 	engine        *core.Limiter[R]
 	options       headers.Options
@@ -77,8 +75,8 @@ type Gate[R any] struct {
 	answered      func(R, error) (int, int64, bool)
 }
 
-// NewGate returns a gate, or an error that reports every mistake in config.
-func NewGate[R any](config GateConfig[R]) (*Gate[R], error) {
+// New returns a gate, or an error that reports every mistake in config.
+func New[R any](config Config[R]) (*Gate[R], error) {
 	room, err := newWaitingRoom(config.MaxWaiting)
 	if config.Companion != nil {
 		err = errors.Join(err, errors.New("nethttp: companion: a Gate has one of its own, for the header fields: remove yours"))
@@ -227,4 +225,15 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions &&
 		len(r.Header["Origin"]) > 0 &&
 		len(r.Header["Access-Control-Request-Method"]) > 0
+}
+
+// Preflights returns how many requests that look like CORS preflights have passed without
+// a decision, because of SkipPreflight.
+func (g *Gate[R]) Preflights() int64 { return g.preflights.Load() }
+
+// Queue returns how many requests wait for their turn in a leaky queue, how many were
+// answered with 503 because no more could wait, and how many ended while they waited:
+// their clients left, or their deadline passed. Observe has seen all of them allowed.
+func (g *Gate[R]) Queue() (waiting int, full, left int64) {
+	return int(g.room.waiting.Load()), g.room.full.Load(), g.room.left.Load()
 }
