@@ -171,7 +171,7 @@ func (b *bucket) start(now instant) ticket {
 	if b.standIn {
 		b.account.stray(b.major, 1)
 	}
-	if b.queue.len == 0 {
+	if b.queue.Size == 0 {
 		b.spreadUntil = 0
 	}
 	switch {
@@ -225,5 +225,5 @@ func (b *bucket) free() instant {
 
 // inUse reports whether requests wait or are under way, or other buckets need b.
 func (b *bucket) inUse() bool {
-	return b.queue.len > 0 || b.sent != b.answered || b.busy > 0 || b.children > 0
+	return b.queue.Size > 0 || b.sent != b.answered || b.busy > 0 || b.children > 0
 }

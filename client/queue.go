@@ -3,64 +3,55 @@ package client
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/internal/list"
 )
 
 // queue holds the requests of one bucket that wait, first come, first served. Only the first
 // has to watch the bucket: whoever leaves the queue, and every answer, wakes the first.
-type queue struct {
-	head, tail *waiter
-	len        int
-}
+type queue struct{ list.List[*waiter] }
 
 type waiter struct {
-	prev, next *waiter
-	wake       chan struct{} // of capacity 1
+	node list.Node[*waiter]
+	wake chan struct{} // of capacity 1
+}
+
+func newWaiter() *waiter {
+	w := &waiter{wake: make(chan struct{}, 1)}
+	w.node.Of = w
+	return w
 }
 
 func (q *queue) push(w *waiter, first bool) {
-	switch {
-	case q.len == 0:
-		q.head, q.tail = w, w
-	case first:
-		w.next, q.head.prev, q.head = q.head, w, w
-	default:
-		w.prev, q.tail.next, q.tail = q.tail, w, w
+	if first {
+		q.AddFirst(&w.node)
+	} else {
+		q.Add(&w.node)
 	}
-	q.len++
 }
 
-func (q *queue) remove(w *waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		q.head = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		q.tail = w.prev
-	}
-	w.prev, w.next = nil, nil
-	q.len--
-}
+func (q *queue) remove(w *waiter) { q.Remove(&w.node) }
+
+func (q *queue) isFirst(w *waiter) bool { return q.First == &w.node }
 
 // wakeFirst makes the first in the queue look at the bucket again.
 func (q *queue) wakeFirst() {
-	if q.head != nil {
-		select {
-		case q.head.wake <- struct{}{}:
-		default:
-		}
+	if q.First != nil {
+		q.First.Of.lookAgain()
 	}
 }
 
 // wakeAll makes all look, since the bucket has moved.
 func (q *queue) wakeAll() {
-	for w := q.head; w != nil; w = w.next {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+	for n := q.First; n != nil; n = n.Next {
+		n.Of.lookAgain()
+	}
+}
+
+func (w *waiter) lookAgain() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -71,7 +62,7 @@ func (t *Transport) admit(ctx context.Context, c *call) error {
 	t.mu.Lock()
 	b := t.resolve(c)
 	now := t.now()
-	if b.queue.len == 0 {
+	if b.queue.Size == 0 {
 		if at, _ := t.ready(b, c, now); at <= now {
 			t.start(b, c, now)
 			t.mu.Unlock()
@@ -96,14 +87,14 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 	if d, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, began+time.Until(d))
 	}
-	w := &waiter{wake: make(chan struct{}, 1)}
+	w := newWaiter()
 	b.queue.push(w, c.again)
 	defer func() { c.waited += t.now() - began }()
 	var timer *time.Timer
 	for {
 		now := t.now()
 		at, source := t.ready(b, c, now)
-		first := b.queue.head == w
+		first := b.queue.isFirst(w)
 		if first && at <= now {
 			b.queue.remove(w)
 			t.start(b, c, now)

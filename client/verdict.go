@@ -39,11 +39,11 @@ func (b *bucket) allow(tk ticket, now instant) {
 		return
 	}
 	b.limited = false
-	if tk.opened && b.queue.len > 0 && b.lastWait > 0 {
+	if tk.opened && b.queue.Size > 0 && b.lastWait > 0 {
 		// Nothing says how fast the others may follow. They are spread over as long a
 		// time as they have waited.
 		over := min(max(b.lastWait, time.Second), time.Minute)
-		b.gap, b.spreadUntil = over/time.Duration(b.queue.len+1), now+over
+		b.gap, b.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
 	}
 }
 
@@ -92,7 +92,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	}
 	b.watchReset(tk, now, q)
 	b.setGap(now)
-	if tk.opened && b.queue.len > 0 {
+	if tk.opened && b.queue.Size > 0 {
 		b.spreadUntil = now + b.window
 	}
 }

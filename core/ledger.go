@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/endings"
+	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
@@ -29,12 +30,12 @@ type ledger struct {
 // ledgerLists is in how many lists requests are, so that their ends do not queue.
 const ledgerLists = 8
 
-// requestList is a list of requests, oldest first.
+// requestList has requests that have not ended, the oldest first.
 type requestList struct {
-	mu             sync.Mutex
-	oldest, newest *request
-	units          int // of concurrency limits
-	_              [32]byte
+	mu       sync.Mutex
+	requests list.List[*request]
+	units    int // of concurrency limits
+	_        [24]byte
 }
 
 // settling is a backend that ends what it has taken.
@@ -56,7 +57,7 @@ func newLedger(primary limits.Backend, fallback func() limits.Backend, observe f
 	}
 	l.records.New = func() any {
 		q := &request{ledger: l, list: &l.lists[l.next.Add(1)%ledgerLists]}
-		q.taken = q.fewTaken[:0]
+		q.taken, q.node.Of = q.fewTaken[:0], q
 		return q
 	}
 	return l
@@ -123,44 +124,29 @@ func (l *ledger) mirror(t *taken, before, after int64) {
 
 // add begins a generation of q and returns its number.
 func (l *ledger) add(q *request) uint16 {
-	list, units := q.list, q.units()
-	list.mu.Lock()
+	open, units := q.list, q.units()
+	open.mu.Lock()
 	q.state = underWay
 	q.generation++
 	generation := q.generation
-	if q.older = list.newest; q.older != nil {
-		q.older.younger = q
-	} else {
-		list.oldest = q
-	}
-	list.newest = q
-	list.units += units
-	list.mu.Unlock()
+	open.requests.Add(&q.node)
+	open.units += units
+	open.mu.Unlock()
 	return generation
 }
 
 // remove ends the given generation of q and takes it out of its list. It reports whether q was
 // in state from; if not, it does nothing.
-func (list *requestList) remove(q *request, generation uint16, from requestState) bool {
-	list.mu.Lock()
+func (open *requestList) remove(q *request, generation uint16, from requestState) bool {
+	open.mu.Lock()
 	if q.generation != generation || q.state != from {
-		list.mu.Unlock()
+		open.mu.Unlock()
 		return false
 	}
 	q.state = ended
-	if q.older != nil {
-		q.older.younger = q.younger
-	} else {
-		list.oldest = q.younger
-	}
-	if q.younger != nil {
-		q.younger.older = q.older
-	} else {
-		list.newest = q.older
-	}
-	q.older, q.younger = nil, nil
-	list.units -= q.units()
-	list.mu.Unlock()
+	open.requests.Remove(&q.node)
+	open.units -= q.units()
+	open.mu.Unlock()
 	return true
 }
 
@@ -180,13 +166,13 @@ func (q *request) units() int {
 func (l *ledger) held() (units int, oldest time.Time) {
 	at := int64(math.MaxInt64)
 	for i := range l.lists {
-		list := &l.lists[i]
-		list.mu.Lock()
-		units += list.units
-		if list.oldest != nil {
-			at = min(at, list.oldest.at)
+		open := &l.lists[i]
+		open.mu.Lock()
+		units += open.units
+		if oldest := open.requests.First; oldest != nil {
+			at = min(at, oldest.Of.at)
 		}
-		list.mu.Unlock()
+		open.mu.Unlock()
 	}
 	if at == math.MaxInt64 {
 		return units, time.Time{}

@@ -5,6 +5,7 @@ import (
 	"unique"
 
 	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -20,8 +21,8 @@ type request struct {
 	taken      []taken
 	fewTaken   [2]taken // enough for most requests
 
-	at             int64 // the latest instant of its decisions
-	older, younger *request
+	at   int64 // the latest instant of its decisions
+	node list.Node[*request]
 }
 
 // requestState is zero in a record that nobody uses: only its generation and its state may then

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -35,7 +36,7 @@ type ask struct {
 
 	// Guarded by the mutex of the lane.
 	bundle     *bundle // that it waits in; nil: it does not wait
-	node       node[*ask]
+	node       list.Node[*ask]
 	sent, left bool
 }
 

@@ -54,15 +54,15 @@ func (a *account) argument(h *holds, mode mode) any {
 // appendIDs appends the first id of each charge of a concurrency limit, for the requests
 // that a call is to decide.
 func (c *bundle) appendIDs(to []byte) []byte {
-	k := c.asks.first
-	if k.of.holds == nil {
+	k := c.asks.First
+	if k.Of.holds == nil {
 		return to
 	}
 	for range c.rounds {
-		for _, s := range k.of.spans {
-			to = k.of.holds.appendID(to, s.first)
+		for _, s := range k.Of.spans {
+			to = k.Of.holds.appendID(to, s.first)
 		}
-		k = k.next
+		k = k.Next
 	}
 	return to
 }

@@ -64,7 +64,7 @@ func (cs *calls) plan(bundles []*bundle, locate *partitioner) {
 	}
 	for _, c := range bundles {
 		a := c.one()
-		more := min(c.asks.size-1, max(0, spare)/a.weight)
+		more := min(c.asks.Size-1, max(0, spare)/a.weight)
 		spare -= more * a.weight
 		c.rounds = 1 + more
 		cs.join(destinationOf(a, locate), c)
@@ -132,7 +132,7 @@ func (cs *calls) reset() {
 }
 
 // isSingle reports whether k decides one request.
-func (k *call) isSingle() bool { return len(k.bundles) == 1 && k.bundles[0].asks.size == 1 }
+func (k *call) isSingle() bool { return len(k.bundles) == 1 && k.bundles[0].asks.Size == 1 }
 
 // write writes KEYS and ARGV of take.lua.
 func (cs *calls) write(k *call) {

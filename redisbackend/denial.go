@@ -3,6 +3,7 @@ package redisbackend
 import (
 	"slices"
 
+	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -32,8 +33,8 @@ func (l *lane) denyWaitingFor(by *account, now int64, numbers []any) {
 	var denied []*bundle
 	if l.waiting[by.name] >= busyKey {
 		for i := range l.queues {
-			for k := l.queues[i].first; k != nil; {
-				c, next := k.of, k.next
+			for k := l.queues[i].First; k != nil; {
+				c, next := k.Of, k.Next
 				if c.one().indexOf(by) >= 0 {
 					l.unlinkLocked(c)
 					c.send()
@@ -46,9 +47,9 @@ func (l *lane) denyWaitingFor(by *account, now int64, numbers []any) {
 	l.mu.Unlock()
 	for _, c := range denied {
 		at := c.one().indexOf(by) + 1
-		for k := c.asks.first; k != nil; {
-			a, next := k.of, k.next
-			a.node = node[*ask]{}
+		for k := c.asks.First; k != nil; {
+			a, next := k.Of, k.Next
+			a.node = list.Node[*ask]{}
 			if a.holds != nil {
 				a.keepOrRelease(false, nil)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/limits"
 )
@@ -87,8 +88,8 @@ func Waiting(b *Backend) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.queues {
-		for k := l.queues[i].first; k != nil; k = k.next {
-			n += k.of.asks.size
+		for k := l.queues[i].First; k != nil; k = k.Next {
+			n += k.Of.asks.Size
 		}
 	}
 	return n
@@ -127,10 +128,10 @@ func RenewAll(b *Backend) {
 	for range 2 {
 		h.mu.Lock()
 		var all []*hold
-		for k := h.due.first; k != nil; k = h.due.first {
-			h.due.remove(k)
-			k.of.renewing = true
-			all = append(all, k.of)
+		for k := h.due.First; k != nil; k = h.due.First {
+			h.due.Remove(k)
+			k.Of.renewing = true
+			all = append(all, k.Of)
 		}
 		before := h.lostAt
 		h.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/list"
 )
 
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
@@ -42,8 +44,8 @@ type holds struct {
 	last    atomic.Int64
 
 	mu         sync.Mutex
-	of         map[int64]*hold // by the first id
-	due        list[*hold]     // to be renewed, soonest first
+	of         map[int64]*hold  // by the first id
+	due        list.List[*hold] // to be renewed, soonest first
 	unreleased []unreleased
 	units      int64 // of unreleased
 	dropped    int64 // units that were not added to unreleased
@@ -56,7 +58,7 @@ type holds struct {
 // hold is a span that this process holds.
 type hold struct {
 	span
-	node     node[*hold]
+	node     list.Node[*hold]
 	dueAt    time.Time // when to renew it
 	knownAt  time.Time // when Redis was last known to have it
 	renewing bool      // a renewal is under way
@@ -103,9 +105,9 @@ func (h *holds) add(s span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := &hold{span: s, dueAt: now.Add(h.time / 3), knownAt: now}
-	k.node.of = k
+	k.node.Of = k
 	h.of[s.first] = k
-	h.due.add(&k.node)
+	h.due.Add(&k.node)
 	h.wakeLocked(&h.renewals, now, k.dueAt.Add(h.slack()))
 }
 
@@ -124,7 +126,7 @@ func (h *holds) forget(spans []span) (doubtful []bool) {
 		if k.renewing {
 			k.released = true
 		} else {
-			h.due.remove(&k.node)
+			h.due.Remove(&k.node)
 		}
 		if k.doubtful {
 			if doubtful == nil {

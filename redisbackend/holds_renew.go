@@ -25,18 +25,18 @@ func (h *holds) nextRenewals(now time.Time) (renew []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mayTryLocked(&h.renewals, now) {
-		for k := h.due.first; k != nil && !k.of.dueAt.After(now); k = h.due.first {
-			h.due.remove(k)
-			k.of.renewing = true
-			renew = append(renew, k.of)
+		for k := h.due.First; k != nil && !k.Of.dueAt.After(now); k = h.due.First {
+			h.due.Remove(k)
+			k.Of.renewing = true
+			renew = append(renew, k.Of)
 		}
 	}
 	if renew != nil {
 		return renew
 	}
 	h.renewals.running = false
-	if k := h.due.first; k != nil {
-		h.wakeLocked(&h.renewals, now, k.of.dueAt.Add(h.slack()))
+	if k := h.due.First; k != nil {
+		h.wakeLocked(&h.renewals, now, k.Of.dueAt.Add(h.slack()))
 	}
 	return nil
 }
@@ -70,14 +70,14 @@ func (h *holds) renewAll(all []*hold, now time.Time) (answered bool) {
 			h.wakeLocked(&h.releases, now, now)
 			h.addUnreleasedLocked(unreleased{span: k.span, at: now, until: now.Add(h.time + 2*callTimeout), again: k.doubtful})
 		case errs[i] != nil:
-			h.due.addFirst(&k.node)
+			h.due.AddFirst(&k.node)
 		}
 		answered = answered && errs[i] == nil
 	}
 	for i, k := range all {
 		if !k.released && errs[i] == nil {
 			k.dueAt, k.knownAt = now.Add(h.time/3), now
-			h.due.add(&k.node)
+			h.due.Add(&k.node)
 		}
 	}
 	if lost {
@@ -101,8 +101,8 @@ func (h *holds) mayBeUnknownLocked(c *spanCall, all []*hold) (units int64) {
 // not run for as long as they are held.
 func (h *holds) restoreLocked() {
 	h.lostAt = time.Now()
-	for k := h.due.first; k != nil; k = k.next {
-		k.of.dueAt = h.lostAt
+	for k := h.due.First; k != nil; k = k.Next {
+		k.Of.dueAt = h.lostAt
 	}
 	h.log("weir: Redis has lost units that are held: put back", "holds", len(h.of))
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/internal/list"
 )
 
 // lane queues the requests for one server and makes the calls that decide them. The
@@ -28,9 +30,9 @@ type lane struct {
 
 	mu         sync.Mutex
 	calls      int
-	weight     int              // of what waits
-	queues     [3]list[*bundle] // of what waits: a bundle with more busy keys is in a later queue
-	waiting    map[string]int   // bundles that charge a key, by its name
+	weight     int                   // of what waits
+	queues     [3]list.List[*bundle] // of what waits: a bundle with more busy keys is in a later queue
+	waiting    map[string]int        // bundles that charge a key, by its name
 	bundles    map[batchKey]*bundle
 	spare      []*bundle
 	bound      context.Context // of the calls that start now
@@ -149,7 +151,7 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 	waits := a.bundle != nil && !a.sent
 	if waits {
 		c := a.bundle
-		if c.asks.size == 1 {
+		if c.asks.Size == 1 {
 			l.unlinkLocked(c)
 			l.keepLocked(c)
 		} else {

@@ -1,5 +1,7 @@
 package redisbackend
 
+import "github.com/weir-go/weir/internal/list"
+
 func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	merges := a.mode == modeTake
 	var same batchKey
@@ -23,7 +25,7 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	}
 	c.add(a)
 	c.queue = l.queueOf(a.keys)
-	c.queue.add(&c.node)
+	c.queue.Add(&c.node)
 	l.countLocked(c, 1)
 }
 
@@ -40,7 +42,7 @@ func (l *lane) countLocked(c *bundle, by int) {
 // queueOf returns the queue for a request that charges some keys. Each busy key moves it
 // one queue back, so that nobody waits behind a client that sends more than Redis can
 // decide.
-func (l *lane) queueOf(names []string) *list[*bundle] {
+func (l *lane) queueOf(names []string) *list.List[*bundle] {
 	busy := 0
 	for _, name := range names {
 		if l.waiting[name] >= busyKey {
@@ -52,7 +54,7 @@ func (l *lane) queueOf(names []string) *list[*bundle] {
 
 // unlinkLocked removes a bundle from its queue.
 func (l *lane) unlinkLocked(c *bundle) {
-	c.queue.remove(&c.node)
+	c.queue.Remove(&c.node)
 	c.queue = nil
 	l.countLocked(c, -1)
 	if c.merges {
@@ -76,8 +78,8 @@ func (l *lane) collectLocked(w *worker) {
 		if i == len(l.queues)-1 {
 			most = maxWeight
 		}
-		for q := &l.queues[i]; q.first != nil && weight < most; {
-			c := q.first.of
+		for q := &l.queues[i]; q.First != nil && weight < most; {
+			c := q.First.Of
 			weight += c.one().weight
 			l.unlinkLocked(c)
 			c.send()
@@ -88,21 +90,21 @@ func (l *lane) collectLocked(w *worker) {
 
 // waits reports whether any request waits.
 func (l *lane) waits() bool {
-	return l.queues[0].first != nil || l.queues[1].first != nil || l.queues[2].first != nil
+	return l.queues[0].First != nil || l.queues[1].First != nil || l.queues[2].First != nil
 }
 
 // putBackLocked puts the requests that a call did not reach back to the front.
-func (l *lane) putBackLocked(c *bundle, rest *node[*ask]) {
+func (l *lane) putBackLocked(c *bundle, rest *list.Node[*ask]) {
 	again := newBundle()
 	for k := rest; k != nil; {
-		a, next := k.of, k.next
-		a.node = node[*ask]{}
+		a, next := k.Of, k.Next
+		a.node = list.Node[*ask]{}
 		if a.sent = false; !a.left {
 			again.add(a)
 		}
 		k = next
 	}
-	if again.asks.size == 0 {
+	if again.asks.Size == 0 {
 		return
 	}
 	again.same = c.same
@@ -111,6 +113,6 @@ func (l *lane) putBackLocked(c *bundle, rest *node[*ask]) {
 		l.bundles[c.same] = again
 	}
 	again.queue = &l.queues[0]
-	again.queue.addFirst(&again.node)
+	again.queue.AddFirst(&again.node)
 	l.countLocked(again, 1)
 }

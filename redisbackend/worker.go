@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/internal/list"
 )
 
 // worker makes the calls of a lane one after the other, on a goroutine of its own, until
@@ -115,7 +117,7 @@ func (w *worker) end(failure error) (more bool) {
 
 	type unfinished struct {
 		bundle *bundle
-		rest   *node[*ask]
+		rest   *list.Node[*ask]
 	}
 	var again []unfinished
 	answer := func(c *bundle, d decided, err error) {

@@ -81,8 +81,8 @@ const maxRetired = 64
 func (l *limiter) retireLocked(c *class) {
 	c.rank = retired
 	last := l.classes[len(l.classes)-1]
-	for w := c.waiting.oldest; w != nil; w = w.prev {
-		w.class = last
+	for n := c.waiting.First; n != nil; n = n.Next {
+		n.Of.class = last
 	}
 	last.waiting.join(&c.waiting)
 	if len(l.retired) < maxRetired {

@@ -3,6 +3,8 @@ package shed
 import (
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/list"
 )
 
 // instant is the time since the limiter was made, by the monotonic clock.
@@ -27,8 +29,8 @@ type limiter struct {
 	classes  []*class
 	retired  []*class // that a Replace has left out
 	inFlight int
-	running  permits // those in flight, the oldest first
-	waiting  int     // of all classes
+	running  list.List[*Permit] // those in flight, the oldest first
+	waiting  int                // of all classes
 
 	streams, exempt, shadowed int
 	exemptTotal               int64
@@ -98,7 +100,8 @@ func (l *limiter) beginLocked(c *class, now instant) *Permit {
 	l.window.admitted++
 	c.inFlight++
 	c.admitted++
-	l.running.append(p)
+	p.node.Of = p
+	l.running.Add(&p.node)
 	return p
 }
 
@@ -106,7 +109,7 @@ func (l *limiter) beginLocked(c *class, now instant) *Permit {
 func (l *limiter) leaveLocked(p *Permit, now instant) {
 	l.window.flow(l.inFlight, now)
 	l.window.wait(p, now)
-	l.running.remove(p)
+	l.running.Remove(&p.node)
 	l.inFlight--
 	p.class.inFlight--
 }

@@ -295,8 +295,8 @@ func compare(t *testing.T, step int, l *limiter, m *model, requests []*real) {
 		t.Fatalf("step %d: %d in flight, %d waiting, %d passing, want %d, %d and %d", step, s.InFlight, s.Waiting, s.Shadowed, len(m.running), len(m.waiting), len(m.passing))
 	}
 	n := 0
-	for p := l.running.first; p != nil; p = p.next {
-		if n++; p.next != nil && p.next.prev != p || p.next == nil && l.running.last != p || p.state != inFlight {
+	for p := l.running.First; p != nil; p = p.Next {
+		if n++; p.Of.state != inFlight {
 			t.Fatalf("step %d: the list of permits is broken", step)
 		}
 	}

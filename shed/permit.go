@@ -1,18 +1,22 @@
 package shed
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/list"
+)
 
 // Permit is a request that a [Shedder] has let in. Whoever has one must call End when the
 // request is over. All methods are safe for concurrent use, on a nil Permit too, which
 // does nothing.
 type Permit struct {
-	limiter    *limiter
-	class      *class // nil if it is exempt
-	prev, next *Permit
-	start      instant
-	noted      time.Duration // of client, in windows until now
-	client     clientTime
-	state      permitState // belongs to the limiter's lock
+	limiter *limiter
+	class   *class // nil if it is exempt
+	node    list.Node[*Permit]
+	start   instant
+	noted   time.Duration // of client, in windows until now
+	client  clientTime
+	state   permitState // belongs to the limiter's lock
 }
 
 type permitState uint8
@@ -80,31 +84,4 @@ func (l *limiter) stream(p *Permit) {
 		l.leaveLocked(p, now)
 		l.advanceLocked(now)
 	}
-}
-
-// permits is a list of permits, in the order in which they began.
-type permits struct{ first, last *Permit }
-
-func (ps *permits) append(p *Permit) {
-	p.prev = ps.last
-	if ps.last == nil {
-		ps.first = p
-	} else {
-		ps.last.next = p
-	}
-	ps.last = p
-}
-
-func (ps *permits) remove(p *Permit) {
-	if p.prev == nil {
-		ps.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		ps.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.prev, p.next = nil, nil
 }

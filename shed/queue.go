@@ -1,57 +1,49 @@
 package shed
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/list"
+)
 
 // waiter is a request in the queue.
 type waiter struct {
-	class      *class
-	prev, next *waiter // of its class: newer, older
-	since      instant
-	decided    chan struct{} // closed when the request has left the queue by another's doing
-	entry      entry         // valid then
+	class   *class
+	node    list.Node[*waiter] // in the queue of its class
+	since   instant
+	decided chan struct{} // closed when the request has left the queue by another's doing
+	entry   entry         // valid then
 }
 
 // queue has the waiters of a class, the newest first.
-type queue struct {
-	newest, oldest *waiter
-	length         int
-}
+type queue struct{ list.List[*waiter] }
 
-func (q *queue) push(w *waiter) {
-	w.next = q.newest
-	if q.newest == nil {
-		q.oldest = w
-	} else {
-		q.newest.prev = w
-	}
-	q.newest = w
-	q.length++
-}
+func (q *queue) push(w *waiter) { q.AddFirst(&w.node) }
 
-func (q *queue) remove(w *waiter) {
-	if w.prev == nil {
-		q.newest = w.next
-	} else {
-		w.prev.next = w.next
+func (q *queue) remove(w *waiter) { q.Remove(&w.node) }
+
+// newest returns the waiter that came last, nil if there is none.
+func (q *queue) newest() *waiter { return waiterOf(q.First) }
+
+// oldest returns the waiter that came first, nil if there is none.
+func (q *queue) oldest() *waiter { return waiterOf(q.Last) }
+
+func waiterOf(n *list.Node[*waiter]) *waiter {
+	if n == nil {
+		return nil
 	}
-	if w.next == nil {
-		q.oldest = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
-	q.length--
+	return n.Of
 }
 
 // join moves the waiters of other into q, in the order in which all began to wait.
 func (q *queue) join(other *queue) {
 	var all queue
-	for q.oldest != nil || other.oldest != nil {
+	for q.Size+other.Size > 0 {
 		from := q
-		if q.oldest == nil || other.oldest != nil && other.oldest.since < q.oldest.since {
+		if mine, theirs := q.oldest(), other.oldest(); mine == nil || theirs != nil && theirs.since < mine.since {
 			from = other
 		}
-		w := from.oldest
+		w := from.oldest()
 		from.remove(w)
 		all.push(w)
 	}
@@ -76,6 +68,7 @@ func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
 		l.decideLocked(victim, nil, now)
 	}
 	w := &waiter{class: c, since: now, decided: make(chan struct{})}
+	w.node.Of = w
 	c.waiting.push(w)
 	l.waiting++
 	return w
@@ -85,7 +78,7 @@ func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
 // important class that is not more important than c. nil: none.
 func (l *limiter) victimLocked(c *class) *waiter {
 	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
-		if w := l.classes[i].waiting.oldest; w != nil {
+		if w := l.classes[i].waiting.oldest(); w != nil {
 			return w
 		}
 	}
@@ -108,7 +101,7 @@ func (l *limiter) decideLocked(w *waiter, p *Permit, now instant) {
 func (l *limiter) emptyLocked(now instant) {
 	l.dispatchLocked(now)
 	for _, c := range l.classes {
-		for w := c.waiting.newest; w != nil; w = c.waiting.newest {
+		for w := c.waiting.newest(); w != nil; w = c.waiting.newest() {
 			l.removeLocked(w)
 			w.entry = l.letPassLocked(c)
 			w.entry.wait = now - w.since
@@ -121,8 +114,8 @@ func (l *limiter) emptyLocked(now instant) {
 // newest.
 func (l *limiter) dispatchLocked(now instant) {
 	for _, c := range l.classes {
-		for c.waiting.newest != nil && l.admitsLocked(c, now) {
-			w := c.waiting.newest
+		for c.waiting.Size > 0 && l.admitsLocked(c, now) {
+			w := c.waiting.newest()
 			l.removeLocked(w)
 			p := l.beginLocked(c, now)
 			l.decideLocked(w, p, now)

@@ -19,12 +19,12 @@ func (l *limiter) state() State {
 		Routes: len(l.window.routes), Updates: l.updates, Panics: l.panics,
 		ExemptTotal: l.exemptTotal,
 	}
-	if p := l.running.first; p != nil {
-		s.Oldest = max(0, now-p.start)
+	if oldest := l.running.First; oldest != nil {
+		s.Oldest = max(0, now-oldest.Of.start)
 	}
 	for _, c := range l.classes {
 		s.Classes = append(s.Classes, ClassState{
-			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.length,
+			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.Size,
 			Admitted: c.admitted, Shed: c.shed, Shadowed: c.shadowed, Left: c.left,
 		})
 	}

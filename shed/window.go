@@ -175,14 +175,15 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	}
 	s.Routes = w.samples
 	w.ages = w.ages[:0]
-	for p := l.running.first; p != nil; p = p.next {
-		if _, waits := w.wait(p, now); waits {
+	for n := l.running.First; n != nil; n = n.Next {
+		if _, waits := w.wait(n.Of, now); waits {
 			s.AtClients++
 		}
 	}
 	every := max(1, (l.inFlight-s.AtClients+maxAges-1)/maxAges)
 	i := 0
-	for p := l.running.first; p != nil; p = p.next {
+	for n := l.running.First; n != nil; n = n.Next {
+		p := n.Of
 		client, waits := w.wait(p, now)
 		if waits {
 			continue

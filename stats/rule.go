@@ -97,7 +97,9 @@ func kindOf(d *core.RuleDecision, verdict core.Verdict, alone, binds bool) kind 
 }
 
 // isNear reports whether d leaves a fifth of the limit or less.
-func isNear(d *core.RuleDecision) bool { return d.Source.Counted() && d.Remaining <= d.Limit().Burst()/5 }
+func isNear(d *core.RuleDecision) bool {
+	return d.Source.Counted() && d.Remaining <= d.Limit().Burst()/5
+}
 
 // verdictOf returns the verdict on a request whose only rule has denied it.
 func verdictOf(d *core.RuleDecision) core.Verdict {
