@@ -175,7 +175,10 @@ func (a *Announcer) publish(some []limits.Announcement) (err error) {
 	if err != nil {
 		return err
 	}
-	message := encodeAnnouncements(a.instance, some, offset, time.Now())
+	message, err := encodeAnnouncements(a.instance, some, offset, time.Now())
+	if err != nil {
+		return err
+	}
 	if a.sharded {
 		if err = a.client.SPublish(ctx, a.channel, message).Err(); !unknownCommand(err) {
 			return err

@@ -1,142 +1,109 @@
 package redisbackend
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"time"
 
 	"github.com/weir-go/weir/limits"
 )
 
-// A message is the version, the process, and announcements. Numbers are varints, instants
-// microseconds of the server's clock, texts have their length in front:
-//
-//	scope key limit cost asked wait retry-after reset-after remaining at
-//
-// asked is when the question was sent, at the earliest; wait is how long the denial goes
-// on from when the message was made.
+// announcements is a message, in JSON. Scopes and keys need not be UTF-8, so they travel as bytes.
+type announcements struct {
+	Version  int         `json:"version"`
+	Instance []byte      `json:"instance"`
+	Denials  []announced `json:"denials"`
+}
+
+// announced is a denial in a message. Instants are microseconds of the server's clock, waits
+// microseconds.
+type announced struct {
+	Scope      []byte       `json:"scope"`
+	Key        []byte       `json:"key"`
+	Limit      limits.Limit `json:"limit"`
+	Cost       int64        `json:"cost"`
+	Asked      int64        `json:"asked"` // when the question was sent, at the earliest
+	Left       int64        `json:"left"`  // how long the denial goes on from when the message was made
+	RetryAfter int64        `json:"retry_after"`
+	ResetAfter int64        `json:"reset_after"`
+	Remaining  int64        `json:"remaining"`
+	At         int64        `json:"at"`
+}
+
 const (
 	announcementVersion = 1
 	instanceSize        = 8
-	maxAnnouncedLimit   = 256 // bytes of the text of a limit
-	maxAnnouncement     = maxAnnouncedKey + maxAnnouncedLimit + 10*binary.MaxVarintLen64
-	maxMessage          = 1 + instanceSize + maxTogether*maxAnnouncement // 600 KiB
+	maxMessage          = maxTogether * 2 * maxAnnouncedKey // 1 MiB: base64 makes a third more of keys
+
+	maxInstant   = 9e15                                     // what instants end before: the year 2255
+	maxRemaining = 1_000_000_000                            // the most units of any limit
+	maxWait      = int64(100 * 366 * 24 * time.Hour / 1000) // microseconds: above what any limit has
 )
 
-func encodeAnnouncements(instance [instanceSize]byte, all []limits.Announcement, offset clockOffset, now time.Time) []byte {
-	to := append(make([]byte, 0, 128*len(all)), announcementVersion)
-	to = append(to, instance[:]...)
+func encodeAnnouncements(instance [instanceSize]byte, all []limits.Announcement, offset clockOffset, now time.Time) ([]byte, error) {
+	m := announcements{Version: announcementVersion, Instance: instance[:]}
 	for i := range all {
 		a := &all[i]
 		d := &a.Decision
-		for _, text := range []string{a.Scope, a.Key, a.Limit.String()} {
-			to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
-		}
-		for _, n := range []int64{
-			a.Cost, offset.earliest(a.Asked), a.Asked.Add(d.RetryAfter).Sub(now).Microseconds(),
-			d.RetryAfter.Microseconds(), d.ResetAfter.Microseconds(), d.Remaining, d.At,
-		} {
-			to = binary.AppendVarint(to, n)
-		}
+		m.Denials = append(m.Denials, announced{
+			Scope: []byte(a.Scope), Key: []byte(a.Key), Limit: a.Limit, Cost: a.Cost,
+			Asked: offset.earliest(a.Asked), Left: a.Asked.Add(d.RetryAfter).Sub(now).Microseconds(),
+			RetryAfter: d.RetryAfter.Microseconds(), ResetAfter: d.ResetAfter.Microseconds(), Remaining: d.Remaining, At: d.At,
+		})
 	}
-	return to
+	return json.Marshal(&m)
 }
 
 // decodeAnnouncements reads a message that has arrived at an instant. No announcement is
-// believed longer than its wait from then, whatever the clocks say. A message that is
+// believed longer than it goes on from then, whatever the clocks say. A message that is
 // longer than those of encodeAnnouncements is not looked at.
 func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) (instance [instanceSize]byte, all []limits.Announcement, err error) {
-	if len(message) > maxMessage {
+	var m announcements
+	if len(message) > maxMessage || json.Unmarshal([]byte(message), &m) != nil ||
+		m.Version != announcementVersion || len(m.Instance) != instanceSize || len(m.Denials) > maxTogether {
 		return instance, nil, errMessage
 	}
-	r := reader{rest: []byte(message)}
-	if r.byte() != announcementVersion || len(r.rest) < instanceSize {
-		return instance, nil, errMessage
-	}
-	r.rest = r.rest[copy(instance[:], r.rest):]
-	for len(r.rest) > 0 {
-		scope, key, text := r.text(), r.text(), r.text()
-		cost, asked, left := r.number(), r.number(), r.number()
-		d := limits.Decision{RetryAfter: r.wait(), ResetAfter: r.wait(), Remaining: min(max(0, r.number()), maxRemaining), At: r.number()}
-		d.EffectiveWindow = d.RetryAfter
-		if r.failed || asked < 0 || asked > maxInstant || d.At < 0 || d.At > maxInstant || len(all) >= maxTogether || len(scope)+len(key) > maxAnnouncedKey || len(text) > maxAnnouncedLimit {
+	for i := range m.Denials {
+		a, possible := m.Denials[i].read(offset, arrived)
+		if !possible {
 			return instance, nil, errMessage
 		}
-		limit, err := limits.Parse(text)
-		if err != nil {
-			return instance, nil, errMessage
-		}
-		at := offset.local(asked)
-		if latest := arrived.Add(micros(left)).Add(-d.RetryAfter); at.After(latest) {
-			at = latest
-		}
-		if at.After(arrived) {
-			at = arrived
-		}
-		all = append(all, limits.Announcement{Scope: scope, Key: key, Limit: limit, Cost: cost, Asked: at, Decision: d})
+		all = append(all, a)
 	}
-	return instance, all, nil
+	return [instanceSize]byte(m.Instance), all, nil
 }
 
-const (
-	maxInstant   = 9e15          // what instants end before: the year 2255
-	maxRemaining = 1_000_000_000 // the most units of any limit
-)
-
-// maxWait is the longest wait of a message: above what any limit has, below what
-// overflows.
-const maxWait = 100 * 366 * 24 * time.Hour
+// read returns the announcement as this process sees it.
+func (d *announced) read(offset clockOffset, arrived time.Time) (a limits.Announcement, possible bool) {
+	for _, wait := range [...]int64{d.RetryAfter, d.ResetAfter} {
+		if wait < 0 || wait > maxWait {
+			return a, false
+		}
+	}
+	for _, instant := range [...]int64{d.Asked, d.At} {
+		if instant < 0 || instant > maxInstant {
+			return a, false
+		}
+	}
+	if len(d.Scope)+len(d.Key) > maxAnnouncedKey || d.Limit.Validate() != nil {
+		return a, false
+	}
+	retryAfter := micros(d.RetryAfter)
+	asked := offset.local(d.Asked)
+	for _, latest := range [...]time.Time{arrived.Add(micros(d.Left) - retryAfter), arrived} {
+		if asked.After(latest) {
+			asked = latest
+		}
+	}
+	return limits.Announcement{
+		Scope: string(d.Scope), Key: string(d.Key), Limit: d.Limit, Cost: d.Cost, Asked: asked,
+		Decision: limits.Decision{
+			RetryAfter: retryAfter, ResetAfter: micros(d.ResetAfter), EffectiveWindow: retryAfter,
+			Remaining: min(max(0, d.Remaining), maxRemaining), At: d.At,
+		},
+	}, true
+}
 
 // micros returns a number of microseconds as a wait, at most maxWait either way.
 func micros(n int64) time.Duration {
-	const most = int64(maxWait / time.Microsecond)
-	return time.Duration(min(max(n, -most), most)) * time.Microsecond
-}
-
-// reader reads a message, and keeps in mind if it has failed.
-type reader struct {
-	rest   []byte
-	failed bool
-}
-
-func (r *reader) byte() byte {
-	if len(r.rest) == 0 {
-		r.failed = true
-		return 0
-	}
-	b := r.rest[0]
-	r.rest = r.rest[1:]
-	return b
-}
-
-func (r *reader) number() int64 {
-	n, size := binary.Varint(r.rest)
-	r.pass(size)
-	return n
-}
-
-func (r *reader) wait() time.Duration {
-	n := r.number()
-	if n < 0 || n > int64(maxWait/time.Microsecond) {
-		r.failed = true
-		return 0
-	}
-	return micros(n)
-}
-
-func (r *reader) text() string {
-	n, size := binary.Uvarint(r.rest)
-	if r.pass(size); r.failed || n > uint64(len(r.rest)) {
-		r.failed = true
-		return ""
-	}
-	text := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return text
-}
-
-// pass passes over size bytes; none or fewer is a failure.
-func (r *reader) pass(size int) {
-	if r.failed = r.failed || size <= 0; !r.failed {
-		r.rest = r.rest[size:]
-	}
+	return time.Duration(min(max(n, -maxWait), maxWait)) * time.Microsecond
 }

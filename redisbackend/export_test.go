@@ -221,7 +221,11 @@ func NewClockOffset(asked, answered time.Time, server int64) ClockOffset {
 
 // EncodeAnnouncements returns the message of a process.
 func EncodeAnnouncements(all []limits.Announcement, offset ClockOffset, now time.Time) []byte {
-	return encodeAnnouncements([instanceSize]byte{}, all, offset, now)
+	message, err := encodeAnnouncements([instanceSize]byte{}, all, offset, now)
+	if err != nil {
+		panic(err)
+	}
+	return message
 }
 
 // DecodeAnnouncements reads a message that has arrived at an instant.

@@ -15,7 +15,7 @@ const leastAnnounced = time.Second
 // announcing is what a denial cache announces.
 //
 // Where the inner backend is in this process, nobody else can ask it, and the other
-// caches believe a denial for MaxAge at most. So it is announced again every half of
+// caches believe a denial for MaxAge at most. So it is announced again about every half of
 // MaxAge for as long as it lasts, and no longer once the backend has lifted it.
 type announcing struct {
 	to      limits.Announcer

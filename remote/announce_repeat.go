@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ const (
 	// announcer with its own bound has room for those that are new.
 	repeatedPerSecond = 820
 
-	// repeatTicks is in how many steps all of them are announced once.
+	// repeatTicks is how often in half of MaxAge some of them are announced.
 	repeatTicks = 32
 
 	// maxRepeatedKey is the longest scope and key that are kept, in bytes.
@@ -30,15 +31,16 @@ const (
 	leastRepeatedAge = 100 * time.Millisecond
 )
 
-// repeats are the denials that are announced again every half of MaxAge. A bunch of them is
-// spread over that time.
+// repeats are the denials that are announced again, each between three and seven eighths of MaxAge
+// after the last time. A bunch of them is spread over half of MaxAge.
 type repeats struct {
-	every time.Duration // half of MaxAge
-	most  int           // of queue
+	tick    time.Duration
+	perTick int
+	after   time.Duration
 
 	mu    sync.Mutex
-	known map[announced]struct{}
-	queue []repeated // by their time
+	known map[announced]struct{} // at most repeatTicks·perTick
+	queue []repeated             // by their time
 }
 
 // announced is a charge whose denial is announced again.
@@ -58,8 +60,8 @@ func newRepeats(maxAge time.Duration) *repeats {
 	if maxAge < leastRepeatedAge {
 		return nil
 	}
-	every := maxAge / 2
-	return &repeats{every: every, most: int(min(maxRepeated, every.Seconds()*repeatedPerSecond))}
+	most := min(maxRepeated, int((maxAge / 2).Seconds()*repeatedPerSecond))
+	return &repeats{tick: maxAge / 2 / repeatTicks, perTick: max(1, most/repeatTicks), after: maxAge * 3 / 8}
 }
 
 // repeatLater has the denial of what announced again.
@@ -70,70 +72,53 @@ func (c *DenialCache) repeatLater(what announced) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.known[what]; known || len(r.known) >= r.most {
+	if _, known := r.known[what]; known || len(r.known) >= repeatTicks*r.perTick {
 		return
 	}
 	if r.known == nil {
 		r.known = make(map[announced]struct{})
+		time.AfterFunc(r.tick, c.announceAgain)
 	}
 	what.scope, what.key = strings.Clone(what.scope), strings.Clone(what.key) // they may be parts of larger ones
 	r.known[what] = struct{}{}
 	r.queue = append(r.queue, repeated{what, time.Now()})
-	if len(r.known) == 1 {
-		c.repeatSoonLocked()
+}
+
+// takeDue takes a tick's worth of what is to be announced out of the queue.
+func (r *repeats) takeDue() []repeated {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for n < min(r.perTick, len(r.queue)) && time.Since(r.queue[n].last) >= r.after {
+		n++
 	}
+	due := slices.Clone(r.queue[:n])
+	r.queue = r.queue[n:]
+	return due
 }
 
-// repeatSoonLocked waits for the time of the first in the queue, and looks at it now and then
-// meanwhile: a bunch that comes behind it makes that earlier.
-func (c *DenialCache) repeatSoonLocked() {
-	r := c.announcing.repeats
-	wait := max(r.every/repeatTicks, time.Until(r.dueLocked()))
-	time.AfterFunc(min(wait, r.every/8), c.announceAgain)
-}
-
-// dueLocked returns when the first in the queue is to be announced, so early that the others
-// follow in time even if all are as old.
-func (r *repeats) dueLocked() time.Time {
-	if len(r.queue) == 0 {
-		return time.Now()
-	}
-	return r.queue[0].last.Add(r.every - time.Duration(len(r.queue)/r.perTick())*(r.every/repeatTicks))
-}
-
-func (r *repeats) perTick() int { return (r.most + repeatTicks - 1) / repeatTicks }
-
-// announceAgain announces a tick's worth of what is still denied.
+// announceAgain announces a tick's worth of what is still denied, at every tick until nothing is.
 func (c *DenialCache) announceAgain() {
 	r := c.announcing.repeats
-	r.mu.Lock()
-	n := 0
-	if !r.dueLocked().After(time.Now()) {
-		n = min(len(r.queue), r.perTick())
-	}
-	some := append([]repeated(nil), r.queue[:n]...)
-	r.queue = r.queue[n:]
-	r.mu.Unlock()
-	kept := some[:0]
-	over := make([]announced, 0, n)
-	for _, what := range some {
-		if asked, still := c.stillDenied(&what.announced); still {
-			kept = append(kept, repeated{what.announced, asked})
-		} else {
-			over = append(over, what.announced)
-		}
+	due := r.takeDue()
+	still := make([]bool, len(due))
+	for i := range due {
+		due[i].last, still[i] = c.stillDenied(&due[i].announced)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, what := range over {
-		delete(r.known, what)
+	for i := range due {
+		if still[i] {
+			r.queue = append(r.queue, due[i])
+		} else {
+			delete(r.known, due[i].announced)
+		}
 	}
-	r.queue = append(r.queue, kept...)
 	if len(r.known) == 0 {
 		r.known, r.queue = nil, nil
 		return
 	}
-	c.repeatSoonLocked()
+	time.AfterFunc(r.tick, c.announceAgain)
 }
 
 // stillDenied announces what again if the inner backend still denies it. It returns when it
