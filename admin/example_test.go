@@ -22,12 +22,12 @@ import (
 // limited returns a limiter that is counted by counts: two requests a day for each client.
 func limited(counts *stats.Stats) *nethttp.Limiter {
 	api := counts.Limiter("api")
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:   []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(2)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
 	})
-	api.Watch(limit)
-	return limit
+	api.Watch(limiter)
+	return limiter
 }
 
 // operator knows the people who may see the page, by what a proxy says that authenticates.
@@ -58,9 +58,9 @@ var quiet = slog.New(slog.DiscardHandler)
 // The page has an address of its own, which nobody outside reaches.
 func ExampleNew() {
 	counts := stats.New(stats.Options{})
-	limit := limited(counts)
+	limiter := limited(counts)
 	page, err := admin.New(operator, admin.Sources{
-		Stats: counts, Limiters: map[string]admin.Limiter{"api": limit},
+		Stats: counts, Limiters: map[string]admin.Limiter{"api": limiter},
 	}, admin.Options{Instance: "eu-1", Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
@@ -96,9 +96,9 @@ func ExamplePerson() {
 // What people change is written down, with the key as the page shows it.
 func ExampleOptions() {
 	counts := stats.New(stats.Options{})
-	limit := limited(counts)
+	limiter := limited(counts)
 	page, err := admin.New(operator, admin.Sources{
-		Stats: counts, Limiters: map[string]admin.Limiter{"api": limit},
+		Stats: counts, Limiters: map[string]admin.Limiter{"api": limiter},
 	}, admin.Options{
 		Instance: "eu-1",
 		Changes:  true,
@@ -118,7 +118,7 @@ func ExampleOptions() {
 	r.Header.Set("X-Operator", "ann")
 	r.Header.Set("Content-Type", "application/json")
 	page.ServeHTTP(httptest.NewRecorder(), r)
-	fmt.Println(limit.Rules()[0].Mode)
+	fmt.Println(limiter.Rules()[0].Mode)
 	// Output:
 	// ann mode api per-client  enforce shadow 1h0m0s a partner shares an address <nil>
 	// shadow
@@ -127,9 +127,9 @@ func ExampleOptions() {
 // A customer was denied. The page says so, and somebody forgives the key.
 func ExampleChange() {
 	counts := stats.New(stats.Options{Logger: quiet})
-	limit := limited(counts)
+	limiter := limited(counts)
 	page, err := admin.New(operator, admin.Sources{
-		Stats: counts, Limiters: map[string]admin.Limiter{"api": limit},
+		Stats: counts, Limiters: map[string]admin.Limiter{"api": limiter},
 	}, admin.Options{
 		Changes: true,
 		Logger:  quiet,
@@ -144,7 +144,7 @@ func ExampleChange() {
 	}
 	r := httptest.NewRequest("GET", "/", nil)
 	for range 3 {
-		o := limit.Decide(r)
+		o := limiter.Decide(r)
 		fmt.Println(o.Verdict())
 	}
 	forgive := httptest.NewRequest("POST", "/api/forgive", strings.NewReader(`{"Rule":"per-client","Key":"192.0.2.1","Why":"a customer called"}`))
@@ -152,7 +152,7 @@ func ExampleChange() {
 	forgive.Header.Set("X-Operator", "ann")
 	forgive.Header.Set("Content-Type", "application/json")
 	page.ServeHTTP(httptest.NewRecorder(), forgive)
-	o := limit.Decide(r)
+	o := limiter.Decide(r)
 	fmt.Println(o.Verdict())
 	// Output:
 	// allowed
@@ -166,9 +166,9 @@ func ExampleChange() {
 func ExampleKeyDisplay() {
 	for _, display := range []admin.KeyDisplay{admin.Masked, admin.Shown} {
 		counts := stats.New(stats.Options{Logger: quiet})
-		limit := limited(counts)
+		limiter := limited(counts)
 		page, err := admin.New(operator, admin.Sources{
-			Stats: counts, Limiters: map[string]admin.Limiter{"api": limit},
+			Stats: counts, Limiters: map[string]admin.Limiter{"api": limiter},
 		}, admin.Options{Keys: display, Logger: quiet})
 		if err != nil {
 			fmt.Println(err)
@@ -245,7 +245,7 @@ func ExampleLimiter() {
 	var limit admin.Limiter = core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(2)), Key: func(user string) (string, error) { return user, nil },
 	}}})
-	d, err := limit.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
+	d, err := limiter.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
 	fmt.Println(d.Remaining, err)
 	// Output: 2 <nil>
 }

@@ -4,18 +4,18 @@
 // package nethttp. This package names it for users of chi and adds key functions that
 // know chi's routes.
 //
-//	limit := chimw.MustNew(chimw.Config{
+//	limiter := chimw.MustNew(chimw.Config{
 //		Rules: []chimw.Rule{{
 //			Name:  "per-client",
 //			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   keyfuncs.Address(keyfuncs.Peer),
 //		}},
 //	})
-//	r.Use(limit.Handler)                           // everything, 404s too
+//	r.Use(limiter.Handler)                            // everything, 404s too
 //	r.Route("/api", func(r chi.Router) {
-//		r.Use(limit.Handler)                       // a sub-router
+//		r.Use(limiter.Handler)                        // a sub-router
 //	})
-//	r.With(limit.Handler).Post("/login", postLogin) // one route
+//	r.With(limiter.Handler).Post("/login", postLogin) // one route
 //
 // Package nethttp describes the answers.
 package chimw

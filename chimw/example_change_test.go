@@ -19,9 +19,9 @@ func Example_replace() {
 			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer),
 		}}
 	}
-	limit := chimw.MustNew(chimw.Config{Rules: perClient(1)})
+	limiter := chimw.MustNew(chimw.Config{Rules: perClient(1)})
 	r := chi.NewRouter()
-	r.Use(limit.Handler)
+	r.Use(limiter.Handler)
 	r.Get("/", func(http.ResponseWriter, *http.Request) {})
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -30,7 +30,7 @@ func Example_replace() {
 	}
 	ask()
 	ask()
-	if err := limit.Replace(perClient(2)); err != nil {
+	if err := limiter.Replace(perClient(2)); err != nil {
 		fmt.Println("the old rules stay:", err)
 	}
 	ask()

@@ -16,17 +16,17 @@ import (
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
-	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "downloads", Limit: limits.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	r := chi.NewRouter()
-	r.With(limit.Handler).Get("/file", func(w http.ResponseWriter, r *http.Request) {
+	r.With(limiter.Handler).Get("/file", func(w http.ResponseWriter, r *http.Request) {
 		end, ok := chimw.Detach(r.Context())
-		before, _ := limit.Held()
+		before, _ := limiter.Held()
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limit.Held()
+		after, _ := limiter.Held()
 		fmt.Fprint(w, before, after)
 	})
 	w := httptest.NewRecorder()
@@ -37,7 +37,7 @@ func ExampleDetach() {
 
 // A chat is charged 100 tokens, and at its end what the model has really used.
 func ExampleSpend() {
-	limit := chimw.MustNew(chimw.Config{
+	limiter := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{
 			Name:      "tokens",
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
@@ -48,7 +48,7 @@ func ExampleSpend() {
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	r := chi.NewRouter()
-	r.With(limit.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {
+	r.With(limiter.Handler).Post("/chat", func(w http.ResponseWriter, r *http.Request) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
 			chimw.Spend(r.Context(), "tokens", tokens)
 		}

@@ -79,12 +79,12 @@ func ExampleLimiter() {
 }
 
 func ExampleOutcomeFrom() {
-	limit := chimw.MustNew(chimw.Config{
+	limiter := chimw.MustNew(chimw.Config{
 		Rules:            []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		OutcomeInContext: true,
 	})
 	r := chi.NewRouter()
-	r.Use(limit.Handler)
+	r.Use(limiter.Handler)
 	r.Get("/", func(w http.ResponseWriter, r *http.Request) {
 		if outcome, ok := chimw.OutcomeFrom(r.Context()); ok {
 			fmt.Fprintf(w, "%d left today", outcome.At(0).Remaining)
@@ -136,7 +136,7 @@ func ExampleClientIP() {
 
 // A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
-	limit := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
+	limiter := chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:  "writes",
 		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(r *http.Request) bool { return r.Method != "GET" }, keyfuncs.Address(keyfuncs.Peer)),
@@ -148,7 +148,7 @@ func ExampleRule() {
 		},
 	}}})
 	r := chi.NewRouter()
-	r.Use(limit.Handler)
+	r.Use(limiter.Handler)
 	r.HandleFunc("/import", hi)
 	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
 		method, path, _ := strings.Cut(request, " ")
@@ -163,7 +163,7 @@ func ExampleRule() {
 
 // Denials in the JSON format of an API.
 func ExampleConfig() {
-	limit := chimw.MustNew(chimw.Config{
+	limiter := chimw.MustNew(chimw.Config{
 		Rules: []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
@@ -172,7 +172,7 @@ func ExampleConfig() {
 		},
 	})
 	r := chi.NewRouter()
-	r.With(limit.Handler).Get("/", hi)
+	r.With(limiter.Handler).Get("/", hi)
 	visit(r, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi
@@ -180,14 +180,14 @@ func ExampleConfig() {
 }
 
 func ExamplePlainText() {
-	limit := chimw.MustNew(chimw.Config{
+	limiter := chimw.MustNew(chimw.Config{
 		Rules:  []chimw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: chimw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := chi.NewRouter()
-	r.With(limit.Handler).Get("/", hi)
+	r.With(limiter.Handler).Get("/", hi)
 	visit(r, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi

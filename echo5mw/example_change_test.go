@@ -19,9 +19,9 @@ func ExampleLimiter_Replace() {
 			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
-	limit := echo5mw.MustNew(echo5mw.Config{Rules: perClient(1)})
+	limiter := echo5mw.MustNew(echo5mw.Config{Rules: perClient(1)})
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/", func(c *echo.Context) error { return c.NoContent(200) })
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -30,7 +30,7 @@ func ExampleLimiter_Replace() {
 	}
 	ask()
 	ask()
-	if err := limit.Replace(perClient(2)); err != nil {
+	if err := limiter.Replace(perClient(2)); err != nil {
 		fmt.Println("the old rules stay:", err)
 	}
 	ask()
@@ -42,11 +42,11 @@ func ExampleLimiter_Replace() {
 
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
-	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/", func(c *echo.Context) error { return c.NoContent(200) })
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -55,7 +55,7 @@ func ExampleLimiter_ResetKey() {
 	}
 	ask()
 	ask()
-	if err := limit.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
+	if err := limiter.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
 		fmt.Println(err)
 	}
 	ask()

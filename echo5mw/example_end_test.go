@@ -16,19 +16,19 @@ import (
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
-	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "downloads", Limit: limits.Concurrent(2), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	e := echo.New()
 	e.GET("/file", func(c *echo.Context) error {
 		end, ok := echo5mw.Detach(c)
-		before, _ := limit.Held()
+		before, _ := limiter.Held()
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limit.Held()
+		after, _ := limiter.Held()
 		return c.String(http.StatusOK, fmt.Sprint(before, after))
-	}, limit.Middleware())
+	}, limiter.Middleware())
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest("GET", "/file", nil))
 	fmt.Println(w.Body)
@@ -37,7 +37,7 @@ func ExampleDetach() {
 
 // A chat is charged 100 tokens, and at its end what the model has really used.
 func ExampleSpend() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{
 			Name:      "tokens",
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
@@ -53,7 +53,7 @@ func ExampleSpend() {
 			echo5mw.Spend(c, "tokens", tokens)
 		}
 		return c.NoContent(http.StatusOK)
-	}, limit.Middleware())
+	}, limiter.Middleware())
 	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/chat", nil))
 	// Output: tokens 100 51
 }

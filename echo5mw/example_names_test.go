@@ -77,10 +77,10 @@ func ExampleLimiter_Middleware() {
 
 // A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
-	limit := oncePerDay(echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)))
+	limiter := oncePerDay(echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)))
 	e := echo.New()
 	e.GET("/", func(c *echo.Context) error {
-		outcome := limit.Decide(c)
+		outcome := limiter.Decide(c)
 		if outcome.Allowed() {
 			return c.String(http.StatusOK, "with a fresh preview")
 		}
@@ -94,14 +94,14 @@ func ExampleLimiter_Decide() {
 
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *echo.Context, o core.Outcome) error {
 			return c.JSON(o.Status(), map[string]string{"error": o.Verdict().String()})
 		},
 	})
 	e := echo.New()
-	e.GET("/", hi, limit.Middleware())
+	e.GET("/", hi, limiter.Middleware())
 	visit(e, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi
@@ -109,12 +109,12 @@ func ExampleConfig_denied() {
 }
 
 func ExampleOutcomeFrom() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules:            []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		OutcomeInContext: true,
 	})
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/", func(c *echo.Context) error {
 		outcome, _ := echo5mw.OutcomeFrom(c)
 		return c.String(http.StatusOK, fmt.Sprintf("%d left today", outcome.At(0).Remaining))
@@ -126,13 +126,13 @@ func ExampleOutcomeFrom() {
 // Users count by the value that authentication has set, everybody else by API key or
 // address. Key functions of echo and lifted ones work together.
 func ExampleLift() {
-	limit := oncePerDay(keyfuncs.First(
+	limiter := oncePerDay(keyfuncs.First(
 		echo5mw.ContextValue("user"),
 		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1"))),
 		echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	))
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/", hi)
 	visit(e, "GET /; X-API-Key: k1", "GET /; X-API-Key: k1", "GET /; X-API-Key: made-up", "GET /")
 	// Output:
@@ -150,11 +150,11 @@ func ExampleLift_limitFor() {
 		}
 		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
-	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "plan", LimitFor: echo5mw.Lift(planOf), Key: echo5mw.Lift(keyfuncs.APIKey("X-API-Key")),
 	}}})
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/", hi)
 	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
 	fmt.Println(ask(e, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
@@ -223,14 +223,14 @@ func ExampleRealIP() {
 
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.RoutePattern}},
 		Observe: func(_ context.Context, c *echo.Context, o core.Outcome) {
 			fmt.Println(c.Path(), o.Verdict())
 		},
 	})
 	e := echo.New()
-	e.GET("/", hi, limit.Middleware())
+	e.GET("/", hi, limiter.Middleware())
 	ask(e, "GET", "/")
 	ask(e, "GET", "/")
 	// Output:
@@ -240,14 +240,14 @@ func ExampleConfig_observe() {
 
 // Denials answered by the error handler of the Echo, like other errors.
 func ExampleConfig_errorHandler() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules: []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(_ *echo.Context, o core.Outcome) error {
 			return echo.NewHTTPError(o.Status(), "please try again later")
 		},
 	})
 	e := echo.New()
-	e.GET("/", hi, limit.Middleware())
+	e.GET("/", hi, limiter.Middleware())
 	visit(e, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi
@@ -256,7 +256,7 @@ func ExampleConfig_errorHandler() {
 
 // A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
-	limit := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	limiter := echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:  "writes",
 		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(c *echo.Context) bool { return c.Request().Method != "GET" }, echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))),
@@ -268,7 +268,7 @@ func ExampleRule() {
 		},
 	}}})
 	e := echo.New()
-	e.Use(limit.Middleware())
+	e.Use(limiter.Middleware())
 	e.GET("/import", hi)
 	e.POST("/import", hi)
 	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
@@ -283,14 +283,14 @@ func ExampleRule() {
 }
 
 func ExamplePlainText() {
-	limit := echo5mw.MustNew(echo5mw.Config{
+	limiter := echo5mw.MustNew(echo5mw.Config{
 		Rules:  []echo5mw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: echo5mw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	e := echo.New()
-	e.GET("/", hi, limit.Middleware())
+	e.GET("/", hi, limiter.Middleware())
 	visit(e, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi

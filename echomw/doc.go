@@ -4,16 +4,16 @@
 // It describes the decision in response header fields and answers requests that are
 // denied. It wraps all routes, the routes of a group, or a single route:
 //
-//	limit := echomw.MustNew(echomw.Config{
+//	limiter := echomw.MustNew(echomw.Config{
 //		Rules: []echomw.Rule{{
 //			Name:  "per-client",
 //			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   echomw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 //		}},
 //	})
-//	e.Use(limit.Middleware())                       // everything, 404s too
-//	api := e.Group("/api", limit.Middleware())      // a group
-//	e.POST("/login", postLogin, limit.Middleware()) // one route
+//	e.Use(limiter.Middleware())                       // everything, 404s too
+//	api := e.Group("/api", limiter.Middleware())      // a group
+//	e.POST("/login", postLogin, limiter.Middleware()) // one route
 //
 // It answers as package nethttp does: see there. The limiter writes the answer itself
 // and its middleware returns a nil error, so that the error handler of the Echo does

@@ -4,16 +4,16 @@
 // describes the decision in response header fields and answers requests that are
 // denied. It goes before all routes, the routes of a group, or a single route:
 //
-//	limit := ginmw.MustNew(ginmw.Config{
+//	limiter := ginmw.MustNew(ginmw.Config{
 //		Rules: []ginmw.Rule{{
 //			Name:  "per-client",
 //			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 //		}},
 //	})
-//	r.Use(limit.Handler())                       // everything, 404s too
-//	api := r.Group("/api", limit.Handler())      // a group
-//	r.POST("/login", limit.Handler(), postLogin) // one route
+//	r.Use(limiter.Handler())                       // everything, 404s too
+//	api := r.Group("/api", limiter.Handler())      // a group
+//	r.POST("/login", limiter.Handler(), postLogin) // one route
 //
 // It answers as package nethttp does: see there. After an answer of its own it calls
 // Abort, so that no later handler runs.

@@ -19,9 +19,9 @@ func ExampleLimiter_Replace() {
 			Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 		}}
 	}
-	limit := ginmw.MustNew(ginmw.Config{Rules: perClient(1)})
+	limiter := ginmw.MustNew(ginmw.Config{Rules: perClient(1)})
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/", func(c *gin.Context) {})
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -30,7 +30,7 @@ func ExampleLimiter_Replace() {
 	}
 	ask()
 	ask()
-	if err := limit.Replace(perClient(2)); err != nil {
+	if err := limiter.Replace(perClient(2)); err != nil {
 		fmt.Println("the old rules stay:", err)
 	}
 	ask()
@@ -42,11 +42,11 @@ func ExampleLimiter_Replace() {
 
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/", func(c *gin.Context) {})
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -55,7 +55,7 @@ func ExampleLimiter_ResetKey() {
 	}
 	ask()
 	ask()
-	if err := limit.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
+	if err := limiter.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
 		fmt.Println(err)
 	}
 	ask()

@@ -16,17 +16,17 @@ import (
 // A download counts as one of two at once while it is prepared, not while a slow client
 // reads it.
 func ExampleDetach() {
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "downloads", Limit: limits.Concurrent(2), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	}}})
 	r := gin.New()
-	r.GET("/file", limit.Handler(), func(c *gin.Context) {
+	r.GET("/file", limiter.Handler(), func(c *gin.Context) {
 		end, ok := ginmw.Detach(c)
-		before, _ := limit.Held()
+		before, _ := limiter.Held()
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limit.Held()
+		after, _ := limiter.Held()
 		c.String(http.StatusOK, "%d %d", before, after)
 	})
 	w := httptest.NewRecorder()
@@ -37,7 +37,7 @@ func ExampleDetach() {
 
 // A chat is charged 100 tokens, and at its end what the model has really used.
 func ExampleSpend() {
-	limit := ginmw.MustNew(ginmw.Config{
+	limiter := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{
 			Name:      "tokens",
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
@@ -48,7 +48,7 @@ func ExampleSpend() {
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
 	r := gin.New()
-	r.POST("/chat", limit.Handler(), func(c *gin.Context) {
+	r.POST("/chat", limiter.Handler(), func(c *gin.Context) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
 			ginmw.Spend(c, "tokens", tokens)
 		}

@@ -74,10 +74,10 @@ func ExampleLimiter_Handler() {
 
 // A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
-	limit := oncePerDay(ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)))
+	limiter := oncePerDay(ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)))
 	r := gin.New()
 	r.GET("/", func(c *gin.Context) {
-		outcome := limit.Decide(c)
+		outcome := limiter.Decide(c)
 		if outcome.Allowed() {
 			c.String(http.StatusOK, "with a fresh preview")
 		} else {
@@ -92,14 +92,14 @@ func ExampleLimiter_Decide() {
 
 // Denials in the JSON format of an API.
 func ExampleConfig_denied() {
-	limit := ginmw.MustNew(ginmw.Config{
+	limiter := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: func(c *gin.Context, o core.Outcome) {
 			c.AbortWithStatusJSON(o.Status(), gin.H{"error": o.Verdict().String()})
 		},
 	})
 	r := gin.New()
-	r.GET("/", limit.Handler(), hi)
+	r.GET("/", limiter.Handler(), hi)
 	visit(r, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi
@@ -107,12 +107,12 @@ func ExampleConfig_denied() {
 }
 
 func ExampleOutcomeFrom() {
-	limit := ginmw.MustNew(ginmw.Config{
+	limiter := ginmw.MustNew(ginmw.Config{
 		Rules:            []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		OutcomeInContext: true,
 	})
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/", func(c *gin.Context) {
 		if outcome, ok := ginmw.OutcomeFrom(c); ok {
 			c.String(http.StatusOK, "%d left today", outcome.At(0).Remaining)
@@ -125,13 +125,13 @@ func ExampleOutcomeFrom() {
 // Users count by the value that authentication has set, everybody else by API key or
 // address. Key functions of gin and lifted ones work together.
 func ExampleLift() {
-	limit := oncePerDay(keyfuncs.First(
+	limiter := oncePerDay(keyfuncs.First(
 		ginmw.ContextValue("user"),
 		ginmw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1"))),
 		ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
 	))
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/", hi)
 	visit(r, "GET /; X-API-Key: k1", "GET /; X-API-Key: k1", "GET /; X-API-Key: made-up", "GET /")
 	// Output:
@@ -149,11 +149,11 @@ func ExampleLift_limitFor() {
 		}
 		return limits.TokenBucket(limits.PerDay(10), 10), nil
 	}
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "plan", LimitFor: ginmw.Lift(planOf), Key: ginmw.Lift(keyfuncs.APIKey("X-API-Key")),
 	}}})
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/", hi)
 	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-pro").Header().Get("RateLimit-Policy"))
 	fmt.Println(ask(r, "GET", "/", "X-API-Key: k-free").Header().Get("RateLimit-Policy"))
@@ -213,14 +213,14 @@ func ExampleClientIP() {
 
 // Counting outcomes by rule and verdict, never by key.
 func ExampleConfig_observe() {
-	limit := ginmw.MustNew(ginmw.Config{
+	limiter := ginmw.MustNew(ginmw.Config{
 		Rules: []ginmw.Rule{{Name: "per-route", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: ginmw.RoutePattern}},
 		Observe: func(_ context.Context, c *gin.Context, o core.Outcome) {
 			fmt.Println(c.FullPath(), o.Verdict())
 		},
 	})
 	r := gin.New()
-	r.GET("/", limit.Handler(), hi)
+	r.GET("/", limiter.Handler(), hi)
 	ask(r, "GET", "/")
 	ask(r, "GET", "/")
 	// Output:
@@ -230,7 +230,7 @@ func ExampleConfig_observe() {
 
 // A rule that applies to some requests only, and counts some of them as more than one.
 func ExampleRule() {
-	limit := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
+	limiter := ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:  "writes",
 		Limit: limits.TokenBucket(limits.PerDay(12), 12),
 		Key:   core.When(func(c *gin.Context) bool { return c.Request.Method != "GET" }, ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))),
@@ -242,7 +242,7 @@ func ExampleRule() {
 		},
 	}}})
 	r := gin.New()
-	r.Use(limit.Handler())
+	r.Use(limiter.Handler())
 	r.GET("/import", hi)
 	r.POST("/import", hi)
 	for _, request := range []string{"GET /import", "POST /import", "POST /import"} {
@@ -257,14 +257,14 @@ func ExampleRule() {
 }
 
 func ExamplePlainText() {
-	limit := ginmw.MustNew(ginmw.Config{
+	limiter := ginmw.MustNew(ginmw.Config{
 		Rules:  []ginmw.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))}},
 		Denied: ginmw.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
 	r := gin.New()
-	r.GET("/", limit.Handler(), hi)
+	r.GET("/", limiter.Handler(), hi)
 	visit(r, "GET /", "GET /")
 	// Output:
 	// GET / 200 hi

@@ -4,15 +4,15 @@
 // It describes the decision in response header fields and answers requests that are
 // denied. It wraps a whole mux or a single route:
 //
-//	limit := nethttp.MustNew(nethttp.Config{
+//	limiter := nethttp.MustNew(nethttp.Config{
 //		Rules: []nethttp.Rule{{
 //			Name:  "per-client",
 //			Limit: limits.SlidingWindow(limits.PerMinute(100)),
 //			Key:   keyfuncs.Address(keyfuncs.Peer),
 //		}},
 //	})
-//	mux.Handle("POST /login", limit.Handler(login)) // one route
-//	http.ListenAndServe(":8080", limit.Handler(mux)) // everything
+//	mux.Handle("POST /login", limiter.Handler(login))  // one route
+//	http.ListenAndServe(":8080", limiter.Handler(mux)) // everything
 //
 // A denied request is answered with status 429, Retry-After and a body of type
 // application/problem+json (RFC 9457), or text/plain if the client prefers it. The

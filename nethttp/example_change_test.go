@@ -18,8 +18,8 @@ func ExampleLimiter_Replace() {
 	perClient := func(n int64) []nethttp.Rule {
 		return []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(n)), Key: keyfuncs.Address(keyfuncs.Peer)}}
 	}
-	limit := nethttp.MustNew(nethttp.Config{Rules: perClient(1)})
-	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	limiter := nethttp.MustNew(nethttp.Config{Rules: perClient(1)})
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -27,7 +27,7 @@ func ExampleLimiter_Replace() {
 	}
 	ask()
 	ask()
-	if err := limit.Replace(perClient(2)); err != nil {
+	if err := limiter.Replace(perClient(2)); err != nil {
 		fmt.Println("the old rules stay:", err)
 	}
 	ask()
@@ -41,24 +41,24 @@ func ExampleLimiter_Replace() {
 
 // A rule that denies the wrong people is switched to a shadow for an hour.
 func ExampleLimiter_Override() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
-	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		fmt.Println(limit.Rules()[0].Mode, w.Code)
+		fmt.Println(limiter.Rules()[0].Mode, w.Code)
 	}
 	ask()
 	ask()
 	shadow := core.Shadow
-	err := limit.Override("per-client", core.Override{Mode: &shadow, Until: time.Now().Add(time.Hour), Why: "a partner is behind one address"})
+	err := limiter.Override("per-client", core.Override{Mode: &shadow, Until: time.Now().Add(time.Hour), Why: "a partner is behind one address"})
 	if err != nil {
 		fmt.Println(err)
 	}
 	ask()
-	if err := limit.Override("per-client", core.Override{}); err != nil { // ends it before its time
+	if err := limiter.Override("per-client", core.Override{}); err != nil { // ends it before its time
 		fmt.Println(err)
 	}
 	ask()
@@ -71,16 +71,16 @@ func ExampleLimiter_Override() {
 
 // A page shows what a request would get, and the request costs nothing.
 func ExampleLimiter_Explain() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
 	r := httptest.NewRequest("GET", "/", nil)
 	for range 3 {
-		limit.Decide(r)
+		limiter.Decide(r)
 	}
-	o := limit.Explain(r)
+	o := limiter.Explain(r)
 	fmt.Println(o.Verdict(), o.At(0).Rule(), o.At(0).Remaining)
-	d, err := limit.ExplainKey(r.Context(), "per-client", o.At(0).Key, limits.Limit{})
+	d, err := limiter.ExplainKey(r.Context(), "per-client", o.At(0).Key, limits.Limit{})
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output:
 	// allowed per-client 97
@@ -89,10 +89,10 @@ func ExampleLimiter_Explain() {
 
 // A client that was denied by mistake is let in at once.
 func ExampleLimiter_ResetKey() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
-	handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -100,7 +100,7 @@ func ExampleLimiter_ResetKey() {
 	}
 	ask()
 	ask()
-	if err := limit.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
+	if err := limiter.ResetKey(context.Background(), "per-client", "192.0.2.1"); err != nil {
 		fmt.Println(err)
 	}
 	ask()

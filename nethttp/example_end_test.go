@@ -14,20 +14,20 @@ import (
 // A download counts as one of two at once while the file is prepared, not while a slow
 // client reads it.
 func ExampleDetach() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "downloads", Limit: limits.Concurrent(2), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})
-	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end, ok := nethttp.Detach(r.Context())
 		if ok {
 			defer end(core.Result{Panicked: true}) // does nothing after the call below
 		}
 		file := "prepared" // the costly part
-		before, _ := limit.Held()
+		before, _ := limiter.Held()
 		if ok {
 			end(core.Result{Status: http.StatusOK})
 		}
-		after, _ := limit.Held()
+		after, _ := limiter.Held()
 		fmt.Fprintln(w, file, before, after)
 	}))
 	w := httptest.NewRecorder()
@@ -39,7 +39,7 @@ func ExampleDetach() {
 // A chat is charged 100 tokens, and at its end what the model has really used. ObserveEnd
 // sees both.
 func ExampleSpend() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:      "tokens",
 			Limit:     limits.SlidingWindow(limits.PerMinute(1000)),
@@ -49,7 +49,7 @@ func ExampleSpend() {
 		}},
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, s.Taken, s.Final) },
 	})
-	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, tokens := range []int64{12, 30, 9} { // while it streams
 			fmt.Fprintln(w, "some words")
 			nethttp.Spend(r.Context(), "tokens", tokens)
@@ -61,7 +61,7 @@ func ExampleSpend() {
 
 // Only log-ins that fail count.
 func ExampleConfig_observeEnd() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:      "failures",
 			Limit:     limits.SlidingLog(limits.PerMinute(5)),
@@ -70,7 +70,7 @@ func ExampleConfig_observeEnd() {
 		}},
 		ObserveEnd: func(s limits.Settlement) { fmt.Println(s.Rule, "charged", s.Taken, "finally", s.Final) },
 	})
-	login := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	login := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("password") != "right" {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
@@ -85,14 +85,14 @@ func ExampleConfig_observeEnd() {
 
 // Whoever decides without Handler ends the request.
 func ExampleLimiter_Held() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "jobs", Limit: limits.Concurrent(3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
-	o := limit.Decide(httptest.NewRequest("GET", "/", nil))
-	units, _ := limit.Held()
+	o := limiter.Decide(httptest.NewRequest("GET", "/", nil))
+	units, _ := limiter.Held()
 	fmt.Println(units)
 	o.End(core.Result{Status: http.StatusOK})
-	units, _ = limit.Held()
+	units, _ = limiter.Held()
 	fmt.Println(units)
 	// Output:
 	// 1
@@ -101,7 +101,7 @@ func ExampleLimiter_Held() {
 
 // A preflight passes without a decision, so that no browser shows a broken page.
 func ExampleLimiter_Preflights() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
@@ -110,16 +110,16 @@ func ExampleLimiter_Preflights() {
 	r := httptest.NewRequest("OPTIONS", "/", nil)
 	r.Header.Set("Origin", "https://example.com")
 	r.Header.Set("Access-Control-Request-Method", "POST")
-	limit.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
-	fmt.Println(limit.Preflights())
+	limiter.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	fmt.Println(limiter.Preflights())
 	// Output: 1
 }
 
 func ExampleLimiter_Queue() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "in-turn", Limit: limits.LeakyQueue(limits.PerSecond(10), 20), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
-	waiting, full, left := limit.Queue()
+	waiting, full, left := limiter.Queue()
 	fmt.Println(waiting, "wait,", full, "found no room,", left, "left")
 	// Output: 0 wait, 0 found no room, 0 left
 }

@@ -28,7 +28,7 @@ var hi = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fpr
 
 // A limit around a whole mux.
 func Example() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
 			Limit: limits.FixedWindow(limits.PerDay(2)),
@@ -37,7 +37,7 @@ func Example() {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /", hi)
-	handler := limit.Handler(mux) // for http.ListenAndServe
+	handler := limiter.Handler(mux) // for http.ListenAndServe
 
 	for range 3 {
 		w := httptest.NewRecorder()
@@ -97,7 +97,7 @@ func ExampleMustNew() {
 // A limit by a value in the request's context.
 func ExampleRule() {
 	type userKey struct{}
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name:  "per-user",
 		Limit: limits.FixedWindow(limits.PerDay(1)),
 		Key: keyfuncs.FromContext(func(ctx context.Context) (string, bool) {
@@ -105,7 +105,7 @@ func ExampleRule() {
 			return user, ok
 		}),
 	}}})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	for _, user := range []string{"ann", "ann", "bob"} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
@@ -120,7 +120,7 @@ func ExampleRule() {
 }
 
 func ExampleConfig_denied() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 			w.Header().Set("Content-Type", "application/json")
@@ -128,7 +128,7 @@ func ExampleConfig_denied() {
 			json.NewEncoder(w).Encode(map[string]string{"error": o.Verdict().String()})
 		},
 	})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/")
 	ask(handler, "GET", "/")
 	// Output:
@@ -137,13 +137,13 @@ func ExampleConfig_denied() {
 }
 
 func ExamplePlainText() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:  []nethttp.Rule{{Name: "per-client", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		Denied: nethttp.PlainText,
 		// A clock that stands still, so that the output is always the same.
 		Backend: memory.New(memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}),
 	})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/")
 	ask(handler, "GET", "/")
 	// Output:
@@ -153,12 +153,12 @@ func ExamplePlainText() {
 
 // A limit on the whole service. A denial by it is not the client's fault.
 func ExampleConfig_capacity() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
 		{Name: "per-client", Limit: limits.TokenBucket(limits.PerDay(100), 100), Key: keyfuncs.Address(keyfuncs.Peer)},
 		{Name: "service", Limit: limits.Concurrent(1), Key: keyfuncs.Constant[*http.Request]("everybody"), DenyAs503: true},
 	}})
 	var handler http.Handler
-	handler = limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler = limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		second := httptest.NewRecorder() // comes while this request is in flight
 		handler.ServeHTTP(second, httptest.NewRequest("GET", "/", nil))
 		fmt.Println(second.Code, "Retry-After:", second.Header().Get("Retry-After"))
@@ -177,7 +177,7 @@ func ExampleConfig_capacity() {
 // A backend that fails, its fallback, and the operator's view of both.
 func ExampleConfig() {
 	perClient := nethttp.Rule{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(4)), Key: keyfuncs.Address(keyfuncs.Peer)}
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:     []nethttp.Rule{perClient},
 		Backend:   unreachable{},                             // a backend that many instances share
 		Fallback:  memory.New(memory.Options{MaxKeys: 1000}), // while it is down
@@ -186,7 +186,7 @@ func ExampleConfig() {
 			fmt.Println(r.Method, o.Verdict(), "by", o.At(0).Source, "despite:", o.Err())
 		},
 	})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -215,7 +215,7 @@ func (unreachable) Take(context.Context, []limits.Charge, []limits.Decision) err
 // CORS middleware inside the limiter answers preflights. Without it, anybody could send such
 // requests to the handler past every rule.
 func ExampleConfig_skipPreflight() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:         []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		SkipPreflight: true,
 	})
@@ -229,7 +229,7 @@ func ExampleConfig_skipPreflight() {
 			next.ServeHTTP(w, r)
 		})
 	}
-	handler := limit.Handler(cors(hi))
+	handler := limiter.Handler(cors(hi))
 	ask(handler, "OPTIONS", "/") // counted, because it is not a preflight
 	preflight := httptest.NewRequest("OPTIONS", "/", nil)
 	preflight.Header.Set("Origin", "https://app.example")
@@ -248,10 +248,10 @@ func ExampleConfig_skipPreflight() {
 
 // Requests start 10 ms apart, one after the other, instead of being denied.
 func ExampleLimiter_Handler_queue() {
-	limit := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "evenly", Limit: limits.LeakyQueue(limits.PerSecond(100), 50), Key: keyfuncs.Constant[*http.Request]("everybody"),
 	}}})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	start := time.Now()
 	for range 4 {
 		ask(handler, "GET", "/")
@@ -267,11 +267,11 @@ func ExampleLimiter_Handler_queue() {
 
 // A handler that decides and answers by itself.
 func ExampleLimiter_Decide() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{Name: "previews", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 	})
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		outcome := limit.Decide(r)
+		outcome := limiter.Decide(r)
 		if outcome.Allowed() {
 			fmt.Fprint(w, "with a fresh preview")
 		} else {
@@ -286,7 +286,7 @@ func ExampleLimiter_Decide() {
 }
 
 func ExampleOutcomeFrom() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules:            []nethttp.Rule{{Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(5)), Key: keyfuncs.Address(keyfuncs.Peer)}},
 		OutcomeInContext: true,
 	})
@@ -295,13 +295,13 @@ func ExampleOutcomeFrom() {
 			fmt.Fprintf(w, "%d left today", outcome.At(0).Remaining)
 		}
 	})
-	ask(limit.Handler(page), "GET", "/")
+	ask(limiter.Handler(page), "GET", "/")
 	// Output: GET / 200 4 left today
 }
 
 // One request may wait. The next one is refused.
 func ExampleErrQueueFull() {
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name: "evenly", Limit: limits.LeakyQueue(limits.PerDay(1), 3), Key: keyfuncs.Constant[*http.Request]("everybody"),
 		}},
@@ -311,7 +311,7 @@ func ExampleErrQueueFull() {
 			fmt.Fprint(w, errors.Is(o.Err(), nethttp.ErrQueueFull))
 		},
 	})
-	handler := limit.Handler(hi)
+	handler := limiter.Handler(hi)
 	ask(handler, "GET", "/") // goes on at once
 
 	ctx, leave := context.WithCancel(context.Background())

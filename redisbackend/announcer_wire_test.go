@@ -112,9 +112,9 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	long := good
 	long.Key = huge
 	for name, message := range map[string]string{
-		"a key":          encoded(long),
-		"bytes behind":   encoded(good) + huge,
-		"many denials":   encoded(slices.Repeat([]limits.Announcement{good}, 500_000)...),
+		"a key":        encoded(long),
+		"bytes behind": encoded(good) + huge,
+		"many denials": encoded(slices.Repeat([]limits.Announcement{good}, 500_000)...),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

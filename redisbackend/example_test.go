@@ -23,7 +23,7 @@ func ExampleOpen() {
 		return
 	}
 	defer backend.Close()
-	limit, err := nethttp.New(nethttp.Config{
+	limiter, err := nethttp.New(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
 			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
@@ -36,7 +36,7 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	_ = limit.Handler(http.NotFoundHandler())
+	_ = limiter.Handler(http.NotFoundHandler())
 
 	_, err = redisbackend.Open("redis://:secret@localhost/database", redisbackend.Options{})
 	fmt.Println(err)

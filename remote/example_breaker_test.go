@@ -52,7 +52,7 @@ func logTo(w io.Writer) *slog.Logger {
 // because answering nobody is better there than a guess.
 func Example() {
 	redis := &far{up: true} // in a real program, a redisbackend.Backend
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Backend:   remote.NewStack(redis, remote.Options{}),
 		Instances: 3, // while Redis fails, each admits a third
 		Rules: []nethttp.Rule{
@@ -60,7 +60,7 @@ func Example() {
 			{Name: "sms", Limit: limits.SlidingLog(limits.PerHour(10)), Key: keyfuncs.Address(keyfuncs.Peer), OnFailure: core.FailClosed},
 		},
 	})
-	var _ http.Handler = limit.Handler(http.NotFoundHandler())
+	var _ http.Handler = limiter.Handler(http.NotFoundHandler())
 }
 
 func ExampleNewBreaker() {

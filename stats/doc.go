@@ -3,12 +3,12 @@
 //
 //	counts := stats.New(stats.Options{})
 //	api := counts.Limiter("api")
-//	limit := nethttp.MustNew(nethttp.Config{
+//	limiter := nethttp.MustNew(nethttp.Config{
 //		Rules:      rules,
 //		Observe:    stats.Observe[*http.Request](api),
 //		ObserveEnd: api.ObserveEnd,
 //	})
-//	api.Watch(limit)
+//	api.Watch(limiter)
 //
 // It works with the limiters of all frameworks: put the framework's request in place of
 // *http.Request. A rule is counted, from zero, as soon as [Limiter.Watch] has seen it.

@@ -37,7 +37,7 @@ var perClient = core.Rule[string]{Name: "per-client", Limit: limits.FixedWindow(
 func Example() {
 	counts := stats.New(stats.Options{Logger: discard})
 	api := counts.Limiter("api")
-	limit := nethttp.MustNew(nethttp.Config{
+	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{{
 			Name:  "per-client",
 			Limit: limits.FixedWindow(limits.PerDay(2)),
@@ -46,9 +46,9 @@ func Example() {
 		Observe:    stats.Observe[*http.Request](api),
 		ObserveEnd: api.ObserveEnd,
 	})
-	api.Watch(limit)
+	api.Watch(limiter)
 
-	handler := limit.Handler(http.NotFoundHandler())
+	handler := limiter.Handler(http.NotFoundHandler())
 	for range 5 {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	}
@@ -274,7 +274,7 @@ func (status) Loads() (applied, failed int64) { return 1, 0 }
 //	p, err := policy.Load("limits.yaml", names)
 //	status := p.Status()
 //	counts.WatchPolicy("limits.yaml", status)
-//	go policy.Watch(ctx, p, limit.Replace, policy.Options{Status: status})
+//	go policy.Watch(ctx, p, limiter.Replace, policy.Options{Status: status})
 func ExampleStats_WatchPolicy() {
 	counts := stats.New(stats.Options{})
 	counts.WatchPolicy("limits.yaml", status{})
