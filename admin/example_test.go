@@ -234,15 +234,15 @@ func ExampleSources() {
 
 // The page explains requests of limiters that are a RequestExplainer, and keys of all.
 func ExampleRequestExplainer() {
-	var limit admin.Limiter = limited(stats.New(stats.Options{}))
-	_, explains := limit.(admin.RequestExplainer)
+	var limiter admin.Limiter = limited(stats.New(stats.Options{}))
+	_, explains := limiter.(admin.RequestExplainer)
 	fmt.Println(explains)
 	// Output: true
 }
 
 // The limiters of core, and of every framework, are a Limiter.
 func ExampleLimiter() {
-	var limit admin.Limiter = core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+	var limiter admin.Limiter = core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
 		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(2)), Key: func(user string) (string, error) { return user, nil },
 	}}})
 	d, err := limiter.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
