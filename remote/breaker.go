@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -78,7 +79,7 @@ type Breaker struct {
 // pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
 // whether it honours deadlines; it calls nothing else of inner.
 func NewBreaker(inner limits.Backend, options Options) *Breaker {
-	if v := reflect.ValueOf(inner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if limits.IsNil(inner) {
 		panic("remote: NewBreaker: the inner backend is nil")
 	}
 	if options.Lease != 0 || options.Announcer != nil {
@@ -164,24 +165,18 @@ func (b *Breaker) ask(ctx context.Context, peeks bool, charges []limits.Charge, 
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	err := b.askInner(ctx, peeks, charges, out)
+	err := askInner(ctx, b.inner, peeks, charges, out)
 	if err != nil && !time.Now().Before(deadline) {
 		return fmt.Errorf("%w: %w", ErrBudget, err)
 	}
 	return err
 }
 
-// askInner calls the inner backend and turns a panic in it into an error.
-func (b *Breaker) askInner(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("remote: backend %T: panic: %v", b.inner, v)
-		}
-	}()
+func askInner(ctx context.Context, inner limits.Backend, peeks bool, charges []limits.Charge, out []limits.Decision) error {
 	if peeks {
-		return limits.Peek(ctx, b.inner, charges, out)
+		return call.Peek(ctx, inner, charges, out)
 	}
-	return b.inner.Take(ctx, charges, out)
+	return call.Take(ctx, inner, charges, out)
 }
 
 // blames reports whether err is a failure of the backend. It is not if the caller's context

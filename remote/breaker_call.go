@@ -80,7 +80,7 @@ func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limi
 func (c *asked) work() {
 	defer c.end()
 	c.err = errExited // unless it returns
-	c.err = c.b.askInner(c.ctx, c.peeks, c.charges, c.out)
+	c.err = askInner(c.ctx, c.b.inner, c.peeks, c.charges, c.out)
 }
 
 // end hands the answer to the caller, or ends what an abandoned call has taken.

@@ -119,7 +119,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	inBothModes(t, remote.Options{}, func(w fixture) {
 		w.inner.startsFailing(panics)
 		err := w.take(w.Context())
-		if err == nil || !strings.Contains(err.Error(), "remote: backend *remote_test.inner: panic: boom") {
+		if err == nil || !strings.Contains(err.Error(), "weir: backend *remote_test.inner: panic: boom") {
 			w.Fatalf("error %v", err)
 		}
 		w.opens()
