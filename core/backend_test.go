@@ -4,25 +4,16 @@ import (
 	"errors"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
 )
 
-func settle(t *testing.T, s limits.Settler, e limits.Ending) limits.Settlement {
-	t.Helper()
-	out := make([]limits.Settlement, 1)
-	if err := s.Settle(t.Context(), []limits.Ending{e}, out); err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
-}
-
 func TestWhatABackendCannotDoIsUnsupported(t *testing.T) {
-	var b limits.Backend = &broken{}
+	var b limits.Backend = &asking.Broken{}
 	_, countErr := limits.Count(t.Context(), b)
 	for _, err := range []error{
 		limits.Peek(t.Context(), b, nil, nil),
@@ -51,46 +42,19 @@ func TestNothingRunsInTheBackground(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes f allocates.
-func allocated(f func()) uint64 {
-	least := ^uint64(0)
-	for range 5 { // others may allocate, too
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		f()
-		runtime.ReadMemStats(&after)
-		least = min(least, after.TotalAlloc-before.TotalAlloc)
-	}
-	return least
-}
-
 func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 	for name, test := range map[string]struct {
 		most uint64
 		make func()
 	}{
-		"a denial cache": {36 << 10, func() { remote.NewDenialCache(&broken{}, remote.DenialCacheOptions{}) }},
+		"a denial cache": {36 << 10, func() { remote.NewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}) }},
 		"a limiter with a key": {64 << 10, func() {
 			l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}})
 			decide(t, l, request{user: "ann"}, core.Allowed)
 		}},
 	} {
-		if bytes := allocated(test.make); bytes > test.most {
+		if bytes := asking.Allocated(test.make); bytes > test.most {
 			t.Errorf("%s: %d bytes, want at most %d", name, bytes, test.most)
 		}
 	}
-}
-
-// one takes cost units, to be ended, of a key.
-func one(t *testing.T, m *memory.Memory, key string, limit limits.Limit, cost int64) limits.Decision {
-	t.Helper()
-	out := make([]limits.Decision, 1)
-	if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
-}
-
-func endingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
-	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
 }

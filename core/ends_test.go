@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -58,7 +59,7 @@ func TestADisplacedDebtStaysADebt(t *testing.T) {
 		}
 		for i := range 60 {
 			d := take(i, limit.Burst())
-			settle(t, m, limits.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
+			asking.Settle(t, m, limits.Ending{Scope: fmt.Sprint(i), Limit: limit, Taken: limit.Burst(), Final: 3 * limit.Burst(), Ticket: d.Ticket})
 		}
 		for i := range 60 {
 			if take(i, 1).Allowed {
@@ -81,12 +82,12 @@ func TestALateCallerDoesNotReviveTheWindowBeforeARefund(t *testing.T) {
 		return now
 	}})
 	limit := limits.FixedWindow(limits.Per(10, 10*time.Second))
-	one(t, m, "k", limit, 10)
+	asking.Lasting(t, m, "k", limit, 10)
 	now = start.Add(10 * time.Second)
-	settle(t, m, endingOf(one(t, m, "k", limit, 1), "k", limit, 1, 0))
+	asking.Settle(t, m, asking.EndingOf(asking.Lasting(t, m, "k", limit, 1), "k", limit, 1, 0))
 	next = []time.Time{now.Add(-time.Microsecond)}
 	now = now.Add(2 * time.Millisecond)
-	if d := one(t, m, "k", limit, 5); d.At < start.Add(10*time.Second).UnixMicro() {
+	if d := asking.Lasting(t, m, "k", limit, 5); d.At < start.Add(10*time.Second).UnixMicro() {
 		t.Errorf("a late caller counts in the window before: %+v", d)
 	}
 }

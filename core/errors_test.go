@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -40,8 +41,8 @@ func TestNoErrorNamesAKey(t *testing.T) {
 				noSecret(t, name, secret, b.Take(t.Context(), charges, nil))
 			}
 		}
-		noSecret(t, "reset", secret, limits.Reset(t.Context(), &broken{}, "s", key))
-		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.NewDenialCache(&broken{}, remote.DenialCacheOptions{}), "s", key))
+		noSecret(t, "reset", secret, limits.Reset(t.Context(), &asking.Broken{}, "s", key))
+		noSecret(t, "reset behind a cache", secret, limits.Reset(t.Context(), remote.NewDenialCache(&asking.Broken{}, remote.DenialCacheOptions{}), "s", key))
 
 		byKey := func(request) (string, error) { return key, nil }
 		for name, rule := range map[string]core.Rule[request]{
@@ -53,7 +54,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 			"failing backend": {Limit: perMinute(1), Key: byKey},
 			"closed":          {Limit: perMinute(1), Key: byKey, OnFailure: core.FailClosed},
 		} {
-			for _, down := range []*broken{{err: errBroken}, {}} { // which fails, or panics
+			for _, down := range []*asking.Broken{{Err: errBroken}, {}} { // which fails, or panics
 				rule.Name = "rule"
 				l := core.MustNew(core.Config[request]{Backend: down, Fallback: down, Rules: []core.Rule[request]{rule}})
 				o := decide(t, l, request{user: "ann"}, core.Unavailable)
@@ -85,7 +86,7 @@ func TestAnOutcomesErrorIsWhatFailed(t *testing.T) {
 		t.Errorf("error %v, want the key function's, wrapped once", o.Err())
 	}
 	rule.Key = byUser
-	o = decide(t, core.MustNew(core.Config[request]{Backend: &broken{err: context.DeadlineExceeded}, Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
+	o = decide(t, core.MustNew(core.Config[request]{Backend: &asking.Broken{Err: context.DeadlineExceeded}, Rules: []core.Rule[request]{rule}}), request{user: "ann"}, core.Allowed)
 	if !errors.Is(o.Err(), context.DeadlineExceeded) {
 		t.Errorf("error %v, want the backend's", o.Err())
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -35,9 +36,9 @@ type always struct{}
 func (always) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 // outer has its backend as a first field, at the same address.
-type outer struct{ broken }
+type outer struct{ asking.Broken }
 
-var brokenVariable = broken{err: errBroken}
+var brokenVariable = asking.Broken{Err: errBroken}
 
 // on returns a limiter with a rule of the scope "clients", whose limit is 10.
 func on(b limits.Backend, rule string) *core.Limiter[request] {
@@ -62,32 +63,44 @@ func admitted(limiters ...*core.Limiter[request]) (n int) {
 
 func TestFourRoutesOnABackendThatIsDownAdmitOneLimit(t *testing.T) {
 	cached := func(b limits.Backend) limits.Backend { return remote.NewDenialCache(b, remote.DenialCacheOptions{}) }
-	for name, backends := range map[string]func(b *broken) [4]limits.Backend{
-		"the same":             func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
-		"wrapped by each":      func(b *broken) [4]limits.Backend { return [4]limits.Backend{cached(b), &wrapper{b}, b, cached(b)} },
-		"wrapped three times":  func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, cached(&wrapper{cached(b)}), b, b} },
-		"wrapped by a value":   func(b *broken) [4]limits.Backend { return [4]limits.Backend{b, valueWrapper{b}, b, valueWrapper{b}} },
-		"an opaque wrapper":    func(b *broken) [4]limits.Backend { w := &opaque{b}; return [4]limits.Backend{w, w, cached(w), w} },
-		"a package's variable": func(*broken) [4]limits.Backend { b := &brokenVariable; return [4]limits.Backend{b, cached(b), b, b} },
-		"a part of another": func(*broken) [4]limits.Backend {
+	for name, backends := range map[string]func(b *asking.Broken) [4]limits.Backend{
+		"the same": func(b *asking.Broken) [4]limits.Backend { return [4]limits.Backend{b, b, b, b} },
+		"wrapped by each": func(b *asking.Broken) [4]limits.Backend {
+			return [4]limits.Backend{cached(b), &wrapper{b}, b, cached(b)}
+		},
+		"wrapped three times": func(b *asking.Broken) [4]limits.Backend {
+			return [4]limits.Backend{b, cached(&wrapper{cached(b)}), b, b}
+		},
+		"wrapped by a value": func(b *asking.Broken) [4]limits.Backend {
+			return [4]limits.Backend{b, valueWrapper{b}, b, valueWrapper{b}}
+		},
+		"an opaque wrapper": func(b *asking.Broken) [4]limits.Backend {
+			w := &opaque{b}
+			return [4]limits.Backend{w, w, cached(w), w}
+		},
+		"a package's variable": func(*asking.Broken) [4]limits.Backend {
+			b := &brokenVariable
+			return [4]limits.Backend{b, cached(b), b, b}
+		},
+		"a part of another": func(*asking.Broken) [4]limits.Backend {
 			b := &struct {
 				name string
-				part broken
-			}{part: broken{err: errBroken}}
+				part asking.Broken
+			}{part: asking.Broken{Err: errBroken}}
 			return [4]limits.Backend{&b.part, cached(&b.part), &b.part, &b.part}
 		},
-		"wrapped in a circle": func(*broken) [4]limits.Backend {
+		"wrapped in a circle": func(*asking.Broken) [4]limits.Backend {
 			w := &circle{}
 			return [4]limits.Backend{w, w, w, w}
 		},
-		"wraps nothing": func(*broken) [4]limits.Backend {
+		"wraps nothing": func(*asking.Broken) [4]limits.Backend {
 			w := &empty{}
 			return [4]limits.Backend{w, w, w, w}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var limiters []*core.Limiter[request]
-			for i, b := range backends(&broken{err: errBroken}) {
+			for i, b := range backends(&asking.Broken{Err: errBroken}) {
 				limiters = append(limiters, on(b, fmt.Sprint("route ", i)))
 				runtime.GC() // nothing of it goes while it is in use
 			}
@@ -104,25 +117,25 @@ type valueWrapper struct{ limits.Backend }
 func (w valueWrapper) Unwrap() limits.Backend { return w.Backend }
 
 // circle says that it wraps itself.
-type circle struct{ broken }
+type circle struct{ asking.Broken }
 
 func (c *circle) Unwrap() limits.Backend { return c }
 
 // empty says that it wraps a nil pointer.
-type empty struct{ broken }
+type empty struct{ asking.Broken }
 
-func (*empty) Unwrap() limits.Backend { return (*broken)(nil) }
+func (*empty) Unwrap() limits.Backend { return (*asking.Broken)(nil) }
 
 func TestBackendsThatAreNotOneHaveFallbacksOfTheirOwn(t *testing.T) {
-	part := &outer{broken{err: errBroken}}
-	one, other := &broken{err: errBroken}, &broken{err: errBroken}
+	part := &outer{asking.Broken{Err: errBroken}}
+	one, other := &asking.Broken{Err: errBroken}, &asking.Broken{Err: errBroken}
 	small := [2]*tiny{new(tiny), new(tiny)} // which the allocator may put into one block
 	for name, backends := range map[string][2]limits.Backend{
 		"two":                              {one, other},
 		"two small ones":                   {small[0], small[1]},
 		"two, wrapped alike":               {&wrapper{one}, &wrapper{other}},
 		"two opaque wrappers of one":       {&opaque{one}, &opaque{one}},
-		"a struct and its first field":     {part, &part.broken},
+		"a struct and its first field":     {part, &part.Broken},
 		"equal values":                     {always{}, always{}},
 		"pointers to nothing":              {&always{}, &always{}},
 		"values that cannot be compared":   {uncomparable{nil}, uncomparable{nil}},
@@ -143,7 +156,7 @@ type uncomparable struct{ _ []int }
 func (uncomparable) Take(context.Context, []limits.Charge, []limits.Decision) error { return errBroken }
 
 func TestAFallbackThatIsGivenIsNotShared(t *testing.T) {
-	down := &broken{err: errBroken}
+	down := &asking.Broken{Err: errBroken}
 	given := core.MustNew(core.Config[request]{Backend: down, Fallback: memory.New(memory.Options{}), Rules: []core.Rule[request]{
 		{Name: "given", Scope: "clients", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byUser},
 	}})
@@ -185,7 +198,7 @@ func (*refusing) Take(context.Context, []limits.Charge, []limits.Decision) error
 // A limiter that is made when a configuration is loaded again goes on where the
 // one before it left off.
 func TestAFallbackOutlivesItsLimiters(t *testing.T) {
-	down := &broken{err: errBroken}
+	down := &asking.Broken{Err: errBroken}
 	user := request{user: fmt.Sprint("user ", users.Add(1))}
 	for range 10 {
 		decide(t, on(down, "old"), user, core.Allowed)
@@ -206,7 +219,7 @@ func TestNoFallbackIsMadeBeforeItIsNeededAndNoneKeepsItsBackend(t *testing.T) {
 	before := heap()
 	kept := make([]*core.Limiter[request], backends)
 	for i := range kept {
-		b := &broken{err: errBroken}
+		b := &asking.Broken{Err: errBroken}
 		runtime.AddCleanup(b, func(n int64) { gone.Add(n) }, 1)
 		kept[i] = on(b, "rule")
 	}
@@ -239,7 +252,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 	rules := []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}}
 	for what, b := range map[string]limits.Backend{
 		"*memory.Memory": (*memory.Memory)(nil), "*remote.DenialCache": (*remote.DenialCache)(nil),
-		"*core_test.broken": (*broken)(nil), "*core_test.always": (*always)(nil),
+		"*asking.Broken": (*asking.Broken)(nil), "*core_test.always": (*always)(nil),
 	} {
 		_, err := core.New(core.Config[request]{Backend: b, Fallback: b, Rules: rules, Instances: -1})
 		for _, want := range []string{"core: backend: is a nil " + what, "core: fallback: is a nil " + what, "instances"} {
@@ -262,7 +275,7 @@ func TestWhatHoldsANilPointerIsRefused(t *testing.T) {
 }
 
 func TestADenialCacheUnwrapsToItsInnerBackend(t *testing.T) {
-	inner := &broken{err: errors.New("its own")}
+	inner := &asking.Broken{Err: errors.New("its own")}
 	if got := remote.NewDenialCache(inner, remote.DenialCacheOptions{}).Unwrap(); got != inner {
 		t.Errorf("it unwraps to %v", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -39,20 +40,6 @@ var errBroken = errors.New("broken")
 func fails(request) (string, error) { return "", errBroken }
 
 func panics(request) (string, error) { panic("boom") }
-
-// broken is a backend that fails and counts how often it was asked.
-type broken struct {
-	err   error
-	asked int
-}
-
-func (b *broken) Take(context.Context, []limits.Charge, []limits.Decision) error {
-	b.asked++
-	if b.err == nil {
-		panic("boom")
-	}
-	return b.err
-}
 
 func decide(t *testing.T, l *core.Limiter[request], r request, want core.Verdict) core.Outcome {
 	t.Helper()
@@ -332,7 +319,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 	rule := func(name string, key func(request) (string, error), f core.FailurePolicy) core.Rule[request] {
 		return core.Rule[request]{Name: name, Limit: perMinute(2), Key: key, OnFailure: f}
 	}
-	for _, down := range []*broken{{err: errBroken}, {err: nil}} {
+	for _, down := range []*asking.Broken{{Err: errBroken}, {Err: nil}} {
 		back, open, closed := rule("back", byUser, core.FallBack), rule("open", byRoute, core.FailOpen), rule("closed", byUser, core.FailClosed)
 		backToo := rule("back too", byRoute, core.FallBack)
 
@@ -346,7 +333,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 				if o.Err() == nil {
 					t.Error("the failure is not in the outcome")
 				}
-				if down.err != nil && !errors.Is(o.Err(), errBroken) {
+				if down.Err != nil && !errors.Is(o.Err(), errBroken) {
 					t.Errorf("error %v, want the backend's", o.Err())
 				}
 			}
@@ -382,7 +369,7 @@ func TestABackendThatFailsEndsAsTheRulesSay(t *testing.T) {
 
 func TestEachInstanceFallsBackToItsShare(t *testing.T) {
 	l := core.MustNew(core.Config[request]{
-		Backend: &broken{err: errBroken}, Instances: 4,
+		Backend: &asking.Broken{Err: errBroken}, Instances: 4,
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(10), Key: byUser}},
 	})
 	for range 3 {
@@ -396,7 +383,7 @@ func TestEachInstanceFallsBackToItsShare(t *testing.T) {
 
 func TestEachPlanFallsBackToItsOwnShare(t *testing.T) {
 	l := core.MustNew(core.Config[request]{
-		Backend: &broken{err: errBroken}, Instances: 4,
+		Backend: &asking.Broken{Err: errBroken}, Instances: 4,
 		Rules: []core.Rule[request]{{
 			Name: "plan", Key: byUser,
 			LimitFor: func(r request) (limits.Limit, error) {
@@ -491,26 +478,26 @@ func (b leaving) Take(ctx context.Context, _ []limits.Charge, _ []limits.Decisio
 
 func TestACancelledRequestIsNoBackendFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	local := &broken{err: errBroken}
+	local := &asking.Broken{Err: errBroken}
 	l := core.MustNew(core.Config[request]{
 		Backend: leaving{cancel}, Fallback: local,
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
 	})
-	if o := l.Decide(ctx, request{user: "ann"}); o.Verdict() != core.Abandoned || local.asked != 0 {
-		t.Errorf("verdict %v, fallback asked %d times: want abandoned, never", o.Verdict(), local.asked)
+	if o := l.Decide(ctx, request{user: "ann"}); o.Verdict() != core.Abandoned || local.Asked != 0 {
+		t.Errorf("verdict %v, fallback asked %d times: want abandoned, never", o.Verdict(), local.Asked)
 	}
 }
 
 // A backend that watches the deadline fails when it has passed, maybe before the context ends.
 func TestADeadlineThatHasPassedIsNoBackendFailure(t *testing.T) {
-	local := &broken{err: errBroken}
+	local := &asking.Broken{Err: errBroken}
 	l := core.MustNew(core.Config[request]{
-		Backend: &broken{err: os.ErrDeadlineExceeded}, Fallback: local,
+		Backend: &asking.Broken{Err: os.ErrDeadlineExceeded}, Fallback: local,
 		Rules: []core.Rule[request]{{Name: "user", Limit: perMinute(1), Key: byUser}},
 	})
 	o := l.Decide(due{t.Context()}, request{user: "ann"})
-	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.DeadlineExceeded) || local.asked != 0 {
-		t.Errorf("verdict %v, %v, fallback asked %d times: want abandoned, never", o.Verdict(), o.Err(), local.asked)
+	if o.Verdict() != core.Abandoned || !errors.Is(o.Err(), context.DeadlineExceeded) || local.Asked != 0 {
+		t.Errorf("verdict %v, %v, fallback asked %d times: want abandoned, never", o.Verdict(), o.Err(), local.Asked)
 	}
 }
 

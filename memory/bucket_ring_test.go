@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
@@ -91,7 +92,7 @@ func TestABucketReturnsWhatItRemembersToBeHigher(t *testing.T) {
 					requests = append(requests[:i], requests[i+1:]...)
 					i--
 					before := level()
-					settle(t, m, r.Ending)
+					asking.Settle(t, m, r.Ending)
 					after := level()
 					if before == 0 || r.i < 0 {
 						continue

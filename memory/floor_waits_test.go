@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -48,7 +49,7 @@ func TestTheWaitsOfAKeyThatWasDisplacedWork(t *testing.T) {
 					now = now.Add(time.Duration(random.Int64N(200_000)) * time.Microsecond)
 					limit, key := choices[random.IntN(len(choices))], fmt.Sprint(random.IntN(100))
 					cost := 1 + random.Int64N(limit.Burst())
-					d := take(t, m, "s", key, limit, cost)
+					d := asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: cost})
 					if d.Allowed {
 						continue
 					}
@@ -118,13 +119,13 @@ func TestWhatIsHeldIsNotDisplacedAndBansAreNotInherited(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 	held, ban := limits.Concurrent(2), limits.Ban(limits.PerHour(3), 24*time.Hour)
-	take(t, m, "held", "k", held, 2)
+	asking.Take(t, m, limits.Charge{Scope: "held", Key: "k", Limit: held, Cost: 2})
 	for i := range 200 {
-		if d := take(t, m, "ban", fmt.Sprint(i), ban, 3); !d.Allowed {
+		if d := asking.Take(t, m, limits.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: ban, Cost: 3}); !d.Allowed {
 			t.Fatalf("key %d inherits a ban: %+v", i, d)
 		}
 	}
-	if d := take(t, m, "held", "k", held, 1); d.Allowed {
+	if d := asking.Take(t, m, limits.Charge{Scope: "held", Key: "k", Limit: held, Cost: 1}); d.Allowed {
 		t.Errorf("more than 2 are held after 200 new keys: %+v", d)
 	}
 }
@@ -139,7 +140,7 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	ban := limits.Ban(limits.Per(number, period), lasts)
 	flood := func() {
 		for i := range 3 << 13 {
-			take(t, m, "log-in", fmt.Sprint(now, i), ban, number)
+			asking.Take(t, m, limits.Charge{Scope: "log-in", Key: fmt.Sprint(now, i), Limit: ban, Cost: number})
 		}
 	}
 	flood()
@@ -147,10 +148,10 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	for i := range 1000 {
 		key := fmt.Sprint("newcomer ", i)
 		now = begun.Add(time.Duration(i) * time.Millisecond)
-		if d := take(t, m, "log-in", key, ban, 1); !d.Allowed {
+		if d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1}); !d.Allowed {
 			t.Fatalf("%s is denied at its first request: %+v", key, d)
 		}
-		d := take(t, m, "log-in", key, ban, 1)
+		d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: key, Limit: ban, Cost: 1})
 		if !d.Allowed {
 			denied++
 		}
@@ -163,14 +164,14 @@ func TestAFloodOfKeysBansNoNewcomer(t *testing.T) {
 	}
 	now = begun.Add(period + time.Second)
 	for i := range number {
-		d := take(t, m, "log-in", "newcomer 7", ban, 1)
+		d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "newcomer 7", Limit: ban, Cost: 1})
 		if !d.Allowed || i == number-1 && d.ResetAfter != lasts {
 			t.Errorf("unit %d of its own: %+v", i, d)
 		}
 	}
 	flood()
-	take(t, m, "log-in", "another", ban, 1)
-	if d := take(t, m, "log-in", "another", ban, number); d.Allowed || d.RetryAfter > period {
+	asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: 1})
+	if d := asking.Take(t, m, limits.Charge{Scope: "log-in", Key: "another", Limit: ban, Cost: number}); d.Allowed || d.RetryAfter > period {
 		t.Errorf("another is denied by what others have used: %+v", d)
 	}
 }
@@ -181,7 +182,7 @@ func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerMinute(10), time.Hour)
 	for i := range 49 {
-		take(t, m, "s", fmt.Sprint(i), ban, 1)
+		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 1})
 	}
 	now = now.Add(59 * time.Second)
 	admitted := 0
@@ -189,7 +190,7 @@ func TestAFloodOfKeysGivesNoNewcomerTwoPeriods(t *testing.T) {
 		if i == 8 {
 			now = now.Add(2 * time.Second)
 		}
-		if take(t, m, "s", "ann", ban, 1).Allowed {
+		if asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}).Allowed {
 			admitted++
 		}
 	}
@@ -203,13 +204,13 @@ func TestARefundLiftsNoBanByWhatWasDisplaced(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	m := memory.New(memory.Options{MaxKeys: 8, Clock: func() time.Time { return now }})
 	ban := limits.Ban(limits.PerHour(10), time.Hour)
-	take(t, m, "s", "ann", ban, 9)
+	asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 9})
 	for i := range 200 { // ann is displaced
-		take(t, m, "s", fmt.Sprint(i), ban, 9)
+		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: ban, Cost: 9})
 	}
-	d := take(t, m, "s", "ann", ban, 10)
+	d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 10})
 	refund(t, m, "ann", ban, 10, 5, d.Ticket)
-	if d := take(t, m, "s", "ann", ban, 1); d.Allowed {
+	if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: ban, Cost: 1}); d.Allowed {
 		t.Errorf("the ban is lifted at 14 of 10: %+v", d)
 	}
 }
@@ -223,13 +224,13 @@ func TestARefundInAFullStoreComesBack(t *testing.T) {
 	} {
 		now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 		m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
-		d := take(t, m, "s", "ann", limit, 10)
+		d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 10})
 		for i := range 12 {
-			take(t, m, "s", fmt.Sprint(i), limit, 8)
+			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 8})
 		}
-		before := take(t, m, "s", "ann", limit, 0).Remaining
+		before := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining
 		s := refund(t, m, "ann", limit, 10, 0, d.Ticket)
-		if after := take(t, m, "s", "ann", limit, 0).Remaining; after-before != s.Returned {
+		if after := asking.Take(t, m, limits.Charge{Scope: "s", Key: "ann", Limit: limit, Cost: 0}).Remaining; after-before != s.Returned {
 			t.Errorf("%v: %d more remain, and %d are returned", limit, after-before, s.Returned)
 		}
 	}
@@ -260,12 +261,12 @@ func TestWhatADisplacedBanCountedEndsWithItsOwnPeriod(t *testing.T) {
 			now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 			m := memory.New(memory.Options{MaxKeys: 4, Clock: func() time.Time { return now }})
 			for i := range 200 {
-				take(t, m, "ban", fmt.Sprint(i), test.displaced[i%len(test.displaced)], 2)
+				asking.Take(t, m, limits.Charge{Scope: "ban", Key: fmt.Sprint(i), Limit: test.displaced[i%len(test.displaced)], Cost: 2})
 			}
 			ban := limits.Ban(limits.PerHour(20), time.Hour) // 9 units are inherited: one less than 10
 			look := func(remaining int64, reset time.Duration) {
 				t.Helper()
-				if d := take(t, m, "ban", "new", ban, 0); d.Remaining != remaining || d.ResetAfter != reset {
+				if d := asking.Take(t, m, limits.Charge{Scope: "ban", Key: "new", Limit: ban, Cost: 0}); d.Remaining != remaining || d.ResetAfter != reset {
 					t.Errorf("remaining %d, reset after %v, want %d, %v", d.Remaining, d.ResetAfter, remaining, reset)
 				}
 			}

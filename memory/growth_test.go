@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
@@ -164,7 +165,9 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	}()
 	wg.Wait()
 	<-done
-	left := func(key string) int64 { return take(t, m, "s", key, limit, 0).Remaining }
+	left := func(key string) int64 {
+		return asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 0}).Remaining
+	}
 	if got, want := 1_000_000-left("hot"), int64(2*callers*keys); got != want {
 		t.Errorf("%d units of the key that all charge are taken, want %d", got, want)
 	}
@@ -178,19 +181,6 @@ func TestAStoreThatGrowsUnderItsCallersLosesNothing(t *testing.T) {
 	count(t, m, callers*keys+1)
 }
 
-// allocated returns how many bytes f allocates.
-func allocated(f func()) uint64 {
-	least := ^uint64(0)
-	for range 5 { // others may allocate, too
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		f()
-		runtime.ReadMemStats(&after)
-		least = min(least, after.TotalAlloc-before.TotalAlloc)
-	}
-	return least
-}
-
 func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 	for name, test := range map[string]struct {
 		most uint64
@@ -200,7 +190,7 @@ func TestWhatIsNotUsedCostsKilobytes(t *testing.T) {
 		"a store for few keys":     {8 << 10, func() { memory.New(memory.Options{MaxKeys: 1000}) }},
 		"a store for ten millions": {1 << 20, func() { memory.New(memory.Options{MaxKeys: 10_000_000}) }},
 	} {
-		if bytes := allocated(test.make); bytes > test.most {
+		if bytes := asking.Allocated(test.make); bytes > test.most {
 			t.Errorf("%s: %d bytes, want at most %d", name, bytes, test.most)
 		}
 	}
@@ -218,7 +208,7 @@ func TestAStoreCostsWhatItsKeysDo(t *testing.T) {
 		before := heap()
 		m := memory.New(memory.Options{})
 		for i := range keys {
-			take(t, m, "s", fmt.Sprint(i), limit, 1)
+			asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1})
 		}
 		if used, most := int64(heap())-int64(before), int64(50_000+110*keys); used > most {
 			t.Errorf("%d bytes for %d keys, want at most %d", used, keys, most)

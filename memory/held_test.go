@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -34,7 +35,7 @@ func TestUnitsThatAreHeldAreThoseTakenAndNotReleased(t *testing.T) {
 			}
 			if other := fmt.Sprint(random.IntN(keys)); held[other] > 0 {
 				n := 1 + random.Int64N(held[other])
-				settle(t, m, limits.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
+				asking.Settle(t, m, limits.Ending{Scope: "s", Key: other, Limit: limit, Taken: n})
 				if held[other] -= n; held[other] == 0 {
 					delete(held, other)
 				}

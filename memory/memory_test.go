@@ -13,35 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
-
-// take charges m once and returns its decision.
-func take(t *testing.T, m limits.Backend, scope, key string, limit limits.Limit, cost int64) limits.Decision {
-	t.Helper()
-	out := make([]limits.Decision, 1)
-	err := m.Take(t.Context(), []limits.Charge{{Scope: scope, Key: key, Limit: limit, Cost: cost}}, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
-}
-
-func allowed(t *testing.T, m limits.Backend, key string, limit limits.Limit, cost int64) {
-	t.Helper()
-	if d := take(t, m, "s", key, limit, cost); !d.Allowed {
-		t.Fatalf("%d for %q by %v: denied, want allowed: %+v", cost, key, limit, d)
-	}
-}
-
-func denied(t *testing.T, m limits.Backend, key string, limit limits.Limit, cost int64) {
-	t.Helper()
-	if d := take(t, m, "s", key, limit, cost); d.Allowed {
-		t.Fatalf("%d for %q by %v: allowed, want denied: %+v", cost, key, limit, d)
-	}
-}
 
 func count(t *testing.T, m *memory.Memory, want int) {
 	t.Helper()
@@ -53,7 +29,7 @@ func count(t *testing.T, m *memory.Memory, want int) {
 func TestTheClockIsTheWallClock(t *testing.T) {
 	m := memory.New(memory.Options{})
 	before := time.Now()
-	d := take(t, m, "s", "k", limits.SlidingWindow(limits.PerMinute(1)), 1)
+	d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limits.SlidingWindow(limits.PerMinute(1)), Cost: 1})
 	after := time.Now()
 	const tolerance = 5 * time.Millisecond // two clocks, read apart
 	if at := time.UnixMicro(d.At); at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
@@ -66,13 +42,13 @@ func TestTheClockFollowsABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, m := range []*memory.Memory{outside, memory.New(memory.Options{})} {
 			limit := limits.TokenBucket(limits.PerSecond(1), 1)
-			if d := take(t, m, "s", "k", limit, 1); d.At != time.Now().UnixMicro() {
+			if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.At != time.Now().UnixMicro() {
 				t.Errorf("decided at %v, the bubble's clock says %v", time.UnixMicro(d.At), time.Now())
 			}
 			time.Sleep(time.Second - time.Microsecond)
-			denied(t, m, "k", limit, 1)
+			asking.Denied(t, m, "k", limit, 1)
 			time.Sleep(time.Microsecond)
-			allowed(t, m, "k", limit, 1)
+			asking.Allowed(t, m, "k", limit, 1)
 		}
 	})
 }
@@ -169,8 +145,8 @@ func TestBurstsInTurnAdmitWhatTheLargerDoes(t *testing.T) {
 	admitted := int64(0)
 	for range 1000 {
 		for _, limit := range []limits.Limit{large, small} {
-			n := take(t, m, "s", "k", limit, 0).Remaining
-			allowed(t, m, "k", limit, n)
+			n := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 0}).Remaining
+			asking.Allowed(t, m, "k", limit, n)
 			admitted += n
 		}
 		now = now.Add(10 * time.Millisecond)
@@ -186,7 +162,7 @@ func TestAStateThatIsFreshIsFreeSpace(t *testing.T) {
 		limit := limits.FixedWindow(limits.PerSecond(2))
 		for round := range 50 {
 			for i := range 8 {
-				d := take(t, m, "s", fmt.Sprint(round, "/", i), limit, 1)
+				d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(round, "/", i), Limit: limit, Cost: 1})
 				if !d.Allowed || d.Remaining != 1 {
 					t.Fatalf("round %d, key %d: %+v, want a fresh key", round, i, d)
 				}
@@ -208,7 +184,7 @@ func TestUpToMaxKeysNothingIsDisplaced(t *testing.T) {
 			limit := limits.SlidingWindow(limits.PerHour(2))
 			for pass := range int64(2) {
 				for i := range maxKeys {
-					if d := take(t, m, "s", fmt.Sprint(i), limit, 1); !d.Allowed || d.Remaining != 1-pass {
+					if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 1-pass {
 						t.Fatalf("MaxKeys %d, pass %d, key %d: %+v", maxKeys, pass, i, d)
 					}
 				}
@@ -231,20 +207,20 @@ func TestAFloodNeverBuysAFreshBudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := memory.New(memory.Options{MaxKeys: 64})
 				for i := range 20 {
-					allowed(t, m, fmt.Sprint("spent", i), limit, 5)
+					asking.Allowed(t, m, fmt.Sprint("spent", i), limit, 5)
 				}
 				for i := range 20_000 {
-					take(t, m, "s", fmt.Sprint("flood", i), limit, 1)
+					asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint("flood", i), Limit: limit, Cost: 1})
 					if i%100 == 0 {
 						time.Sleep(time.Millisecond)
 					}
 				}
 				for i := range 20 {
-					denied(t, m, fmt.Sprint("spent", i), limit, 1)
+					asking.Denied(t, m, fmt.Sprint("spent", i), limit, 1)
 				}
 				time.Sleep(2 * time.Hour)
 				for i := range 20 {
-					allowed(t, m, fmt.Sprint("spent", i), limit, 5)
+					asking.Allowed(t, m, fmt.Sprint("spent", i), limit, 5)
 				}
 			})
 		})
@@ -256,12 +232,12 @@ func TestAFloodInOneScopeLeavesOthersAlone(t *testing.T) {
 		m := memory.New(memory.Options{MaxKeys: 8})
 		limit := limits.SlidingWindow(limits.PerHour(3))
 		for i := range 1000 {
-			take(t, m, "flooded", fmt.Sprint(i), limit, 3)
+			asking.Take(t, m, limits.Charge{Scope: "flooded", Key: fmt.Sprint(i), Limit: limit, Cost: 3})
 		}
-		if d := take(t, m, "flooded", "new", limit, 1); d.Allowed {
+		if d := asking.Take(t, m, limits.Charge{Scope: "flooded", Key: "new", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("in the flooded scope: %+v, want an early denial", d)
 		}
-		if d := take(t, m, "calm", "new", limit, 1); !d.Allowed || d.Remaining != 2 {
+		if d := asking.Take(t, m, limits.Charge{Scope: "calm", Key: "new", Limit: limit, Cost: 1}); !d.Allowed || d.Remaining != 2 {
 			t.Errorf("in a scope of its own: %+v, want a fresh key", d)
 		}
 	})
@@ -282,7 +258,7 @@ func TestASlidingLogOutOfSpaceDeniesEarlyAndNeverLate(t *testing.T) {
 			for len(takings[key]) > 0 && time.Since(takings[key][0]) >= time.Minute {
 				takings[key] = takings[key][1:]
 			}
-			d := take(t, m, "s", key, limit, 1)
+			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limit, Cost: 1})
 			switch {
 			case d.Allowed && len(takings[key]) >= 100:
 				t.Fatalf("allowed one more than %d in a minute", len(takings[key]))
@@ -305,15 +281,15 @@ func TestLogEntriesAreUsedAgain(t *testing.T) {
 		for round := range 1000 {
 			key := fmt.Sprint(round)
 			for range 5 {
-				allowed(t, m, key, limit, 1)
+				asking.Allowed(t, m, key, limit, 1)
 				time.Sleep(time.Millisecond)
 			}
-			denied(t, m, key, limit, 1)
+			asking.Denied(t, m, key, limit, 1)
 			if round%2 == 0 {
 				m.Reset(t.Context(), "s", key)
-				allowed(t, m, key, limit, 5)
+				asking.Allowed(t, m, key, limit, 5)
 			} else {
-				take(t, m, "s", key, limits.FixedWindow(limits.PerSecond(1000)), 1) // the log becomes a window
+				asking.Take(t, m, limits.Charge{Scope: "s", Key: key, Limit: limits.FixedWindow(limits.PerSecond(1000)), Cost: 1}) // the log becomes a window
 			}
 			time.Sleep(time.Second)
 		}
@@ -373,7 +349,7 @@ func TestPeekTakesNothing(t *testing.T) {
 			}
 		}
 		count(t, m, 0)
-		allowed(t, m, "k", limit, 2)
+		asking.Allowed(t, m, "k", limit, 2)
 		out := make([]limits.Decision, 1)
 		limits.Peek(t.Context(), m, charges[:1], out)
 		if d := out[0]; d.Allowed || d.RetryAfter != time.Minute {
@@ -386,9 +362,9 @@ func TestResetMakesAKeyFresh(t *testing.T) {
 	m := memory.New(memory.Options{})
 	limit := limits.SlidingLog(limits.PerDay(2))
 	for range 3 {
-		allowed(t, m, "k", limit, 1)
-		allowed(t, m, "k", limit, 1)
-		denied(t, m, "k", limit, 1)
+		asking.Allowed(t, m, "k", limit, 1)
+		asking.Allowed(t, m, "k", limit, 1)
+		asking.Denied(t, m, "k", limit, 1)
 		if err := limits.Reset(t.Context(), m, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +379,7 @@ func TestLimitsThatChangeForEverNeverUseUpTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New(memory.Options{MaxKeys: 1000})
 		for i := range int64(200_000) { // three times what has a place at once
-			d := take(t, m, "s", fmt.Sprint(i%500), limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), 1)
+			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i % 500), Limit: limits.TokenBucket(limits.PerSecond(1000+i), 1000+i), Cost: 1})
 			if !d.Allowed {
 				t.Fatalf("limit %d: %+v", i, d)
 			}
@@ -429,7 +405,7 @@ func TestMoreLiveLimitsThanTheStoreCanTellApartIsAnError(t *testing.T) {
 			t.Errorf("%d limits had live state, want 65,535", taken)
 		}
 		time.Sleep(24 * time.Hour)
-		allowed(t, m, "k", limits.FixedWindow(limits.PerDay(1_000_000)), 1)
+		asking.Allowed(t, m, "k", limits.FixedWindow(limits.PerDay(1_000_000)), 1)
 	})
 }
 
@@ -531,7 +507,7 @@ func TestChargesInAnyOrderNeverDeadlock(t *testing.T) {
 	wg.Wait()
 	total := int64(0)
 	for i := range 12 {
-		total += 1_000_000 - take(t, m, "s", fmt.Sprint(i), limit, 0).Remaining
+		total += 1_000_000 - asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 0}).Remaining
 	}
 	if total != 8*500*6 {
 		t.Errorf("%d units taken, want %d", total, 8*500*6)
@@ -574,7 +550,7 @@ func TestTheSummaryOfDisplacedKeysIsBoundedWhateverTheLimits(t *testing.T) {
 		if i%2 == 0 {
 			scope = fmt.Sprint(i % 2000)
 		}
-		take(t, m, scope, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1_000_000+i%3001)), 1)
+		asking.Take(t, m, limits.Charge{Scope: scope, Key: fmt.Sprint(i), Limit: limits.FixedWindow(limits.PerDay(1_000_000 + i%3001)), Cost: 1})
 	}
 	const shards = 4
 	if bytes := memory.Summary(m); bytes > shards*4096 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/memory"
@@ -29,7 +30,7 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 			e := heap.Pop(&running).(ending)
 			at := now
 			now = e.at
-			settle(t, store, e.Ending)
+			asking.Settle(t, store, e.Ending)
 			now = at
 		}
 		charge := limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 4000, Lasts: 20 * time.Second}
@@ -48,15 +49,6 @@ func TestABusyBucketReturnsNearlyAllThatRequestsDidNotNeed(t *testing.T) {
 	if used/minutes < 55_000 || used/minutes > 62_000 {
 		t.Errorf("%d of 60,000 a minute are used, want at least 55,000", used/minutes)
 	}
-}
-
-func settle(t *testing.T, s limits.Settler, e limits.Ending) limits.Settlement {
-	t.Helper()
-	out := make([]limits.Settlement, 1)
-	if err := s.Settle(t.Context(), []limits.Ending{e}, out); err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
 }
 
 type ending struct {
@@ -94,7 +86,7 @@ func TestAQueueReturnsNothingOnceARequestWithoutAnEndIsBehind(t *testing.T) {
 	if second[0].Delay != 18*time.Second {
 		t.Fatalf("got %+v", second[0])
 	}
-	if s := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
+	if s := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: charge.Limit, Taken: 3, Ticket: first[0].Ticket, Lasts: time.Minute}); s.Returned != 0 {
 		t.Errorf("%d units are returned, and the request behind waits for them", s.Returned)
 	}
 }
@@ -116,7 +108,7 @@ func TestALogGoesOnAfterItsLatestTakingIsReturned(t *testing.T) {
 	take("k", 2, 0)
 	take("k", 2, time.Second)
 	d := take("k", 2, time.Second)
-	settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
+	asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 2, Ticket: d.Ticket, Lasts: time.Second})
 	take("other", 1, 0)
 	take("other", 3, time.Second)
 	if d := take("k", 1, 57*time.Second); d.Remaining != 7 { // the first has expired, the second has not
@@ -137,7 +129,7 @@ func TestAWindowThatOwesSaysWhenAUnitFits(t *testing.T) {
 		out := make([]limits.Decision, 1)
 		for _, cost := range []int64{10, 0} {
 			if charge.Cost = cost; cost == 0 {
-				settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
+				asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 10, Final: 30, Ticket: out[0].Ticket})
 			}
 			if err := store.Take(t.Context(), []limits.Charge{charge}, out); err != nil {
 				t.Fatal(err)
@@ -157,24 +149,10 @@ func TestABanThatWasLoweredForgivesWhatIsAboveTwiceItsNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	lower := limits.Ban(limits.PerHour(10), time.Hour)
-	got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
+	got := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: lower, Taken: 50, Final: 55, Ticket: out[0].Ticket})
 	if got.Charged != 0 || got.Forgiven != 5 {
 		t.Errorf("got %+v, want 5 forgiven", got)
 	}
-}
-
-// one takes cost units, to be ended, of a key.
-func one(t *testing.T, m *memory.Memory, key string, limit limits.Limit, cost int64) limits.Decision {
-	t.Helper()
-	out := make([]limits.Decision, 1)
-	if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: key, Limit: limit, Cost: cost, Lasts: time.Minute}}, out); err != nil {
-		t.Fatal(err)
-	}
-	return out[0]
-}
-
-func endingOf(d limits.Decision, key string, limit limits.Limit, taken, final int64) limits.Ending {
-	return limits.Ending{Scope: "s", Key: key, Limit: limit, Taken: taken, Final: final, Ticket: d.Ticket, Lasts: time.Minute}
 }
 
 func memoryAt(now *time.Time) *memory.Memory {
@@ -187,15 +165,15 @@ func TestALogIsWholeAfterItsLatestTakingWasReturned(t *testing.T) {
 	var now time.Time
 	m, limit := memoryAt(&now), limits.SlidingLog(limits.PerMinute(10))
 	for range 3 {
-		one(t, m, "k", limit, 1)
+		asking.Lasting(t, m, "k", limit, 1)
 		now = now.Add(time.Second)
 	}
-	last := one(t, m, "k", limit, 2)
-	settle(t, m, endingOf(last, "k", limit, 2, 0))
+	last := asking.Lasting(t, m, "k", limit, 2)
+	asking.Settle(t, m, asking.EndingOf(last, "k", limit, 2, 0))
 	for range 100 { // more keys, for nodes that were freed
-		one(t, m, "other", limit, 1)
+		asking.Lasting(t, m, "other", limit, 1)
 		now = now.Add(10 * time.Second)
-		if d := one(t, m, "k", limit, 1); !d.Allowed {
+		if d := asking.Lasting(t, m, "k", limit, 1); !d.Allowed {
 			t.Fatalf("denied: %+v", d)
 		}
 	}
@@ -210,13 +188,13 @@ func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 	} {
 		var now time.Time
 		m := memoryAt(&now)
-		before := one(t, m, "k", limit, 8)
+		before := asking.Lasting(t, m, "k", limit, 8)
 		if err := m.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
 		}
-		left := one(t, m, "k", limit, 8).Remaining
-		s := settle(t, m, endingOf(before, "k", limit, 8, 0))
-		if d := one(t, m, "k", limit, 0); d.Remaining != left || s.Returned != 0 {
+		left := asking.Lasting(t, m, "k", limit, 8).Remaining
+		s := asking.Settle(t, m, asking.EndingOf(before, "k", limit, 8, 0))
+		if d := asking.Lasting(t, m, "k", limit, 0); d.Remaining != left || s.Returned != 0 {
 			t.Errorf("%v: %d remain after a refund of what was reset, which returned %d; want %d and 0", limit.Algorithm(), d.Remaining, s.Returned, left)
 		}
 	}
@@ -226,14 +204,14 @@ func TestARefundOfWhatWasResetTakesNothingFromOthers(t *testing.T) {
 func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
 	var now time.Time
 	m, limit := memoryAt(&now), limits.LeakyQueue(limits.PerSecond(1), 10)
-	first, second := one(t, m, "k", limit, 4), one(t, m, "k", limit, 1)
-	settle(t, m, endingOf(second, "k", limit, 1, 0))
-	if s := settle(t, m, endingOf(first, "k", limit, 4, 0)); s.Returned != 0 && s.Returned != 4 {
+	first, second := asking.Lasting(t, m, "k", limit, 4), asking.Lasting(t, m, "k", limit, 1)
+	asking.Settle(t, m, asking.EndingOf(second, "k", limit, 1, 0))
+	if s := asking.Settle(t, m, asking.EndingOf(first, "k", limit, 4, 0)); s.Returned != 0 && s.Returned != 4 {
 		t.Errorf("the last in the queue returns %d of 4", s.Returned)
 	}
-	first = one(t, m, "k", limit, 4)
-	one(t, m, "k", limit, 1)
-	if s := settle(t, m, endingOf(first, "k", limit, 4, 0)); s.Returned != 0 {
+	first = asking.Lasting(t, m, "k", limit, 4)
+	asking.Lasting(t, m, "k", limit, 1)
+	if s := asking.Settle(t, m, asking.EndingOf(first, "k", limit, 4, 0)); s.Returned != 0 {
 		t.Errorf("%d are returned with one behind", s.Returned)
 	}
 }
@@ -241,22 +219,22 @@ func TestALeakyQueueReturnsOnlyTheLast(t *testing.T) {
 func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 	var now time.Time
 	m, ban, rate := memoryAt(&now), limits.Ban(limits.PerHour(3), time.Minute), limits.FixedWindow(limits.PerHour(10))
-	failed := one(t, m, "k", ban, 3)
+	failed := asking.Lasting(t, m, "k", ban, 3)
 	now = now.Add(2 * time.Minute)
-	settle(t, m, endingOf(failed, "k", ban, 3, 2)) // the ban is over: there is nothing to lift
-	if d := one(t, m, "k", ban, 0); d.Remaining != 3 || d.ResetAfter != 0 {
+	asking.Settle(t, m, asking.EndingOf(failed, "k", ban, 3, 2)) // the ban is over: there is nothing to lift
+	if d := asking.Lasting(t, m, "k", ban, 0); d.Remaining != 3 || d.ResetAfter != 0 {
 		t.Errorf("after a ban and a late refund: %+v, want a fresh key", d)
 	}
-	other := one(t, m, "r", rate, 1)
-	one(t, m, "r", ban, 3)
-	if s := settle(t, m, endingOf(other, "r", rate, 1, 5)); s.Charged != 0 || s.Forgiven != 4 {
+	other := asking.Lasting(t, m, "r", rate, 1)
+	asking.Lasting(t, m, "r", ban, 3)
+	if s := asking.Settle(t, m, asking.EndingOf(other, "r", rate, 1, 5)); s.Charged != 0 || s.Forgiven != 4 {
 		t.Errorf("a charge under a limit that a ban has replaced: %+v", s)
 	}
-	if d := one(t, m, "r", ban, 0); d.Allowed {
+	if d := asking.Lasting(t, m, "r", ban, 0); d.Allowed {
 		t.Error("the end of a request under another limit has lifted a ban")
 	}
-	nine := one(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
-	if s := settle(t, m, endingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
+	nine := asking.Lasting(t, m, "n", limits.Ban(limits.PerHour(10), time.Minute), 9)
+	if s := asking.Settle(t, m, asking.EndingOf(nine, "n", limits.Ban(limits.PerHour(4), time.Minute), 9, 12)); s.Charged != 0 || s.Forgiven != 3 {
 		t.Errorf("beyond twice a lowered number: %+v, want 3 forgiven", s)
 	}
 }
@@ -265,7 +243,7 @@ func TestTheEndOfARequestDoesNotUndoABan(t *testing.T) {
 func TestAShadowOfABannedKeyStandsInNobodysWay(t *testing.T) {
 	var now time.Time
 	m, ban := memoryAt(&now), limits.Ban(limits.PerHour(1), time.Hour)
-	one(t, m, "k", ban, 1)
+	asking.Lasting(t, m, "k", ban, 1)
 	charges := []limits.Charge{
 		{Scope: "s", Key: "k", Limit: ban, Cost: 1, Shadow: true},
 		{Scope: "rate", Key: "k", Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 1},
@@ -281,7 +259,7 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerMinute(10)), limits.AnchoredWindow(limits.PerMinute(10))} {
 		var now time.Time
 		m := memoryAt(&now)
-		settle(t, m, endingOf(one(t, m, "k", limit, 10), "k", limit, 10, 1000))
+		asking.Settle(t, m, asking.EndingOf(asking.Lasting(t, m, "k", limit, 10), "k", limit, 10, 1000))
 		for _, lasts := range []time.Duration{0, time.Minute} { // each has a path of its own
 			out := make([]limits.Decision, 1)
 			if err := m.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Lasts: lasts}}, out); err != nil {
@@ -292,7 +270,7 @@ func TestTheWindowOfADebtEndsWithIt(t *testing.T) {
 			}
 		}
 		changed := limits.AnchoredWindow(limits.PerHour(50))
-		if d := one(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() && d.ResetAfter > 2*time.Hour {
+		if d := asking.Lasting(t, m, "k", changed, 0); limit.Algorithm() == changed.Algorithm() && d.ResetAfter > 2*time.Hour {
 			t.Errorf("under another limit: %+v", d)
 		}
 	}
@@ -305,8 +283,8 @@ func TestAnEndingWithANegativeLengthIsOneWithoutLength(t *testing.T) {
 		m := memory.New(memory.Options{Clock: func() time.Time { return now }})
 		limit := limits.TokenBucket(limits.PerMinute(10), 10)
 		for range 3 {
-			d := take(t, m, "s", "k", limit, 1)
-			s := settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
+			d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
+			s := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 2, Ticket: d.Ticket, Lasts: lasts})
 			if s.Charged != 1 {
 				t.Errorf("%v: %+v", lasts, s)
 			}
@@ -321,11 +299,11 @@ func TestAConcurrencyLimitThatOwesTheMostAdmitsNoMore(t *testing.T) {
 		limits.Settler
 	}{"exact": limitstest.NewExact(time.Now), "memory": memory.New(memory.Options{})} {
 		limit := limits.Concurrent(2)
-		settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
-		if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+		asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: math.MaxInt64})
+		if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if d := take(t, m, "s", "k", limit, 1); d.Allowed {
+		if d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -342,23 +320,23 @@ func TestADisplacedKeyThatOwesMoreOwesAllOfIt(t *testing.T) {
 		m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 		both := func(taken, final int64, ticket int64) {
 			e := limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: taken, Final: final, Ticket: ticket}
-			if got, want := settle(t, m, e), settle(t, exact, e); got != want {
+			if got, want := asking.Settle(t, m, e), asking.Settle(t, exact, e); got != want {
 				t.Errorf("%v: %+v, should be %+v", limit, got, want)
 			}
 		}
-		d := take(t, m, "s", "k", limit, 10)
-		take(t, exact, "s", "k", limit, 10)
+		d := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
+		asking.Take(t, exact, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 10})
 		both(10, 16, d.Ticket)
 		long := limits.FixedWindow(limits.PerDay(1000))
 		for i := range 100 {
-			take(t, m, fmt.Sprint(i), "other", long, 1)
+			asking.Take(t, m, limits.Charge{Scope: fmt.Sprint(i), Key: "other", Limit: long, Cost: 1})
 		}
 		both(0, 1, 0)
 		for range 200 {
 			now = now.Add(time.Second)
-			a, b := take(t, m, "s", "k", limit, 1), limits.Decision{}
+			a, b := asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}), limits.Decision{}
 			if a.Allowed {
-				if b = take(t, exact, "s", "k", limit, 1); !b.Allowed {
+				if b = asking.Take(t, exact, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); !b.Allowed {
 					t.Errorf("%v: %+v, should be %+v", limit, a, b)
 					break
 				}
@@ -388,7 +366,7 @@ func TestAQueueReturnsNothingOnceAShadowIsBehind(t *testing.T) {
 		if err != nil || out[1].Delay != 18*time.Second {
 			t.Fatal(err, out)
 		}
-		got := settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
+		got := asking.Settle(t, store, limits.Ending{Scope: "s", Key: "k", Limit: first.Limit, Taken: 3, Final: 1, Ticket: out[0].Ticket, Lasts: time.Minute})
 		if got.Returned != 0 {
 			t.Errorf("in one call: %v: %+v", together, got)
 		}
@@ -403,18 +381,18 @@ func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
 	m, exact := memory.New(memory.Options{MaxKeys: 1, Clock: clock}), limitstest.NewExact(clock)
 	limit := limits.AnchoredWindow(limits.PerMinute(10))
 	for i := range 20 {
-		take(t, m, "s", fmt.Sprint(i), limit, 10)
+		asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: limit, Cost: 10})
 	}
 	for _, s := range []limits.Settler{m, exact} {
-		settle(t, s, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
+		asking.Settle(t, s, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: 0, Final: 4})
 	}
 	now = now.Add(90 * time.Second)
 	for _, b := range []limits.Backend{m, exact} {
-		allowed(t, b, "k", limit, 6)
+		asking.Allowed(t, b, "k", limit, 6)
 	}
 	now = now.Add(40 * time.Second)
-	denied(t, exact, "k", limit, 5)
-	denied(t, m, "k", limit, 5)
+	asking.Denied(t, exact, "k", limit, 5)
+	asking.Denied(t, m, "k", limit, 5)
 }
 
 // What ends under a former limit is charged to a key that has been displaced under the present one.
@@ -429,11 +407,11 @@ func TestWhatEndsLateGivesADisplacedKeyNoFreshBudget(t *testing.T) {
 				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 				m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
 				present := limits.FixedWindow(limits.PerDay(10))
-				take(t, m, "s", "k", present, 9) // the least of all: it is displaced first
+				asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
 				for i := 0; m.Displaced() == 0; i++ {
-					take(t, m, "s", fmt.Sprint(i), present, 10)
+					asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: present, Cost: 10})
 				}
-				settled := settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: former, Taken: 1, Final: 2})
+				settled := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: former, Taken: 1, Final: 2})
 				now = now.Add(later)
 				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: present, Cost: 2}}
 				if together {

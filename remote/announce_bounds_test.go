@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -48,7 +49,7 @@ func TestADenialThatItsLimitCannotCauseIsNotBelieved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(c, forged(test.limit, test.cost, wait))
-				d := take(t, c, "s", "k", test.limit, test.cost)
+				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: test.limit, Cost: test.cost})
 				if heard := d.Source == limits.SourceDenialCache; heard != (wait >= time.Microsecond && wait <= test.longest) {
 					t.Errorf("%v, cost %d, a wait of %v: %+v", test.limit, test.cost, wait, d)
 				}
@@ -75,10 +76,10 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				if random.IntN(5) == 0 {
 					skew = -time.Duration(random.Int64N(int64(3 * limit.Rate().Period)))
 				}
-				d := take(t, inner, "s", "k", limit, cost)
+				d := asking.Take(t, inner, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost})
 				if d.Allowed {
 					if random.IntN(2) == 0 {
-						settle(t, inner, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
+						asking.Settle(t, inner, limits.Ending{Scope: "s", Key: "k", Limit: limit, Taken: cost, Final: random.Int64N(1_000), Ticket: d.Ticket})
 					}
 					continue
 				}
@@ -86,7 +87,7 @@ func TestEveryDenialThatALimitCausesIsBelieved(t *testing.T) {
 				other := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{})
 				remote.Hear(other, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: cost, Asked: time.Now(), Decision: d})
 				d.Source = limits.SourceDenialCache
-				if heard := take(t, other, "s", "k", limit, cost); heard != d {
+				if heard := asking.Take(t, other, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: cost}); heard != d {
 					t.Fatalf("round %d: %v, cost %d: announced %+v\nheard     %+v", round, limit, cost, d, heard)
 				}
 			}
@@ -109,7 +110,7 @@ func TestTheNumbersOfAnAnnouncedDenialAreThoseOfItsLimit(t *testing.T) {
 				what.Decision.ResetAfter, what.Decision.EffectiveWindow, what.Decision.Delay = time.Duration(other), time.Duration(other), time.Duration(other)
 				what.Decision.Ticket = other
 				remote.Hear(c, what)
-				d := take(t, c, "s", "k", limit, 3)
+				d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 3})
 				if d.Source != limits.SourceDenialCache || d.At != now.UnixMicro() || d.Remaining < 0 || d.Remaining > 2 ||
 					d.ResetAfter < 0 || d.ResetAfter > 3*time.Minute || d.EffectiveWindow != time.Minute || d.Delay != 0 || d.Ticket != 0 {
 					t.Errorf("at %d, else %d: %+v", at, other, d)
@@ -123,8 +124,8 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 	limit := limits.Ban(limits.PerMinute(1), time.Hour)
 	for name, begin := range map[string]func(t *testing.T, c *remote.DenialCache){
 		"of its own": func(t *testing.T, c *remote.DenialCache) {
-			allowed(t, c, "k", limit, 1)
-			denied(t, c, "k", limit, 1)
+			asking.Allowed(t, c, "k", limit, 1)
+			asking.Denied(t, c, "k", limit, 1)
 		},
 		"of another": func(_ *testing.T, c *remote.DenialCache) { remote.Hear(c, forged(limit, 1, time.Hour)) },
 	} {
@@ -140,7 +141,7 @@ func TestAShorterDenialThatIsHeardErasesNoLongerOne(t *testing.T) {
 						inner.err = errBroken
 						for time.Since(began) < time.Hour {
 							remote.Hear(c, forged(limit, 1, min(short, (time.Hour-time.Since(began))/2)))
-							if d := take(t, c, "s", "k", limit, 1); d.RetryAfter != time.Hour-time.Since(began) {
+							if d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.RetryAfter != time.Hour-time.Since(began) {
 								t.Fatalf("after %v: %+v", time.Since(began), d)
 							}
 							time.Sleep(time.Minute)
@@ -162,14 +163,14 @@ func TestADenialThatIsAnnouncedAgainIsBelievedOn(t *testing.T) {
 		began := time.Now()
 		remote.Hear(c, forged(limit, 1, time.Minute))
 		for time.Since(began) < time.Minute {
-			if d := take(t, c, "s", "k", limit, 1); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
+			if d := asking.Take(t, c, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Source != limits.SourceDenialCache || d.RetryAfter != time.Minute-time.Since(began) {
 				t.Fatalf("after %v: %+v", time.Since(began), d)
 			}
 			time.Sleep(5 * time.Second)
 			remote.Hear(c, forged(limit, 1, time.Minute-time.Since(began)-300*time.Millisecond))
 		}
 		inner.askedTimes(t, 0)
-		allowed(t, c, "k", limit, 1)
+		asking.Allowed(t, c, "k", limit, 1)
 	})
 }
 
@@ -183,12 +184,12 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 		for range 9 {
 			time.Sleep(time.Second)
 			remote.Hear(c, forged(limit, 1, time.Minute))
-			denied(t, c, "k", limit, 1)
+			asking.Denied(t, c, "k", limit, 1)
 		}
 		time.Sleep(time.Second)
-		allowed(t, c, "k", limit, 1)
+		asking.Allowed(t, c, "k", limit, 1)
 		remote.Hear(c, forged(limit, 1, time.Minute))
-		denied(t, c, "k", limit, 1)
+		asking.Denied(t, c, "k", limit, 1)
 		inner.askedTimes(t, 1)
 	})
 }
@@ -207,21 +208,21 @@ func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 		}
 		flood()
 		for _, key := range []string{"a", "b", "c", "d"} {
-			allowed(t, c, key, limit, 1)
-			denied(t, c, key, limit, 1)
+			asking.Allowed(t, c, key, limit, 1)
+			asking.Denied(t, c, key, limit, 1)
 		}
 		inner.asked = 0
 		flood()
 		for range 9 {
 			for _, key := range []string{"a", "b", "c", "d"} {
-				denied(t, c, key, limit, 1)
+				asking.Denied(t, c, key, limit, 1)
 			}
 			inner.askedTimes(t, 0)
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Second)
 		flood() // those of its own are too old, and have room
-		denied(t, c, "forged999", limit, 1)
+		asking.Denied(t, c, "forged999", limit, 1)
 		inner.askedTimes(t, 0)
 	})
 }

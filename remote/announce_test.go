@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -74,9 +75,9 @@ func announcingBubble(t *testing.T, test func(t *testing.T, s *square, inner *co
 func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, inner *counted, a, b *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
-		allowed(t, a, "k", limit, 1)
+		asking.Allowed(t, a, "k", limit, 1)
 		time.Sleep(time.Second)
-		denied(t, a, "k", limit, 1)
+		asking.Denied(t, a, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		s.announced(t, 1)
 		time.Sleep(time.Second)
@@ -84,25 +85,25 @@ func TestADenialOfAnotherProcessAnswersWithoutAQuestion(t *testing.T) {
 			Source: limits.SourceDenialCache, RetryAfter: 2 * time.Second, ResetAfter: 2 * time.Second, EffectiveWindow: 2 * time.Second,
 			At: time.Now().UnixMicro(),
 		}
-		if d := take(t, b, "s", "k", limit, 1); d != want {
+		if d := asking.Take(t, b, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 			t.Fatalf("got  %+v\nwant %+v", d, want)
 		}
 		inner.askedTimes(t, 2)
 		s.announced(t, 1) // not again by those who heard of it
 		time.Sleep(2 * time.Second)
-		allowed(t, b, "k", limit, 1)
+		asking.Allowed(t, b, "k", limit, 1)
 	})
 }
 
 func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, _ *remote.DenialCache) {
 		brief := limits.TokenBucket(limits.Per(1, 999*time.Millisecond), 1)
-		allowed(t, a, "brief", brief, 1)
-		denied(t, a, "brief", brief, 1)
-		denied(t, a, "never", brief, 2)
+		asking.Allowed(t, a, "brief", brief, 1)
+		asking.Denied(t, a, "brief", brief, 1)
+		asking.Denied(t, a, "never", brief, 2)
 		one := limits.Concurrent(1)
-		allowed(t, a, "held", one, 1)
-		denied(t, a, "held", one, 1)
+		asking.Allowed(t, a, "held", one, 1)
+		asking.Denied(t, a, "held", one, 1)
 		s.announced(t, 0)
 	})
 }
@@ -110,9 +111,9 @@ func TestOnlyDenialsOfOneKeyThatLastAreAnnounced(t *testing.T) {
 func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
 	announcingBubble(t, func(t *testing.T, s *square, _ *counted, a, b *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerHour(1))
-		allowed(t, a, "k", limit, 1)
+		asking.Allowed(t, a, "k", limit, 1)
 		s.hearing[1].Listen(nil) // late
-		denied(t, a, "k", limit, 1)
+		asking.Denied(t, a, "k", limit, 1)
 		late := s.spoken[0]
 		time.Sleep(time.Second)
 		if err := b.Reset(t.Context(), "s", "k"); err != nil {
@@ -120,7 +121,7 @@ func TestADenialFromBeforeAResetIsNotBelieved(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		remote.Hear(b, late)
-		allowed(t, b, "k", limit, 1)
+		asking.Allowed(t, b, "k", limit, 1)
 	})
 }
 
@@ -129,12 +130,12 @@ func TestAnOldDenialDoesNotReplaceANewOne(t *testing.T) {
 		limit := limits.FixedWindow(limits.PerDay(1))
 		old := time.Now()
 		time.Sleep(9 * time.Second)
-		allowed(t, b, "k", limit, 1)
-		denied(t, b, "k", limit, 1)
+		asking.Allowed(t, b, "k", limit, 1)
+		asking.Denied(t, b, "k", limit, 1)
 		asked := inner.asked
 		remote.Hear(b, limits.Announcement{Scope: "s", Key: "k", Limit: limit, Cost: 1, Asked: old, Decision: limits.Decision{RetryAfter: time.Hour}})
 		time.Sleep(5 * time.Second)
-		denied(t, b, "k", limit, 1)
+		asking.Denied(t, b, "k", limit, 1)
 		inner.askedTimes(t, asked)
 	})
 }
@@ -160,7 +161,7 @@ func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 			a := good
 			spoil(&a)
 			remote.Hear(b, a)
-			if d := take(t, b, "s", "k", good.Limit, 1); !d.Allowed {
+			if d := asking.Take(t, b, limits.Charge{Scope: "s", Key: "k", Limit: good.Limit, Cost: 1}); !d.Allowed {
 				t.Errorf("%s: denied by %+v", name, a)
 			}
 			if err := b.Reset(t.Context(), "s", "k"); err != nil {
@@ -170,7 +171,7 @@ func TestAnnouncementsThatSayNothingAreIgnored(t *testing.T) {
 			good.Asked = time.Now()
 		}
 		remote.Hear(b, good)
-		denied(t, b, "k", good.Limit, 1)
+		asking.Denied(t, b, "k", good.Limit, 1)
 	})
 }
 
@@ -184,29 +185,29 @@ func TestABanOfOneProcessHoldsInAllForItsTime(t *testing.T) {
 		a, b := process(), process()
 		limit := limits.Ban(limits.PerMinute(3), 5*time.Minute)
 		for range 3 {
-			allowed(t, a, "k", limit, 1)
+			asking.Allowed(t, a, "k", limit, 1)
 		}
-		denied(t, a, "k", limit, 1)
+		asking.Denied(t, a, "k", limit, 1)
 		began := time.Now()
 		for time.Since(began) < 5*time.Minute {
-			denied(t, b, "k", limit, 1)
+			asking.Denied(t, b, "k", limit, 1)
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		allowed(t, b, "k", limit, 1)
+		asking.Allowed(t, b, "k", limit, 1)
 		spoken := len(s.spoken)
 		time.Sleep(time.Hour)
 		s.announced(t, spoken) // nothing is announced any more
 
 		for range 3 {
-			allowed(t, a, "k", limit, 1)
+			asking.Allowed(t, a, "k", limit, 1)
 		}
-		denied(t, a, "k", limit, 1)
+		asking.Denied(t, a, "k", limit, 1)
 		if err := a.Reset(t.Context(), "s", "k"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // MaxAge
-		allowed(t, b, "k", limit, 1)
+		asking.Allowed(t, b, "k", limit, 1)
 	})
 }
 
@@ -217,8 +218,8 @@ func TestWhatIsAnnouncedAgainIsBoundedAndSpread(t *testing.T) {
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
 		for i := range 5_000 {
 			key := fmt.Sprint(i)
-			allowed(t, a, key, limit, 1)
-			denied(t, a, key, limit, 1)
+			asking.Allowed(t, a, key, limit, 1)
+			asking.Denied(t, a, key, limit, 1)
 		}
 		s.announced(t, 5_000)
 		began := time.Now()
@@ -266,8 +267,8 @@ func TestADenialIsAnnouncedInTimeWhileOthersAreLifted(t *testing.T) {
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		for i := range 4_096 {
 			key := fmt.Sprint(i)
-			allowed(t, a, key, limit, 1)
-			denied(t, a, key, limit, 1)
+			asking.Allowed(t, a, key, limit, 1)
+			asking.Denied(t, a, key, limit, 1)
 			if i < 4_095 {
 				if err := a.Reset(t.Context(), "s", key); err != nil {
 					t.Fatal(err)
@@ -297,8 +298,8 @@ func TestADenialOfAHugeKeyIsNotAnnouncedAgain(t *testing.T) {
 		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice()})
 		limit := limits.Ban(limits.PerMinute(1), time.Hour)
 		key := strings.Repeat("k", 5_000)
-		allowed(t, a, key, limit, 1)
-		denied(t, a, key, limit, 1)
+		asking.Allowed(t, a, key, limit, 1)
+		asking.Denied(t, a, key, limit, 1)
 		time.Sleep(time.Minute)
 		s.announced(t, 1)
 	})
@@ -311,8 +312,8 @@ func TestAMaxAgeOfNoTimeAnnouncesNothingAgain(t *testing.T) {
 			s := &square{}
 			a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: s.voice(), MaxAge: age})
 			limit := limits.Ban(limits.PerMinute(1), time.Minute)
-			allowed(t, a, "k", limit, 1)
-			denied(t, a, "k", limit, 1)
+			asking.Allowed(t, a, "k", limit, 1)
+			asking.Denied(t, a, "k", limit, 1)
 			time.Sleep(time.Second)
 			s.announced(t, 1)
 		})
@@ -335,11 +336,11 @@ func TestAnAnnouncerThatPanicsEndsTheRepetitionAlone(t *testing.T) {
 		h := &hoarse{}
 		a := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: h})
 		limit := limits.Ban(limits.PerMinute(1), time.Minute)
-		allowed(t, a, "k", limit, 1)
-		denied(t, a, "k", limit, 1)
+		asking.Allowed(t, a, "k", limit, 1)
+		asking.Denied(t, a, "k", limit, 1)
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
-		if denied(t, a, "k", limit, 1); h.spoken != 2 {
+		if asking.Denied(t, a, "k", limit, 1); h.spoken != 2 {
 			t.Errorf("%d announcements, want 2", h.spoken)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -32,8 +33,8 @@ func outage(t *testing.T, limit limits.Limit, test func(t *testing.T, inner *fal
 	synctest.Test(t, func(t *testing.T) {
 		inner := &faltering{counted: counted{Memory: memory.New(memory.Options{})}}
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{})
-		allowed(t, cache, "k", limit, limit.Burst())
-		denied(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, limit.Burst())
+		asking.Denied(t, cache, "k", limit, 1)
 		test(t, inner, cache)
 	})
 }
@@ -52,13 +53,13 @@ func gives(t *testing.T, b limits.Backend, key string, limit limits.Limit, cost 
 func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T) {
 	limit := limits.TokenBucket(limits.Per(1, time.Hour), 1)
 	outage(t, limit, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
-		denied(t, cache, "k", limit, 2) // never
+		asking.Denied(t, cache, "k", limit, 2) // never
 		inner.err = errBroken
 		for left := time.Hour; left > 0; left -= time.Minute {
 			want := limits.Decision{
 				Source: limits.SourceDenialCache, RetryAfter: left, ResetAfter: left, EffectiveWindow: left, At: time.Now().UnixMicro(),
 			}
-			if d := take(t, cache, "s", "k", limit, 1); d != want {
+			if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d != want {
 				t.Fatalf("got  %+v\nwant %+v", d, want)
 			}
 			gives(t, cache, "other", limit, 1, errBroken)
@@ -66,28 +67,28 @@ func TestWhileTheInnerBackendFailsADenialHoldsForAllOfItsRetryAfter(t *testing.T
 		}
 		gives(t, cache, "k", limit, 1, errBroken)
 		time.Sleep(1000 * time.Hour)
-		if d := take(t, cache, "s", "k", limit, 2); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
+		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 2}); d.Allowed || d.RetryAfter != limits.Never || d.EffectiveWindow != limits.Never || d.ResetAfter != 0 {
 			t.Errorf("never, a thousand hours later: %+v", d)
 		}
 		inner.err = nil
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 	})
 }
 
 func TestAnAgedDenialIsAskedAboutFirst(t *testing.T) {
 	outage(t, aDay, func(t *testing.T, inner *faltering, cache *remote.DenialCache) {
 		inner.err, inner.asked = errBroken, 0
-		denied(t, cache, "k", aDay, 1)
+		asking.Denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 0) // young
 		time.Sleep(10 * time.Second)
-		denied(t, cache, "k", aDay, 1)
+		asking.Denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 1)
 		inner.err = nil
-		if d := take(t, cache, "s", "k", aDay, 1); d.Source != limits.SourcePrimary || d.Allowed {
+		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: aDay, Cost: 1}); d.Source != limits.SourcePrimary || d.Allowed {
 			t.Errorf("the backend is back: %+v", d)
 		}
 		inner.askedTimes(t, 2)
-		denied(t, cache, "k", aDay, 1)
+		asking.Denied(t, cache, "k", aDay, 1)
 		inner.askedTimes(t, 2) // young again
 	})
 }
@@ -98,7 +99,7 @@ func TestADenialThatTheBackendHasTakenBackIsNotHonouredInAnOutage(t *testing.T) 
 		if err := inner.Reset(t.Context(), "s", "k"); err != nil { // by another instance
 			t.Fatal(err)
 		}
-		allowed(t, cache, "k", aDay, 1)
+		asking.Allowed(t, cache, "k", aDay, 1)
 		inner.err = errBroken
 		gives(t, cache, "k", aDay, 1, errBroken)
 	})
@@ -147,17 +148,17 @@ func TestAgedDenialsGiveWayToYoungOnes(t *testing.T) {
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		short := limits.TokenBucket(limits.Per(1, 5*time.Second), 1)
 		for _, key := range []string{"a", "b", "c", "d"} {
-			allowed(t, cache, key, aDay, 1)
-			denied(t, cache, key, aDay, 1)
+			asking.Allowed(t, cache, key, aDay, 1)
+			asking.Denied(t, cache, key, aDay, 1)
 		}
 		time.Sleep(10 * time.Second)
 		for _, key := range []string{"e", "f", "g", "h"} {
-			allowed(t, cache, key, short, 1)
-			denied(t, cache, key, short, 1)
+			asking.Allowed(t, cache, key, short, 1)
+			asking.Denied(t, cache, key, short, 1)
 		}
 		inner.asked = 0
 		for _, key := range []string{"e", "f", "g", "h"} {
-			denied(t, cache, key, short, 1)
+			asking.Denied(t, cache, key, short, 1)
 		}
 		inner.askedTimes(t, 0)
 	})
@@ -183,11 +184,11 @@ func TestATransientDenialIsNotRemembered(t *testing.T) {
 	b := &giving{memory.New(memory.Options{}), true}
 	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	limit := limits.TokenBucket(limits.PerDay(1), 1)
-	if d := take(t, cache, "s", "k", limit, 1); d.Allowed || !d.Transient {
+	if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.Allowed || !d.Transient {
 		t.Errorf("the denial comes out as %+v", d)
 	}
 	b.denies = false
-	allowed(t, cache, "k", limit, 1)
+	asking.Allowed(t, cache, "k", limit, 1)
 }
 
 func TestALimiterTellsATransientDenialAsAnyOther(t *testing.T) {

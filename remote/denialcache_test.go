@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/remote"
@@ -48,11 +49,11 @@ func (c *counted) askedTimes(t *testing.T, want int) {
 func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
-		allowed(t, cache, "k", limit, 1)
-		denied(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
+		asking.Denied(t, cache, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		for wait := 4 * time.Second; wait > 0; wait -= time.Second {
-			d := take(t, cache, "s", "k", limit, 1)
+			d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1})
 			want := limits.Decision{
 				Source: limits.SourceDenialCache, RetryAfter: wait, ResetAfter: wait, EffectiveWindow: wait,
 				At: time.Now().UnixMicro(),
@@ -63,7 +64,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		inner.askedTimes(t, 2)
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 		inner.askedTimes(t, 3)
 	})
 }
@@ -71,34 +72,34 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 func TestADenialCountsFromWhenTheQuestionWasSent(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.TokenBucket(limits.Per(1, 4*time.Second), 1)
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 		inner.slow = time.Second
-		denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
-		if d := take(t, cache, "s", "k", limit, 1); d.RetryAfter != 2*time.Second {
+		asking.Denied(t, cache, "k", limit, 1) // sent now, answered in a second: retry after 3s
+		if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: limit, Cost: 1}); d.RetryAfter != 2*time.Second {
 			t.Errorf("retry after %v, want 3s less the second it took", d.RetryAfter)
 		}
 		time.Sleep(2*time.Second - time.Microsecond)
-		denied(t, cache, "k", limit, 1)
+		asking.Denied(t, cache, "k", limit, 1)
 		inner.askedTimes(t, 2)
 		time.Sleep(time.Microsecond)
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 	})
 }
 
 func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		hour := limits.FixedWindow(limits.PerDay(1))
-		allowed(t, cache, "k", hour, 1)
+		asking.Allowed(t, cache, "k", hour, 1)
 		for _, cost := range []int64{1, 2} { // 2 is Never
-			denied(t, cache, "k", hour, cost)
+			asking.Denied(t, cache, "k", hour, cost)
 			asked := inner.asked
 			time.Sleep(10*time.Second - time.Microsecond)
-			if d := take(t, cache, "s", "k", hour, cost); cost == 2 && d.RetryAfter != limits.Never {
+			if d := asking.Take(t, cache, limits.Charge{Scope: "s", Key: "k", Limit: hour, Cost: cost}); cost == 2 && d.RetryAfter != limits.Never {
 				t.Errorf("Never counted down to %v", d.RetryAfter)
 			}
 			inner.askedTimes(t, asked)
 			time.Sleep(time.Microsecond)
-			denied(t, cache, "k", hour, cost)
+			asking.Denied(t, cache, "k", hour, cost)
 			inner.askedTimes(t, asked+1)
 		}
 	})
@@ -107,18 +108,18 @@ func TestADenialIsBelievedForMaxAgeAtMost(t *testing.T) {
 func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(2))
-		allowed(t, cache, "k", limit, 1)
-		denied(t, cache, "k", limit, 2)
+		asking.Allowed(t, cache, "k", limit, 1)
+		asking.Denied(t, cache, "k", limit, 2)
 		asked := inner.asked
-		allowed(t, cache, "k", limit, 0)                                                                 // another cost
-		allowed(t, cache, "k", limit, 1)                                                                 // another cost
-		allowed(t, cache, "other", limit, 2)                                                             // another key
-		allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                  // another limit
-		if d := take(t, cache, "scope", "k", limit, 2); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
+		asking.Allowed(t, cache, "k", limit, 0)                                                                                                         // another cost
+		asking.Allowed(t, cache, "k", limit, 1)                                                                                                         // another cost
+		asking.Allowed(t, cache, "other", limit, 2)                                                                                                     // another key
+		asking.Allowed(t, cache, "k", limits.FixedWindow(limits.PerDay(4)), 2)                                                                          // another limit
+		if d := asking.Take(t, cache, limits.Charge{Scope: "scope", Key: "k", Limit: limit, Cost: 2}); !d.Allowed || d.Source != limits.SourcePrimary { // another scope
 			t.Errorf("another scope: %+v", d)
 		}
 		inner.askedTimes(t, asked+5)
-		denied(t, cache, "k", limit, 2)
+		asking.Denied(t, cache, "k", limit, 2)
 		inner.askedTimes(t, asked+5)
 	})
 }
@@ -126,8 +127,8 @@ func TestADenialAnswersOnlyItsOwnQuestion(t *testing.T) {
 func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
-		allowed(t, cache, "k", limit, 1)
-		denied(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
+		asking.Denied(t, cache, "k", limit, 1)
 		inner.asked = 0
 		out := make([]limits.Decision, 2)
 		cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "other", Limit: limit, Cost: 1}, {Scope: "s", Key: "k", Limit: limit, Cost: 1}}, out)
@@ -135,7 +136,7 @@ func TestOtherChargesOfACachedDenialAreNotAsked(t *testing.T) {
 			t.Errorf("other %+v, denied %+v", out[0], out[1])
 		}
 		inner.askedTimes(t, 0)
-		allowed(t, cache, "other", limit, 1) // it took nothing
+		asking.Allowed(t, cache, "other", limit, 1) // it took nothing
 	})
 }
 
@@ -150,20 +151,20 @@ func TestDenialsThatStandInNobodysWayAreNotCached(t *testing.T) {
 			cache.Take(t.Context(), twice, out) // denied as one charge of 2
 			inner.askedTimes(t, 2*(i+1))
 		}
-		allowed(t, cache, "twice", limit, 1)
+		asking.Allowed(t, cache, "twice", limit, 1)
 	})
 }
 
 func TestResetForgetsADenial(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(2))
-		allowed(t, cache, "k", limit, 2)
-		denied(t, cache, "k", limit, 1)
-		denied(t, cache, "k", limit, 2)
+		asking.Allowed(t, cache, "k", limit, 2)
+		asking.Denied(t, cache, "k", limit, 1)
+		asking.Denied(t, cache, "k", limit, 2)
 		if err := limits.Reset(t.Context(), cache, "s", "k"); err != nil {
 			t.Fatal(err)
 		}
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 		if n, err := limits.Count(t.Context(), cache); n != 1 || err != nil {
 			t.Errorf("count through the cache: %d, %v", n, err)
 		}
@@ -178,7 +179,7 @@ func TestResetForgetsADenial(t *testing.T) {
 func TestResetWinsOverADenialInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
 		limit := limits.FixedWindow(limits.PerDay(1))
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 		inner.slowAfter = time.Second
 		go func() { // denied now, known in a second
 			cache.Take(t.Context(), []limits.Charge{{Scope: "s", Key: "k", Limit: limit, Cost: 1}}, make([]limits.Decision, 1))
@@ -187,7 +188,7 @@ func TestResetWinsOverADenialInFlight(t *testing.T) {
 		inner.slowAfter = 0
 		limits.Reset(t.Context(), cache, "s", "k")
 		time.Sleep(2 * time.Second)
-		allowed(t, cache, "k", limit, 1)
+		asking.Allowed(t, cache, "k", limit, 1)
 	})
 }
 
@@ -219,7 +220,7 @@ func TestTheCachesOfManyInstancesAllowNoMoreThanTheirBackend(t *testing.T) {
 }
 
 func TestAnErrorIsNoDenial(t *testing.T) {
-	b := &broken{err: errBroken}
+	b := &asking.Broken{Err: errBroken}
 	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
 	charges := []limits.Charge{{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 1}}
 	for range 3 {
@@ -227,8 +228,8 @@ func TestAnErrorIsNoDenial(t *testing.T) {
 			t.Errorf("error %v, want the inner backend's", err)
 		}
 	}
-	if b.asked != 3 {
-		t.Errorf("asked %d times, want 3", b.asked)
+	if b.Asked != 3 {
+		t.Errorf("asked %d times, want 3", b.Asked)
 	}
 	if err := cache.Take(t.Context(), charges, nil); err == nil {
 		t.Error("no room for the decision: want an error")
@@ -240,12 +241,12 @@ func TestTheCacheIsBounded(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}
 		cache := remote.NewDenialCache(inner, remote.DenialCacheOptions{MaxEntries: 4})
 		for i := range 100 {
-			allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
-			denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
+			asking.Allowed(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
+			asking.Denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 		}
 		inner.asked = 0
 		for i := range 100 {
-			denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
+			asking.Denied(t, cache, fmt.Sprint(i), limits.FixedWindow(limits.PerDay(1)), 1)
 		}
 		if inner.asked < 96 {
 			t.Errorf("asked %d times of 100: more than 4 denials were remembered", inner.asked)
