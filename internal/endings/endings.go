@@ -377,9 +377,8 @@ func (s *sender) pending(charges []limits.Charge) []Awaited {
 	return all
 }
 
-// await waits until endings are answered, and reports whether that was so before ctx or
-// the time was over.
-func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited) bool {
+// await waits until endings are answered, ctx has ended, or the time is over.
+func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited) {
 	for _, a := range all {
 		for {
 			s.mu.Lock()
@@ -395,13 +394,12 @@ func (s *sender) await(ctx context.Context, over <-chan time.Time, all []Awaited
 			select {
 			case <-changed:
 			case <-over:
-				return false
+				return
 			case <-ctx.Done():
-				return false
+				return
 			}
 		}
 	}
-	return true
 }
 
 // waits reports whether endings of a key wait for an answer.
