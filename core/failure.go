@@ -3,10 +3,13 @@ package core
 import (
 	"context"
 	"errors"
+	"sync"
 	"unique"
 
 	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
 )
 
 // decideWithoutBackend decides the charges of s after the backend failed with err, as
@@ -102,3 +105,12 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	}
 	return nil
 }
+
+// fallbacks has what the limiters on a backend fall back to, unless they say: rules of one scope
+// count together while the backend fails, too.
+var fallbacks = perbackend.Shared[fallback]{New: func() *fallback {
+	return &fallback{sync.OnceValue(func() limits.Backend { return memory.New(memory.Options{}) })}
+}}
+
+// fallback makes a Memory at the first call, and returns it at every call.
+type fallback struct{ backend func() limits.Backend }

@@ -93,6 +93,9 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 // release returns g to the pool, without references to the memory of its caller.
 func (m *Memory) release(g *group) {
 	clear(g.pending)
+	if g.peeking {
+		g.untouched = view{}
+	}
 	g.charges, g.out, g.pending = nil, nil, g.pending[:0]
 	m.groups.Put(g)
 }
