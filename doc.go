@@ -5,9 +5,12 @@
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
 //     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw]: the same
 //     for chi, gin, echo 4 and echo 5.
-//   - [github.com/weir-go/weir/core]: limits, rules, the limiter, outcomes, the
-//     [github.com/weir-go/weir/limits.Backend] contract, and the backend that keeps
-//     state in memory. It knows nothing of HTTP.
+//   - [github.com/weir-go/weir/limits]: limits, as values and as text, and the contract
+//     of a backend.
+//   - [github.com/weir-go/weir/core]: rules, the limiter and outcomes. It knows nothing of
+//     HTTP.
+//   - [github.com/weir-go/weir/memory]: the backend in this process, and limiters of keys
+//     without rules.
 //   - [github.com/weir-go/weir/keyfuncs]: whom to count. Client addresses by what
 //     stands in front of your server, API keys, users, routes, and combinations.
 //   - [github.com/weir-go/weir/headers]: response header fields, current and old.
@@ -17,14 +20,17 @@
 //     program runs.
 //   - [github.com/weir-go/weir/remote]: what keeps a slow or dead backend from
 //     slowing the requests: a time budget and a circuit breaker.
+//   - [github.com/weir-go/weir/shed]: sheds load when a service has too much of it.
+//   - [github.com/weir-go/weir/client]: outgoing requests that keep to the limits of
+//     servers.
 //   - [github.com/weir-go/weir/stats]: counters of what limiters do, for metrics,
 //     logs and the operator.
 //   - [github.com/weir-go/weir/admin]: a page for the people who operate a service.
 //   - [github.com/weir-go/weir/limits/limitstest]: the conformance suite for
 //     backends, for tests.
 //
-// core, keyfuncs, headers, nethttp, stats and admin import the standard library alone,
-// and each adapter its framework. In their examples and in the README:
+// limits, memory, core, keyfuncs, headers, nethttp, shed, stats and admin import the standard
+// library alone, and each adapter its framework. In their examples and in the README:
 //
 //   - A limit is an algorithm with its rate and burst.
 //   - A rule is a named limit with the functions that find key and cost of a

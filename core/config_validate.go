@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -26,7 +27,11 @@ func (config *Config[R]) validate() error {
 	for i := range config.Rules {
 		rule := &config.Rules[i]
 		if err := rule.validate(); err != nil {
-			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %q: ", rule.Name), err))
+			which := strconv.Quote(rule.Name)
+			if rule.Name == "" {
+				which = fmt.Sprintf("%d of %d", i+1, len(config.Rules))
+			}
+			errs = append(errs, prefixEach(fmt.Sprintf("core: rule %s: ", which), err))
 		}
 		if !rule.Local {
 			errs = append(errs, rule.unsupported("backend", config.Backend))
@@ -34,8 +39,9 @@ func (config *Config[R]) validate() error {
 				errs = append(errs, rule.unsupported("fallback", config.Fallback))
 			}
 		}
-		if names[rule.Name] {
+		if names[rule.Name] && rule.Name != "" {
 			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
+			continue
 		}
 		names[rule.Name] = true
 		scope := rule.scopeOrName()

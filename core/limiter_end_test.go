@@ -447,3 +447,21 @@ func TestACostOrLimitThatIsNotLegalIsAFailure(t *testing.T) {
 	}
 	o.End(core.Result{})
 }
+
+// What counts only at its end counts one, or nobody would ever be banned.
+func TestAFailureCountsThoughItsEstimateIsNothing(t *testing.T) {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "ban", Limit: limits.Ban(limits.PerMinute(4), time.Hour), Key: self, Cost: func(string) int64 { return 0 },
+		FinalCost: core.OnStatus(func(status int) bool { return status == 401 }),
+	}}})
+	for i, end := range []core.Result{{Status: 401}, {Status: 200}, {Left: true}, {Panicked: true, Status: 200}, {Status: 401}} {
+		o := decideOn(l, "ann")
+		if !o.Allowed() {
+			t.Fatalf("request %d is denied", i)
+		}
+		o.End(end)
+	}
+	if o := decideOn(l, "ann"); o.Allowed() {
+		t.Error("four failures are no ban")
+	}
+}

@@ -81,7 +81,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		`core: rule "login": limit: period must be positive (got -1s)`,
 		`core: rule "login": name: another rule has the same name`,
 		`core: rule "login": key: is nil`,
-		`core: rule "": name: is empty`,
+		`core: rule 3 of 15: name: is empty`,
 		`core: rule "naïve": name: must be printable ASCII`,
 		"must be at most 64 characters (got 65)",
 		`core: rule "plan": limit: both Limit and LimitFor are set`,

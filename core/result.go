@@ -27,8 +27,8 @@ func SpentCost(result Result) int64 {
 }
 
 // OnStatus returns a [Rule].FinalCost that charges a request by the status of its
-// answer. A request for whose status charge is true costs what [SpentCost] says, any other
-// costs nothing. So a rule counts failed log-ins only:
+// answer. A request for whose status charge is true costs what [SpentCost] says, and 1 if that is
+// an estimate of 0; any other costs nothing. So a rule counts failed log-ins only:
 //
 //	FinalCost: core.OnStatus(func(status int) bool { return status == 401 }),
 //
@@ -43,10 +43,18 @@ func OnStatus(charge func(status int) bool) func(Result) int64 {
 	return func(result Result) int64 {
 		switch {
 		case result.Status == 0 || result.Panicked || result.Left:
-			return max(result.Cost, SpentCost(result))
+			return max(result.Cost, atLeastOne(result))
 		case charge(result.Status):
-			return SpentCost(result)
+			return atLeastOne(result)
 		}
 		return 0
 	}
+}
+
+// atLeastOne is SpentCost for what counts even if the estimate is 0.
+func atLeastOne(result Result) int64 {
+	if result.Spent < 0 {
+		return max(1, result.Cost)
+	}
+	return SpentCost(result)
 }

@@ -163,7 +163,7 @@ func (rule *Rule[R]) validate() error {
 		}
 	}
 	if rule.Key == nil {
-		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs"))
+		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs, and give those that are made of others no nil"))
 	}
 	switch {
 	case rule.LimitFor != nil && rule.LimitForKey != nil:
@@ -201,9 +201,9 @@ func (rule *Rule[R]) validateUndelayed() error {
 	case rule.NoDelay == 0:
 		return nil
 	case rule.Limit.Algorithm() != limits.AlgorithmLeakyQueue:
-		return errors.New("undelayed: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
+		return errors.New("no delay: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
 	case rule.NoDelay < 0 || rule.NoDelay >= rule.Limit.Burst():
-		return fmt.Errorf("undelayed: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.NoDelay)
+		return fmt.Errorf("no delay: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.NoDelay)
 	}
 	return nil
 }

@@ -68,10 +68,10 @@ func TestOnlyAQueueHasUndelayedUnits(t *testing.T) {
 		rule core.Rule[string]
 		want string
 	}{
-		{queueOf(limits.TokenBucket(limits.PerSecond(10), 21), 8), "undelayed: only a leaky queue delays"},
-		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 21), "undelayed: must be 0 to 20, less than the capacity (got 21)"},
-		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), -1), "undelayed: must be 0 to 20, less than the capacity (got -1)"},
-		{queueOf(limits.Limit{}, 1), "undelayed: only a leaky queue delays"},
+		{queueOf(limits.TokenBucket(limits.PerSecond(10), 21), 8), "no delay: only a leaky queue delays"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), 21), "no delay: must be 0 to 20, less than the capacity (got 21)"},
+		{queueOf(limits.LeakyQueue(limits.PerSecond(10), 21), -1), "no delay: must be 0 to 20, less than the capacity (got -1)"},
+		{queueOf(limits.Limit{}, 1), "no delay: only a leaky queue delays"},
 	} {
 		_, err := core.New(core.Config[string]{Rules: []core.Rule[string]{c.rule}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

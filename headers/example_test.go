@@ -78,7 +78,7 @@ func ExampleNew() {
 func ExampleOptions_Validate() {
 	options := headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"defualt"}}
 	fmt.Println(options.Validate(headers.Policies([]core.Rule[string]{rule})))
-	// Output: headers: discord shared: there is no policy "defualt"
+	// Output: headers: discord shared: there is no rule "defualt"
 }
 
 func ExampleWriter_Write() {

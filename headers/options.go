@@ -125,7 +125,7 @@ func validateFormats(formats []Format) (errs []error) {
 func (options *Options) validateScopes(policies []Policy) (errs []error) {
 	for _, name := range options.Hidden {
 		if !named(policies, name) {
-			errs = append(errs, fmt.Errorf("headers: hidden: there is no policy %q", name))
+			errs = append(errs, fmt.Errorf("headers: hidden: there is no rule %q", name))
 		}
 	}
 	for _, list := range []struct {
@@ -140,7 +140,7 @@ func (options *Options) validateScopes(policies []Policy) (errs []error) {
 		}
 		for _, name := range list.names {
 			if !named(policies, name) {
-				errs = append(errs, fmt.Errorf("headers: %s: there is no policy %q", list.field, name))
+				errs = append(errs, fmt.Errorf("headers: %s: there is no rule %q", list.field, name))
 			}
 		}
 	}

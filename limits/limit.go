@@ -221,7 +221,7 @@ func (l Limit) Validate() error {
 		errs = append(errs, fmt.Errorf("period must be a whole number of microseconds (got %v)", p))
 	}
 	if l.algorithm == AlgorithmBan && (l.burst < minPeriod.Microseconds() || l.burst > maxPeriod.Microseconds()) {
-		errs = append(errs, fmt.Errorf("a ban must last 1ms to 8784h, in whole microseconds (got %v)", l.Lasting()))
+		errs = append(errs, fmt.Errorf("a ban must last 1ms to 366 days (8784h), in whole microseconds (got %v)", l.Lasting()))
 	}
 	if l.algorithm.isBucket() {
 		if l.burst < 1 || l.burst > maxUnits {

@@ -29,7 +29,7 @@ func TestNoBodyNamesAHiddenRule(t *testing.T) {
 		}
 	}
 	err := limit.Replace([]nethttp.Rule{{Name: "public", Limit: limits.FixedWindow(limits.PerDay(1)), Key: all}})
-	if err == nil || !strings.Contains(err.Error(), `hidden: there is no policy "secret"`) {
+	if err == nil || !strings.Contains(err.Error(), `hidden: there is no rule "secret"`) {
 		t.Errorf("Replace of a hidden rule by none: %v", err)
 	}
 }

@@ -659,7 +659,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 		headers headers.Options
 		want    []string
 	}{
-		"empty name": {rules: []nethttp.Rule{named("")}, want: []string{`core: rule "": name: is empty`}},
+		"empty name": {rules: []nethttp.Rule{named("")}, want: []string{`core: rule 1 of 1: name: is empty`}},
 		"odd name":   {rules: []nethttp.Rule{named("naïve")}, want: []string{`core: rule "naïve": name: must be printable ASCII (got "naïve")`}},
 		"name twice": {rules: []nethttp.Rule{rule, rule}, want: []string{`core: rule "per-client": name: another rule has the same name`}},
 		"illegal limit": {rules: []nethttp.Rule{illegal}, want: []string{
@@ -672,7 +672,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 			headers: headers.Options{Formats: []headers.Format{headers.Discord}, DiscordShared: []string{"naïve", "nosuch"}},
 			want: []string{
 				`core: rule "naïve": name: must be printable ASCII (got "naïve")`,
-				`headers: discord shared: there is no policy "nosuch"`,
+				`headers: discord shared: there is no rule "nosuch"`,
 			},
 		},
 		"headers alone": {

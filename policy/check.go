@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/core"
@@ -90,6 +91,11 @@ func (f *fileText) checkRule(d *decoder, r *rule) {
 			case r.noDelay > most:
 				d.mistake(r.at, "must be at most %d, less than the capacity (got %d): a token bucket delays nothing", most, r.noDelay)
 			}
+		})
+	}
+	if r.final != nil && len(r.final.cases) > 0 && r.cost.isZero() && !slices.ContainsFunc(r.final.cases, func(c *finalCase) bool { return c.units > 0 }) {
+		d.in("final-cost", func() {
+			d.mistake(r.final.at, "with cost: 0 no status costs anything: add an entry such as {status: 401, units: 1}, or remove cost")
 		})
 	}
 	if r.limit.fixed.Algorithm() != limits.AlgorithmConcurrent {

@@ -17,6 +17,9 @@ type cost struct {
 	cases []*costCase
 }
 
+// isZero reports whether every request costs nothing until it has ended.
+func (c *cost) isZero() bool { return c.at != nil && c.name == "" && c.cases == nil && c.units == 0 }
+
 // costCase is one entry of a list of costs. Without conditions it is for every request.
 type costCase struct {
 	at    *node

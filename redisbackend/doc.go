@@ -34,7 +34,7 @@
 // take its units.
 //
 // Calls run on goroutines that end when there is nothing to do, or on the goroutine of a
-// caller if the call ends by its deadline. There is nothing to close. A panic in a hook of
+// caller if the call ends by its deadline. None of them has to be ended. A panic in a hook of
 // the client becomes an error of the decision.
 //
 // # Several servers

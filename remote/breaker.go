@@ -76,7 +76,7 @@ type Breaker struct {
 }
 
 // NewBreaker returns a closed breaker that wraps inner. It panics if inner is nil or a nil
-// pointer, or if an option is out of range. If inner is a [DeadlineHonourer], New asks
+// pointer, or if an option is out of range. If inner is a [DeadlineHonourer], NewBreaker asks
 // whether it honours deadlines; it calls nothing else of inner.
 func NewBreaker(inner limits.Backend, options Options) *Breaker {
 	if limits.IsNil(inner) {

@@ -21,8 +21,8 @@ const (
 
 // Leased returns the limit that a [LeaseCache] asks its backend for in place of limit, and for
 // how long it spends units after asking for them, at most term. Units that are charged
-// under the tighter limit and spent within the lease never exceed l, whatever the number
-// of processes. The lease is 0, and the limit l, where a limit is not leased.
+// under the tighter limit and spent within the lease never exceed limit, whatever the number
+// of processes. Of a limit that is not leased, it returns the limit and 0.
 //
 //   - Token and leaky buckets have a burst that is lower by what the rate brings in a lease.
 //   - Sliding logs have a period that is longer by a lease.

@@ -101,11 +101,11 @@ func testMistake[R any](t *testing.T, a Adapter[R]) {
 	limit, made := changing(daily[R]("shared", 2), daily[R]("other", 9))
 	limit.Headers = headers.Options{Formats: []headers.Format{headers.IETF, headers.Discord}, DiscordShared: []string{"shared"}}
 	app := a.Serve(t, App[R]{Site: limit})
-	if err := (*made).Replace([]core.Rule[R]{daily[R]("new", 5)}); err == nil || !strings.Contains(err.Error(), `discord shared: there is no policy "shared"`) {
+	if err := (*made).Replace([]core.Rule[R]{daily[R]("new", 5)}); err == nil || !strings.Contains(err.Error(), `discord shared: there is no rule "shared"`) {
 		t.Errorf("a rule is gone that the header options name: %v", err)
 	}
 	err := (*made).Replace([]core.Rule[R]{daily[R]("new", 0)})
-	if err == nil || !strings.Contains(err.Error(), `discord shared: there is no policy "shared"`) || !strings.Contains(err.Error(), `rule "new": limit`) {
+	if err == nil || !strings.Contains(err.Error(), `discord shared: there is no rule "shared"`) || !strings.Contains(err.Error(), `rule "new": limit`) {
 		t.Errorf("two mistakes: %v", err)
 	} else if n := strings.Count(err.Error(), "discord shared"); n != 1 {
 		t.Errorf("a mistake is reported %d times: %v", n, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -222,6 +223,9 @@ func TestCodeCompiles(t *testing.T) {
 		for i, b := range blocks {
 			if b.info != "go" || isExcerpt(b) {
 				continue
+			}
+			if formatted, err := format.Source([]byte(b.text)); err == nil && string(formatted) != b.text {
+				t.Errorf("%s:%d: gofmt changes the block", path, b.line)
 			}
 			file, name := source(b.text, path, b.line)
 			isProgram := strings.Contains(b.text, "func main()")

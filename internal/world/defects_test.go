@@ -60,14 +60,14 @@ var defects = []struct{ name, by, file, now, then string }{
 		"holds are kept through a step back", "StepBack", "redisbackend/concurrent.lua", "if others > over then", "if false then",
 	},
 	{
-		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger_settle.go", "l.mirror(t, t.cost, 0)", "l.mirror(t, 0, 0)",
+		"a fallback keeps units that were returned", "TestSeeds$", "core/ledger.go", "l.mirror(t, t.cost, 0)", "l.mirror(t, 0, 0)",
 	},
 	{
 		"a fallback does not know what runs", "TestSeeds$", "core/ledger.go",
 		"l.primary.memory == nil && !l.fallback().Remote()", "l.primary.memory != nil && !l.fallback().Remote()",
 	},
 	{
-		"an end is reported twice", "TestSeeds$", "core/ledger_settle.go",
+		"an end is reported twice", "TestSeeds$", "core/ledger.go",
 		"t.final == t.cost && t.rule.finalCost != nil {", "t.rule.finalCost != nil {",
 	},
 }
