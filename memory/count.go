@@ -89,6 +89,13 @@ func (m *Memory) retireLimits() error {
 			}
 		}
 	}
+	for i := range m.shards {
+		for f := range m.shards[i].floors {
+			if of := &m.shards[i].floors[f]; !inUse[of.limitID] {
+				of.limitID = 0 // it may be another limit's from now on
+			}
+		}
+	}
 	m.limits.retire(inUse)
 	return nil
 }

@@ -13,7 +13,8 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 	if mixed {
 		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
 	}
-	sh.raiseFloorLocked(&victim.state, now)
+	under := sh.limits.get(victim.limitID)
+	sh.raiseFloorLocked(under, under.displaced(&victim.state, now, sh), now)
 	sh.clearLocked(victim)
 	sh.displaced++
 	return sh.moveLocked(visits, from, victim)

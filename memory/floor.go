@@ -7,8 +7,9 @@ package memory
 // floor is the summary of a scope. Its steps are those that no other covers, in the order of their
 // ends, so the first that has not ended has most units.
 type floor struct {
-	scope uint64 // floorOf a limit; 0: all scopes
-	steps [floorSteps]floorStep
+	scope   uint64 // floorOf a limit; 0: all scopes
+	steps   [floorSteps]floorStep
+	limitID uint16 // what was displaced was all under this limit; 0: under several
 }
 
 // floorStep says that a key may have so many units in use until an instant. The zero step is none.
@@ -33,10 +34,8 @@ func floorOf(limit *scopedLimit) uint64 {
 	return limit.scopeHash
 }
 
-// raiseFloorLocked adds s, which is displaced, to the floor of its scope.
-func (sh *shard) raiseFloorLocked(s *state, now int64) {
-	limit := sh.limits.get(s.limitID)
-	added := limit.displaced(s, now, sh)
+// raiseFloorLocked adds a step, of a key that is displaced under limit, to the floor of its scope.
+func (sh *shard) raiseFloorLocked(limit *scopedLimit, added floorStep, now int64) {
 	if added.units == 0 || added.until <= now {
 		return
 	}
@@ -48,6 +47,11 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	for i := range sh.floors {
 		switch f := &sh.floors[i]; {
 		case f.scope == scope:
+			if f.used(now) == 0 {
+				f.limitID = limit.id
+			} else if f.limitID != limit.id {
+				f.limitID = 0
+			}
 			f.raise(added, now)
 			return
 		case free < 0 && f.used(now) == 0:
@@ -56,29 +60,18 @@ func (sh *shard) raiseFloorLocked(s *state, now int64) {
 	}
 	switch {
 	case free >= 0:
-		sh.floors[free] = floor{scope: scope}
+		sh.floors[free] = floor{scope: scope, limitID: limit.id}
 	case len(sh.floors) < maxFloors-1:
 		free = len(sh.floors)
-		sh.floors = append(sh.floors, floor{scope: scope})
+		sh.floors = append(sh.floors, floor{scope: scope, limitID: limit.id})
 	default:
 		free = maxFloors - 1
 		if len(sh.floors) < maxFloors {
 			sh.floors = append(sh.floors, floor{})
 		}
-		sh.floors[free].scope = 0
+		sh.floors[free].scope, sh.floors[free].limitID = 0, 0
 	}
 	sh.floors[free].raise(added, now)
-}
-
-// unhideFloorLocked displaces e if it hides what the summary remembers under limit, and returns the
-// entry from which a charge under limit starts.
-func (sh *shard) unhideFloorLocked(e *entry, limit *scopedLimit, now int64) *entry {
-	if e == nil || e.serial&hidesFloor == 0 || e.limitID == limit.id {
-		return e
-	}
-	sh.raiseFloorLocked(&e.state, now)
-	sh.clearLocked(e)
-	return nil
 }
 
 // raise adds a step, and drops those that have ended or that it covers.
@@ -138,6 +131,19 @@ func (sh *shard) floorLocked(limit *scopedLimit, now int64) (used int64) {
 	return used
 }
 
+// displacedOtherwiseLocked reports whether a key of limit that is not found may have been displaced
+// under another limit. A state under limit would then hide what is remembered of it.
+func (sh *shard) displacedOtherwiseLocked(limit *scopedLimit, now int64) bool {
+	for i := range sh.floors {
+		f := &sh.floors[i]
+		may := f.scope == limit.scopeHash || f.scope == ^limit.scopeHash || f.scope == 0
+		if may && f.limitID != limit.id && f.used(now) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // floorWaitLocked returns the wait, from now, until a key under limit that is not found has at most
 // so many units in use.
 func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int64) {
@@ -155,12 +161,17 @@ func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int6
 	return wait
 }
 
-// displaced returns what is remembered of s. Nobody inherits a ban, but only the units short of it.
+// displaced returns what is remembered of s, a state that loses its place.
 func (l *compiledLimit) displaced(s *state, now int64, sh *shard) floorStep {
+	v := &sh.scratch.other
+	l.advance(v, s, now, sh)
+	return l.remembered(v)
+}
+
+// remembered returns what is remembered of s. Nobody inherits a ban, but only the units short of it.
+func (l *compiledLimit) remembered(s *view) floorStep {
 	if l.bans() {
 		return floorStep{min(int64(s.b), l.max-1), s.at + l.period}
 	}
-	v := &sh.scratch.other
-	l.advance(v, s, now, sh)
-	return floorStep{l.inUse(v), l.freshAt(s)}
+	return floorStep{l.inUse(s), l.freshAt(&s.state)}
 }

@@ -16,7 +16,7 @@ func (m *Memory) decideLocked(g *group) {
 			g.fitLocked(p)
 			continue
 		}
-		e := sh.unhideFloorLocked(sh.findLocked(p.hash), p.limit, g.now)
+		e := sh.findLocked(p.hash)
 		sh.loadLocked(&p.state, e, p.limit, g.now)
 		g.fitLocked(p)
 	}

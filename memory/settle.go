@@ -95,32 +95,31 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 // chargeLocked charges n units that a taking has cost above its estimate, whether they
 // fit or not, and returns how many: as many as leave the key owing at most the maximum. A
 // live state under another limit stays as it is: it would have to be converted, and what
-// has ended must not undo what was taken since, or lift a ban.
+// has ended must not undo what was taken since, or lift a ban. What is remembered of keys that were
+// displaced under other limits stays, too: the units are added to it.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	switch {
-	case entry == nil:
-	case sh.reusableLocked(entry, now):
-		entry = sh.unhideFloorLocked(entry, limit, now)
-	case sh.limits.get(entry.limitID).bans() != limit.bans():
-		return 0
+	if entry != nil && !sh.reusableLocked(entry, now) {
+		if under := sh.limits.get(entry.limitID); under.bans() != limit.bans() {
+			return 0
+		}
 	}
 	s := &sh.scratch.view
 	sh.loadLocked(s, entry, limit, now)
 	if s.former != nil {
 		return 0
 	}
-	displaced := s.summary != nil
 	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
-	if displaced && !limit.bans() {
+	if s.summary != nil && !limit.bans() {
 		owes = max(0, sh.floorLocked(limit, now)-limit.max)
 	}
 	if n = limit.family.charge(&limit.compiledLimit, s, n); n == 0 {
 		return 0
 	}
 	limit.family.charge(&limit.compiledLimit, s, owes)
-	if displaced {
-		s.serial |= hidesFloor
+	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
+		sh.raiseFloorLocked(limit, limit.remembered(s), now)
+		return n
 	}
 	if limit.drains {
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)

@@ -394,37 +394,3 @@ func TestAnAnchoredWindowThatIsNotFoundEndsNoSoonerForADebt(t *testing.T) {
 	asking.Denied(t, exact, "k", limit, 5)
 	asking.Denied(t, m, "k", limit, 5)
 }
-
-// What ends under a former limit is charged to a key that has been displaced under the present one.
-// It must not hide what the store remembers of the key.
-func TestWhatEndsLateGivesADisplacedKeyNoFreshBudget(t *testing.T) {
-	for _, former := range []limits.Limit{
-		limits.TokenBucket(limits.PerSecond(10), 10), limits.LeakyQueue(limits.PerSecond(10), 10), limits.SlidingWindow(limits.PerSecond(100)),
-		limits.SlidingLog(limits.PerSecond(100)), limits.AnchoredWindow(limits.PerSecond(100)), limits.FixedWindow(limits.PerSecond(100)),
-	} {
-		for _, later := range []time.Duration{0, time.Second / 2, 3 * time.Second} {
-			for _, together := range []bool{false, true} {
-				now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-				m := memory.New(memory.Options{MaxKeys: 1, Clock: func() time.Time { return now }})
-				present := limits.FixedWindow(limits.PerDay(10))
-				asking.Take(t, m, limits.Charge{Scope: "s", Key: "k", Limit: present, Cost: 9}) // the least of all: it is displaced first
-				for i := 0; m.Displaced() == 0; i++ {
-					asking.Take(t, m, limits.Charge{Scope: "s", Key: fmt.Sprint(i), Limit: present, Cost: 10})
-				}
-				settled := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: former, Taken: 1, Final: 2})
-				now = now.Add(later)
-				charges := []limits.Charge{{Scope: "s", Key: "k", Limit: present, Cost: 2}}
-				if together {
-					charges = append(charges, limits.Charge{Scope: "s2", Key: "k", Limit: present, Cost: 1})
-				}
-				out := make([]limits.Decision, len(charges))
-				if err := m.Take(t.Context(), charges, out); err != nil {
-					t.Fatal(err)
-				}
-				if out[0].Allowed || out[0].RetryAfter < 11*time.Hour {
-					t.Errorf("%v settled %+v: %v later %+v, want a denial until midnight", former, settled, later, out[0])
-				}
-			}
-		}
-	}
-}

@@ -151,20 +151,20 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 // taking is ever returned.
 func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
 	if limit.queues {
-		s.serial &= hidesFloor
+		s.serial = 0
 	}
 	sh.numberLocked(s)
 }
 
 // numberLocked gives s a serial if it has none: it is new or converted.
 func (sh *shard) numberLocked(s *state) {
-	if s.serial&^hidesFloor != 0 {
+	if s.serial != 0 {
 		return
 	}
-	if sh.serial++; sh.serial == hidesFloor {
+	if sh.serial++; sh.serial == 0 {
 		sh.serial = 1
 	}
-	s.serial |= sh.serial
+	s.serial = sh.serial
 }
 
 // releaseLocked frees the list of a log that is about to be overwritten. It does nothing for

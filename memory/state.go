@@ -22,7 +22,7 @@ type state struct {
 	a       int64
 	b       uint32
 	limitID uint16 // which scope and limit it was written under
-	serial  uint16 // tells it from other states that the key has had, and hidesFloor; 0: not stored yet
+	serial  uint16 // tells it from other states that the key has had; 0: not stored yet
 }
 
 // view is a state as of an instant. It is a value: nothing is written until units are
@@ -210,9 +210,10 @@ func (l *compiledLimit) describeUnits(d *limits.Decision, s *view, n int64, allo
 // A ticket is the instant that units count from, and above that the serial of the state.
 // The units of a state that was converted or reset since are not known any more:
 // without the serial, their return would be taken out of what others have in use. A leaky
-// queue has a new serial with each taking, since only the last is ever returned.
+// queue has a new serial with each taking, since only the last is ever returned. After 1,024 states
+// of a shard, a serial comes again: a return that is as late, to a key that was reset meanwhile, counts.
 const (
-	ticketBits  = 54 // for 1970 to 2540
+	ticketBits  = 53 // for 1970 to 2255
 	ticketMask  = 1<<ticketBits - 1
 	serialsMask = 1<<(63-ticketBits) - 1
 )
@@ -223,10 +224,6 @@ func (s *view) ticket() int64 { return ticketOf(s.asOf, s.serial) }
 func ticketOf(asOf int64, serial uint16) int64 {
 	return asOf | int64(serial&serialsMask)<<ticketBits
 }
-
-// hidesFloor is a bit of state.serial. The state was written by what a taking has cost above its
-// estimate, after its key had been displaced. Under another limit the key is displaced again.
-const hidesFloor = 1 << 15
 
 // knows reports whether a ticket is of units taken from s.
 func (s *state) knows(ticket int64) bool { return ticket>>ticketBits == int64(s.serial&serialsMask) }

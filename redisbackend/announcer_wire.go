@@ -14,6 +14,13 @@ type announcements struct {
 	Denials  []announced `json:"denials"`
 }
 
+// heard is a message as it is read. What is more than a message has is not even looked at.
+type heard struct {
+	Version  int                          `json:"version"`
+	Instance []byte                       `json:"instance"`
+	Denials  [maxTogether]json.RawMessage `json:"denials"`
+}
+
 // announced is a denial in a message. Instants are microseconds of the server's clock, waits
 // microseconds.
 type announced struct {
@@ -57,13 +64,19 @@ func encodeAnnouncements(instance [instanceSize]byte, all []limits.Announcement,
 // believed longer than it goes on from then, whatever the clocks say. A message that is
 // longer than those of encodeAnnouncements is not looked at.
 func decodeAnnouncements(message string, offset clockOffset, arrived time.Time) (instance [instanceSize]byte, all []limits.Announcement, err error) {
-	var m announcements
-	if len(message) > maxMessage || json.Unmarshal([]byte(message), &m) != nil ||
-		m.Version != announcementVersion || len(m.Instance) != instanceSize || len(m.Denials) > maxTogether {
+	var m heard
+	if len(message) > maxMessage || json.Unmarshal([]byte(message), &m) != nil || m.Version != announcementVersion || len(m.Instance) != instanceSize {
 		return instance, nil, errMessage
 	}
-	for i := range m.Denials {
-		a, possible := m.Denials[i].read(offset, arrived)
+	for _, text := range m.Denials {
+		if text == nil {
+			break
+		}
+		var d announced
+		if json.Unmarshal(text, &d) != nil {
+			return instance, nil, errMessage
+		}
+		a, possible := d.read(offset, arrived)
 		if !possible {
 			return instance, nil, errMessage
 		}

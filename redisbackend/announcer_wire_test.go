@@ -126,6 +126,21 @@ func TestAHugeMessageIsRefusedUnread(t *testing.T) {
 	}
 }
 
+func TestManySmallDenialsAreRefusedCheaply(t *testing.T) {
+	now := time.Now()
+	offset := server{}.asked(now, 0, 0)
+	for _, element := range []string{"0", "{}", "null"} {
+		message := `{"version":1,"instance":"AAAAAAAAAAA=","denials":[` + strings.Repeat(element+",", 1_000_000/(len(element)+1)) + element + "]}"
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := redisbackend.DecodeAnnouncements(message, offset, now)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 16<<20 {
+			t.Errorf("%s: %v, %d MiB allocated to refuse %d bytes in %v", element, err, n>>20, len(message), time.Since(now))
+		}
+	}
+}
+
 func TestTheLongestMessageOfAnAnnouncerIsRead(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	offset := server{}.asked(now, 0, 0)

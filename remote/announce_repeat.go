@@ -99,19 +99,26 @@ func (r *repeats) takeDue() []repeated {
 
 // announceAgain announces a tick's worth of what is still denied, at every tick until nothing is.
 func (c *DenialCache) announceAgain() {
-	r := c.announcing.repeats
-	due := r.takeDue()
-	still := make([]bool, len(due))
+	due := c.announcing.repeats.takeDue()
+	over := make([]bool, len(due))
+	defer c.announceLater(due, over) // even if the backend or the announcer ends the goroutine
 	for i := range due {
-		due[i].last, still[i] = c.stillDenied(&due[i].announced)
+		over[i] = true // unless it returns
+		asked, still := c.stillDenied(&due[i].announced)
+		due[i].last, over[i] = asked, !still
 	}
+}
+
+// announceLater puts back what was due and is not over.
+func (c *DenialCache) announceLater(due []repeated, over []bool) {
+	r := c.announcing.repeats
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range due {
-		if still[i] {
-			r.queue = append(r.queue, due[i])
-		} else {
+		if over[i] {
 			delete(r.known, due[i].announced)
+		} else {
+			r.queue = append(r.queue, due[i])
 		}
 	}
 	if len(r.known) == 0 {

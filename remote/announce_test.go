@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -372,6 +373,41 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 		}
 		if d := takeOf(t, one, ch); d.Allowed {
 			t.Fatalf("beyond the limit: %+v", d)
+		}
+	})
+}
+
+// exiting ends the goroutine of its at-th call.
+type exiting struct {
+	n, at int
+	keys  map[string]int
+}
+
+func (e *exiting) Listen(func(limits.Announcement)) {}
+func (e *exiting) Announce(a limits.Announcement) {
+	e.n++
+	e.keys[a.Key]++
+	if e.n == e.at {
+		runtime.Goexit()
+	}
+}
+
+func TestAnAnnouncerThatEndsItsGoroutineEndsNoRepetition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &exiting{at: 4, keys: map[string]int{}}
+		c := remote.NewDenialCache(memory.New(memory.Options{}), remote.DenialCacheOptions{Announcer: e})
+		limit := limits.Ban(limits.PerMinute(1), time.Hour)
+		for i := range 3 {
+			asking.Allowed(t, c, fmt.Sprint(i), limit, 1)
+			asking.Denied(t, c, fmt.Sprint(i), limit, 1)
+		}
+		time.Sleep(10 * time.Minute) // repeats: the first one ends its goroutine
+		asking.Allowed(t, c, "later", limit, 1)
+		asking.Denied(t, c, "later", limit, 1)
+		time.Sleep(time.Minute)
+		t.Log(e.keys)
+		if e.keys["later"] < 5 {
+			t.Errorf("a denial of an hour was announced %d times in a minute: nothing is repeated any more", e.keys["later"])
 		}
 	})
 }
