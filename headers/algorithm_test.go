@@ -43,7 +43,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 	}
 	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan} // have tests of their own
 	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
-		if len(tests) != len(limits.Algorithms())-len(own) || tests[i].limit.Algorithm() != algorithm {
+		if i >= len(tests) || tests[i].limit.Algorithm() != algorithm {
 			t.Fatalf("the table does not have %v in its place", algorithm)
 		}
 	}

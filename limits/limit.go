@@ -154,12 +154,9 @@ func Concurrent(n int64) Limit {
 //
 // A ban on failures has a FinalCost that charges failures only, such as one of
 // core.OnStatus. To ban clients that go on after another limiter's denials, put the ban in a
-// limiter around that one. lasting is 1ms to 366 days, in whole microseconds.
+// limiter around that one. lasting is 1ms to 366 days, rounded to a microsecond.
 func Ban(rate Rate, lasting time.Duration) Limit {
-	if lasting%time.Microsecond != 0 {
-		return Limit{AlgorithmBan, rate, -1}
-	}
-	return Limit{AlgorithmBan, rate, lasting.Microseconds()}
+	return Limit{AlgorithmBan, rate, lasting.Round(time.Microsecond).Microseconds()}
 }
 
 // Algorithm returns how l counts.
@@ -221,7 +218,7 @@ func (l Limit) Validate() error {
 		errs = append(errs, fmt.Errorf("period must be a whole number of microseconds (got %v)", p))
 	}
 	if l.algorithm == AlgorithmBan && (l.burst < minPeriod.Microseconds() || l.burst > maxPeriod.Microseconds()) {
-		errs = append(errs, fmt.Errorf("a ban must last 1ms to 366 days (8784h), in whole microseconds (got %v)", l.Lasting()))
+		errs = append(errs, fmt.Errorf("a ban must last 1ms to 366 days (8784h) (got %v)", l.Lasting()))
 	}
 	if l.algorithm.isBucket() {
 		if l.burst < 1 || l.burst > maxUnits {

@@ -191,8 +191,8 @@ func parsePeriod(s string) (time.Duration, error) {
 		return p, nil
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseInt(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour, nil
+		if n, err := strconv.ParseInt(days, 10, 64); err == nil {
+			return time.Duration(min(n, 100_000)) * 24 * time.Hour, nil // either is too long
 		}
 	}
 	p, err := time.ParseDuration(s)

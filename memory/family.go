@@ -7,10 +7,8 @@ import "github.com/weir-go/weir/limits"
 // the key's shard, whose lock the caller has. What is passed must not lie on the stack, where it
 // could not stay: see scratch.
 type family interface {
-	// compile completes l, whose limit, algorithm, period, maximum and unit are set.
-	compile(l *compiledLimit)
-
-	// advance makes s, a state that was written under l, what it is at s.asOf, which is no earlier.
+	// advance makes s, a state that was written under l, what it is at s.asOf, which is no earlier. A
+	// state that starts anew has no serial: what was taken before is not returned to it.
 	advance(l *compiledLimit, s *view, sh *shard)
 
 	// inUse returns how many units count at s.asOf, those above the maximum included.
@@ -23,17 +21,23 @@ type family interface {
 	// that do not fit now.
 	untilFits(l *compiledLimit, s *view, n int64, sh *shard) int64
 
-	// freshAt returns the instant at which s equals the state of a key that has used nothing.
+	// freshAt returns the instant at which s, as it is stored, equals the state of a key that has used
+	// nothing.
 	freshAt(l *compiledLimit, s *state) int64
 
-	// units returns a number that is larger the more a state has used, and 0 if that is nothing.
+	// units returns a number that is larger the more a state has used, and 0 if that is nothing. It is
+	// compared, not counted.
 	units(s *state) int64
 
 	// refundLocked returns n of the units that a taking has put into the state of e, as far as the
-	// key then has at least as much in use as if they had never been taken, and how many.
+	// key then has at least as much in use as if they had never been taken, and how many: in doubt 0,
+	// and refundable of limitstest says the same.
 	refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, now int64) int64
 
 	// What follows has a default.
+
+	// compile completes l, whose limit, algorithm, period, maximum and unit are set.
+	compile(l *compiledLimit)
 
 	// fresh completes the state of a key that has used nothing at s.asOf.
 	fresh(l *compiledLimit, s *view)

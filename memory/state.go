@@ -9,10 +9,11 @@ import (
 //
 //	                  at                       a                          b
 //	bucket            instant of last taking   D, whole µs                D, fraction
-//	window            start of the window      units in it                units in the one before
-//	anchored window   start of the window      units in it                1 if each taking moves the start
+//	window            start of the window      units in it                units in the one before; fixed: what the next owes
+//	anchored window   start of the window      units in it                1 if each taking moves the start; above, what the next owes
 //	log               instant of last taking   list of earlier takings    sum and last cost
-//	ban               start of the period      end of the ban, 0: none    units in the period
+//	ban               start of the period      end of the ban, 0: none,   units in the period
+//	                                           below: units inherited
 //	concurrency limit (not stored)             units held
 //
 // D is the time until the bucket is empty. Instants are microseconds since the

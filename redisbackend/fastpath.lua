@@ -37,6 +37,7 @@ if not mode or mode == 'take' then
     local key, limit, n = keys[i], arguments[2 * i - 1], arguments[2 * i]
     local algorithm, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)$')
     local window = algorithm == 'f' or algorithm == 's'
+    local drains = algorithm == 't' or algorithm == 'l' or algorithm == 'q'
     local at, a, b = 0, 0, '0' -- or the digits of them
     local left, reset, effective
     if algorithm == 'c' then
@@ -51,7 +52,7 @@ if not mode or mode == 'take' then
       score = format('%.0f', instant + P)
     else
       n, score = tonumber(n), false
-      if not n or n == 0 or not window and Q ~= '1' or algorithm == 'g' or algorithm == 'n' then
+      if not n or n == 0 or not window and (Q ~= '1' or not drains) then
         reply = nil
         break
       end

@@ -62,8 +62,10 @@ local function familyOf(algorithm)
       family = concurrent()
     elseif algorithm == 'b' then
       family = ban()
-    else -- g
+    elseif algorithm == 'g' then
       family = slidingLog()
+    else
+      error('no family decides ' .. algorithm)
     end
     families[algorithm] = family
   end

@@ -40,10 +40,10 @@ var alternateCases = []testCase{
 		name: "a change of limit leaves the units in use as they are",
 		why:  "right after a change, a key that has used all of a limit has nothing left of one with the same maximum or a smaller one, and of a larger one the difference; changed back, it has nothing left (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
-			for _, a := range h.limits.every(limits.PerHour(90)) {
+			for _, a := range h.limits.rates(limits.PerHour(90)) {
 				for _, most := range []int64{1, 30, 90, 100} {
 					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most), limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
-					for _, b := range append(h.limits.every(limits.PerHour(most)), sameRate...) {
+					for _, b := range append(h.limits.rates(limits.PerHour(most)), sameRate...) {
 						w := h.world(t)
 						charge := func(l limits.Limit, cost int64) limits.Decision {
 							return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]

@@ -22,7 +22,7 @@ var concurrencyCases = []testCase{
 		why:  "the decision and the taking are one step: the limit is admitted, no unit more or less, and no two callers see the same Remaining; a backend that checks first and takes later admits more (DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(limits.PerHour(100)) {
+			for _, l := range h.limits.rates(limits.PerHour(100)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				var left [100]atomic.Int64
 				w.concurrently(func(int) {
@@ -49,7 +49,7 @@ var concurrencyCases = []testCase{
 		why:  "callers that take several units each never take more than the limit in all (DESIGN 1: exact under any concurrency)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(limits.PerHour(1000)) {
+			for _, l := range h.limits.rates(limits.PerHour(1000)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l}
 				var taken atomic.Int64
 				w.concurrently(func(i int) {
@@ -77,7 +77,7 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 24
-			choices := h.limits.every(limits.PerHour(20))
+			choices := h.limits.rates(limits.PerHour(20))
 			strides := [...]int{1, 5, 7, 11, 13, 17, 19, 23} // each leads past every key once
 			var taken [keys]atomic.Int64
 			w.concurrently(func(i int) {
@@ -100,7 +100,7 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			const keys = 12
-			choices := h.limits.every(limits.PerHour(90))
+			choices := h.limits.rates(limits.PerHour(90))
 			charge := func(k int) limits.Charge {
 				return limits.Charge{Scope: "s", Key: fmt.Sprint(k), Limit: choices[k%len(choices)], Cost: 1}
 			}
@@ -144,8 +144,8 @@ var concurrencyCases = []testCase{
 		why:  "64 callers of (a,b) and (b,a) are admitted as often as the smaller limit allows, and the larger limit loses no more than that; limits that are taken one after the other lose more (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			larger := h.limits.every(limits.PerHour(80))
-			for i, small := range h.limits.every(limits.PerHour(50)) {
+			larger := h.limits.rates(limits.PerHour(80))
+			for i, small := range h.limits.rates(limits.PerHour(50)) {
 				large := larger[(i+1)%len(larger)]
 				a := limits.Charge{Scope: fmt.Sprint(i), Key: "a", Limit: small, Cost: 1}
 				b := limits.Charge{Scope: fmt.Sprint(i), Key: "b", Limit: large, Cost: 1}
@@ -173,7 +173,7 @@ var concurrencyCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			peeks := canPeek(t, w.backend)
-			for _, l := range h.limits.every(limits.PerHour(100)) {
+			for _, l := range h.limits.rates(limits.PerHour(100)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 1}
 				look, shadow := c, c
 				look.Cost, shadow.Cost, shadow.Shadow = 0, 101, true

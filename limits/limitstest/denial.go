@@ -16,7 +16,7 @@ var denialCases = []testCase{
 		why:  "neither one denial nor a hundred change any state, however high the cost (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				w.take(c)
 				before := w.look(c)
@@ -35,7 +35,7 @@ var denialCases = []testCase{
 		why:  "a look works on a fresh key, a full one and one above its maximum (DESIGN 5: n = 0 is always allowed)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				for range 10 {
@@ -57,7 +57,7 @@ var denialCases = []testCase{
 			if !canPeek(t, w.backend) {
 				return
 			}
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				for _, advance := range []time.Duration{0, 0, 0, 1 * us, 13 * sec, 70 * sec} {
 					w.clock.advance(advance)

@@ -52,7 +52,7 @@ var endCases = []testCase{
 	endCase("a key owes no more than its maximum",
 		"of a million units above the estimate as many are charged as leave the key owing the maximum, and the rest is forgiven and said to be; a bucket drains within 100 years. Without a cap a key was locked out for 115 days (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range w.limits.every(limits.PerMinute(10)) {
+			for _, l := range w.limits.rates(limits.PerMinute(10)) {
 				a := w.begin("k", l, 8)
 				w.settles(a, 1_000_008, limits.Settlement{Charged: 12, Forgiven: 999_988})
 				w.settles(w.begin("k", l, 0), math.MaxInt64, limits.Settlement{Forgiven: math.MaxInt64})
@@ -91,7 +91,7 @@ var endCases = []testCase{
 	endCase("what many requests cost at once is what they cost in the end",
 		"64 callers take and end at one instant: what is left is the maximum less what all have cost, and nobody is allowed what does not fit (DESIGN 1: exact under any concurrency)",
 		func(w endWorld) {
-			for _, l := range w.limits.every(limits.PerHour(1000)) {
+			for _, l := range w.limits.rates(limits.PerHour(1000)) {
 				if l.Algorithm() == limits.AlgorithmLeakyQueue { // returns only the last
 					continue
 				}

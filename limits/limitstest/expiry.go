@@ -15,7 +15,7 @@ var expiryCases = []testCase{
 		why:  "absent state equals fresh state: after a second, a day or a year of rest the maximum is there and not a unit more (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range h.limits.every(limits.PerSecond(10)) {
+			for _, l := range h.limits.rates(limits.PerSecond(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 7}
 				for _, rest := range []time.Duration{2 * sec, 3 * sec, hour, day, 365 * day} {
 					w.take(c)
@@ -58,7 +58,7 @@ var expiryCases = []testCase{
 		why:  "a store that counts in milliseconds or seconds rounds a time to live up: an expiry never gives units away (DESIGN 5)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			for _, l := range append(h.limits.every(limits.Per(3, 1*ms)), h.limits.every(limits.Per(7, 1001*us))...) {
+			for _, l := range append(h.limits.rates(limits.Per(3, 1*ms)), h.limits.rates(limits.Per(7, 1001*us))...) {
 				c := limits.Charge{Scope: showLimit(l), Key: "k", Limit: l, Cost: l.Burst()}
 				for range 5 {
 					d := w.take(c)[0]
@@ -84,7 +84,7 @@ var expiryCases = []testCase{
 					t.Errorf("Reset: %v", err)
 				}
 			}
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 10}
 				fresh := w.look(c)
 				neighbour, elsewhere := c, c
@@ -129,7 +129,7 @@ var expiryCases = []testCase{
 				return limits.Charge{Scope: l.Algorithm().String(), Key: strconv.Itoa(key), Limit: l, Cost: cost}
 			}
 			counts("at first", 0)
-			choices := h.limits.every(limits.PerMinute(10))
+			choices := h.limits.rates(limits.PerMinute(10))
 			for i, l := range choices {
 				w.take(charge(l, 1, 0))
 				w.take(charge(l, 2, 11))

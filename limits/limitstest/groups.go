@@ -21,7 +21,7 @@ var groupCases = []testCase{
 			w := h.world(t)
 			full := limits.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1}
 			w.take(full)
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				c := limits.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l, Cost: 4}
 				w.take(c)
 				stands := w.look(c)
@@ -38,7 +38,7 @@ var groupCases = []testCase{
 		why:  "a client that waits for the largest RetryAfter of its denied charges gets in, and 1µs earlier it does not (DESIGN 5, several charges; DESIGN 1)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			choices := h.limits.every(limits.PerMinute(7))
+			choices := h.limits.rates(limits.PerMinute(7))
 			for longest := range choices { // each algorithm has the longest wait in one round
 				var group []limits.Charge
 				for i, l := range choices {
@@ -124,7 +124,7 @@ var groupCases = []testCase{
 			})
 			w := world{t, clock, b}
 			var group []limits.Charge
-			for _, l := range h.limits.every(limits.PerMinute(10)) {
+			for _, l := range h.limits.rates(limits.PerMinute(10)) {
 				group = append(group, limits.Charge{Scope: l.Algorithm().String(), Limit: l, Cost: 3})
 			}
 			for range 5 {

@@ -32,7 +32,7 @@ var keyCases = []testCase{
 		why:  "a backend that has room for a key keeps its state until it is fresh: neither a sweep nor an eviction hands out a fresh budget (DESIGN 6)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			choices := h.limits.every(limits.PerHour(2))
+			choices := h.limits.rates(limits.PerHour(2))
 			charge := func(i int) limits.Charge {
 				return limits.Charge{Scope: "s", Key: fmt.Sprint("user ", i), Limit: choices[i%len(choices)], Cost: 2}
 			}

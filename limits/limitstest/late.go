@@ -19,7 +19,7 @@ var lateCases = []testCase{
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			for _, together := range []bool{false, true} {
-				for _, l := range h.limits.every(limits.Per(10, 100*ms)) {
+				for _, l := range h.limits.rates(limits.Per(10, 100*ms)) {
 					for _, maxKeys := range []int{1, 8, 64} {
 						h.stall(t, l, maxKeys, together)
 					}

@@ -43,7 +43,7 @@ func (b *broken) InProcess() limits.Backend { return b }
 // pause lets others overtake a call that is half done.
 func (b *broken) pause() { b.halves.waitFor(b.halves.arrive() + 2) }
 
-func (m mutant) harness() Harness {
+func (m mutant) harness(seed uint64) Harness {
 	small := func(_ testing.TB, now func() time.Time, maxKeys int) limits.Backend {
 		return &broken{Exact: NewExact(now), mutant: m, maxKeys: maxKeys, limits: map[account]limits.Limit{}, until: map[account]int64{}, taken: map[string]int{}}
 	}
@@ -51,7 +51,7 @@ func (m mutant) harness() Harness {
 		Open:      func(t testing.TB, now func() time.Time) limits.Backend { return small(t, now, 0) },
 		OpenSmall: small,
 		Decisions: 6000,
-		Seed:      2,
+		Seed:      seed,
 	}
 }
 

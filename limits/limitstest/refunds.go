@@ -40,7 +40,7 @@ var refundCases = []testCase{
 	endCase("nothing is returned to a later window",
 		"6 units of a window that is over are not given to the next, neither when it is in use nor when nobody has come yet; those of a sliding window fade less (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range w.limits.every(limits.PerMinute(10)) {
+			for _, l := range w.limits.rates(limits.PerMinute(10)) {
 				if isBucket(l) {
 					continue
 				}

@@ -57,8 +57,8 @@ func (s *selection) of(choices ...limits.Limit) []limits.Limit {
 // all is everyAlgorithm for the backend.
 func (s *selection) all(rate limits.Rate) []limits.Limit { return s.of(everyAlgorithm(rate)...) }
 
-// every is all that are rates.
-func (s *selection) every(rate limits.Rate) []limits.Limit {
+// rates is all that are rates.
+func (s *selection) rates(rate limits.Rate) []limits.Limit {
 	return slices.DeleteFunc(s.all(rate), func(l limits.Limit) bool { return !isRate(l) })
 }
 

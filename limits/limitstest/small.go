@@ -17,7 +17,7 @@ var smallCases = []testCase{
 		why:   "up to its number of keys nothing is displaced, for one key, a few and thousands (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			choices := h.limits.every(limits.PerHour(5))
+			choices := h.limits.rates(limits.PerHour(5))
 			for n, next := 1, 2; n <= 5000 && n <= h.Decisions/4; n, next = next, n+next {
 				s := h.stage(t, h.openSmall(n))
 				for i := range n + min(n, 500) {
@@ -63,7 +63,7 @@ var smallCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := world{t, h.clockAt(newYear), nil}
 			for _, maxKeys := range []int{1, 2, 7, 64} {
-				for _, l := range h.limits.every(limits.PerHour(5)) {
+				for _, l := range h.limits.rates(limits.PerHour(5)) {
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					victim := limits.Charge{Scope: "s", Key: "victim", Limit: l, Cost: 5}
 					w.take(victim)
@@ -76,7 +76,7 @@ var smallCases = []testCase{
 						}
 					}
 					changed := victim
-					for _, changed.Limit = range h.limits.every(limits.PerHour(4)) {
+					for _, changed.Limit = range h.limits.rates(limits.PerHour(4)) {
 						if w.look(changed).Remaining > 0 {
 							t.Error(about(l, "with room for %d keys, after a flood, a key that had nothing left has something under %s", maxKeys, showLimit(changed.Limit)))
 						}
@@ -92,7 +92,7 @@ var smallCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := world{t, h.clockAt(newYear), nil}
 			for _, maxKeys := range []int{1, 7} {
-				for _, l := range h.limits.every(limits.PerMinute(1000)) {
+				for _, l := range h.limits.rates(limits.PerMinute(1000)) {
 					w.clock.restart(newYear)
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					flood := func(i int64) {
@@ -126,7 +126,7 @@ var smallCases = []testCase{
 		small: true,
 		run: func(t testing.TB, h Harness) {
 			w := world{t, h.clockAt(newYear), nil}
-			for _, l := range h.limits.every(limits.PerMinute(5)) {
+			for _, l := range h.limits.rates(limits.PerMinute(5)) {
 				w.backend = h.OpenSmall(t, w.clock.now, 8)
 				longest := time.Duration(0)
 				for i := range 80 {

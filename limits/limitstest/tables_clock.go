@@ -164,7 +164,7 @@ var timeCases = []testCase{{
 	why:       "for as long as the clock is behind, every decision is at the latest instant that the backend has seen: nothing is admitted twice, and no wait is longer (DESIGN 5, a clock that steps back)",
 	keepsTime: true,
 	run: func(t testing.TB, h Harness) {
-		for _, l := range h.limits.every(limits.PerMinute(10)) {
+		for _, l := range h.limits.rates(limits.PerMinute(10)) {
 			w := h.world(t)
 			c := limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 10}
 			w.take(c)

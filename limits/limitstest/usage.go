@@ -14,9 +14,9 @@ import (
 type usage struct {
 	limit limits.Limit
 
-	// at is the instant at which the clock stops for this key if it steps back. Buckets: when level was true, the last taking. Windows:
-	// the start of the window that curr counts in. Log: the last taking. Anchored
-	// windows: the taking that opened the window.
+	// at is the last taking of a bucket, when level was true, and of a log; the start of the window that
+	// curr counts in; of an anchored window the taking that opened it. If the clock steps back, it
+	// stops here for this key.
 	at int64
 
 	level      *big.Rat // buckets: units in use at at
