@@ -379,12 +379,15 @@ func TestADenialOfAnotherProcessDoesNotShutOutUnitsThatAreHeld(t *testing.T) {
 
 // exiting ends the goroutine of its at-th call.
 type exiting struct {
+	mu    sync.Mutex
 	n, at int
 	keys  map[string]int
 }
 
 func (e *exiting) Listen(func(limits.Announcement)) {}
 func (e *exiting) Announce(a limits.Announcement) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.n++
 	e.keys[a.Key]++
 	if e.n == e.at {
@@ -401,11 +404,12 @@ func TestAnAnnouncerThatEndsItsGoroutineEndsNoRepetition(t *testing.T) {
 			asking.Allowed(t, c, fmt.Sprint(i), limit, 1)
 			asking.Denied(t, c, fmt.Sprint(i), limit, 1)
 		}
-		time.Sleep(10 * time.Minute) // repeats: the first one ends its goroutine
+		time.Sleep(10 * time.Minute) // the first repetition ends its goroutine
 		asking.Allowed(t, c, "later", limit, 1)
 		asking.Denied(t, c, "later", limit, 1)
 		time.Sleep(time.Minute)
-		t.Log(e.keys)
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		if e.keys["later"] < 5 {
 			t.Errorf("a denial of an hour was announced %d times in a minute: nothing is repeated any more", e.keys["later"])
 		}
