@@ -16,7 +16,9 @@ import (
 
 // What docs/redis.md tells people to allow.
 const (
-	aclDecide  = "+evalsha +eval +time +get +set +getrange +del"
+	aclSingle  = "+evalsha +eval +time +get +set +getrange +del"
+	aclSeveral = "+mget"
+	aclDecide  = aclSingle + " " + aclSeveral
 	aclLogs    = "+strlen +setrange +append +pexpire"
 	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
@@ -150,6 +152,11 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 	defer client.Close()
 	prefix := uniquePrefix()
 	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	oneAtATime := redis.NewClient(&redis.Options{Addr: server.addr, Username: "limiter", Password: "secret", PoolSize: 1, ContextTimeoutEnabled: true})
+	defer oneAtATime.Close()
+	g := new(gate)
+	oneAtATime.AddHook(g)
+	one := redisbackend.New(oneAtATime, redisbackend.Options{Prefix: prefix})
 	others := []limits.Limit{
 		limits.TokenBucket(limits.PerHour(3), 4), limits.TokenBucket(limits.PerHour(7), 4), limits.LeakyBucket(limits.PerHour(3), 4),
 		limits.LeakyQueue(limits.PerHour(3), 4), limits.FixedWindow(limits.PerDay(5)), limits.SlidingWindow(limits.PerDay(5)),
@@ -161,21 +168,28 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 		list, and string
 		try       func() error
 	}{
-		"all but logs": {aclDecide, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
-		"logs":         {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
-		"holds":        {aclHolds, aclDecide, func() error { return holdsEverything(t.Context(), admin, b) }},
-		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
+		"all but logs": {aclSingle, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
+		"several requests in a call": {aclSeveral, aclSingle, func() error {
+			charges := [][]limits.Charge{{charge("s", "a", others[0], 1)}, {charge("s", "b", others[0], 1)}}
+			_, errs, wait := queue(t, t.Context(), one, g, charges)
+			g.open()
+			wait()
+			return errors.Join(errs...)
+		}},
+		"logs":  {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
+		"holds": {aclHolds, aclDecide, func() error { return holdsEverything(t.Context(), admin, b) }},
+		"Check": {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
 	} {
 		ok(t, admin.FlushAll(t.Context()).Err())
 		user(t, admin, prefix, c.list, c.and)
 		if err := c.try(); err != nil {
 			t.Errorf("%s, with %s %s: %v", what, c.and, c.list, err)
 		}
-		for _, one := range strings.Fields(c.list) {
+		for _, command := range strings.Fields(c.list) {
 			ok(t, admin.FlushAll(t.Context()).Err())
-			user(t, admin, prefix, c.and, strings.ReplaceAll(c.list+" ", one+" ", ""))
+			user(t, admin, prefix, c.and, strings.ReplaceAll(c.list+" ", command+" ", ""))
 			if err := c.try(); err == nil {
-				t.Errorf("%s: nothing fails without %s", what, one)
+				t.Errorf("%s: nothing fails without %s", what, command)
 			}
 		}
 	}
@@ -189,7 +203,7 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 	prefix := uniquePrefix()
 	b := redisbackend.New(client, redisbackend.Options{Prefix: prefix})
 	for without, want := range map[string]string{
-		"+info": "+info,", "+set": "+set,", "+time": "+time,", "+get": "+get,", "+getrange": "+getrange,", "+del": "+del,",
+		"+info": "+info,", "+set": "+set,", "+time": "+time,", "+get": "+get,", "+mget": "+mget,", "+getrange": "+getrange,", "+del": "+del,",
 		"+evalsha": "+evalsha,",
 	} {
 		user(t, admin, prefix, strings.ReplaceAll(aclDecide+" "+aclCheck+" ", without+" ", " "))
@@ -198,7 +212,7 @@ func TestCheckNamesWhatTheUserMayNotDo(t *testing.T) {
 		}
 	}
 	user(t, admin, prefix, "+evalsha +eval")
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +getrange +del +info,") {
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +time +set +get +mget +getrange +del +info,") {
 		t.Errorf("without any: error %v, want one that says to allow all", err)
 	}
 	ok(t, admin.ScriptFlush(t.Context()).Err())

@@ -46,6 +46,11 @@ type asking struct {
 // other, at one instant: limits that change, logs, shadows, peeks, costs that never
 // fit and clocks that step back among them.
 func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
+	t.Run("whatever they are", func(t *testing.T) { callDecidesAsEachAlone(t, false) })
+	t.Run("common ones, in one pass", func(t *testing.T) { callDecidesAsEachAlone(t, true) })
+}
+
+func callDecidesAsEachAlone(t *testing.T, common bool) {
 	client, g := startGate(t)
 	alone := newClient(t, client.Options().Addr)
 	random := testrun.Random(t)
@@ -60,16 +65,27 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 		limits.SlidingLog(limits.Per(16, 30*time.Millisecond)), limits.SlidingLog(limits.Per(9, 30*time.Millisecond)),
 		limits.TokenBucket(limits.PerHour(50), 200), limits.SlidingWindow(limits.PerHour(300)),
 	}
+	if common {
+		choices = []limits.Limit{
+			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.LeakyQueue(limits.PerSecond(250), 12),
+			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+		}
+	}
 	next := func() asking {
 		var a asking
 		for _, j := range random.Perm(4)[:1+random.IntN(3)] {
 			limit := choices[j] // most often by the limit of the scope
-			if random.IntN(4) == 0 {
+			if random.IntN(4) == 0 && !common {
 				limit = choices[random.IntN(len(choices))]
 			}
 			c := charge(fmt.Sprint("scope ", j), fmt.Sprint(random.IntN(2)), limit, random.Int64N(4))
 			if random.IntN(20) == 0 {
 				c.Cost = 1000
+			}
+			if common {
+				c.Cost = max(1, c.Cost)
+				a.charges = append(a.charges, c)
+				continue
 			}
 			c.Shadow = random.IntN(6) == 0
 			a.charges = append(a.charges, c)
@@ -78,12 +94,14 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 				a.charges = append(a.charges, c)
 			}
 		}
-		a.peeks = random.IntN(5) == 0
+		a.peeks = random.IntN(5) == 0 && !common
 		return a
 	}
 	denied, calls := 0, 0
 	for round := range testrun.Sized(15, 60) {
-		random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+		if !common {
+			random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+		}
 		var all []asking
 		for range 2 + random.IntN(12) {
 			a := next()
@@ -94,8 +112,12 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 		}
 		g.scripts.Store(0)
 		got, errs, wait := queueAll(t, t.Context(), many, g, all)
+		ok(t, alone.ConfigResetStat(t.Context()).Err())
 		g.open()
 		wait()
+		if common && !strings.Contains(alone.Info(t.Context(), "commandstats").Val(), "cmdstat_getrange:calls=1,") { // of the one that is held up
+			t.Errorf("round %d: %d common requests were not decided in one pass", round, len(all))
+		}
 		if n := g.scripts.Load(); n > 3 && round > 0 {
 			t.Fatalf("round %d: %d requests took %d scripts, want one for all that waited", round, len(all), n-1)
 		}
@@ -118,14 +140,15 @@ func TestACallDecidesManyRequestsAsEachAlone(t *testing.T) {
 			}
 		}
 		now = now.Add(time.Duration(random.Int64N(20_000)) * time.Microsecond)
-		switch random.IntN(8) {
-		case 0:
+		switch step := random.IntN(8); {
+		case common:
+		case step == 0:
 			now = now.Add(-15 * time.Millisecond) // is held
-		case 1:
+		case step == 1:
 			now = now.Add(-time.Minute) // is not
 		}
 	}
-	if denied < testrun.Sized(25, 100) {
+	if denied < testrun.Sized(15, 60) {
 		t.Errorf("only %d denials: the test shows little", denied)
 	}
 }

@@ -13,6 +13,8 @@ import (
 var (
 	//go:embed fastpath.lua
 	fastPathSource string
+	//go:embed pass.lua
+	passSource string
 	//go:embed arithmetic.lua
 	arithmeticSource string
 	//go:embed encoding.lua
@@ -54,7 +56,7 @@ var algorithmsSource = arithmeticSource + encodingSource +
 	concurrentSource + stateSource
 
 var (
-	takeScript    = newScript(fastPathSource + algorithmsSource + takeSource)
+	takeScript    = newScript(fastPathSource + passSource + algorithmsSource + takeSource)
 	settleScript  = newScript(algorithmsSource + settleSource)
 	renewScript   = newScript(renewSource)
 	releaseScript = newScript(releaseSource)
