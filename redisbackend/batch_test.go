@@ -69,7 +69,10 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 		choices = []limits.Limit{
 			limits.TokenBucket(limits.Per(2, 3*time.Millisecond), 7), limits.LeakyQueue(limits.PerSecond(250), 12),
 			limits.FixedWindow(limits.Per(15, 10*time.Millisecond)), limits.SlidingWindow(limits.Per(14, 25*time.Millisecond)),
+			limits.TokenBucket(limits.PerSecond(700), 9), limits.LeakyQueue(limits.PerSecond(300), 12),
+			limits.AnchoredWindow(limits.Per(15, 10*time.Millisecond)), limits.Ban(limits.Per(15, 20*time.Millisecond), 30*time.Millisecond),
 		}
+		random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
 	}
 	next := func() asking {
 		var a asking
@@ -333,4 +336,39 @@ func TestNobodyWaitsBehindACallThatIsStuck(t *testing.T) {
 	}
 	close(release)
 	callers.Wait()
+}
+
+// Units of a concurrency limit that one call takes have ids of their own, so that each is released by
+// its own request.
+func TestACallTakesUnitsOfConcurrencyLimitsInOnePass(t *testing.T) {
+	client, g := startGate(t)
+	admin := newClient(t, client.Options().Addr)
+	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	slot := charge("slots", "k", limits.Concurrent(4), 1)
+	group := []limits.Charge{slot, charge("rate", "k", limits.TokenBucket(limits.PerHour(7), 9), 1)}
+	decisions, errs, wait := queue(t, t.Context(), b, g, [][]limits.Charge{group, {slot}, group, group})
+	ok(t, admin.ConfigResetStat(t.Context()).Err())
+	g.open()
+	wait()
+	if !strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_getrange:calls=1,") { // of the one that is held up
+		t.Error("the call was not decided in one pass")
+	}
+	var endings []limits.Ending
+	left := []int64{}
+	for i := range decisions {
+		ok(t, errs[i])
+		endings = append(endings, ending(slot, decisions[i][0]))
+		left = append(left, decisions[i][0].Remaining)
+	}
+	slices.Sort(left)
+	if name := redisbackend.HeldName(b, slot.Scope, slot.Key); !slices.Equal(left, []int64{0, 1, 2, 3}) || admin.ZCard(t.Context(), name).Val() != 4 {
+		t.Fatalf("left %v, %d units in the set", left, admin.ZCard(t.Context(), name).Val())
+	}
+	for i := range endings {
+		ok(t, b.Settle(t.Context(), endings[i:i+1], make([]limits.Settlement, 1)))
+		redisbackend.WaitForReleases(b)
+		if n := admin.ZCard(t.Context(), redisbackend.HeldName(b, slot.Scope, slot.Key)).Val(); n != int64(3-i) {
+			t.Fatalf("%d units in the set after %d releases", n, i+1)
+		}
+	}
 }
