@@ -1,9 +1,9 @@
 -- The second part of the script of take.lua. It decides a call of several requests in one pass, if
 -- all of them are common: enforced charges by buckets, windows or bans, or of one unit by concurrency
 -- limits that have room, states of version 1 that were written under the same limits, a clock that has
--- not stepped back, and products below 2^53. In any other case it changes nothing and leaves the call to the rest of the script, which takes
--- three times as long. take.lua specifies the arguments and the reply, the file of a family what
--- the numbers of its states mean.
+-- not stepped back, and products below 2^53. In any other case it changes nothing and leaves the call
+-- to the rest of the script. take.lua specifies the arguments and the reply, the file of a family what
+-- the numbers of its states mean: the arithmetic is theirs.
 
 local batch = string.match(ARGV[1], '^batch ?(%d*)$')
 
