@@ -58,10 +58,7 @@ func (l *ruleSet[R]) returnLocal(charges []limits.Charge, decisions []limits.Dec
 	for i := range charges {
 		ch := &charges[i]
 		if ch.Cost > 0 && decisions[i].Allowed {
-			endings = append(endings, limits.Ending{
-				Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost,
-				Ticket: decisions[i].Ticket, Lasts: ch.Lasts,
-			})
+			endings = append(endings, call.ReturnOf(ch, &decisions[i]))
 		}
 	}
 	_ = l.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -116,9 +117,7 @@ func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decision
 			return // denied: nothing was taken
 		}
 		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || ch.Limit.Algorithm() == limits.AlgorithmConcurrent) {
-			endings = append(endings, limits.Ending{
-				Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts,
-			})
+			endings = append(endings, call.ReturnOf(ch, d))
 		}
 	}
 	if len(endings) == 0 {

@@ -28,6 +28,11 @@ func Settle(ctx context.Context, b limits.Backend, endings []limits.Ending, out 
 	return limits.Settle(ctx, b, endings, out)
 }
 
+// ReturnOf returns the ending of a charge that was decided so and is to have cost nothing.
+func ReturnOf(ch *limits.Charge, d *limits.Decision) limits.Ending {
+	return limits.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost, Ticket: d.Ticket, Lasts: ch.Lasts}
+}
+
 // Reset calls [limits.Reset].
 func Reset(ctx context.Context, b limits.Backend, scope, key string) (err error) {
 	defer PanicAsError(b, &err)
