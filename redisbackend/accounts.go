@@ -46,34 +46,47 @@ func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (er
 	return nil
 }
 
-// units returns the units of a as an argument of take.lua.
-func (a *account) units() any {
-	if !a.HasShadow && !a.settles {
-		return a.Enforced
+// formOf returns a text that is the same for requests that are alike but for their keys.
+func formOf(accounts []account, mode mode) string {
+	if a := &accounts[0]; len(accounts) == 1 && mode == modeTake && a.Enforced == 1 && !a.HasShadow && !a.settles {
+		return a.limit.takesOne
 	}
-	var text []byte
-	if a.enforces {
-		text = strconv.AppendInt(text, a.Enforced, 10)
-	}
-	if a.HasShadow {
-		text = strconv.AppendInt(append(text, ','), a.Shadow, 10)
-	}
-	if a.settles {
-		text = strconv.AppendInt(append(text, '@'), a.lasts, 10)
+	text := append(make([]byte, 0, 64*len(accounts)), modes[mode]...)
+	for i := range accounts {
+		text = append(append(append(text, ' '), accounts[i].limit.text.(string)...), '=')
+		text = accounts[i].appendUnits(text)
 	}
 	return string(text)
 }
 
-// width returns how many numbers take.lua replies for a.
-func (a *account) width(mode mode) int {
-	n := a.numbers()
+// appendUnits appends the units of a as in an argument of take.lua.
+func (a *account) appendUnits(to []byte) []byte {
+	if a.enforces {
+		to = strconv.AppendInt(to, a.Enforced, 10)
+	}
 	if a.HasShadow {
-		n *= 2
+		to = strconv.AppendInt(append(to, ','), a.Shadow, 10)
 	}
-	if mode == modeTentative {
-		n += 5
+	if a.settles {
+		to = strconv.AppendInt(append(to, '@'), a.lasts, 10)
 	}
-	return n
+	return to
+}
+
+// units returns the units of a as an argument of take.lua.
+func (a *account) units() any {
+	if a.enforces && !a.HasShadow && !a.settles {
+		return a.Enforced
+	}
+	return string(a.appendUnits(nil))
+}
+
+// width returns how many numbers take.lua replies for a.
+func (a *account) width() int {
+	if a.HasShadow {
+		return 2 * a.numbers()
+	}
+	return a.numbers()
 }
 
 // weight returns how many keys a counts as in a call.

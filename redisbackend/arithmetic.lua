@@ -1,16 +1,21 @@
--- The arithmetic that all algorithms share, and the clock of a script.
+-- The clock of a script, and the arithmetic that all families share.
 --
 -- Numbers are whole and below 2^53, instants too, and so is every intermediate
 -- result. floor(x / y) is then exact. An instant is subtracted from another before a
 -- time is added. Times are microseconds.
+--
+-- What a script makes costs each call, functions too. So each is made where it is first needed.
 
-local floor, min, max, format, match, sub = math.floor, math.min, math.max, string.format, string.match, string.sub
+local floor, format, match = math.floor, string.format, string.match
 
 -- now is the instant of the decision. grace is the time, in milliseconds, for which
--- Redis keeps a state after it is fresh: the clock that expires keys may be ahead.
--- Tests give an instant, which may stand still for longer. The script that follows
--- sets both.
-local now, grace
+-- Redis keeps a state after it is fresh: the clock that expires keys may be ahead. Tests
+-- give an instant, which may stand still for longer.
+local now, grace = tonumber(given), 86400000
+if not now then
+  local time = redis.call('TIME')
+  now, grace = time[1] * 1000000 + time[2], 1000
+end
 
 -- muldiv returns the quotient and remainder of a*m/d, for a <= d < 2^45, m < 2^35.
 local function muldiv(a, m, d)
@@ -36,11 +41,4 @@ local function timeOf(limit, n)
   end
   local us, frac = muldiv(limit.unitFrac, n, limit.Q)
   return n * limit.unitTime + us, frac
-end
-
-local function ceil(us, frac)
-  if frac > 0 then
-    return us + 1
-  end
-  return us
 end

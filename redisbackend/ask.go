@@ -3,6 +3,7 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,10 @@ import (
 type ask struct {
 	ctx      context.Context
 	keys     []string
-	args     []any
+	form     string // the same for requests that are alike but for their keys
+	charges  []any  // the arguments of take.lua for each key
+	args     []any  // all of a call for it alone
+	hasLogs  bool
 	mode     mode
 	instant  int64
 	accounts []account // a copy, once it waits
@@ -43,10 +47,13 @@ type ask struct {
 // prepare sets the question: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode, instant int64) {
 	a.ctx, a.mode, a.instant = ctx, mode, instant
-	a.keys, a.args = b.arguments(accounts, mode, instant, a.keys[:0], a.args[:0])
-	a.width, a.weight = 0, 0
+	a.keys, a.charges, a.form = a.keys[:0], a.charges[:0], formOf(accounts, mode)
+	a.width, a.weight, a.hasLogs = 0, 0, false
 	for i := range accounts {
-		a.width += accounts[i].width(mode)
+		a.keys = append(a.keys, accounts[i].name)
+		a.charges = append(a.charges, accounts[i].limit.text, accounts[i].units())
+		a.hasLogs = a.hasLogs || accounts[i].Limit.Algorithm() == limits.AlgorithmSlidingLog
+		a.width += accounts[i].width()
 		a.weight += accounts[i].weight()
 		if mode != modePeek && accounts[i].isConcurrent() {
 			a.holds = b.holds
@@ -61,37 +68,77 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 // reset empties a for reuse. No call may use it any more.
 func (a *ask) reset() {
 	clear(a.keys)
+	clear(a.charges)
 	clear(a.args)
 	clear(a.accounts)
-	*a = ask{keys: a.keys[:0], args: a.args[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
+	*a = ask{keys: a.keys[:0], charges: a.charges[:0], args: a.args[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
 }
 
 // batchKey is equal for equal requests: they charge the same accounts, by the same limits,
 // the same units. A call decides them together.
 type batchKey struct {
-	name             string
-	limit            limits.Limit
-	enforced, shadow int64
-	enforces         bool
-	shadows          bool
-	settles          bool
-	lasts            int64
-	instant          int64
-	rest             string // the other accounts
+	form, name string
+	rest       string // the other names
+	instant    int64
 }
 
-func batchKeyOf(accounts []account, instant int64) batchKey {
-	first := &accounts[0]
-	s := batchKey{
-		name: first.name, limit: first.limit.limit,
-		enforced: first.Enforced, shadow: first.Shadow, enforces: first.enforces, shadows: first.HasShadow,
-		settles: first.settles, lasts: first.lasts,
-		instant: instant,
-	}
-	if len(accounts) > 1 {
-		s.rest = string(appendCharges(nil, accounts[1:]))
+func (a *ask) batchKey() batchKey {
+	s := batchKey{form: a.form, name: a.keys[0], instant: a.instant}
+	if len(a.keys) > 1 {
+		s.rest = fmt.Sprintf("%q", a.keys[1:])
 	}
 	return s
+}
+
+// arguments returns the arguments of a call for a alone.
+func (a *ask) arguments() []any {
+	if a.isOrdinary() {
+		a.args = append(a.args[:0], "1")
+	} else {
+		a.args = append(a.args[:0], clockArgument(a.instant, a.hasLogs), fmt.Sprintf("%s 1 1 %d", modes[a.mode], len(a.keys)))
+	}
+	return a.appendCharges(a.args, []*ask{a})
+}
+
+// isOrdinary reports whether a call for a alone need not say more than what it charges.
+func (a *ask) isOrdinary() bool { return a.mode == modeTake && a.instant == 0 && !a.hasLogs }
+
+// clockArgument returns the first argument of take.lua.
+func clockArgument(instant int64, hasLogs bool) any {
+	if instant != 0 {
+		return instant
+	} else if hasLogs {
+		return "apart"
+	}
+	return "server"
+}
+
+// appendCharges appends the arguments for the keys of a, and of others that are alike. Their units of
+// concurrency limits are named.
+func (a *ask) appendCharges(to []any, alike []*ask) []any {
+	to = append(to, a.charges...)
+	if a.holds == nil {
+		return to
+	}
+	span := 0
+	for i := range a.keys {
+		if !a.isHeld(i) {
+			continue
+		}
+		units := &to[len(to)-len(a.charges)+2*i+1]
+		text := fmt.Append(nil, *units, "#")
+		for _, other := range alike {
+			text = other.holds.appendID(text, other.spans[span].first)
+		}
+		*units = text
+		span++
+	}
+	return to
+}
+
+// isHeld reports whether the units of the i-th key are of a concurrency limit.
+func (a *ask) isHeld(i int) bool {
+	return a.charges[2*i].(string)[1] == algorithms[limits.AlgorithmConcurrent]
 }
 
 // The wait for a reply ends with ctx, unless this process runs late: if it has more

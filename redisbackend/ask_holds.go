@@ -1,8 +1,6 @@
 package redisbackend
 
 import (
-	"fmt"
-
 	"github.com/weir-go/weir/limits"
 )
 
@@ -42,31 +40,6 @@ func (a *account) held() int64 {
 	return n
 }
 
-// argument returns the units of a and, if it is of a concurrency limit, their first id.
-func (a *account) argument(h *holds, mode mode) any {
-	if mode == modePeek || !a.isConcurrent() {
-		return a.units()
-	}
-	var room [64]byte
-	return string(h.appendID(fmt.Append(room[:0], a.units(), "#"), a.ticket))
-}
-
-// appendIDs appends the first id of each charge of a concurrency limit, for the requests
-// that a call is to decide.
-func (c *bundle) appendIDs(to []byte) []byte {
-	k := c.asks.First
-	if k.Of.holds == nil {
-		return to
-	}
-	for range c.rounds {
-		for _, s := range k.Of.spans {
-			to = k.Of.holds.appendID(to, s.first)
-		}
-		k = k.Next
-	}
-	return to
-}
-
 // keepOrRelease is called before a gets its answer. It has the units released if nobody
 // waits for the answer, or if err says that there is none.
 func (a *ask) keepOrRelease(taken bool, err error) {
@@ -95,7 +68,6 @@ func (a *ask) reissue(accounts []account) {
 		of := &accounts[i]
 		if of.isConcurrent() {
 			of.ticket = a.holds.issue(of.held())
-			a.args[2*i+1] = of.argument(a.holds, a.mode)
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/limits"
 )
 
@@ -52,8 +54,7 @@ type Options struct {
 // if rules of it have an end.
 type Backend struct {
 	client redis.Scripter
-	direct redis.Scripter // the same for what ends requests, see unqueued.go
-	own    io.Closer      // the client, if Open made it; otherwise nil
+	own    io.Closer // the client, if Open made it; otherwise nil
 	lanes  *lanes
 	prefix string
 	tagged map[string]bool  // the scopes of Options.Together
@@ -62,9 +63,9 @@ type Backend struct {
 
 	requests sync.Pool // of *request
 
-	spread    spread // scopes whose units may be given back
-	gates     gates
-	giveBacks giveBacks
+	spread    spread // scopes whose units may be returned
+	undoing   atomic.Int64
+	giveBacks *giveBacks
 	holds     *holds
 }
 
@@ -89,13 +90,15 @@ func New(client redis.Scripter, options Options) *Backend {
 	if options.HashTag != "" {
 		prefix += "{" + options.HashTag + "}:"
 	}
-	b := &Backend{client: client, direct: direct(client), lanes: newLanes(client, options.Logger), prefix: prefix}
+	client = direct(client)
+	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix}
 	for _, scope := range options.Together {
 		if b.tagged == nil {
 			b.tagged = make(map[string]bool)
 		}
 		b.tagged[scope] = true
 	}
+	b.giveBacks = newGiveBacks(b.settle)
 	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
 	b.requests.New = func() any { return new(request) }
 	if locate := partitionerOf(client); locate != nil && options.HashTag == "" {
@@ -116,8 +119,9 @@ func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limit
 
 // Reset implements [limits.Resetter].
 func (b *Backend) Reset(ctx context.Context, scope, key string) error {
-	if err := resetScript.run(ctx, b.client, []string{b.name(scope, key)}).Err(); err != nil {
-		return fmt.Errorf("redisbackend: reset: %w", err)
+	call := scriptCall{keys: []string{b.name(scope, key)}}
+	if resetScript.run(ctx, b.client, &call); call.reply.Err() != nil {
+		return fmt.Errorf("redisbackend: reset: %w", call.reply.Err())
 	}
 	return nil
 }
@@ -128,11 +132,10 @@ type mode uint8
 const (
 	modeTake mode = iota
 	modePeek
-	modeTentative // take, and report what there was before: the units may be given back
 )
 
 // modes are the names of the modes there.
-var modes = [...]string{modeTake: "take", modePeek: "peek", modeTentative: "tentative"}
+var modes = [...]string{modeTake: "take", modePeek: "peek"}
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
@@ -143,7 +146,7 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	if len(charges) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil && !b.lanes.mayBeLate(err) {
+	if err := b.mayAsk(ctx); err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
 	r := b.requests.Get().(*request)
@@ -151,9 +154,7 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	if err := b.accountsOf(charges, r, mode); err != nil {
 		return err
 	}
-	b.noteSpread(r, mode)
 	all, err := b.decideAccounts(ctx, r, mode)
-	b.noteSpread(r, mode) // the partitioner may have been learned just now
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
@@ -167,6 +168,14 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	b.markTransient(charges, out)
 	if r.holds && mode != modePeek {
 		b.hold(r, charges, out)
+	}
+	return nil
+}
+
+// mayAsk returns the error of ctx if it has ended, unless that is because this process runs late.
+func (b *Backend) mayAsk(ctx context.Context) error {
+	if err := ctx.Err(); err != nil && !b.lanes.mayBeLate(err) {
+		return err
 	}
 	return nil
 }
@@ -190,62 +199,52 @@ func (b *Backend) recycle(r *request) {
 
 // decideAccounts decides all accounts, in one step if one partition keeps them all.
 func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) ([]result, error) {
-	accounts, instant := r.accounts, b.instant()
-	if locate := b.lanes.partitioner.Load(); locate != nil && len(accounts) > 1 {
-		groups, err := groupsOf(accounts, *locate)
+	instant := b.instant()
+	if locate := b.lanes.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
+		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
 			return nil, err
 		}
 		if len(groups) > 1 {
-			return b.takeInTurn(ctx, accounts, groups, mode, instant)
+			return b.decideSpread(ctx, groups, len(r.accounts), mode, instant)
 		}
 	}
-	l, err := b.lanes.of(ctx, accounts[0].name)
+	l, err := b.lanes.of(ctx, r.accounts[0].name)
 	if err != nil {
 		return nil, err
 	}
 	if r.ask == nil {
 		r.ask = new(ask)
 	}
-	a := r.ask
-	a.prepare(ctx, b, accounts, mode, instant)
-	back, err := l.decide(ctx, a, accounts)
+	back, err := b.step(ctx, l, r.ask, r.accounts, mode, instant, &r.all)
 	if !back {
 		r.ask = nil
-		if client, ok := b.direct.(processor); ok && mode == modeTake {
-			b.giveBackLate(ctx, client, a, slices.Clone(accounts), instant)
-		}
-		return nil, b.lanes.blame(err, l)
+		return nil, err
 	}
-	defer a.reset()
-	if err != nil && len(accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
-		return b.decideAccounts(ctx, &request{accounts: accounts}, mode)
+	r.ask.reset()
+	if err != nil && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
+		return b.decideAccounts(ctx, r, mode)
 	}
-	if err != nil {
-		return nil, b.lanes.blame(ofOneKey(err), l)
-	}
-	if a.deniedBy > 0 {
-		r.all = denialOf(a, accounts, r.all)
-	} else {
-		r.all = read(a.now, a.numbers, accounts, mode, r.all)
-	}
-	return r.all, nil
+	return r.all, err
 }
 
-// arguments appends KEYS and ARGV of take.lua.
-func (b *Backend) arguments(accounts []account, mode mode, instant int64, keys []string, args []any) ([]string, []any) {
-	for i := range accounts {
-		a := &accounts[i]
-		keys = append(keys, a.name)
-		args = append(args, a.limit.text, a.argument(b.holds, mode))
+// step decides accounts that one partition keeps, on the server of l. It reports whether the
+// caller owns a again, and sets the results unless there is an error.
+func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, instant int64, to *[]result) (back bool, err error) {
+	a.prepare(ctx, b, accounts, mode, instant)
+	back, err = l.decide(ctx, a, accounts)
+	switch {
+	case !back && mode == modeTake:
+		b.giveBackLate(ctx, l, a, slices.Clone(accounts))
+		fallthrough
+	case err != nil:
+		return back, b.lanes.blame(ofOneKey(err), l)
+	case a.deniedBy > 0:
+		*to = denialOf(a, accounts, (*to)[:0])
+	default:
+		*to = read(a.now, a.numbers, accounts, (*to)[:0])
 	}
-	if mode != modeTake || instant != 0 {
-		args = append(args, modes[mode])
-	}
-	if instant != 0 {
-		args = append(args, instant)
-	}
-	return keys, args
+	return true, nil
 }
 
 // instant returns the instant that scripts are given; 0: they use the server's clock.

@@ -5,93 +5,77 @@
 --   a    the instant at which the ban ends; 0: there is none
 --   b    the units in the period
 
-local function ban()
-  local function freshAt(limit, s)
-    if s.a > 0 then
-      return s.a
-    elseif s.b > 0 then
-      return s.at + limit.P
+local function ban(limit, asOf, at, a, b, n, _, isRead)
+  if isRead and (b > 4294967295 or a > 0 and a <= at or a >= 9007199254740992) then
+    return nil
+  end
+  if asOf >= (a > 0 and a or b > 0 and at + limit.P or at) then
+    at, a, b = asOf, 0, 0
+  end
+  local fits = a == 0
+  if fits and n > 0 then
+    if b == 0 then
+      at = asOf
     end
-    return s.at
+    b = b + n
+    if b >= limit.most then
+      a = asOf + limit.Q
+    end
+    if b > 4294967295 then
+      b = 4294967295
+    end
   end
-
-  local function remaining(limit, s)
-    return s.a > 0 and 0 or max(0, limit.most - s.b)
+  local left, reset = 0, a - asOf
+  if a == 0 then
+    left = b < limit.most and limit.most - b or 0
+    reset = b > 0 and at + limit.P - asOf or 0
   end
+  return fits, at, a, b, left, reset, reset > 0 and reset or limit.P
+end
 
+--- more
+
+families.b = function()
   return {
     bans = true,
-    layout = numbersLayout,
-    decode = decodeNumbers,
-    write = writeNumbers,
-    remaining = remaining,
 
-    possible = function(limit, s)
-      return s.b <= 4294967295 and (s.a == 0 or s.a > s.at)
+    encode = function()
+      return false
     end,
 
-    fresh = function(limit, asOf)
-      return { asOf = asOf, at = asOf, a = 0, b = 0 }
+    read = function()
+      return false
     end,
 
-    advance = function(limit, s)
-      if s.asOf >= freshAt(limit, s) then
-        s.at, s.a, s.b, s.serial = s.asOf, 0, 0, nil
-      end
-      return s
-    end,
-
-    rebase = function(limit, s, back)
-      back.a, back.b = s.a > 0 and now + limit.Q or 0, s.b
-    end,
-
-    used = function(limit, s)
+    used = function(s)
       return s.b
     end,
 
-    fits = function(limit, s, n)
-      return s.a == 0
-    end,
-
-    take = function(limit, s, n)
-      if s.b == 0 then
-        s.at = s.asOf
-      end
-      if s.b + n >= limit.most then
-        s.a = s.asOf + limit.Q
-      end
-      s.b = min(s.b + n, 4294967295)
-    end,
-
-    untilFresh = function(limit, s)
-      return freshAt(limit, s) - now
-    end,
-
-    untilFits = function(limit, s, n)
-      return freshAt(limit, s) - s.asOf
-    end,
-
-    describe = function(limit, s, reset)
-      return remaining(limit, s), reset, s.b > 0 and reset or limit.P
+    rebase = function(s, back)
+      back.a, back.b = s.a > 0 and now + s.limit.Q or 0, s.b
     end,
 
     -- What is charged during a ban is ignored.
-    mayOwe = function(limit, s)
-      return s.a > 0 and 0 or max(0, 2 * limit.most - s.b)
+    owe = function(s, n)
+      n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
+      if n > 0 then
+        local _
+        _, s.at, s.a, s.b = s.limit.decide(s.limit, s.asOf, s.at, s.a, s.b, n)
+      end
+      return n
     end,
 
-    -- Of a count that is as large as there are nobody knows how much of it there would be,
-    -- but who gives back, and says what there was before.
-    refund = function(limit, s, key, n, final, ticket)
-      if ticket < s.at or ticket >= s.at + limit.P or final and s.b == 4294967295 then
+    -- Of a count that is as large as there are nobody knows how much of it there would be.
+    refund = function(s, n, final, ticket)
+      if ticket < s.at or ticket >= s.at + s.limit.P or s.b == 4294967295 then
         return 0
       end
       n = min(n, s.b)
       s.b = s.b - n
-      if s.b < limit.most then
+      if s.b < s.limit.most then
         s.a = 0
       end
-      keep(key, limit, s, n > 0 and s.b == 0)
+      keep(s, n > 0 and s.b == 0)
       return n
     end,
   }

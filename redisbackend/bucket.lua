@@ -5,16 +5,69 @@
 --   a    the level: the time until the bucket is empty, whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
 --
+-- Of the results the last is the delay of a queue: the level before.
+
+local function bucket(limit, asOf, at, a, b, n, _, isRead)
+  local P, Q = limit.P, limit.Q
+  local full, fullFrac = timeOf(limit, limit.most)
+  if isRead and (b >= Q or a > 3155760000000000 or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then -- 100 years
+    return nil
+  end
+  a = a - (asOf - at)
+  if a < 0 then
+    a, b = 0, 0
+  end
+  local delay = b > 0 and a + 1 or a
+
+  local us, frac = timeOf(limit, n)
+  us, frac = a + us, b + frac
+  if frac >= Q then
+    us, frac = us + 1, frac - Q
+  end
+  local fits = n == 0 or us < full or us == full and frac <= fullFrac
+  if fits then
+    a, b = us, frac
+  end
+  local reset = b > 0 and a + 1 or a
+
+  local room, roomFrac, left = full - a, fullFrac - b, 0
+  if roomFrac < 0 then
+    room, roomFrac = room - 1, roomFrac + Q
+  end
+  if room >= 0 then
+    left = floor(room / P)
+    if Q > 1 then
+      local q, r = muldiv(room - left * P, Q, P)
+      left = left * Q + q + floor((r + roomFrac) / P)
+    end
+  end
+
+  local window
+  if fits and left > 0 then
+    window, frac = timeOf(limit, left)
+  else -- the wait until n units fit, or one
+    if fits then
+      us, frac = timeOf(limit, 1)
+      us, frac = a + us, b + frac
+    end
+    window, frac = us - full, frac - fullFrac
+    if frac > Q then
+      window = window + 1
+    end
+  end
+  return fits, asOf, a, b, left, reset, frac > 0 and window + 1 or window, delay
+end
+
+--- more
+
 -- In memory ring is that of bucket_ring.lua, if there is one. A leaky queue has none: it
 -- returns nothing by levels. A ring is old if it is of another limit.
-
-local function bucket()
-  local function plus(limit, us, frac, us2, frac2)
-    us, frac = us + us2, frac + frac2
-    if frac >= limit.Q then
-      return us + 1, frac - limit.Q
-    end
-    return us, frac
+families.bucket = function()
+  -- units returns how many whole units drain in a time.
+  local function units(limit, us, frac)
+    local periods = floor(us / limit.P)
+    local q, r = muldiv(us - periods * limit.P, limit.Q, limit.P)
+    return periods * limit.Q + q + floor((r + frac) / limit.P)
   end
 
   local function minus(limit, us, frac, us2, frac2)
@@ -25,107 +78,58 @@ local function bucket()
     return us, frac
   end
 
-  local function untilFresh(limit, s)
-    return s.at - now + ceil(s.a, s.b)
-  end
-
-  -- units returns how many whole units drain in a time.
-  local function units(limit, us, frac)
-    local periods = floor(us / limit.P)
-    if limit.Q == 1 then
-      return periods
-    end
-    local q, r = muldiv(us - periods * limit.P, limit.Q, limit.P)
-    return periods * limit.Q + q + floor((r + frac) / limit.P)
-  end
-
   return {
     drains = true,
-    layout = numbersLayout,
-    decode = decodeNumbers,
 
-    write = function(key, limit, s, wait)
-      writeNumbers(key, limit, s, wait, s.ring and encodeRing(s.ring))
+    encode = function(s)
+      return s.ring and encodeRing(s.ring)
     end,
 
-    more = function(limit, s, text)
+    read = function(s, text)
       s.ring = decodeRing(text)
       return s.ring
     end,
 
-    untilFresh = untilFresh,
-
-    possible = function(limit, s)
-      return s.b < limit.Q and (s.a < limit.owed or s.a == limit.owed and s.b <= limit.owedFrac)
-    end,
-
-    fresh = function(limit, asOf)
-      return { asOf = asOf, at = asOf, a = 0, b = 0 }
-    end,
-
-    advance = function(limit, s)
-      s.a = s.a - (s.asOf - s.at)
-      if s.a < 0 then
-        s.a, s.b, s.serial = 0, 0, nil
-      end
-      s.at = s.asOf
-      return s
-    end,
-
-    rebase = function(limit, s, back)
+    rebase = function(s, back)
       back.a, back.b, back.ring = s.a, s.b, s.ring
     end,
 
-    remaining = function(limit, s)
-      local us, frac = minus(limit, limit.full, limit.fullFrac, s.a, s.b)
-      return us < 0 and 0 or units(limit, us, frac)
-    end,
-
-    used = function(limit, s)
-      local whole = units(limit, s.a, s.b)
-      local us, frac = timeOf(limit, whole)
+    used = function(s)
+      local whole = units(s.limit, s.a, s.b)
+      local us, frac = timeOf(s.limit, whole)
       return us == s.a and frac == s.b and whole or whole + 1
     end,
 
-    fits = function(limit, s, n)
-      if n == 0 then
-        return true
-      elseif n > limit.most then
-        return false
-      end
-      local us, frac = plus(limit, s.a, s.b, timeOf(limit, n))
-      return us < limit.full or us == limit.full and frac <= limit.fullFrac
-    end,
-
-    take = function(limit, s, n)
-      s.a, s.b = plus(limit, s.a, s.b, timeOf(limit, n))
-      s.at = s.asOf
-    end,
-
-    untilFits = function(limit, s, n)
-      local us, frac = plus(limit, s.a, s.b, timeOf(limit, n))
-      return ceil(minus(limit, us, frac, limit.full, limit.fullFrac))
-    end,
-
-    note = function(limit, s, lasts)
-      local ring, width = s.ring, floor((lasts + slices - 1) / slices)
-      if limit.algorithm == 'q' or lasts == 0 and (not ring or s.a == 0 and s.b == 0) then
+    note = function(s, lasts)
+      if s.limit.algorithm == 'q' then
         s.ring = nil
-      elseif not ring or ring.old or lasts > 0 and width ~= ring.width or floor(s.asOf / ring.width) < ring.newest then
-        s.ring = newRing(s.asOf, lasts > 0 and width or ring.width)
       else
-        s.ring = noteLevel(ring, s.asOf, s.a, s.b)
+        s.ring = noteLevel(s, lasts)
       end
     end,
 
-    mayOwe = function(limit, s)
-      local us, frac = minus(limit, limit.owed, limit.owedFrac, s.a, s.b)
-      return us < 0 and 0 or units(limit, us, frac)
+    -- owe adds n units, or as many as may be owed, and returns how many.
+    owe = function(s, n)
+      local limit = s.limit
+      local us, frac = timeOf(limit, 2 * limit.most)
+      if us >= 3155760000000000 then -- 100 years
+        us, frac = 3155760000000000, 0
+      end
+      us, frac = minus(limit, us, frac, s.a, s.b)
+      n = us < 0 and 0 or min(n, units(limit, us, frac))
+      us, frac = timeOf(limit, n)
+      us, frac = s.a + us, s.b + frac
+      if frac >= limit.Q then
+        us, frac = us + 1, frac - limit.Q
+      end
+      s.a, s.b = us, frac
+      return n
     end,
 
     -- Units are worth to their taking what they cost if it is the latest. Otherwise some
     -- of them may have drained: without a ring, what drains in the time since.
-    refund = function(limit, s, key, n, final, ticket)
+    refund = function(s, n, final, ticket)
+      local limit = s.limit
       local us, frac = timeOf(limit, min(n, limit.most))
       local whole = timeOf(limit, min(n + (final or 0), limit.most))
       if limit.algorithm == 'q' then
@@ -155,7 +159,7 @@ local function bucket()
         lower(s.ring, ticket, whole, ceil(us, frac), s.at)
       end
       local returned = units(limit, us, frac)
-      keep(key, limit, s, returned > 0 and s.a == 0 and s.b == 0)
+      keep(s, returned > 0 and s.a == 0 and s.b == 0)
       return returned
     end,
   }

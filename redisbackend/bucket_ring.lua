@@ -17,9 +17,16 @@ local function newRing(at, width)
   return { zero = at, width = width, newest = floor(at / width), low = {} }
 end
 
--- noteLevel returns a ring that knows of a taking at an instant, which found a level.
-local function noteLevel(ring, at, us, frac)
-  if us == 0 and frac == 0 then
+-- noteLevel returns the ring of a state that a taking finds, which lasts for so long; 0: no longer
+-- than others. It may be another ring.
+local function noteLevel(s, lasts)
+  local ring, at, width = s.ring, s.asOf, floor((lasts + slices - 1) / slices)
+  local empty = s.a == 0 and s.b == 0
+  if lasts == 0 and (not ring or empty) then
+    return nil
+  elseif not ring or ring.old or lasts > 0 and width ~= ring.width or floor(at / ring.width) < ring.newest then
+    return newRing(at, lasts > 0 and width or ring.width)
+  elseif empty then
     return newRing(at, ring.width)
   end
   local slice = floor(at / ring.width)
@@ -31,7 +38,7 @@ local function noteLevel(ring, at, us, frac)
     end
   end
   ring.newest = max(ring.newest, slice)
-  ring.low[slice % slices] = min(ring.low[slice % slices] or us, us)
+  ring.low[slice % slices] = min(ring.low[slice % slices] or s.a, s.a)
   return ring
 end
 

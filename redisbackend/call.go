@@ -1,10 +1,8 @@
 package redisbackend
 
 import (
+	"slices"
 	"strconv"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // The requests that wait are sent in as few calls of the script as possible: one for each
@@ -31,12 +29,9 @@ const (
 
 // call is bundles that one call of the script decides.
 type call struct {
+	scriptCall
 	at      destination
 	bundles []*bundle
-	keys    []string
-	args    []any
-	reply   *redis.Cmd
-	holds   bool // some units are of concurrency limits
 }
 
 // destination is what the requests of a call have in common.
@@ -47,12 +42,12 @@ type destination struct {
 
 // calls are the calls of one pipeline, and memory for making them that is reused.
 type calls struct {
-	all   []call
+	all   []*call
+	spare []*call
 	of    map[destination]int
-	forms map[string]int
-	text  []byte // of a form
-	order []byte // the form of each request, and its count
-	texts []byte // of all forms
+	forms map[string]int // the order of requests that are not alike
+	alike []*ask
+	text  []byte
 }
 
 // plan makes the calls that decide some bundles, one for each destination.
@@ -69,8 +64,8 @@ func (cs *calls) plan(bundles []*bundle, locate *partitioner) {
 		c.rounds = 1 + more
 		cs.join(destinationOf(a, locate), c)
 	}
-	for i := range cs.all {
-		cs.write(&cs.all[i])
+	for _, k := range cs.all {
+		cs.write(k)
 	}
 }
 
@@ -79,7 +74,7 @@ func (cs *calls) planEach(bundles []*bundle) {
 	cs.reset()
 	for _, c := range bundles {
 		cs.add(destinationOf(c.one(), nil), c)
-		cs.write(&cs.all[len(cs.all)-1])
+		cs.write(cs.all[len(cs.all)-1])
 	}
 }
 
@@ -109,90 +104,75 @@ func (cs *calls) join(at destination, c *bundle) {
 }
 
 func (cs *calls) add(at destination, c *bundle) {
-	if n := len(cs.all); n < cap(cs.all) {
-		cs.all = cs.all[:n+1]
-	} else {
-		cs.all = append(cs.all, call{})
+	k := new(call)
+	if n := len(cs.spare); n > 0 {
+		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
 	}
-	k := &cs.all[len(cs.all)-1]
 	k.at = at
 	k.bundles = append(k.bundles, c)
+	cs.all = append(cs.all, k)
 }
 
 func (cs *calls) reset() {
-	for i := range cs.all {
-		k := &cs.all[i]
+	for _, k := range cs.all {
 		clear(k.bundles)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{bundles: k.bundles[:0], keys: k.keys[:0], args: k.args[:0]}
+		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.bundles[:0]}
+		cs.spare = append(cs.spare, k)
 	}
+	clear(cs.all)
 	cs.all = cs.all[:0]
 	clear(cs.of)
 }
 
-// isSingle reports whether k decides one request.
-func (k *call) isSingle() bool { return len(k.bundles) == 1 && k.bundles[0].asks.Size == 1 }
-
-// write writes KEYS and ARGV of take.lua.
+// write writes KEYS and ARGV of take.lua. Requests that are alike stand together.
 func (cs *calls) write(k *call) {
-	if k.isSingle() {
-		a := k.bundles[0].one()
-		k.keys, k.args, k.holds = append(k.keys, a.keys...), append(k.args, a.args...), a.holds != nil
-		return
-	}
 	if cs.forms == nil {
 		cs.forms = make(map[string]int)
 	}
 	clear(cs.forms)
-	order, forms, ids := cs.order[:0], cs.texts[:0], []byte(nil)
 	for _, c := range k.bundles {
-		a := c.one()
-		k.keys = append(k.keys, a.keys...)
-		cs.text = a.appendForm(cs.text[:0])
-		form, ok := cs.forms[string(cs.text)]
-		if !ok {
-			form = len(cs.forms) + 1
-			cs.forms[string(cs.text)] = form
-			if len(forms) > 0 {
-				forms = append(forms, '|')
+		if form := c.one().form; cs.forms[form] == 0 {
+			cs.forms[form] = len(cs.forms) + 1
+		}
+	}
+	if len(cs.forms) > 1 {
+		slices.SortStableFunc(k.bundles, func(a, b *bundle) int { return cs.forms[a.one().form] - cs.forms[b.one().form] })
+	}
+	hasLogs, isAlone := false, len(k.bundles) == 1 && k.bundles[0].rounds == 1 && k.bundles[0].one().isOrdinary()
+	if !isAlone {
+		k.args = append(k.args, nil)
+	}
+	for rest := k.bundles; len(rest) > 0; {
+		first := rest[0]
+		n := 1
+		for n < len(rest) && rest[n].rounds == first.rounds && rest[n].one().form == first.one().form {
+			n++
+		}
+		a := first.one()
+		cs.alike = cs.alike[:0]
+		for _, c := range rest[:n] {
+			k.keys = append(k.keys, c.one().keys...)
+			for i, x := 0, c.asks.First; i < c.rounds; i, x = i+1, x.Next {
+				cs.alike = append(cs.alike, x.Of)
 			}
-			forms = append(forms, cs.text...)
 		}
-		order = strconv.AppendInt(order, int64(form), 10)
-		if c.rounds > 1 {
-			order = append(order, 'x')
-			order = strconv.AppendInt(order, int64(c.rounds), 10)
+		if isAlone {
+			k.args = append(k.args, "1")
+		} else {
+			cs.text = append(append(cs.text[:0], modes[a.mode]...), ' ')
+			cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
+			cs.text = append(strconv.AppendInt(cs.text, int64(first.rounds), 10), ' ')
+			k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.keys)), 10)))
 		}
-		order = append(order, ' ')
-		ids = c.appendIDs(ids)
+		k.args = a.appendCharges(k.args, cs.alike)
+		hasLogs, k.once = hasLogs || a.hasLogs, k.once || a.holds != nil
+		rest = rest[n:]
 	}
-	if ids != nil {
-		k.holds = true
-		order = append(append(order, '@'), ids...)
+	clear(cs.alike)
+	k.parts = len(k.bundles) > 1
+	if !isAlone {
+		k.args[0] = clockArgument(k.at.instant, hasLogs)
 	}
-	cs.order, cs.texts = order, forms
-	what := "batch"
-	if k.at.instant != 0 {
-		what += " " + strconv.FormatInt(k.at.instant, 10)
-	}
-	k.args = append(k.args, what, string(order), string(forms))
-}
-
-// appendForm appends the form of a: its mode, limits and units, without its keys.
-func (a *ask) appendForm(to []byte) []byte {
-	to = append(to, modes[a.mode]...)
-	for i := range a.keys {
-		to = append(to, ' ')
-		to = append(to, a.args[2*i].(string)...)
-		to = append(to, '=')
-		switch units := a.args[2*i+1].(type) {
-		case int64:
-			to = strconv.AppendInt(to, units, 10)
-		case string:
-			units, _, _ = strings.Cut(units, "#") // ids are not part of the form
-			to = append(to, units...)
-		}
-	}
-	return to
 }

@@ -30,11 +30,6 @@ func (k *call) parse(each func(*bundle, decided, error)) {
 		return
 	}
 	rest := reply[1:]
-	if k.isSingle() {
-		c, d := k.bundles[0], decided{now: now, rounds: 1, numbers: rest}
-		each(c, d, checkNumbers(rest, c.one().width))
-		return
-	}
 	for _, c := range k.bundles {
 		d := decided{now: now}
 		var err error

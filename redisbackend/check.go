@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/slot"
@@ -16,7 +18,7 @@ import (
 var ErrEvicts = errors.New("the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction")
 
 // Check returns nil if every server of the client is reachable, takes writes, runs the
-// scripts, is Redis 6.2 or later or Valkey, and evicts nothing, and if a Cluster serves
+// scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing, and if a Cluster serves
 // all its slots. Otherwise its error reports everything that is wrong. If errors.Is finds
 // [ErrEvicts] in it, the server still decides.
 //
@@ -113,14 +115,45 @@ func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Clien
 
 // check runs the check script on the server that keeps key.
 func check(ctx context.Context, client redis.Scripter, key string) error {
-	reply, err := checkScript.run(ctx, client, []string{key}).StringSlice()
-	if err != nil {
-		return explain(err, key)
+	var clock time.Time
+	for first := true; ; first = false {
+		call := scriptCall{keys: []string{key}}
+		checkScript.run(ctx, client, &call)
+		reply, err := call.reply.StringSlice()
+		if err != nil {
+			return explain(err, key)
+		}
+		if len(reply) != 4 {
+			return fmt.Errorf("the server replied with %d texts instead of 4", len(reply))
+		}
+		s, errSeconds := strconv.ParseInt(reply[2], 10, 64)
+		us, errMicros := strconv.ParseInt(reply[3], 10, 64)
+		if err := errors.Join(errSeconds, errMicros); err != nil {
+			return fmt.Errorf("the server's TIME: %w", err)
+		}
+		now := time.Unix(s, us*1000)
+		if !first {
+			return errors.Join(judge(reply[0], reply[1]), judgeClock(clock, now))
+		}
+		clock = now
+		time.Sleep(time.Millisecond) // a clock need not tell all microseconds apart
 	}
-	if len(reply) != 2 {
-		return fmt.Errorf("the server replied with %d sections instead of 2", len(reply))
+}
+
+// clockTolerance is by how much the clocks of a server and of this process may differ.
+const clockTolerance = 24 * time.Hour
+
+// judgeClock returns what is wrong with the clock of a server, which scripts have read twice. Some
+// servers that speak the protocol of Redis have one that stands still in scripts: nothing would ever
+// come back.
+func judgeClock(first, second time.Time) error {
+	if !second.After(first) {
+		return errors.New("the clock stands still: TIME in two scripts, a millisecond apart, replied the same")
 	}
-	return judge(reply[0], reply[1])
+	if off := time.Until(second).Abs(); off > clockTolerance {
+		return fmt.Errorf("the clock is %v off this machine's: set one of them", off.Round(time.Minute))
+	}
+	return nil
 }
 
 // explain adds to an error about a missing permission how to grant it. key is the name

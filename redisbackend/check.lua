@@ -2,7 +2,7 @@
 -- the commands that every decision may need.
 --
 -- KEYS   a key that nothing else uses
--- reply  INFO server, INFO memory; or the first error, "; commands: " and the
+-- reply  INFO server, INFO memory, and the seconds and microseconds of TIME; or the first error, "; commands: " and the
 --        names of all commands that failed
 
 local failed, why = {}, nil
@@ -17,9 +17,8 @@ local function call(name, ...)
   return reply
 end
 
-call('time')
+local time = call('time')
 call('set', KEYS[1], '1', 'PX', 1000)
-call('get', KEYS[1])
 call('mget', KEYS[1])
 call('getrange', KEYS[1], 0, 0)
 call('del', KEYS[1])
@@ -27,4 +26,4 @@ local server, memory = call('info', 'server'), call('info', 'memory')
 if why then
   return redis.error_reply(why .. '; commands: ' .. table.concat(failed, ' '))
 end
-return { server, memory }
+return { server, memory, time[1], time[2] }

@@ -115,3 +115,18 @@ func TestCheckFindsWhatIsWrongWithARing(t *testing.T) {
 		}
 	}
 }
+
+// A server that speaks the protocol of Redis has a clock that stands still in scripts
+// (dragonflydb/dragonfly#2555): nothing would ever come back.
+func TestCheckRefusesAClockThatStandsStillOrIsFarOff(t *testing.T) {
+	now := time.Now()
+	if err := redisbackend.JudgeClock(now, now); err == nil || !strings.Contains(err.Error(), "the clock stands still") {
+		t.Errorf("it stands still: %v", err)
+	}
+	for off, want := range map[time.Duration]string{time.Hour: "", 25 * time.Hour: "the clock is 25h0m0s off", -25 * time.Hour: "the clock is 25h0m0s off"} {
+		err := redisbackend.JudgeClock(now.Add(off), now.Add(off+time.Millisecond))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v off: %v", off, err)
+		}
+	}
+}

@@ -14,105 +14,92 @@
 -- denied, and one that only looks, write nothing.
 --
 -- In memory a state has held, the units that count; ids, those to be written; and
--- first, the id of the next unit that is taken.
+-- nextID, the id of the next unit that is taken.
 
-local byte, char = string.byte, string.char
+--- more
 
--- following returns the n-th id after id.
-local function following(id, n)
-  local bytes = { byte(id, 7, 12) }
-  for i = 6, 1, -1 do
-    n = n + bytes[i]
-    bytes[i] = n % 256
-    n = floor(n / 256)
+families.c = function()
+  local byte, char = string.byte, string.char
+
+  -- following returns the n-th id after id.
+  local function following(id, n)
+    local bytes = { byte(id, 7, 12) }
+    for i = 6, 1, -1 do
+      n = n + bytes[i]
+      bytes[i] = n % 256
+      n = floor(n / 256)
+    end
+    return sub(id, 1, 6) .. char(unpack(bytes))
   end
-  return sub(id, 1, 6) .. char(unpack(bytes))
-end
 
--- latest returns when a unit ends that is renewed now.
-local function latest(id)
-  return now + floor(1000000 * 2 ^ (byte(id) / 4))
-end
-
--- stepBack corrects those of the last n units of a key that end too late. The last unit is one of
--- them, unless processes hold units for different times.
-local function stepBack(key, n)
-  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  if tonumber(last[2]) <= latest(last[1]) then
-    return
-  end
-  local ahead = redis.call('ZRANGE', key, -n, -1, 'WITHSCORES')
-  for i = 1, #ahead, 2 do
-    local most = latest(ahead[i])
-    if tonumber(ahead[i + 1]) > most then
-      redis.pcall('ZADD', key, digits(most), ahead[i]) -- fails where a request only looks
+  -- stepBack corrects those of the last n units of a key that end too late. The last unit is one
+  -- of them, unless processes hold units for different times.
+  local function stepBack(key, n)
+    local function latest(id) -- when a unit ends that is renewed now
+      return now + floor(1000000 * 2 ^ (byte(id) / 4))
+    end
+    local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+    if tonumber(last[2]) <= latest(last[1]) then
+      return
+    end
+    local ahead = redis.call('ZRANGE', key, -n, -1, 'WITHSCORES')
+    for i = 1, #ahead, 2 do
+      local most = latest(ahead[i])
+      if tonumber(ahead[i + 1]) > most then
+        redis.pcall('ZADD', key, digits(most), ahead[i]) -- fails where a request only looks
+      end
     end
   end
-end
 
-local function concurrent()
   return {
-    refillsAtOnce = true,
-    layout = '',
-
-    -- count returns the state of a key. Both commands are quick however many units are
-    -- held.
-    count = function(key, limit)
-      local all, over = redis.call('ZCARD', key), 0
-      local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + limit.P))
-      if others > 0 then
-        over = redis.call('ZCOUNT', key, '-inf', digits(now))
-        if others > over then
-          stepBack(key, others - over)
+    -- The commands are quick however many units are held.
+    open = function(s)
+      local key, over = s.key, 0
+      local all = redis.call('ZCARD', key)
+      if all > 0 then
+        local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
+        if others > 0 then
+          over = redis.call('ZCOUNT', key, '-inf', digits(now))
+          if others > over then
+            stepBack(key, others - over)
+          end
         end
       end
-      return { asOf = now, at = now, held = all - over, over = over, ids = {} }
+      s.at, s.held, s.over, s.ids = now, all - over, over, {}
+    end,
+
+    step = function(s, n)
+      local held, most = s.held, s.limit.most
+      local fits = n == 0 or held + n <= most
+      return fits, max(0, most - held - (fits and n or 0)), 0, 1000000 -- a guess
+    end,
+
+    take = function(s, n)
+      s.held = s.held + n
+      if s.nextID then -- otherwise the request only looks
+        for i = 0, n - 1 do
+          s.ids[#s.ids + 1] = following(s.nextID, i)
+        end
+        s.nextID = following(s.nextID, n)
+      end
     end,
 
     -- write adds the units that were taken before it removes those whose time is over: a
     -- server without memory refuses only the first command that writes.
-    write = function(key, limit, s)
-      local score = digits(now + limit.P)
+    write = function(s)
+      local score, lasts = digits(now + s.limit.P), s.limit.P
       for i = 1, #s.ids, 500 do
         local arguments = {}
         for j = i, min(i + 499, #s.ids) do
           arguments[#arguments + 1] = score
           arguments[#arguments + 1] = s.ids[j]
         end
-        redis.call('ZADD', key, unpack(arguments))
+        redis.call('ZADD', s.key, unpack(arguments))
       end
-      redis.call('PEXPIRE', key, expiry(limit.P))
+      redis.call('PEXPIRE', s.key, expiry(lasts))
       if s.over > 0 then
-        redis.call('ZREMRANGEBYSCORE', key, '-inf', digits(now))
+        redis.call('ZREMRANGEBYSCORE', s.key, '-inf', digits(now))
       end
-      s.ids, s.over = {}, 0
-    end,
-
-    remaining = function(limit, s)
-      return max(0, limit.most - s.held)
-    end,
-
-    fits = function(limit, s, n)
-      return n == 0 or s.held + n <= limit.most
-    end,
-
-    take = function(_, s, n)
-      s.held = s.held + n
-      if s.first then -- otherwise the request only looks
-        for i = 0, n - 1 do
-          s.ids[#s.ids + 1] = following(s.first, i)
-        end
-        s.first = following(s.first, n)
-      end
-    end,
-
-    untilFits = function()
-      return 1000000 -- a guess
-    end,
-
-    untilFresh = function()
-      return 0
     end,
   }
 end
-

@@ -24,7 +24,7 @@ func (l *lane) denyWaiting(c *bundle, d decided) {
 		if number(numbers[2]) < 0 {
 			l.denyWaitingFor(of, d.now, numbers[:3])
 		}
-		numbers = numbers[of.width(modeTake):]
+		numbers = numbers[of.width():]
 	}
 }
 
@@ -72,7 +72,7 @@ func (a *ask) indexOf(other *account) int {
 // it; the server was not asked about the others.
 func denialOf(a *ask, accounts []account, all []result) []result {
 	for i := range accounts {
-		s := result{enforced: notAsked, shadow: notAsked}
+		s := resultNotAsked
 		if i == a.deniedBy-1 {
 			s.enforced = accounts[i].decisionWithoutTicket(a.now, a.numbers)
 		}
@@ -81,4 +81,7 @@ func denialOf(a *ask, accounts []account, all []result) []result {
 	return all
 }
 
-var notAsked = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+var (
+	notAsked       = limits.Decision{Allowed: true, Source: limits.SourceNotAsked}
+	resultNotAsked = result{enforced: notAsked, shadow: notAsked}
+)

@@ -16,16 +16,15 @@
 //
 // Each server has a queue of its own. A call is one script, which decides the
 // requests that waited, one after the other at one instant. It charges up to 128
-// keys. On a Cluster it is for the keys of one slot, and calls for several slots are
+// keys, reads them all at once, and writes each that has changed once. On a Cluster it is for the keys of one slot, and calls for several slots are
 // sent in one pipeline. Equal requests, which take the same units from the same
 // keys, are decided up to the first denial, which the rest get too. So the
 // connections of one client, however many, take little of the server.
 //
 // A request waits only while calls are under way. A server that is near has few at
-// once, about one for every 100 microseconds of its round trip, and one more after 2
+// once: two, one more for every 100 microseconds of its round trip, and one more after 2
 // ms without an answer. Requests that fill a call do not wait for that. At most 16
-// calls are under way at once, or as many as the client's PoolSize, if that is less,
-// and 128 if the client hides its pool, as an auto-pipeliner does.
+// calls are under way at once, or as many as the client's PoolSize, if that is less.
 //
 // A call does not end with its caller. It may take a second, if the client has
 // ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that

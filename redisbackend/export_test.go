@@ -46,32 +46,44 @@ var Judge = judge
 // Explain is what Check says of a server's error.
 var Explain = explain
 
-// TakeTentatively takes c as one group of a request that is spread over several servers. It
+// TakeToGiveBack takes c as one group of a request that is spread over several servers. It
 // returns a function that gives it back and reports whether there was anything to give.
-func TakeTentatively(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
+func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]limits.Charge{c}, &r, modeTentative); err != nil {
+	if err := b.accountsOf([]limits.Charge{c}, &r, modeTake); err != nil {
 		return d, nil, err
 	}
-	accounts := r.accounts
-	l, err := b.lanes.of(ctx, accounts[0].name)
+	l, err := b.lanes.of(ctx, r.accounts[0].name)
 	if err != nil {
 		return d, nil, err
 	}
-	a := new(ask)
-	a.prepare(ctx, b, accounts, modeTentative, b.instant())
-	if _, err := l.decide(ctx, a, accounts); err != nil {
+	var results []result
+	if _, err := b.step(ctx, l, new(ask), r.accounts, modeTake, b.instant(), &results); err != nil {
 		return d, nil, err
 	}
-	all := read(a.now, a.numbers, accounts, modeTentative, nil)
-	return all[0].enforced, func() (bool, error) {
-		p, ok := giveBackFor(b.client.(processor), &accounts[0], &all[0], b.instant())
-		if !ok {
-			return false, nil
-		}
-		n, err := returned(p.send(ctx))
-		return n > 0, err
+	return results[0].enforced, func() (bool, error) {
+		all := returnsOf(r.accounts, results)
+		b.settle(ctx, all)
+		return all[0].out.Returned > 0, all[0].out.Err
 	}, nil
+}
+
+// Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
+// b knows better.
+func Apart(b *Backend, charges ...limits.Charge) bool {
+	locate := b.lanes.partitioner.Load()
+	seen := make(map[any]bool)
+	for _, c := range charges {
+		var partition any = slot.Of(b.name(c.Scope, c.Key))
+		if locate != nil {
+			partition, _, _ = (*locate)(b.name(c.Scope, c.Key))
+		}
+		if seen[partition] {
+			return false
+		}
+		seen[partition] = true
+	}
+	return true
 }
 
 // Spread is how many scopes b knows to be charged together with others.
@@ -106,43 +118,44 @@ func WaitForEver(b *Backend) {
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
 
-// Unrepeated is the client by which a Cluster is asked.
-func Unrepeated(client redis.Scripter) redis.Scripter { return unrepeatedClient{client.(cluster)} }
-
-// UnrepeatedPipeline is a pipeline by which a Cluster is asked.
-func UnrepeatedPipeline(client *redis.ClusterClient) pipeline {
-	return pipelineTo(unrepeatedClient{client})
-}
-
-// RenewAll renews all that b holds, at once, and all again if Redis has lost some. What
-// ended meanwhile is released soon, as after a renewal that was due.
-func RenewAll(b *Backend) {
-	h := b.holds
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if now := time.Now(); len(h.unreleased) > 0 {
-			h.wakeLocked(&h.releases, now, now)
-		}
-	}()
-	for range 2 {
-		h.mu.Lock()
-		var all []*hold
-		for k := h.due.First; k != nil; k = h.due.First {
-			h.due.Remove(k)
-			k.Of.renewing = true
-			all = append(all, k.Of)
-		}
-		before := h.lostAt
-		h.mu.Unlock()
-		h.renewAll(all, time.Now())
-		h.mu.Lock()
-		again := h.lostAt != before
-		h.mu.Unlock()
-		if !again {
-			return
+// RunOnce calls a script that must not be repeated, in one pipeline if it is called for several keys: all
+// of each call are the same. The call can be sent in parts, or not. It returns the latest error.
+func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
+	var calls []*scriptCall
+	for _, keys := range of {
+		calls = append(calls, &scriptCall{keys: keys, once: true, parts: parts})
+	}
+	newScript(source).run(ctx, client, calls...)
+	for _, c := range calls {
+		if c.reply.Err() != nil {
+			err = c.reply.Err()
 		}
 	}
+	return err
+}
+
+// RenewAll renews all that b holds, at once, and waits until it is done.
+func RenewAll(b *Backend) {
+	h := b.holds
+	waitForRenewals := func() {
+		for Renewing(b) > 0 {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	waitForRenewals()
+	now := time.Now()
+	h.mu.Lock()
+	for n := h.due.First; n != nil; n = n.Next {
+		n.Of.at = now
+	}
+	for key, ln := range h.lines {
+		if !key.releases {
+			ln.retryAt = now
+		}
+	}
+	h.runLocked(now)
+	h.mu.Unlock()
+	waitForRenewals()
 }
 
 // HeldName is the name in Redis of what is held.
@@ -150,7 +163,7 @@ func HeldName(b *Backend, scope, key string) string { return b.heldName(scope, k
 
 // Forget has b neither renew nor release what it holds.
 func Forget(b *Backend, c limits.Charge, d limits.Decision) {
-	b.holds.forget([]span{{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost}})
+	b.holds.forget(span{b.heldName(c.Scope, c.Key), d.Ticket, c.Cost})
 }
 
 // Holding is how many charges b holds units for, and how many units it has yet to release.
@@ -161,8 +174,8 @@ func Holding(b *Backend) (charges int, unreleased int64) {
 	return len(h.of), h.units
 }
 
-// WaitForReleases polls until b has no units left to release, for a minute at most. Their
-// sender has no signal.
+// WaitForReleases polls until ReleasesAreDone, for a minute at most. Their sender has no
+// signal.
 func WaitForReleases(b *Backend) {
 	for deadline := time.Now().Add(time.Minute); !ReleasesAreDone(b); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(deadline) {
@@ -171,12 +184,13 @@ func WaitForReleases(b *Backend) {
 	}
 }
 
-// ReleasesAreDone reports whether b has no units left to release.
+// ReleasesAreDone reports whether nothing is being sent, and b has no units left to release,
+// except for a second time.
 func ReleasesAreDone(b *Backend) bool {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.renewals.running && !h.releases.running && h.units == 0
+	return len(h.lines) == 0
 }
 
 // RenewDigest is the digest of the script that renews.
@@ -190,24 +204,12 @@ func Renewing(b *Backend) (n int) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, k := range h.of {
-		if k.renewing {
-			n++
+	for key, ln := range h.lines {
+		if !key.releases {
+			n += ln.sending
 		}
 	}
 	return n
-}
-
-// returned is how many units a give-back returned.
-func returned(reply *redis.Cmd) (int64, error) {
-	all, err := reply.Slice()
-	if err != nil {
-		return 0, err
-	}
-	if err, ok := all[0].(error); ok {
-		return 0, err
-	}
-	return number(all[0]), nil
 }
 
 // ClockOffset is what a process knows of a server's clock.
@@ -233,3 +235,18 @@ func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) 
 	_, all, err := decodeAnnouncements(message, offset, arrived)
 	return all, err
 }
+
+// Form returns a text that is the same for requests that are alike but for their keys.
+func Form(b *Backend, charges []limits.Charge, peeks bool) string {
+	mode := modeTake
+	if peeks {
+		mode = modePeek
+	}
+	var r request
+	if err := b.accountsOf(charges, &r, mode); err != nil {
+		panic(err)
+	}
+	return formOf(r.accounts, mode)
+}
+
+var JudgeClock = judgeClock

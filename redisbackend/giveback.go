@@ -2,181 +2,203 @@ package redisbackend
 
 import (
 	"context"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
 )
 
 const (
-	// giveBackBudget is how long a give-back may take. It runs after the answer,
-	// whose own deadline is near.
+	// giveBackBudget is how long a call that gives units back may take. It does not end with
+	// the requests that took them.
 	giveBackBudget = time.Second
 
-	// maxGiveBacks is how many give-backs are under way at once.
-	maxGiveBacks = 64
-
-	// maxPendingGiveBacks is how many may wait to be sent. Units beyond it stay taken.
-	maxPendingGiveBacks = 1 << 14
-
-	// maxAwaited is how many calls are awaited after their request has been answered.
-	maxAwaited = 1 << 14
+	// maxGiveBacks is how many requests wait for the return of their units, and how many late
+	// replies are awaited. Units beyond that stay taken.
+	maxGiveBacks = 1 << 14
 )
 
-// giveBack gives one taking back.
-type giveBack struct {
-	ctx    context.Context
-	client processor
-	key    string
-	args   []any
-}
-
-// giveBacks are the give-backs that wait, and the goroutines that send them.
+// giveBacks returns units of requests that were denied or failed after they had taken them. To
+// each server it makes one call at a time, with all that wait. A call is made at most once: if
+// it fails, the units stay taken, which can only deny too early.
 type giveBacks struct {
-	mu         sync.Mutex
-	pending    []giveBack
-	senders    int
-	running    int           // senders, and goroutines that wait for a late reply
-	idleSignal chan struct{} // closed once none runs; nil: nobody waits for it
+	settle func(context.Context, []*settling)
 
-	awaited atomic.Int64
+	mu      sync.Mutex
+	waiting map[*lane][]*giveBack // by server; a goroutine returns those of each
+	count   int                   // of waiting
+	running int                   // goroutines
+	ended   sync.Cond             // one of them has
 }
 
-// idle returns a channel that is closed once no give-back is left. Unlike a WaitGroup it
-// may be called at any time, also while give-backs are added.
+// giveBack is what one request gives back on one server.
+type giveBack struct {
+	ctx  context.Context
+	all  []*settling
+	done chan struct{} // closed once all is returned, or will not be
+}
+
+func newGiveBacks(settle func(context.Context, []*settling)) *giveBacks {
+	q := &giveBacks{settle: settle, waiting: make(map[*lane][]*giveBack)}
+	q.ended.L = &q.mu
+	return q
+}
+
+// idle returns a channel that is closed once there is nothing to give back.
 func (q *giveBacks) idle() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	signal := q.idleSignal
-	if signal == nil {
-		signal = make(chan struct{})
-	}
-	if q.running == 0 {
-		close(signal)
-	} else {
-		q.idleSignal = signal
-	}
-	return signal
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for q.running > 0 {
+			q.ended.Wait()
+		}
+	}()
+	return idle
 }
 
-// startLocked runs f on a goroutine of its own, which idle waits for.
+// startLocked runs f on a goroutine that idle waits for.
 func (q *giveBacks) startLocked(f func()) {
 	q.running++
 	go func() {
 		defer func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if q.running--; q.running == 0 && q.idleSignal != nil {
-				close(q.idleSignal)
-				q.idleSignal = nil
-			}
+			q.running--
+			q.ended.Broadcast()
 		}()
 		f()
 	}()
 }
 
-// add queues give-backs of what accounts took. They are sent after the answer.
-func (q *giveBacks) add(ctx context.Context, client processor, taken []account, decisions []result, instant int64) {
-	ctx = context.WithoutCancel(ctx)
+// add queues what is to be given back on the server of l.
+func (q *giveBacks) add(ctx context.Context, l *lane, all []*settling) *giveBack {
+	g := &giveBack{context.WithoutCancel(ctx), all, make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range taken {
-		p, ok := giveBackFor(client, &taken[i], &decisions[i], instant)
-		if !ok || len(q.pending) >= maxPendingGiveBacks {
-			continue
-		}
-		p.ctx = ctx
-		q.pending = append(q.pending, p)
-		if q.senders < maxGiveBacks {
-			q.senders++
-			q.startLocked(q.sendAll)
-		}
+	if len(all) == 0 || q.count >= maxGiveBacks {
+		close(g.done)
+		return g
 	}
-}
-
-// sendAll sends give-backs until none waits. If a hook of the client ends the goroutine,
-// another one sends the rest.
-func (q *giveBacks) sendAll() {
-	done := false
-	defer func() {
-		if !done {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.startLocked(q.sendAll)
-		}
-	}()
-	for {
-		p, ok := q.next()
-		if !ok {
-			break
-		}
-		p.run()
+	waiting, sends := q.waiting[l]
+	q.waiting[l] = append(waiting, g)
+	q.count++
+	if !sends {
+		q.startLocked(func() { q.send(l) })
 	}
-	done = true
+	return g
 }
 
-func (q *giveBacks) next() (p giveBack, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.pending) == 0 {
-		q.pending = nil
-		q.senders--
-		return p, false
-	}
-	p = q.pending[0]
-	q.pending[0] = giveBack{}
-	q.pending = q.pending[1:]
-	return p, true
-}
-
-// run sends the give-back. If it fails the units stay taken, which can only deny early.
-// The request has been answered, so nobody learns of the failure.
-func (p *giveBack) run() {
-	ctx, cancel := context.WithTimeout(p.ctx, giveBackBudget)
-	defer cancel()
-	defer func() { _ = recover() }() // a hook of the client may panic
-	_ = p.send(ctx).Err()
-}
-
-func (p *giveBack) send(ctx context.Context) *redis.Cmd {
-	return settleScript.runOnce(ctx, p.client, p.key, p.args...)
-}
-
-// giveBackAll gives back what the groups of a denied request took. A group whose reply is
-// still under way follows when the reply comes.
-func (b *Backend) giveBackAll(ctx context.Context, groups []group, all []result, instant int64) {
-	for i := range groups {
-		g := &groups[i]
-		switch {
-		case g.awaited:
-			b.giveBackLate(ctx, g.client, &g.ask, g.taken, instant)
-		case g.allowed(all):
-			if g.ask.holds != nil {
-				b.holds.releaseLater(g.ask.spans, false)
-			}
-			decisions := make([]result, len(g.accounts))
-			for j, at := range g.accounts {
-				decisions[j] = all[at]
-			}
-			b.giveBacks.add(ctx, g.client, g.taken, decisions, instant)
-		}
-	}
-}
-
-// giveBackLate gives back what a question takes, when the reply comes that nobody waits for.
-func (b *Backend) giveBackLate(ctx context.Context, client processor, a *ask, taken []account, instant int64) {
-	q := &b.giveBacks
-	if q.awaited.Add(1) > maxAwaited {
-		q.awaited.Add(-1)
+// send gives back what waits for a server. Another goroutine goes on with what has come
+// meanwhile: a hook of the client may end this one.
+func (q *giveBacks) send(l *lane) {
+	batch, all := q.next(l)
+	if batch == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(batch[0].ctx, giveBackBudget)
+	defer func() {
+		_ = recover() // a hook may also panic
+		cancel()
+		for _, g := range batch {
+			close(g.done)
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.startLocked(func() { q.send(l) })
+	}()
+	q.settle(ctx, all)
+}
+
+// next returns as many as one call may settle, nil if nothing waits. What was taken of a key at
+// one instant, perhaps by a crowd, is returned as one taking; but not to an anchored window, which
+// keeps the last taking that opened it for others.
+func (q *giveBacks) next(l *lane) (batch []*giveBack, all []*settling) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	waiting := q.waiting[l]
+	if len(waiting) == 0 {
+		delete(q.waiting, l)
+		return nil, nil
+	}
+	type taking struct {
+		name  string
+		limit limits.Limit
+		at    int64
+	}
+	of := make(map[taking]*settling)
+	n, weight := 0, 0
+	for n < len(waiting) && weight < maxWeight {
+		for i, s := range waiting[n].all {
+			t := taking{s.name, s.ending.Limit, s.ending.Ticket}
+			if first := of[t]; first != nil && t.limit.Algorithm() != limits.AlgorithmAnchoredWindow {
+				first.ending.Taken += s.ending.Taken
+				waiting[n].all[i] = first
+				continue
+			}
+			of[t] = s
+			all = append(all, s)
+			weight += s.weight()
+		}
+		n++
+	}
+	q.waiting[l] = waiting[n:]
+	q.count -= n
+	return waiting[:n], all
+}
+
+// isReturned reports whether all is returned.
+func (g *giveBack) isReturned() bool {
+	for _, s := range g.all {
+		if s.out.Err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// giveBack returns what g took, and waits for that until ctx ends, for giveBackBudget at most. It
+// reports whether it is returned.
+func (b *Backend) giveBack(ctx context.Context, g *group) bool {
+	ctx, cancel := context.WithTimeout(ctx, giveBackBudget)
+	defer cancel()
+	units := b.giveBacks.add(ctx, g.lane, returnsOf(g.accounts, g.results))
+	var held []limits.Ending
+	for i := range g.accounts {
+		if a := &g.accounts[i]; a.isConcurrent() && a.held() > 0 {
+			held = append(held, limits.Ending{Scope: a.Scope, Key: a.Key, Limit: a.Limit, Taken: a.held(), Ticket: a.ticket})
+		}
+	}
+	if len(held) > 0 {
+		_ = b.Settle(ctx, held, make([]limits.Settlement, len(held))) // what it cannot release now is released later
+	}
+	select {
+	case <-units.done:
+		return units.isReturned()
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// giveBackLater returns what groups took, and does not wait for that.
+func (b *Backend) giveBackLater(ctx context.Context, groups []*group) {
+	for _, g := range groups {
+		b.giveBacks.add(ctx, g.lane, returnsOf(g.accounts, g.results))
+		b.holds.releaseLater(g.ask.spans, false)
+	}
+}
+
+// giveBackLate returns what a takes, once the reply comes that nobody waits for. Units of
+// concurrency limits are released without it.
+func (b *Backend) giveBackLate(ctx context.Context, l *lane, a *ask, accounts []account) {
+	q := b.giveBacks
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running >= maxGiveBacks {
+		return
+	}
 	q.startLocked(func() {
-		defer q.awaited.Add(-1)
 		timer := time.NewTimer(2 * callTimeout) // a call behind another
 		defer timer.Stop()
 		select {
@@ -187,29 +209,30 @@ func (b *Backend) giveBackLate(ctx context.Context, client processor, a *ask, ta
 		if a.err != nil || a.deniedBy > 0 {
 			return
 		}
-		decisions := read(a.now, a.numbers, taken, a.mode, nil)
-		for i := range decisions {
-			if taken[i].isDenied(&decisions[i]) {
-				return
-			}
+		if results := read(a.now, a.numbers, accounts, nil); !isDenied(accounts, results) {
+			q.add(ctx, l, returnsOf(accounts, results))
 		}
-		q.add(ctx, client, taken, decisions, instant)
 	})
 }
 
-// giveBackFor returns the give-back of what an account took, which s describes. It
-// reports whether there is one: units of concurrency limits are released instead.
-func giveBackFor(client processor, a *account, s *result, instant int64) (p giveBack, ok bool) {
-	e := limits.Ending{Limit: a.limit.limit, Taken: a.Enforced, Ticket: s.takenAt}
-	left := s.enforced.ResetAfter
-	if a.HasShadow && s.shadow.Allowed {
-		e.Taken, left = e.Taken+a.Shadow, s.shadow.ResetAfter
+// returnsOf returns the endings that give back what accounts took, but for units of
+// concurrency limits. The instant of the taking is that of the reply. If the clock has stepped
+// back the taking is later, and less is returned.
+func returnsOf(accounts []account, results []result) (all []*settling) {
+	for i := range accounts {
+		a, s := &accounts[i], &results[i]
+		e := &limits.Ending{Limit: a.Limit, Taken: a.Enforced, Ticket: s.enforced.At}
+		reset := s.enforced.ResetAfter
+		if a.HasShadow && s.shadow.Allowed {
+			e.Taken, reset = e.Taken+a.Shadow, s.shadow.ResetAfter
+		}
+		if e.Limit.Algorithm() == limits.AlgorithmLeakyQueue { // known by when its units have drained
+			e.Ticket += reset.Microseconds()
+		}
+		e.Taken = min(e.Taken, 1<<53) // more only bans have, and their count is full
+		if e.Taken > 0 && !a.isConcurrent() {
+			all = append(all, &settling{kind: "g ", ending: e, out: new(limits.Settlement), name: a.name, limit: a.limit})
+		}
 	}
-	if e.Limit.Algorithm() == limits.AlgorithmLeakyQueue {
-		e.Ticket = s.enforced.At + left.Microseconds()
-	}
-	if e.Limit.Algorithm() == limits.AlgorithmBan { // the script counts no further
-		e.Taken = min(e.Taken, math.MaxUint32-(e.Limit.Burst()-s.before.Remaining))
-	}
-	return giveBack{client: client, key: a.name, args: settleArguments(nil, "g ", a.limit, &e, instant)}, e.Taken > 0 && !a.isConcurrent()
+	return all
 }

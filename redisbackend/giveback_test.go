@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -30,6 +31,7 @@ type shared struct {
 	held    time.Time // the latest instant at which a taking was seen that the model did not see
 	key     string
 	limit   limits.Limit
+	lasts   time.Duration // charges do
 }
 
 func newShared(t testing.TB, client redis.UniversalClient, key string, limit limits.Limit) *shared {
@@ -44,7 +46,11 @@ func newShared(t testing.TB, client redis.UniversalClient, key string, limit lim
 	return s
 }
 
-func (s *shared) charge(cost int64) limits.Charge { return charge("s", s.key, s.limit, cost) }
+func (s *shared) charge(cost int64) limits.Charge {
+	c := charge("s", s.key, s.limit, cost)
+	c.Lasts = s.lasts
+	return c
+}
 
 func (s *shared) after(d time.Duration) *shared { s.now = s.now.Add(d); return s }
 
@@ -63,7 +69,7 @@ func (s *shared) keep(cost int64) limits.Decision {
 // share takes units that are to be given back.
 func (s *shared) share(cost int64) (giveBack func() bool, ok bool) {
 	s.Helper()
-	d, give, err := redisbackend.TakeTentatively(s.Context(), s.backend, s.charge(cost))
+	d, give, err := redisbackend.TakeToGiveBack(s.Context(), s.backend, s.charge(cost))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -315,6 +321,23 @@ func TestAClockThatStepsBackIsHeldByWhatWasGivenBack(t *testing.T) {
 	}
 }
 
+// The clock had stepped back into another slice of the levels that a bucket remembers. Takings
+// before have found more than the one that is given back did.
+func TestLevelsOfAnEarlierSliceCreditNoUnitTooMany(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	s := newShared(t, client, "k", limits.TokenBucket(limits.PerSecond(1000), 10000))
+	s.lasts = 8 * time.Second // slices of a second
+	s.keep(1850)
+	s.after(50 * time.Millisecond).keep(1)
+	s.after(1750 * time.Millisecond).keep(1)
+	giveBack := s.after(-900 * time.Millisecond).mustShare(1000)
+	s.after(1400 * time.Millisecond).keep(1)
+	giveBack()
+	if got, model := s.looks(); got.Remaining > model.Remaining {
+		t.Errorf("%d remain, want %d at most", got.Remaining, model.Remaining)
+	}
+}
+
 // The command is sent by a client that repeats what it has no reply to.
 func TestAGiveBackWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	var lose atomic.Bool
@@ -328,7 +351,7 @@ func givesBackOnce(t *testing.T, client redis.UniversalClient, lose *atomic.Bool
 		for _, known := range []bool{true, false} {
 			s := newShared(t, client, "k", limit)
 			s.keep(5)
-			_, give, err := redisbackend.TakeTentatively(t.Context(), s.backend, s.charge(2))
+			_, give, err := redisbackend.TakeToGiveBack(t.Context(), s.backend, s.charge(2))
 			ok(t, err)
 			if !known {
 				ok(t, client.ScriptFlush(t.Context()).Err())
@@ -416,6 +439,9 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 		if _, model := s.looks(); i%7 == 6 && model.ResetAfter == 0 {
 			s.keep(1) // a window that is open already: one that a taking opens which is given back opens too early
 		}
+		if s.lasts = 0; i%2 == 1 && random.IntN(2) == 0 {
+			s.lasts = period / 2
+		}
 		switch random.IntN(8) {
 		case 0, 1, 2:
 			s.keep(1 + random.Int64N(1+most/3))
@@ -464,13 +490,13 @@ func interleave(t *testing.T, client *redis.Client, random *rand.Rand, i int) (g
 	return given
 }
 
-// A request that another server denies bans nobody, whatever it would have cost.
-func TestABanOfAnyCostIsGivenBack(t *testing.T) {
+// A request that another server denies bans nobody, unless it costs more than a ban counts.
+func TestABanIsGivenBackUnlessItsCountIsFull(t *testing.T) {
 	b := redisbackend.New(newClient(t, startRedis(t).addr), redisbackend.Options{})
 	limit := limits.Ban(limits.PerMinute(10), time.Hour)
 	take(t, b, charge("s", "k", limit, 4))
-	for _, cost := range []int64{1, 6, math.MaxUint32 - 5, math.MaxUint32 - 4, math.MaxUint32, 1 << 33, math.MaxInt64} {
-		d, giveBack, err := redisbackend.TakeTentatively(t.Context(), b, charge("s", "k", limit, cost))
+	for _, cost := range []int64{1, 6, math.MaxUint32 - 5} {
+		d, giveBack, err := redisbackend.TakeToGiveBack(t.Context(), b, charge("s", "k", limit, cost))
 		if ok(t, err); !d.Allowed {
 			t.Fatalf("%d: %+v", cost, d)
 		}
@@ -479,6 +505,16 @@ func TestABanOfAnyCostIsGivenBack(t *testing.T) {
 		}
 		if d := take(t, b, charge("s", "k", limit, 0))[0]; !d.Allowed || d.Remaining != 6 {
 			t.Errorf("%d were given back: %+v", cost, d)
+		}
+	}
+	for _, cost := range []int64{math.MaxUint32 - 4, math.MaxUint32, 1 << 33, math.MaxInt64} {
+		c := charge("s", fmt.Sprint(cost), limit, 4)
+		take(t, b, c)
+		c.Cost = cost
+		_, giveBack, err := redisbackend.TakeToGiveBack(t.Context(), b, c)
+		ok(t, err)
+		if gave, err := giveBack(); gave || err != nil {
+			t.Errorf("%d were given back to a count that is full, error %v", cost, err)
 		}
 	}
 }

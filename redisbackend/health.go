@@ -160,16 +160,17 @@ func (l *lane) patienceLocked(now time.Time) time.Duration {
 	return min(patience, max(l.patience, callTimeout)) + l.late.allowance(now)
 }
 
-// noteSilence records that endings which were sent at an instant have failed with err, nil
-// if they have not, if that is because the server is silent.
-func (l *lane) noteSilence(sent time.Time, err error) {
+// noteSilence records that endings which were sent at an instant have no answer. It reports
+// whether that is because the server is silent.
+func (l *lane) noteSilence(sent time.Time) bool {
 	now := time.Now()
-	if err == nil || now.Sub(sent) < callTimeout/2 {
-		return
+	if now.Sub(sent) < callTimeout/2 {
+		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silentAt = now
+	return true
 }
 
 // rests reports whether endings are not to be sent to the server, one of several, since it

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -252,8 +254,10 @@ func TestReleasesThatWaitAreBounded(t *testing.T) {
 	away.Store(true)
 	out := make([]limits.Settlement, len(endings))
 	ok(t, b.Settle(t.Context(), endings, out))
-	if out[0].Err == nil {
-		t.Error("70,400 units wait to be released, and nobody is told")
+	for i, s := range out {
+		if beyond := i >= 65_536/64; (s.Err != nil) != beyond {
+			t.Fatalf("ending %d, of 64 units each, while 65,536 may wait: %+v", i, s)
+		}
 	}
 	if _, units := redisbackend.Holding(b); units > 65_536 {
 		t.Errorf("%d units wait", units)
@@ -314,10 +318,10 @@ func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, _ 
 	case redisbackend.ReleaseDigest:
 		time.Sleep(time.Duration(s.slow.Load()))
 	default:
-		reply.SetVal([]any{time.Now().UnixMicro(), int64(4), int64(0), int64(1)})
+		reply.SetVal([]any{time.Now().UnixMicro(), int64(1), int64(4), int64(0), int64(1)})
 		return reply
 	}
-	if reply.SetVal(int64(0)); s.away.Load() {
+	if reply.SetVal(slices.Repeat([]any{int64(0)}, len(keys))); s.away.Load() {
 		what += " in vain"
 		reply.SetErr(errors.New("no answer"))
 	}
@@ -379,6 +383,33 @@ func TestRenewalsAreMadeInTime(t *testing.T) {
 		if !redisbackend.ReleasesAreDone(b) {
 			t.Error("a goroutine is left")
 		}
+	})
+}
+
+// Ends of requests have the backend look at what is due. Each would renew a unit by itself.
+func TestEndsLeaveRenewalsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &scripted{since: time.Now()}
+		b := redisbackend.New(server, redisbackend.Options{HashTag: "one"})
+		c := charge("uploads", "ann", limits.Concurrent(5), 1)
+		for range 4 {
+			take(t, b, c)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(9 * time.Second)
+		server.expect(t)
+		for range 20 {
+			end(t, b, c, limits.Decision{Ticket: -1})
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		server.mu.Lock()
+		renewals := slices.DeleteFunc(server.calls, func(call string) bool { return !strings.Contains(call, "renew") })
+		server.mu.Unlock()
+		if want := []string{"1.10: renew 4"}; !slices.Equal(renewals, want) {
+			t.Errorf("%q\nwant %q", renewals, want)
+		}
+		ok(t, b.Close())
 	})
 }
 
@@ -615,12 +646,36 @@ func TestWhileASlotIsHalfMovedItsUnitsAreRenewedAndReleased(t *testing.T) {
 		}
 	}
 	ok(t, b.Settle(t.Context(), endings, make([]limits.Settlement, len(endings))))
-	if _, units := redisbackend.Holding(b.Backend); units != 0 {
-		t.Errorf("%d units wait to be released", units)
+	if !redisbackend.ReleasesAreDone(b.Backend) {
+		t.Error("some units wait to be released")
 	}
 	for i, c := range charges {
 		if n := held(t, b, c); n != 0 {
 			t.Errorf("%d: %d are held after the end", i, n)
 		}
+	}
+}
+
+// A hook that panics or ends its goroutine harms neither what is settled later nor the process.
+func TestAHookThatMisbehavesInAnEndIsAnError(t *testing.T) {
+	client, g := startGate(t)
+	b := redisbackend.New(client, redisbackend.Options{})
+	held := charge("uploads", "ann", limits.Concurrent(5), 1)
+	rate := lasting("rate", "ann", limits.FixedWindow(limits.PerDay(10)), 3)
+	for name, before := range map[string]func(){"panic": func() { panic("hook") }, "exit": runtime.Goexit} {
+		out := take(t, b, held, rate)
+		endings := []limits.Ending{ending(held, out[0]), endingOf(rate, out[1], 1)}
+		g.setBefore(before)
+		s := settle(t, b, endings...)
+		until(t, name+": the release is tried again", func() bool { return g.scripts.Load() > 6 })
+		g.setBefore(nil)
+		if s[0].Err != nil || s[1].Err == nil || !strings.Contains(s[1].Err.Error(), "hook") {
+			t.Errorf("%s: %+v", name, s)
+		}
+		holdsNothing(t, b, held)
+		if s := settle(t, b, endings[1])[0]; s.Err != nil || s.Returned != 2 {
+			t.Errorf("%s: afterwards %+v", name, s)
+		}
+		g.scripts.Store(0)
 	}
 }

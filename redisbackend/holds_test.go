@@ -230,17 +230,20 @@ func TestAKeyThatIsNoSortedSetIsAnError(t *testing.T) {
 	if left := take(t, b, rate)[0].Remaining; left != 9 {
 		t.Errorf("%d of the rate remain, want 9: a request that failed was charged", left)
 	}
-	// One such key does not keep others from being renewed.
+	// One such key does not keep others from being renewed and released.
 	other := charge("uploads", "bob", limits.Concurrent(5), 1)
 	ok(t, client.Del(t.Context(), name).Err())
-	take(t, b, c)
-	take(t, b, other)
+	endings := []limits.Ending{ending(c, take(t, b, c)[0]), ending(other, take(t, b, other)[0])}
 	ok(t, client.Set(t.Context(), name, "?", 0).Err())
 	b.after(29 * time.Second)
 	redisbackend.RenewAll(b.Backend)
 	b.after(29 * time.Second)
 	if n := held(t, b, other); n != 1 {
 		t.Errorf("%d are held, want 1", n)
+	}
+	settle(t, b, endings...)
+	if n := held(t, b, other); n != 0 {
+		t.Errorf("%d are held after the end", n)
 	}
 }
 

@@ -39,11 +39,9 @@ func (l *lane) callInline(ctx context.Context, a *ask, since time.Time) (err err
 			a.releaseIfTaken(err)
 		}
 	}()
-	client := l.client
-	if a.holds != nil {
-		client = l.unrepeated
-	}
-	reply = takeScript.run(ctx, client, a.keys, a.args...)
+	call := scriptCall{keys: a.keys, args: a.arguments(), once: l.once || a.holds != nil}
+	takeScript.run(ctx, l.client, &call)
+	reply = call.reply
 	numbers, err := reply.Slice()
 	if err != nil {
 		return err
@@ -51,8 +49,8 @@ func (l *lane) callInline(ctx context.Context, a *ask, since time.Time) (err err
 	if a.now, err = instantOf(numbers); err != nil {
 		return err
 	}
-	a.numbers = numbers[1:]
-	return checkNumbers(a.numbers, a.width)
+	_, _, a.numbers, _, err = next(numbers[1:], 1, a.width)
+	return err
 }
 
 // finishInline records how an inline call went, and starts a call for requests that wait.

@@ -20,10 +20,10 @@ import (
 // that it makes.
 type lane struct {
 	client     redis.Scripter
-	unrepeated redis.Scripter // the same for calls that must not be repeated, see ask_holds.go
-	name       string         // of the server, in the log; "": there is only one
-	most       int            // calls under way
-	endsOnTime bool           // the client ends calls at the deadline of their context
+	once       bool   // the client would send calls again, see unrepeated.go
+	name       string // of the server, in the log; "": there is only one
+	most       int    // calls under way
+	endsOnTime bool   // the client ends calls at the deadline of their context
 	logger     *slog.Logger
 
 	patience time.Duration // quietFor
@@ -60,7 +60,7 @@ const (
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
-	l := &lane{client: client, unrepeated: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[batchKey]*bundle)}
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[batchKey]*bundle)}
 	l.workers.New = func() any {
 		w := &worker{lane: l, solo: newBundle()}
 		w.run = w.work

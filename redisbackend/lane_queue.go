@@ -7,7 +7,7 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 	var same batchKey
 	if merges {
 		a.accounts = append(a.accounts[:0], accounts...)
-		same = batchKeyOf(accounts, a.instant)
+		same = a.batchKey()
 		if c := l.bundles[same]; c != nil {
 			c.add(a)
 			return

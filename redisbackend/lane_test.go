@@ -41,6 +41,12 @@ func (g *gate) open() {
 	g.closed = nil
 }
 
+func (g *gate) setBefore(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before = f
+}
+
 func (g *gate) pass(commands ...redis.Cmder) {
 	for _, command := range commands {
 		if strings.HasPrefix(command.Name(), "eval") {

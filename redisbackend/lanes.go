@@ -13,6 +13,7 @@ import (
 // lanes are the lanes to the servers of a client.
 type lanes struct {
 	client redis.Scripter
+	once   bool
 	most   int // calls under way to each
 	logger *slog.Logger
 
@@ -37,13 +38,9 @@ type learning struct {
 }
 
 const (
-	// mostCalls bounds the calls under way to a server if its pool has more
-	// connections. Above it a pipeline is quicker than another connection.
+	// mostCalls bounds the calls under way to a server if its pool has more connections, or if
+	// the client hides it, as an auto-pipeliner does.
 	mostCalls = 16
-
-	// hiddenCalls is the bound if the client hides its pool, as an auto-pipeliner
-	// does.
-	hiddenCalls = 128
 
 	// maxLanes is how many lanes are kept. The servers of a Cluster come and go; above
 	// the maximum, lanes without work are dropped.
@@ -54,7 +51,7 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 	ls := &lanes{client: client, most: callsOf(client), logger: logger, patience: quietFor}
 	switch client := client.(type) {
 	case cluster:
-		ls.client = unrepeatedClient{client}
+		ls.once = true
 		ls.serverOf = func(name string) (*redis.Client, error) {
 			return client.MasterForKey(context.Background(), name) // does not wait any more
 		}
@@ -63,13 +60,10 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 			return err
 		}
 	case ring:
-		ls.client = unrepeatedClient{client}
+		ls.once = true
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.only = newLane(client, "", ls.most, logger, &ls.late)
-		if client, ok := direct(client).(sender); ok { // or a type that embeds one
-			ls.only.unrepeated = unrepeatedClient{client}
-		}
 		ls.only.endsOnTime, ls.only.partitioner = endsCallsOnTime(client), &ls.partitioner
 	}
 	return ls
@@ -85,8 +79,6 @@ func callsOf(client redis.Scripter) int {
 		size = client.Options().PoolSize
 	case ring:
 		size = client.Options().PoolSize
-	default:
-		return hiddenCalls
 	}
 	if size <= 0 {
 		return mostCalls
@@ -165,7 +157,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 		}
 	}
 	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
-	l.partitioner, l.patience = &ls.partitioner, ls.patience
+	l.once, l.partitioner, l.patience = ls.once, &ls.partitioner, ls.patience
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l

@@ -26,8 +26,9 @@ const version = '1'
 
 // encoded is a limit and the form in which scripts read it.
 type encoded struct {
-	limit limits.Limit
-	text  any // version and algorithm, capacity in units, P and Q: see state.lua
+	limit    limits.Limit
+	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
+	takesOne string // the form of a request that takes one unit by it
 }
 
 // encodedLimits caches the encoded forms of the limits in use.
@@ -65,7 +66,8 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	case limits.AlgorithmBan:
 		q = l.Lasting().Microseconds()
 	}
-	return &encoded{l, fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)}
+	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)
+	return &encoded{l, text, "take " + text + "=1"}
 }
 
 func gcd(a, b int64) int64 {

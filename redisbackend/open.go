@@ -81,7 +81,6 @@ func (b *Backend) Close() error {
 	case <-b.giveBacks.idle():
 	case <-timer.C:
 	}
-	b.holds.releaseNow()
 	b.holds.close()
 	if b.own == nil {
 		return nil

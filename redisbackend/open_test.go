@@ -140,13 +140,13 @@ func openCluster(t *testing.T) *redisbackend.Backend {
 	return b
 }
 
-// givingBack is charges of which the second is given back: the first is spent.
+// givingBack is charges of which the first is given back: the second is spent.
 func givingBack(t *testing.T, b *redisbackend.Backend) []limits.Charge {
 	t.Helper()
 	limit := limits.LeakyBucket(limits.PerDay(1), 1)
 	spent := charge("spent", "k", limit, 1)
 	take(t, b, spent)
-	return []limits.Charge{spent, charge("given back", "k", limit, 1)}
+	return []limits.Charge{charge("given back", "k", limit, 1), spent}
 }
 
 func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
@@ -155,7 +155,7 @@ func TestCloseDoesNotWaitForAGiveBackThatHangs(t *testing.T) {
 	group := givingBack(t, b)
 	hangs, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	redisbackend.Client(b).(*redis.ClusterClient).AddHook(giveBackHook(func(redis.Cmder) {
+	redisbackend.Client(b).(*redis.ClusterClient).AddHook(giveBackHook(func() {
 		close(hangs)
 		<-release
 	}))

@@ -4,8 +4,8 @@ import "time"
 
 // Requests gather while calls are under way, and the next call decides them together. The
 // fewer calls there are, the more each decides, and the less a decision costs. So a lane
-// has just enough calls under way for one to end every callEvery. A request waits about as
-// long for the next call.
+// has just enough calls under way for one to end every callEvery, and one more, so that
+// server and client work at the same time. A request waits about as long for the next call.
 const (
 	callEvery = 100 * time.Microsecond
 
@@ -20,13 +20,12 @@ const (
 	stuckAfter = 2 * time.Millisecond
 )
 
-// allowedLocked returns how many calls may be under way. A client that hides how many
-// connections it has, such as an auto-pipeliner, gathers calls by itself.
+// allowedLocked returns how many calls may be under way.
 func (l *lane) allowedLocked(now time.Time) int {
-	if l.fastest == 0 || l.failures > 0 || l.weight >= maxWeight || l.most == hiddenCalls {
+	if l.fastest == 0 || l.failures > 0 || l.weight >= maxWeight {
 		return l.most
 	}
-	n := 1 + l.fastest/callEvery
+	n := 2 + l.fastest/callEvery
 	if l.calls > 0 {
 		n += now.Sub(l.quietSince) / stuckAfter
 	}

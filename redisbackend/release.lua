@@ -1,21 +1,26 @@
 -- Releases units of concurrency limits. To release a unit again does nothing.
 --
--- KEYS   the keys
--- ARGV   for each key the ids of its units, 12 bytes each
--- reply  how many were held. A key that is no sorted set is left alone; an error if all
---        are, or the server refuses.
+-- KEYS   the keys; one may be there several times
+-- ARGV   for each key the ids of its units, 12 bytes each; what follows is ignored
+-- reply  for each key how many of its units were held, or an error
 
-local released, failed, why = 0, 0, nil
-for i = 1, #KEYS do
-  local ids, arguments = ARGV[i], {}
+local function release(key, ids)
+  local released, arguments = 0, {}
   for at = 1, #ids, 12 do
     arguments[#arguments + 1] = string.sub(ids, at, at + 11)
+    if #arguments == 1000 or at + 12 > #ids then
+      local n = redis.pcall('ZREM', key, unpack(arguments))
+      if type(n) ~= 'number' then
+        return n
+      end
+      released, arguments = released + n, {}
+    end
   end
-  local n = redis.pcall('ZREM', KEYS[i], unpack(arguments))
-  if type(n) == 'number' then
-    released = released + n
-  else
-    failed, why = failed + 1, n
-  end
+  return released
 end
-return failed < #KEYS and released or why
+
+local reply = {}
+for i = 1, #KEYS do
+  reply[i] = release(KEYS[i], ARGV[i])
+end
+return reply

@@ -1,36 +1,43 @@
 -- Has units of concurrency limits held for another while. A unit that the server does
 -- not know is put back, even above the limit: its request is under way.
 --
--- KEYS   the keys
--- ARGV   1 for how long the units are held, in microseconds
---        2 the instant in microseconds since the Unix epoch, "" for the server's
---        3 and on: for each key the ids of its units, 12 bytes each
--- reply  how many of them the server did not know. A key that is no sorted set is left
---        alone; an error if all are, or the server refuses.
+-- KEYS   the keys; one may be there several times
+-- ARGV   for each key:
+--          the ids of its units, 12 bytes each
+--          for how long units are held, in microseconds, the same for all
+--        then the instant in microseconds since the Unix epoch, if not the server's
+-- reply  for each key how many of its units the server did not know, or an error
 
-local hold, instant, grace = tonumber(ARGV[1]), tonumber(ARGV[2]), 86400000
+local hold, instant, grace = tonumber(ARGV[2]), tonumber(ARGV[2 * #KEYS + 1]), 86400000
 if not instant then
   local time = redis.call('TIME')
   instant, grace = time[1] * 1000000 + time[2], 1000
 end
 local now, score = string.format('%.0f', instant), string.format('%.0f', instant + hold)
 local ttl = string.format('%.0f', math.ceil(hold / 1000) + grace)
-local unknown, failed, why = 0, 0, nil
-for i = 1, #KEYS do
+
+local function renew(key, ids)
   -- First a command that needs no memory: a server that has none left refuses only the
   -- first one that does, and must not forget units that are held.
-  redis.pcall('ZREMRANGEBYSCORE', KEYS[i], '-inf', now)
-  local ids, arguments = ARGV[i + 2], {}
+  redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+  local unknown, arguments = 0, {}
   for at = 1, #ids, 12 do
     arguments[#arguments + 1] = score
     arguments[#arguments + 1] = string.sub(ids, at, at + 11)
+    if #arguments == 1000 or at + 12 > #ids then
+      local added = redis.pcall('ZADD', key, unpack(arguments))
+      if type(added) ~= 'number' then
+        return added
+      end
+      unknown, arguments = unknown + added, {}
+    end
   end
-  local added = redis.pcall('ZADD', KEYS[i], unpack(arguments))
-  if type(added) == 'number' then
-    unknown = unknown + added
-    redis.call('PEXPIRE', KEYS[i], ttl)
-  else
-    failed, why = failed + 1, added
-  end
+  redis.call('PEXPIRE', key, ttl)
+  return unknown
 end
-return failed < #KEYS and unknown or why
+
+local reply = {}
+for i = 1, #KEYS do
+  reply[i] = renew(KEYS[i], ARGV[2 * i - 1])
+end
+return reply

@@ -9,28 +9,15 @@ import (
 // result is the result of take.lua for one account.
 type result struct {
 	enforced, shadow limits.Decision
-
-	takenAt int64 // with [modeTentative] even if the clock stands still
-
-	// With [modeTentative] only:
-	before limits.Decision // Remaining, ResetAfter and EffectiveWindow without the charges
-	alone  time.Duration   // RetryAfter of the shadow charges without the enforced ones
 }
 
 // read appends the result of each account, from a reply of take.lua.
-func read(now int64, rest []any, accounts []account, mode mode, all []result) []result {
+func read(now int64, rest []any, accounts []account, all []result) []result {
 	for i := range accounts {
-		a, s := &accounts[i], result{takenAt: now}
+		a, s := &accounts[i], result{}
 		s.enforced, rest = a.decision(now, rest[:a.numbers()]), rest[a.numbers():]
 		if a.HasShadow {
 			s.shadow, rest = a.decision(now, rest[:a.numbers()]), rest[a.numbers():]
-		}
-		if mode == modeTentative {
-			s.before = limits.Decision{Remaining: number(rest[0]), ResetAfter: wait(number(rest[1])), EffectiveWindow: wait(number(rest[2]))}
-			s.alone, s.takenAt, rest = wait(number(rest[3])), number(rest[4]), rest[5:]
-			if a.isConcurrent() {
-				s.before.EffectiveWindow = limits.Never
-			}
 		}
 		all = append(all, s)
 	}

@@ -11,32 +11,34 @@ import (
 )
 
 var (
-	//go:embed fastpath.lua
-	fastPathSource string
-	//go:embed pass.lua
-	passSource string
 	//go:embed arithmetic.lua
 	arithmeticSource string
-	//go:embed encoding.lua
-	encodingSource string
-	//go:embed bucket_ring.lua
-	bucketRingSource string
 	//go:embed bucket.lua
 	bucketSource string
 	//go:embed window.lua
 	windowSource string
 	//go:embed anchored_window.lua
 	anchoredWindowSource string
+	//go:embed ban.lua
+	banSource string
 	//go:embed sliding_log.lua
 	slidingLogSource string
 	//go:embed concurrent.lua
 	concurrentSource string
-	//go:embed ban.lua
-	banSource string
+	//go:embed debt.lua
+	debtSource string
+	//go:embed limits.lua
+	limitsSource string
+	//go:embed encoding.lua
+	encodingSource string
+	//go:embed bucket_ring.lua
+	bucketRingSource string
 	//go:embed state.lua
 	stateSource string
 	//go:embed take.lua
 	takeSource string
+	//go:embed general.lua
+	generalSource string
 	//go:embed settle.lua
 	settleSource string
 	//go:embed renew.lua
@@ -49,20 +51,45 @@ var (
 	resetSource string
 )
 
-// algorithmsSource is what all scripts on states share. A file uses only what the
-// files before it define.
-var algorithmsSource = arithmeticSource + encodingSource +
-	bucketRingSource + bucketSource + windowSource + anchoredWindowSource + slidingLogSource + banSource +
-	concurrentSource + stateSource
-
+// Scripts are put together from files. Whatever a script makes costs every call, so functions are made
+// where they are first needed. The file of a family has two parts for that: the function that
+// decides, and behind a mark the functions that few requests need. Other marks say where a part
+// belongs.
 var (
-	takeScript    = newScript(fastPathSource + passSource + algorithmsSource + takeSource)
-	settleScript  = newScript(algorithmsSource + settleSource)
+	families = []string{bucketSource, windowSource, anchoredWindowSource, banSource, slidingLogSource, concurrentSource}
+
+	decidesSource = arithmeticSource + strings.NewReplacer(
+		"--- bucket\n", before(bucketSource),
+		"--- window\n", debtSource+before(windowSource),
+		"--- anchored window\n", debtSource+before(anchoredWindowSource),
+		"--- ban\n", before(banSource),
+	).Replace(limitsSource)
+
+	statesSource = encodingSource + bucketRingSource + stateSource + afterEach(families)
+
+	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + decidesSource +
+		strings.Replace(takeSource, "--- general\n", statesSource+generalSource, 1))
+	settleScript  = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" + decidesSource + statesSource + settleSource)
 	renewScript   = newScript(renewSource)
 	releaseScript = newScript(releaseSource)
 	checkScript   = newScript(checkSource)
 	resetScript   = newScript(resetSource)
 )
+
+const mark = "--- more\n"
+
+func before(source string) string {
+	source, _, _ = strings.Cut(source, mark)
+	return source
+}
+
+func afterEach(sources []string) (all string) {
+	for _, source := range sources {
+		_, after, _ := strings.Cut(source, mark)
+		all += after
+	}
+	return all
+}
 
 // script is a Lua script and the digest by which a server knows it.
 type script struct{ source, digest string }
@@ -85,34 +112,61 @@ func withoutComments(source string) string {
 	return b.String()
 }
 
-// run runs s by its digest. If the server does not know s, because it was restarted or its
-// scripts were flushed, run sends the source.
-func (s script) run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
-	reply := client.EvalSha(ctx, s.digest, keys, args...)
-	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-		return client.Eval(ctx, s.source, keys, args...)
-	}
-	return reply
+// scriptCall is one call of a script.
+type scriptCall struct {
+	keys  []string
+	args  []any
+	once  bool // it is sent again only if no server can have run it
+	parts bool // it can be sent in parts
+	reply *redis.Cmd
 }
 
-// runOnce is run for a script that must not run twice. Otherwise a client repeats a command
-// if the connection breaks before the reply.
-func (s script) runOnce(ctx context.Context, client processor, key string, args ...any) *redis.Cmd {
-	process := func(name, text string) *redis.Cmd {
-		cmd := redis.NewCmd(ctx, append([]any{name, text, 1, key}, args...)...)
-		cmd.SetFirstKeyPos(3)
-		_ = client.Process(ctx, noRetry{cmd}) // cmd has the error, too
-		return cmd
+// run makes calls of s, in one pipeline if there are several and the client has pipelines. A server that
+// does not know s, because it was restarted or its scripts were flushed, is sent the source. Each
+// reply has an error of its own.
+func (s script) run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
+	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
+		pipe := client.Pipeline()
+		for _, c := range calls {
+			c.send(ctx, pipe, "evalsha", s.digest)
+		}
+		_, _ = pipe.Exec(ctx)
 	}
-	reply := process("evalsha", s.digest)
-	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-		return process("eval", s.source)
+	for _, c := range calls {
+		if c.isUnknown() { // an earlier call may have taught the server
+			c.send(ctx, client, "evalsha", s.digest)
+		}
+		if c.isUnknown() {
+			c.send(ctx, client, "eval", s.source)
+		}
 	}
-	return reply
 }
 
-// noRetry is a command that the client sends at most once.
-type noRetry struct{ *redis.Cmd }
+// isUnknown reports whether c was not sent to a server that knows the script.
+func (c *scriptCall) isUnknown() bool {
+	return c.reply == nil || redis.HasErrorPrefix(c.reply.Err(), "NOSCRIPT")
+}
 
-// NoRetry implements [redis.Cmder].
-func (noRetry) NoRetry() bool { return true }
+// send sends c, or queues it if to is a pipeline.
+func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text string) {
+	client, ok := to.(processor)
+	if !ok && name == "eval" {
+		c.reply = to.Eval(ctx, text, c.keys, c.args...)
+		return
+	} else if !ok {
+		c.reply = to.EvalSha(ctx, text, c.keys, c.args...)
+		return
+	}
+	all := make([]any, 0, 3+len(c.keys)+len(c.args))
+	all = append(all, name, text, len(c.keys))
+	for _, key := range c.keys {
+		all = append(all, key)
+	}
+	c.reply = redis.NewCmd(ctx, append(all, c.args...)...)
+	c.reply.SetFirstKeyPos(3)
+	cmd := redis.Cmder(c.reply)
+	if c.once {
+		cmd = &unrepeatedCommand{Cmder: cmd, parts: c.parts}
+	}
+	_ = client.Process(ctx, cmd) // the reply has the error, too
+}

@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,6 @@ import (
 
 	"github.com/weir-go/weir/limits"
 )
-
-// Endings are settled by calls of a script of their own, of which each server has one
-// under way: takings of other connections come in between. A call is sent at most once.
-// Several servers are asked at the same time, so that none waits for another that is silent.
 
 // settleBudget is how long a Settle may take.
 const settleBudget = time.Second
@@ -30,17 +27,10 @@ func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []lim
 	clear(out)
 	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lanes.patience))
 	defer cancel()
-	if b.lanes.only != nil {
-		b.settleHolds(ctx, endings, out)
-		b.settleInTurn(ctx, b.settlingsOf(endings, out))
-		return nil
-	}
-	var servers sync.WaitGroup
-	servers.Go(func() { b.settleHolds(ctx, endings, out) })
-	for l, all := range b.byServer(ctx, b.settlingsOf(endings, out)) {
-		servers.Go(func() { b.settleOnServer(ctx, l, all) })
-	}
-	servers.Wait()
+	var both sync.WaitGroup
+	both.Go(func() { b.holds.settle(ctx, endings, out) })
+	b.settle(ctx, b.settlingsOf(endings, out))
+	both.Wait()
 	return nil
 }
 
@@ -57,6 +47,15 @@ func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
 		return server
 	}
 	return nil
+}
+
+// settling is an ending on its way.
+type settling struct {
+	kind   string // for settle.lua; "": as the ending says
+	ending *limits.Ending
+	out    *limits.Settlement
+	name   string
+	limit  *encoded
 }
 
 // settlingsOf returns the endings that have something to return or to charge, but for
@@ -77,75 +76,27 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 	return all
 }
 
-// byServer groups endings by the lane of the server that keeps their key, and sets the
-// error of those that have none.
-func (b *Backend) byServer(ctx context.Context, all []*settling) map[*lane][]*settling {
-	by := make(map[*lane][]*settling)
-	for _, s := range all {
-		l, err := b.lanes.of(ctx, s.name)
-		if err != nil {
-			s.fail(err)
-			continue
+// settle settles endings, and sets the out of each.
+func (b *Backend) settle(ctx context.Context, all []*settling) {
+	items := make([]*item, len(all))
+	for i, s := range all {
+		kind := cmp.Or(s.kind, "r ")
+		if s.ending.Final > s.ending.Taken {
+			kind = "c "
 		}
-		by[l] = append(by[l], s)
+		args := settleArguments(nil, kind, s.limit, s.ending, 0)
+		items[i] = &item{key: s.name, args: args, weight: s.weight() * unitsWeight}
 	}
-	return by
-}
-
-// settleOnServer settles endings on the server of l, on a goroutine of its own.
-func (b *Backend) settleOnServer(ctx context.Context, l *lane, all []*settling) {
-	now := time.Now()
-	err := error(errExited)
-	defer func() {
-		if v := recover(); v != nil { // of a hook of the client
-			err = panicked(v)
-		}
-		for _, s := range all {
-			if err != nil && !s.answered {
-				s.fail(err)
-			}
-		}
-	}()
-	if l.rests(now) {
-		err = errDown
-		return
-	}
-	b.settleInTurn(ctx, all)
-	l.noteSilence(now, ctx.Err())
-	err = nil
-}
-
-// settleInTurn settles endings, as many in one call as a script may settle.
-func (b *Backend) settleInTurn(ctx context.Context, all []*settling) {
-	for len(all) > 0 {
-		n, weight := 0, 0
-		for n < len(all) && weight < maxWeight {
-			weight += all[n].weight()
-			n++
-		}
-		b.settle(ctx, all[:n])
-		all = all[n:]
-	}
-}
-
-// settleHolds releases the units of concurrency limits.
-func (b *Backend) settleHolds(ctx context.Context, endings []limits.Ending, out []limits.Settlement) {
-	var held []limits.Ending
-	for i := range endings {
-		if endings[i].Limit.Algorithm() == limits.AlgorithmConcurrent {
-			held = append(held, endings[i])
-		}
-	}
-	if held == nil {
-		return
-	}
-	err := b.releaseHolds(ctx, held)
-	for i := range endings {
-		if endings[i].Limit.Algorithm() != limits.AlgorithmConcurrent {
-			continue
-		}
-		if out[i].Returned = endings[i].Taken; err != nil {
-			out[i] = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
+	b.sendItems(ctx, settleScript, items)
+	for i, s := range all {
+		n, e := items[i].reply, s.ending
+		switch err := items[i].err; {
+		case err != nil:
+			s.out.Err = fmt.Errorf("redisbackend: settle: %w", err)
+		case e.Final < e.Taken:
+			s.out.Returned = n
+		default:
+			s.out.Charged, s.out.Forgiven = n, e.Final-e.Taken-n
 		}
 	}
 }
@@ -161,18 +112,22 @@ const (
 
 func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
 
-// settling is an ending on its way.
-type settling struct {
-	ending *limits.Ending
-	out    *limits.Settlement
-	name   string
-	limit  *encoded
-
-	answered bool // out is set
-}
-
-func (s *settling) fail(err error) {
-	s.out.Err, s.answered = fmt.Errorf("redisbackend: settle: %w", err), true
+// settleArguments appends the arguments of settle.lua for an ending, and the instant
+// unless it is 0.
+func settleArguments(to []any, kind string, limit *encoded, e *limits.Ending, instant int64) []any {
+	ticket, text := max(0, e.Ticket), ""
+	switch kind {
+	case "c ":
+		text = fmt.Sprintf("c %d %d", e.Final-e.Taken, max(0, e.Lasts.Microseconds()))
+	case "g ":
+		text = fmt.Sprintf("g %d 0 %d", e.Taken, ticket)
+	default:
+		text = fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)
+	}
+	if to = append(to, limit.text, text); instant != 0 {
+		to = append(to, instant)
+	}
+	return to
 }
 
 // ringWeight is how many keys a bucket that remembers levels counts as in a call.

@@ -7,38 +7,41 @@
 --          "r ", the units to return, those that the taking has cost, its instant modulo
 --          2^46, or of sliding windows the number of its window, and the serial of the
 --          state that it left; or
---          "g ", the units to give back, all that were taken, 0, and the instant of the
---          taking, of queues that at which its units have drained; or
+--          "g ", the units to give back, all that were taken, 0, and the instant of the reply
+--          to the taking, of queues that at which its units have drained; or
 --          "c ", the units to charge and for how long the taking was to last
 --        then the instant in microseconds since the Unix epoch, if not the server's
 -- reply  for each key how many units fewer it has in use now, or how many were charged, or
 --        an error if its state cannot be read or written; of a give-back how
 --        many were returned
 
-if ARGV[2 * #KEYS + 1] then
-  now, grace = tonumber(ARGV[2 * #KEYS + 1]), 86400000
-else
-  local time = redis.call('TIME')
-  now, grace = time[1] * 1000000 + time[2], 1000
-end
-
 -- inUse returns how many units are in use now, those that a bucket has drained in part
 -- included.
-local function inUse(limit, stored)
-  local s = {}
-  for name, value in pairs(stored) do
-    s[name] = value
-  end
-  return limit.family.used(limit, advance(limit, s))
+local function inUse(stored)
+  local s = copy(stored)
+  advance(s)
+  return familyOf(s.limit).used(s)
+end
+
+-- isDoubtful reports whether a state may not tell how much of a taking it still has. A ring knows the
+-- levels of slices of time: if the clock had stepped back when the units were taken, that was later
+-- than the instant of the reply.
+local function isDoubtful(s, at)
+  return s.ring and floor(at / s.ring.width) ~= floor(s.at / s.ring.width)
 end
 
 -- refund returns units; final and serial are nil for a give-back. A state that is gone or
 -- fresh has none to return, nor has one that was begun, converted or rebased since.
 local function refund(key, limit, n, final, ticket, serial)
-  local from, s = read(key, limit)
-  if not from then
-    return from == nil and 0
-  elseif not sameState(limit, from) or serial and serial ~= s.serial or from.family.untilFresh(from, s) <= 0 then
+  local s = read(key, limit)
+  if not s then
+    return s == nil and 0
+  end
+  local from = s.limit
+  local family = familyOf(from)
+  if not sameState(limit, from) or serial and serial ~= s.serial or untilFresh(s) <= 0 then
+    return 0
+  elseif not final and isDoubtful(s, ticket) then
     return 0
   end
   if serial and from.algorithm == 's' then
@@ -46,44 +49,39 @@ local function refund(key, limit, n, final, ticket, serial)
   elseif serial then -- the instant that is nearest to the state
     ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
   end
-  if not final or not from.family.used then
-    return from.family.refund(from, s, key, n, final, ticket)
+  if not final or not family.used then
+    return family.refund(s, n, final, ticket)
   end
-  local before = inUse(from, s)
-  from.family.refund(from, s, key, n, final, ticket)
-  return min(n, before - inUse(from, s)) -- what has drained or faded has come back by itself
+  local before = inUse(s)
+  family.refund(s, n, final, ticket)
+  return min(n, before - inUse(s)) -- what has drained or faded has come back by itself
 end
 
 -- charge charges units whether they fit or not, as many as may be owed. A live state under
 -- another limit stays as it is: what has ended must not undo what was taken since.
 local function charge(key, limit, n, lasts)
-  local account = load(key, limit)
-  if not account then
+  local s, family = load(key, limit), familyOf(limit)
+  if not s then
     return false
   end
-  if account.from then
-    write(key, account.from, account.rebased)
+  if s.rebased then
+    write(s.rebased, untilFresh(s.rebased))
   end
-  if account.converts then
-    return 0
-  end
-  local family, s = limit.family, account.s
-  n = min(n, family.mayOwe(limit, s))
-  if n == 0 then
+  if s.converts then
     return 0
   end
   if family.note then
-    family.note(limit, s, lasts)
+    family.note(s, lasts)
+  end
+  n = family.owe(s, n)
+  if n == 0 then
+    return 0
   end
   if limit.algorithm == 'q' then
     s.serial = nil -- nobody is last any more
   end
   s.gone = nil
-  family.take(limit, s, n)
-  if family.owe then
-    family.owe(limit, s, n)
-  end
-  write(key, limit, s)
+  write(s, untilFresh(s))
   return n
 end
 

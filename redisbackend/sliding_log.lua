@@ -14,10 +14,15 @@
 --   counted  the units of the stored takings that count
 --   taken    the units of the taking that this script makes
 
-local function slidingLog()
-  -- takingAt returns the instant and start of the i-th taking.
+--- more
+
+families.g = function()
+  -- takingAt returns the instant and start of the i-th taking, nothing behind the last.
   local function takingAt(s, i)
     local text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)
+    if text ~= '' and not match(text, '^%d+$') then
+      error(unreadable, 0)
+    end
     return tonumber(sub(text, 1, 16)), tonumber(sub(text, 17))
   end
 
@@ -35,89 +40,127 @@ local function slidingLog()
     return low
   end
 
-  local function fresh(limit, asOf)
-    return { asOf = asOf, at = asOf, counted = 0, taken = 0 }
+  local function open(s)
+    s.at, s.counted, s.taken, s.serial, s.appendable = s.asOf, 0, 0, nil, nil
   end
 
-  local function used(limit, s)
-    return s.counted + s.taken
-  end
-
-  local function take(limit, s, n)
-    s.taken = s.taken + n
-    s.at = s.asOf
-  end
-
-  local function header(limit, s, first, total)
+  local function header(s, first, total)
     if s.serial then
-      return format('2%s %08.0f %016.0f %06d;', sub(limit.text, 2), first, total, s.serial)
+      return format('2%s %08.0f %016.0f %06d;', sub(s.limit.text, 2), first, total, s.serial)
     end
-    return format('%s %08.0f %016.0f;', limit.text, first, total)
+    return format('%s %08.0f %016.0f;', s.limit.text, first, total)
   end
 
   -- dropLatest removes the takings from the i-th on, before which there were so many
   -- units, and those before it that have none left.
-  local function dropLatest(limit, s, key, i, total)
+  local function dropLatest(s, i, total)
     local at, start
     repeat
       i = i - 1
       if i < s.first then
-        redis.call('DEL', key)
+        redis.call('DEL', s.key)
         return
       end
       at, start = takingAt(s, i)
     until start < total
-    local takings = redis.call('GETRANGE', key, s.header + 32 * s.first, s.header + 32 * i + 31)
-    put(key, header(limit, s, 0, total) .. takings, max(0, at - now + limit.P))
+    local takings = redis.call('GETRANGE', s.key, s.header + 32 * s.first, s.header + 32 * i + 31)
+    redis.call('SET', s.key, header(s, 0, total) .. takings, 'PX', expiry(at - now + s.limit.P))
   end
 
   -- rewrite sets what is before each of some takings.
-  local function rewrite(s, key, from, to, change)
+  local function rewrite(s, from, to, change)
     if from > to then
       return
     end
-    local text = redis.call('GETRANGE', key, s.header + 32 * from, s.header + 32 * to + 31)
+    local text = redis.call('GETRANGE', s.key, s.header + 32 * from, s.header + 32 * to + 31)
     local takings = {}
     for j = 1, #text, 32 do
       takings[#takings + 1] = sub(text, j, j + 15)
       takings[#takings + 1] = format('%016.0f', change(tonumber(sub(text, j + 16, j + 31))))
     end
-    redis.call('SETRANGE', key, s.header + 32 * from, table.concat(takings))
+    redis.call('SETRANGE', s.key, s.header + 32 * from, table.concat(takings))
   end
 
   return {
-    layout = ' (%d+) (%d+) ?(%d*);()',
-    fresh = fresh,
-    take = take,
+    open = open,
 
-    -- decode returns the state in text, which is the start of what key has, nil if
-    -- it was written under another limit, false if the limit cannot have written it.
-    decode = function(limit, text, key)
-      local first, total, serial, header = match(text, limit.pattern)
+    -- decode sets s, all but its key and limit, from the start of what its key has. It returns
+    -- nil if that was written under another limit, false if the limit cannot have written it.
+    decode = function(s, text)
+      local first, total, serial, header = match(text, '^' .. s.limit.text .. ' (%d+) (%d+) ?(%d*);()')
       if not first then
         return nil
       end
-      local s = { key = key, first = tonumber(first), total = tonumber(total), serial = tonumber(serial), header = header - 1, taken = 0 }
+      s.first, s.total, s.serial, s.header, s.taken = tonumber(first), tonumber(total), tonumber(serial), header - 1, 0
       s.version2 = serial ~= ''
-      s.count = (redis.call('STRLEN', key) - s.header) / 32
+      s.count = (redis.call('STRLEN', s.key) - s.header) / 32
       if s.count ~= floor(s.count) or s.first >= s.count then
         return false
       end
       local _, start = takingAt(s, s.first)
       local last
       s.at, last = takingAt(s, s.count - 1)
-      return limit.sound and start and last and max(s.at, s.total) < 9007199254740992
-        and start <= last and last < s.total and s.total - start <= 2 * limit.most and s or false
+      if not start or not last or max(s.at, s.total) >= 9007199254740992
+        or start > last or last >= s.total or s.total - start > 2 * s.limit.most then
+        return false
+      end
+      s.start, s.counted = start, s.total - start
+      return true
+    end,
+
+    advance = function(s)
+      local P = s.limit.P
+      if s.asOf - s.at >= P then
+        open(s)
+        return
+      end
+      local at, start = takingAt(s, s.first)
+      if s.asOf - at >= P then
+        s.first = search(s.first + 1, s.count - 1, function(i)
+          return s.asOf - takingAt(s, i) < P
+        end)
+        at, start = takingAt(s, s.first)
+      end
+      s.start, s.counted = start, s.total - start
+    end,
+
+    step = function(s, n)
+      local limit, used = s.limit, s.counted + s.taken
+      local P, most, at, asked = limit.P, limit.most, s.at, n
+      local fits = n == 0 or used + n <= most
+      if fits then
+        used, asked = used + n, 1
+        at = n > 0 and s.asOf or at
+      end
+      local left = max(0, most - used)
+      local reset = used > 0 and max(0, at - s.asOf + P) or 0
+      if fits and left > 0 then
+        return fits, left, reset, ceil(timeOf(limit, left))
+      end
+      local excess = used + asked - most
+      if excess > s.counted then
+        return fits, left, reset, P
+      end
+      local last = search(s.first, s.count - 1, function(i)
+        local _, start = takingAt(s, i + 1)
+        return start - s.start >= excess
+      end)
+      return fits, left, reset, takingAt(s, last) - s.asOf + P
+    end,
+
+    take = function(s, n)
+      s.taken = s.taken + n
+      s.at = s.asOf
     end,
 
     -- write drops the takings that no longer count, once they are half of a log.
-    write = function(key, limit, s, wait)
-      local live = s.counted > 0
+    write = function(s, wait)
+      local key, live = s.key, s.counted > 0
       local total = live and s.total or 0
       local latest = format('%016.0f%016.0f', s.asOf, total)
       local first = live and s.first or 0
       if live and s.appendable and s.version2 == (s.serial ~= nil) and (first < 64 or first * 2 < s.count) then
-        redis.call('SETRANGE', key, 0, header(limit, s, first, total + s.taken))
+        redis.call('SETRANGE', key, 0, header(s, first, total + s.taken))
         redis.call('APPEND', key, latest)
         redis.call('PEXPIRE', key, expiry(wait))
         return
@@ -126,61 +169,25 @@ local function slidingLog()
       if live then
         takings = redis.call('GETRANGE', key, s.header + 32 * first, -1)
       end
-      redis.call('SET', key, header(limit, s, 0, total + s.taken) .. takings .. latest, 'PX', expiry(wait))
+      redis.call('SET', key, header(s, 0, total + s.taken) .. takings .. latest, 'PX', expiry(wait))
     end,
 
-    advance = function(limit, s)
-      if s.asOf - s.at >= limit.P then
-        return fresh(limit, s.asOf)
-      end
-      local at, start = takingAt(s, s.first)
-      if s.asOf - at >= limit.P then
-        s.first = search(s.first + 1, s.count - 1, function(i)
-          return s.asOf - takingAt(s, i) < limit.P
-        end)
-        at, start = takingAt(s, s.first)
-      end
-      s.start, s.counted = start, s.total - start
-      return s
-    end,
-
-    rebase = function(limit, s, back)
+    rebase = function(s, back)
       local _, start = takingAt(s, s.first)
-      take(limit, back, min(s.total - start, limit.most))
+      back.taken = min(s.total - start, s.limit.most)
     end,
 
-    remaining = function(limit, s)
-      return max(0, limit.most - used(limit, s))
-    end,
-
-    fits = function(limit, s, n)
-      return n == 0 or used(limit, s) + n <= limit.most
-    end,
-
-    untilFits = function(limit, s, n)
-      local excess = used(limit, s) + n - limit.most
-      if excess > s.counted then
-        return limit.P
-      end
-      local last = search(s.first, s.count - 1, function(i)
-        local _, start = takingAt(s, i + 1)
-        return start - s.start >= excess
-      end)
-      return takingAt(s, last) - s.asOf + limit.P
-    end,
-
-    untilFresh = function(limit, s)
-      return (not s.counted or used(limit, s) > 0) and s.at - now + limit.P or 0
-    end,
-
-    mayOwe = function(limit, s)
-      return max(0, 2 * limit.most - used(limit, s))
+    owe = function(s, n)
+      n = max(0, min(n, 2 * s.limit.most - s.counted - s.taken))
+      s.taken = s.taken + n
+      s.at = s.asOf
+      return n
     end,
 
     -- Takings at one instant count as one. The later takings then have fewer units before
     -- them, or the earlier ones more: what is less to write. Nothing else is read.
-    refund = function(limit, s, key, n, final, ticket)
-      if final and max(now, s.at) - ticket >= limit.P then
+    refund = function(s, n, final, ticket)
+      if final and max(now, s.at) - ticket >= s.limit.P then
         return 0 -- it has expired
       end
       local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
@@ -197,12 +204,12 @@ local function slidingLog()
       if n == 0 then
         return 0
       elseif after == s.count and n == stop - start then
-        dropLatest(limit, s, key, i, start)
+        dropLatest(s, i, start)
       elseif s.count - i <= after - s.first then
-        rewrite(s, key, i + 1, s.count - 1, function(before) return max(before, start + n) - n end)
-        redis.call('SETRANGE', key, 0, header(limit, s, s.first, s.total - n))
+        rewrite(s, i + 1, s.count - 1, function(before) return max(before, start + n) - n end)
+        redis.call('SETRANGE', s.key, 0, header(s, s.first, s.total - n))
       else
-        rewrite(s, key, s.first, after - 1, function(before)
+        rewrite(s, s.first, after - 1, function(before)
           return before < start and before + n or max(before, start + n)
         end)
       end

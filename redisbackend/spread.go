@@ -2,31 +2,29 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/slot"
-	"github.com/weir-go/weir/limits"
 )
 
-// If keys are spread over several servers, no script can decide all of them. The accounts
-// of a request are then grouped by partition: the slot of a Cluster or the shard of a
-// Ring that keeps them. Each group is taken in one step, all groups at the same time. If
-// any group denies, the others are given back. Until then another request may be denied
-// too early; none is admitted too many.
+// No script can decide keys that are spread over several servers. The accounts of such a
+// request are grouped by partition: the slot of a Cluster or the shard of a Ring that keeps
+// them. The groups are taken one after the other, in the order of their first accounts. The
+// first that denies ends that, and what the earlier ones took is returned. Until then another
+// request may be denied too early; none is admitted too many.
 
 // group is the accounts of one partition, which one step can decide.
 type group struct {
-	partition any // that keeps all of them
-	client    processor
-	accounts  []int
-	taken     []account // a copy of the accounts
-	lane      *lane
+	partition any
+	accounts  []account
+	at        []int // the index of each in its request
+	lane      *lane // of the server that was asked to take them
 	ask       ask
-	awaited   bool // it was sent, but its request did not wait for the reply
-	err       error
+	results   []result
 }
 
 // partitioner returns the partition that keeps a name, a comparable value, and the client
@@ -49,8 +47,7 @@ func partitionerOf(client redis.Scripter) partitioner {
 
 // bySlot is the partitioner of a Cluster, or of a client that hides one.
 func bySlot(client processor) partitioner {
-	of := direct(client).(processor)
-	return func(name string) (any, processor, error) { return slot.Of(name), of, nil }
+	return func(name string) (any, processor, error) { return slot.Of(name), client, nil }
 }
 
 // learnSlots notes that client hides a Cluster, as a CROSSSLOT error shows, unless to has a
@@ -65,137 +62,173 @@ func learnSlots(to *atomic.Pointer[partitioner], client redis.Scripter) bool {
 }
 
 // groupsOf groups accounts by partition.
-func groupsOf(accounts []account, locate partitioner) ([]group, error) {
-	var groups []group
+func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
+	var groups []*group
 	for i := range accounts {
-		partition, client, err := locate(accounts[i].name)
+		partition, _, err := locate(accounts[i].name)
 		if err != nil {
 			return nil, err
 		}
-		at := 0
-		for at < len(groups) && groups[at].partition != partition {
-			at++
+		var g *group
+		for _, other := range groups {
+			if other.partition == partition {
+				g = other
+			}
 		}
-		if at == len(groups) {
-			groups = append(groups, group{partition: partition, client: client})
+		if g == nil {
+			g = &group{partition: partition}
+			groups = append(groups, g)
 		}
-		g := &groups[at]
-		g.accounts = append(g.accounts, i)
-		g.taken = append(g.taken, accounts[i])
+		g.accounts, g.at, g.results = append(g.accounts, accounts[i]), append(g.at, i), append(g.results, resultNotAsked)
 	}
 	return groups, nil
 }
 
-// takeInTurn is takeSpread behind the gate for equal requests.
-func (b *Backend) takeInTurn(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]result, error) {
-	if mode != modeTake {
-		all, _, err := b.takeSpread(ctx, accounts, groups, mode, instant)
-		return all, err
+// decideSpread decides groups that have n accounts together.
+func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode mode, instant int64) ([]result, error) {
+	decide := b.takeSpread
+	if mode == modePeek {
+		decide = b.peekSpread
 	}
-	tag := tagOf(accounts, instant)
-	number, denial, err := b.gates.enter(ctx, tag, &b.lanes.late)
-	if err != nil || denial != nil {
-		return denial, err
+	if err := decide(ctx, groups, instant); err != nil {
+		return nil, err
 	}
-	defer func() { b.gates.leave(tag, number, denial) }()
-	all, allowed, err := b.takeSpread(ctx, accounts, groups, mode, instant)
-	if err == nil && !allowed {
-		denial = all
-	}
-	return all, err
-}
-
-// takeSpread decides accounts in several partitions. It returns their results, and
-// whether the request is allowed.
-func (b *Backend) takeSpread(ctx context.Context, accounts []account, groups []group, mode mode, instant int64) ([]result, bool, error) {
-	ask := mode
-	if mode == modeTake {
-		ask = modeTentative
-	}
-	since := time.Now()
-	for i := range groups {
-		groups[i].submit(ctx, b, ask, instant, since)
-	}
-	for i := range groups {
-		if g := &groups[i]; g.err == nil {
-			var back bool
-			back, g.err = g.ask.wait(ctx, g.lane, since)
-			g.awaited = !back
+	if slices.ContainsFunc(groups, (*group).isDenied) {
+		for _, g := range groups { // nobody waits in a queue for a denied request
+			for i := range g.results {
+				g.results[i].enforced.Delay, g.results[i].shadow.Delay = 0, 0
+			}
 		}
 	}
+	all := make([]result, n)
+	for _, g := range groups {
+		for i, at := range g.at {
+			all[at] = g.results[i]
+		}
+	}
+	return all, nil
+}
 
-	all := make([]result, len(accounts))
-	allowed := true
-	var errs []error
-	var failing []*lane
-	for i := range groups {
-		g := &groups[i]
-		if g.err != nil {
-			errs, failing = append(errs, ofOneKey(g.err)), append(failing, g.lane)
+func (b *Backend) peekSpread(ctx context.Context, groups []*group, instant int64) error {
+	for _, g := range groups {
+		if err := b.peek(ctx, g.accounts, instant, &g.results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Backend) peek(ctx context.Context, accounts []account, instant int64, to *[]result) error {
+	if err := b.mayAsk(ctx); err != nil {
+		return err
+	}
+	l, err := b.lanes.of(ctx, accounts[0].name)
+	if err != nil {
+		return err
+	}
+	_, err = b.step(ctx, l, new(ask), accounts, modePeek, instant, to)
+	return err
+}
+
+// takeSpread takes what groups charge, one after the other.
+func (b *Backend) takeSpread(ctx context.Context, groups []*group, instant int64) error {
+	b.spread.add(groups[:len(groups)-1])
+	for i, g := range groups {
+		err := b.mayAsk(ctx)
+		if err == nil {
+			g.lane, err = b.lanes.of(ctx, g.accounts[0].name)
+		}
+		if err == nil {
+			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, modeTake, instant, &g.results)
+		}
+		if err != nil {
+			b.giveBackLater(ctx, groups[:i])
+			return err
+		}
+		if g.isDenied() {
+			b.undo(ctx, groups, i, instant)
+			return nil
+		}
+	}
+	return nil
+}
+
+// maxUndoing is how many denied requests describe their other groups at the same time. Those
+// beyond it are a crowd, for which servers are asked no more than they have to be.
+const maxUndoing = 32
+
+// undo returns what the groups before the denying one have taken, and describes all others
+// as they are without this request, at the same time.
+func (b *Backend) undo(ctx context.Context, groups []*group, denying int, instant int64) {
+	defer b.undoing.Add(-1)
+	if b.undoing.Add(1) > maxUndoing || groups[denying].ask.deniedBy > 0 {
+		b.giveBackLater(ctx, groups[:denying])
+		for _, g := range groups[:denying] {
+			g.forget()
+		}
+		return
+	}
+	var others sync.WaitGroup
+	for i, g := range groups {
+		if i == denying {
 			continue
 		}
-		decisions := read(g.ask.now, g.ask.numbers, g.taken, ask, nil)
-		for j, at := range g.accounts {
-			all[at] = decisions[j]
-			allowed = allowed && !g.taken[j].isDenied(&decisions[j])
-		}
+		others.Go(func() {
+			returned := i > denying || b.giveBack(ctx, g)
+			if !returned || b.look(ctx, g, instant) != nil {
+				g.forget()
+			}
+		})
 	}
-	err := errors.Join(errs...)
-	if err != nil {
-		err = b.lanes.blame(err, failing...)
-	}
-	if mode == modeTake && (err != nil || !allowed) {
-		b.giveBackAll(ctx, groups, all, instant)
-	}
-	if err == nil && !allowed {
-		for i := range all {
-			all[i].untake(mode)
-		}
-	}
-	return all, allowed, err
+	others.Wait()
 }
 
-// submit sends the question about g. It sets g.err if there is no reply to wait for.
-func (g *group) submit(ctx context.Context, b *Backend, mode mode, instant int64, now time.Time) {
-	if g.lane, g.err = b.lanes.of(ctx, g.taken[0].name); g.err != nil {
-		return
-	}
-	g.ask.prepare(ctx, b, g.taken, mode, instant)
-	_, g.err = g.lane.submit(ctx, &g.ask, g.taken, now, false)
-}
-
-// allowed reports whether a group took what its accounts charge.
-func (g *group) allowed(all []result) bool {
-	if g.err != nil {
-		return false
-	}
-	for j, at := range g.accounts {
-		if g.taken[j].isDenied(&all[at]) {
-			return false
+// look sets the results of g to what a denied request is told. Such a request takes nothing
+// enforced before its shadow charges are decided. So the server is asked apart about the shadow
+// charges of a key that is charged both.
+func (b *Backend) look(ctx context.Context, g *group, instant int64) error {
+	accounts := slices.Clone(g.accounts)
+	var shadows []account
+	for i := range accounts {
+		if a := &accounts[i]; a.enforces && a.HasShadow {
+			shadows = append(shadows, *a)
+			a.HasShadow = false
 		}
 	}
-	return true
+	if err := b.peek(ctx, accounts, instant, &g.results); err != nil || len(shadows) == 0 {
+		return err
+	}
+	for i := range shadows {
+		shadows[i].Enforced, shadows[i].enforces = 0, false
+	}
+	var apart []result
+	if err := b.peek(ctx, shadows, instant, &apart); err != nil {
+		return err
+	}
+	for i := range accounts {
+		if g.accounts[i].HasShadow && !accounts[i].HasShadow {
+			g.results[i].shadow, apart = apart[0].shadow, apart[1:]
+		}
+	}
+	return nil
 }
 
-// isDenied reports whether a stands in the way of its request. Shadow charges do not, even
+// forget says of all accounts that nobody was asked.
+func (g *group) forget() {
+	for i := range g.results {
+		g.results[i] = resultNotAsked
+	}
+}
+
+func (g *group) isDenied() bool { return isDenied(g.accounts, g.results) }
+
+// isDenied reports whether results deny their request. Those of shadow charges do not, even
 // on a key that is banned.
-func (a *account) isDenied(s *result) bool { return a.enforces && !s.enforced.Allowed }
-
-// untake turns s into the result for a request that another group denied: what fits is
-// allowed, and nothing was taken.
-func (s *result) untake(mode mode) {
-	s.enforced.Delay, s.shadow.Delay = 0, 0
-	if mode == modePeek {
-		return
-	}
-	s.shadow.Allowed, s.shadow.RetryAfter = s.alone == 0, s.alone
-	if s.shadow.EffectiveWindow = s.alone; s.before.EffectiveWindow == limits.Never { // of a concurrency limit
-		s.shadow.EffectiveWindow = limits.Never
-	}
-	for _, d := range []*limits.Decision{&s.enforced, &s.shadow} {
-		d.Remaining, d.ResetAfter = s.before.Remaining, s.before.ResetAfter
-		if d.Allowed {
-			d.EffectiveWindow = s.before.EffectiveWindow
+func isDenied(accounts []account, results []result) bool {
+	for i := range accounts {
+		if accounts[i].enforces && !results[i].enforced.Allowed {
+			return true
 		}
 	}
+	return false
 }

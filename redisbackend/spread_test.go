@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -213,13 +215,14 @@ func decidesGroupsExactly(t *testing.T, client redis.Scripter) {
 // staysExactUnderLoad has many callers at once take groups of keys that are
 // kept in several places, some of which never fit.
 func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
-	const keys, callers, most = 14, 64, 70
+	const keys, callers, most = 18, 64, 70
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
 	rate := limits.PerHour(most)
 	choices := []limits.Limit{
 		limits.TokenBucket(rate, most), limits.LeakyBucket(rate, most), limits.LeakyQueue(rate, most), limits.FixedWindow(rate),
 		limits.SlidingWindow(rate), limits.SlidingLog(rate), limits.TokenBucket(limits.Per(7, time.Hour+time.Second), most), limits.AnchoredWindow(rate),
+		limits.Ban(rate, time.Hour),
 	}
 	of := func(k int, cost int64) limits.Charge {
 		return charge("s", fmt.Sprint("key ", k), choices[k%len(choices)], cost)
@@ -269,12 +272,18 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 		return admitted, allowed.Load()
 	}
 	// balances fails unless what is left of every key is what was not admitted. Of
-	// a queue it may be less: behind those who queued nothing is given back.
+	// a queue it may be less: behind those who queued nothing is given back. A ban admits
+	// all of the request that reaches its number.
 	balances := func(admitted [keys]int64) {
 		t.Helper()
 		for k := range keys {
 			left := take(t, b, of(k, 0))[0].Remaining
-			if admitted[k] > most || left > most-admitted[k] || left < most-admitted[k] && of(k, 0).Limit.Algorithm() != limits.AlgorithmLeakyQueue {
+			algorithm := of(k, 0).Limit.Algorithm()
+			rest := most - admitted[k]
+			if algorithm == limits.AlgorithmBan && rest >= -2 {
+				rest = max(0, rest)
+			}
+			if rest < 0 || left > rest || left < rest && algorithm != limits.AlgorithmLeakyQueue {
 				t.Errorf("%v: of %d units %d were admitted and %d are left", of(k, 0).Limit, most, admitted[k], left)
 			}
 		}
@@ -290,4 +299,98 @@ func staysExactUnderLoad(t *testing.T, client redis.Scripter) {
 		t.Errorf("%d of %d groups were admitted: the test shows little", groups, callers*20)
 	}
 	balances(admitted)
+}
+
+// twoShards is a Ring of two servers.
+type twoShards struct {
+	ring    *redis.Ring
+	backend *redisbackend.Backend
+	servers map[string]*redisServer
+}
+
+func startTwoShards(t *testing.T) *twoShards {
+	s := &twoShards{servers: map[string]*redisServer{"one": startRedis(t), "other": startRedis(t)}}
+	s.ring = redis.NewRing(&redis.RingOptions{
+		Addrs:                 map[string]string{"one": s.servers["one"].addr, "other": s.servers["other"].addr},
+		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
+	})
+	t.Cleanup(func() { s.ring.Close() })
+	s.backend = redisbackend.New(s.ring, redisbackend.Options{Logger: slog.New(slog.DiscardHandler)})
+	return s
+}
+
+// at returns a charge of ten units that one of the servers keeps.
+func (s *twoShards) at(t *testing.T, server, scope string, cost int64) limits.Charge {
+	for i := 0; ; i++ {
+		c := charge(scope, fmt.Sprint(i), ten, cost)
+		shard, err := s.ring.GetShardClientForKey(redisbackend.Name(s.backend, scope, c.Key))
+		ok(t, err)
+		if shard.Options().Addr == s.servers[server].addr {
+			return c
+		}
+	}
+}
+
+func TestNothingIsTakenBehindADenial(t *testing.T) {
+	s := startTwoShards(t)
+	first, second := s.at(t, "one", "first", 10), s.at(t, "other", "second", 4)
+	take(t, s.backend, first)
+	for range 5 {
+		d := take(t, s.backend, first, second)
+		if d[0].Allowed || !d[1].Allowed || d[1].Remaining != 10 {
+			t.Errorf("got %+v, want the first denied, and ten units left of the second", d)
+		}
+	}
+	stats := newClient(t, s.servers["other"].addr).Info(t.Context(), "commandstats").Val()
+	if strings.Contains(stats, "cmdstat_set:") {
+		t.Errorf("the second server has written a state:\n%s", stats)
+	}
+}
+
+// The waits of all rules are told, whichever denies first.
+func TestADenialTellsTheWaitsBehindIt(t *testing.T) {
+	s := startTwoShards(t)
+	first, second := s.at(t, "one", "first", 10), s.at(t, "other", "second", 10)
+	first.Limit = limits.TokenBucket(limits.PerHour(10), 10)
+	take(t, s.backend, first)
+	take(t, s.backend, second)
+	d := take(t, s.backend, first, second)
+	if d[0].Allowed || d[1].Allowed || d[0].RetryAfter > time.Hour || d[1].RetryAfter < 99*24*time.Hour {
+		t.Errorf("got %+v, want an hour and 100 days", d)
+	}
+}
+
+func TestADenialStandsThoughALaterServerIsDown(t *testing.T) {
+	s := startTwoShards(t)
+	first, second := s.at(t, "one", "first", 10), s.at(t, "other", "second", 1)
+	take(t, s.backend, first)
+	s.servers["other"].kill()
+	if d := take(t, s.backend, first, second); d[0].Allowed || d[1].Source != limits.SourceNotAsked {
+		t.Errorf("got %+v, want a denial, and nothing of the second", d)
+	}
+}
+
+func TestWhatAFailedRequestHasTakenIsReturned(t *testing.T) {
+	s := startTwoShards(t)
+	first, second := s.at(t, "one", "first", 6), s.at(t, "other", "second", 1)
+	held := first
+	held.Limit, held.Cost = limits.Concurrent(10), 2
+	for i := 0; ; i++ {
+		held.Key = fmt.Sprint(i)
+		shard, err := s.ring.GetShardClientForKey(redisbackend.HeldName(s.backend, held.Scope, held.Key))
+		if ok(t, err); shard.Options().Addr == s.servers["one"].addr {
+			break
+		}
+	}
+	s.servers["other"].kill()
+	if err := s.backend.Take(t.Context(), []limits.Charge{first, held, second}, make([]limits.Decision, 3)); err == nil {
+		t.Fatal("a server is down, and there is no error")
+	}
+	redisbackend.WaitForGiveBacks(s.backend)
+	redisbackend.WaitForReleases(s.backend)
+	first.Cost, held.Cost = 0, 0
+	if d := take(t, s.backend, first, held); d[0].Remaining != 10 || d[1].Remaining != 10 {
+		t.Errorf("%d and %d remain, want 10 of each", d[0].Remaining, d[1].Remaining)
+	}
 }

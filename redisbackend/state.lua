@@ -1,278 +1,342 @@
--- The states of keys: how they are read and written, and which family of algorithms
--- decides on them. take.lua or settle.lua follows. Nothing here reads KEYS or ARGV.
+-- The states of keys for what the first part of take.lua leaves, and for settle.lua: states
+-- with serials, debts or rings, of other limits, of logs and concurrency limits, and clocks that
+-- have stepped back.
 --
 -- A state is a string that starts with its limit:
---   limit     "1" algorithm " " most " " P " " Q      1 is the version
---   state     limit " " at " " a " " b                buckets and windows
--- A unit comes with every P/Q microseconds, in lowest terms for buckets. For windows
--- and logs P is the period, and Q the units of a period; for bans Q is how long one
--- lasts. The file of a family says what its numbers mean; sliding_log.lua has a layout
--- of its own. A state with more than these numbers starts with "2", and has behind a ";"
--- its serial, 0 for none, and the rest. It has a serial from the first charge that lasts
--- on. Programs that know version 1 alone report it and leave it alone.
+--   state     limit " " at " " a " " b                all but logs and concurrency limits
+-- The file of a family says what its numbers mean; sliding_log.lua has a layout of its own. A
+-- state with more than these numbers starts with "2", and has behind a ";" its serial, 0 for
+-- none, and the rest. It has a serial from the first charge that lasts on. Programs that know
+-- version 1 alone report it and leave it alone.
 --
--- In memory a state also has asOf, the instant to which it has been advanced: now, or
--- the latest taking if the clock has stepped back since.
+-- In memory a state has its key and limit, the numbers of its text, and
+--   asOf      the instant to which it has been advanced: now, or the latest taking if the
+--             clock has stepped back since
+--   former    what it was converted from, until something is taken from it
+--   gone      when it ends under the limit that it was stored under
+--   converts  something lives under the limit that it was stored under
+--   ahead     once written, whoever reads it rebases it
+--   rebased   it was rebased: what to write, even if nothing is taken
 --
--- A family is a table of functions of a limit and a state:
---   layout         the pattern of what follows the limit in a state
---   decode, write  read a state from its text, and write it
---   possible       reports whether a state may have been written: it owes no more than
---                  its limit has, and starts where a window starts. Sets s.more if only
---                  version 2 has such states
---   fresh          returns the state of a key that has used nothing
---   advance        brings a state forward to s.asOf, and returns it or another
---   rebase         adds to a fresh state what counts after the clock stepped back
---   remaining      returns the units that remain
---   fits           reports whether n units fit
---   take           adds n units, which fit
---   untilFits      returns the wait from s.asOf until n units fit that do not fit now
---   untilFresh     returns the wait from now until a state is fresh
---   refund         returns n of the units of a taking to a stored state, and writes it;
---                  returns how many, as many as cannot credit a unit too many
---   mayOwe         returns how many units may be charged beyond what fits
---   refillsAtOnce  all units come at the end of a window
---   drains         its numbers are times, in Q-ths
---   count          returns the state of a key that is a sorted set; there is nothing to
---                  decode, advance, rebase, convert or give back
--- and these, where it has them:
---   used           returns the units in use at s.asOf, rounded up; a stored state is then
---                  also in s after refund
---   more           reads what a state of version 2 has besides; false if nobody wrote it
---   note           notes what a taking finds, before it takes, for how long it lasts
---   owe            notes how many of n units just charged the next window starts with
---   describe       is describe below, and is given reset after
---   bans           any number of units fits a key that is not banned
--- It is made when a script first needs it.
+-- What a family has besides its function:
+--   drains    its numbers are times, in Q-ths
+--   bans      any number of units fits a key that is not banned
+--   encode    returns what only version 2 has, if there is any
+--   read      reads that; false if nobody can have written it
+--   rebase    adds to a fresh state what counts after the clock stepped back
+--   used      returns the units in use at asOf, rounded up
+--   note      notes what a taking finds, before it takes, for how long it lasts
+--   owe       charges n units whether they fit or not, as many as may be owed, and returns them
+--   refund    returns n of the units of a taking to a stored state, and writes it; returns how
+--             many, as many as cannot credit a unit too many
+-- Logs and concurrency limits are no numbers. They have step, take and write of their own, and
+-- open, which sets a state that has nothing, or reads it.
 
 -- unreadable is the error of a key whose state nobody can have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
 
-local families = {}
-local function familyOf(algorithm)
-  local family = families[algorithm]
-  if not family then
-    if algorithm == 't' or algorithm == 'l' or algorithm == 'q' then -- token bucket, leaky bucket, queue
-      family = bucket()
-    elseif algorithm == 'f' or algorithm == 's' then -- fixed window, sliding window
-      family = window(algorithm == 's')
-    elseif algorithm == 'n' then
-      family = anchoredWindow()
-    elseif algorithm == 'c' then
-      family = concurrent()
-    elseif algorithm == 'b' then
-      family = ban()
-    elseif algorithm == 'g' then
-      family = slidingLog()
-    else
-      error('no family decides ' .. algorithm)
-    end
-    families[algorithm] = family
-  end
-  return family
-end
-
--- limitOf returns the limit in a text, the same table each time, or nil if there is
--- none.
+-- limitOf is newLimit, and returns the same limit for the same text.
 local limits = {}
 local function limitOf(text)
-  if limits[text] then
-    return limits[text]
-  end
-  local algorithm, most, P, Q = match(text, '^1([tlqfsngbc]) (%d+) (%d+) (%d+)$')
-  if not algorithm then
-    return nil
-  end
-  local family = familyOf(algorithm)
-  most, P, Q = tonumber(most), tonumber(P), tonumber(Q)
-  local unitTime = floor(P / Q)
-  local limit = {
-    text = text,
-    pattern = '^' .. text .. family.layout,
-    algorithm = algorithm,
-    family = family,
-    most = most,
-    P = P,
-    Q = Q,
-    unitTime = unitTime,
-    unitFrac = P - unitTime * Q,
-    sound = min(P, Q) > 0 and max(most, P, Q) < 9007199254740992, -- exact, and nothing is divided by zero
-  }
-  if family.drains and limit.sound then
-    limit.full, limit.fullFrac = timeOf(limit, limit.most)
-    limit.owed, limit.owedFrac = timeOf(limit, 2 * limit.most)
-    if limit.owed >= 3155760000000000 then -- 100 years
-      limit.owed, limit.owedFrac = 3155760000000000, 0
-    end
-  end
-  limits[text] = limit
-  return limit
+  limits[text] = limits[text] or newLimit(text)
+  return limits[text]
 end
 
--- read returns the limit under which a key's state was written and the state, nil if
--- there is none, false if it cannot be read. Most often the limit is the expected one,
--- which is quick to see.
-local function read(key, expected)
-  local text = redis.call('GETRANGE', key, '0', '127')
-  if text == '' then
-    return nil
+local made = {}
+local function familyOf(limit)
+  local name = limit.algorithm
+  if name == 't' or name == 'l' or name == 'q' then
+    name = 'bucket'
+  elseif name == 'f' or name == 's' then
+    name = 'window'
   end
-  local version2, serial, more = sub(text, 1, 1) == '2', nil, nil
-  if version2 and sub(text, 2, 2) == 'g' then
-    text = '1' .. sub(text, 2)
-  elseif version2 then
-    text, serial, more = match(redis.call('GETRANGE', key, '0', '1023'), '^2([^;]*);(%d+) ?([%d -]*)$')
-    text, serial = '1' .. (text or ''), tonumber(serial)
+  if not made[name] then
+    if not families[name] then
+      error('no family decides ' .. name)
+    end
+    made[name] = families[name]()
   end
-  local limit, s = expected, expected.family.decode(expected, text, key)
-  if s == nil then
-    limit = limitOf(match(text, '^1%a %d+ %d+ %d+') or '')
-    s = limit and limit.family.decode(limit, text, key)
+  return made[name]
+end
+
+-- step returns whether n units fit, and what remains, the wait from now until a state is fresh,
+-- and the effective window, once they are taken. If they do not fit it returns what there is, and
+-- the wait until they fit; -1 is never. take takes them then.
+local function step(s, n)
+  local limit, former, ahead = s.limit, s.former, s.asOf - now
+  local family = familyOf(limit)
+  if n > limit.most and not family.bans then
+    local _, left, reset = step(s, 0)
+    return false, left, reset, -1
   end
-  if s and serial then
-    s.serial = serial > 0 and serial or nil
+  local fits, left, reset, window
+  if family.step then
+    fits, left, reset, window = family.step(s, n)
+  else
+    local next = {}
+    fits, next.at, next.a, next.b, left, reset, window, next.extra = limit.decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
+    s.next = next
   end
-  if s and (s.more or more and more ~= '') then
-    s = more and limit.family.more and limit.family.more(limit, s, more) and s
-  elseif s and version2 ~= (s.serial ~= nil) then
-    s = false
+  local refillsAtOnce = limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'c'
+  local isWait = not fits or left == 0 or refillsAtOnce or family.bans and reset > 0
+  local asked = fits and 1 or n
+  if former and (n == 0 or not fits) then -- it is as its former one
+    local _
+    _, _, _, reset = step(former, former.limit.most)
+    reset = reset - ahead
+    if not fits or left == 0 and not refillsAtOnce then
+      _, _, _, window = step(former, former.limit.most - (limit.most - asked))
+      window = window - ahead
+    end
   end
-  return s and s.serial ~= 0 and (s.serial or 0) < serials and limit or false, s
+  reset = reset + ahead
+  window = isWait and window + ahead or window
+  if s.gone and (n == 0 or not fits) then
+    reset = min(reset, s.gone - now)
+    window = isWait and min(window, s.gone - now) or window
+  end
+  return fits, left, reset, window
+end
+
+local function take(s, n)
+  local limit, converted = s.limit, s.former
+  local family = familyOf(limit)
+  s.former, s.gone = nil, nil
+  if family.take then
+    family.take(s, n)
+    return
+  end
+  local next = s.next
+  s.at, s.a, s.b = next.at, next.a, next.b
+  if not family.drains then
+    s.debt = next.extra
+  end
+  if converted and limit.algorithm == 'n' and s.at == s.asOf then
+    s.b = n -- the units that it was converted with came before its start
+  end
+end
+
+-- write writes a state that is fresh after a wait.
+local function write(s, wait)
+  local family = familyOf(s.limit)
+  if family.write then
+    family.write(s, wait)
+    if written then
+      if written[s.key] then
+        writes[written[s.key]], written[s.key] = false, nil
+      end
+      texts = {} -- the others read again
+    end
+    return
+  end
+  local text = s.limit.text .. ' ' .. digits(s.at) .. ' ' .. digits(s.a) .. ' ' .. digits(s.b)
+  local more = family.encode(s)
+  if more or s.serial then
+    text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
+  end
+  put(s.key, text, wait)
+end
+
+-- untilFresh returns the wait, from now, until a state, which may be a stored one, equals one
+-- that has used nothing.
+local function untilFresh(s)
+  local asOf = s.asOf
+  s.asOf = asOf or max(now, s.at)
+  local _, _, reset = step(s, 0)
+  s.asOf = asOf
+  return reset
+end
+
+-- keep writes a state from which units were returned, as of its latest taking: only
+-- takings keep a state where it is when the clock steps back. An empty one is deleted.
+local function keep(s, empty)
+  if empty then
+    redis.call('DEL', s.key)
+  else
+    write(s, untilFresh(s))
+  end
+end
+
+-- fresh returns the state of a key that has used nothing.
+local function fresh(key, limit, asOf)
+  local s, family = { key = key, limit = limit, asOf = asOf }, familyOf(limit)
+  if family.open then
+    family.open(s)
+  else
+    local _
+    _, s.at, s.a, s.b = limit.decide(limit, asOf, 0, 0, 0, 0)
+  end
+  return s
 end
 
 -- advance brings a stored state forward to now. If the clock has stepped back, the
 -- state stays at its latest taking.
-local function advance(limit, s)
+local function advance(s)
   if s.rebased then
-    return s
+    return
   end
-  s.asOf = max(now, s.at)
-  return limit.family.advance(limit, s)
+  local limit, family, at = s.limit, familyOf(s.limit), s.at
+  s.asOf = max(now, at)
+  if family.advance then
+    family.advance(s)
+    return
+  end
+  local _, extra
+  _, s.at, s.a, s.b, _, _, _, extra = limit.decide(limit, s.asOf, at, s.a, s.b, 0, s.debt)
+  if not family.drains then
+    s.debt = extra
+  end
+  if s.a == 0 and s.b == 0 or s.at ~= at and (limit.algorithm == 'f' or limit.algorithm == 'n') then
+    s.serial = nil -- nothing is returned to what is over
+  end
+end
+
+-- A serial tells a state from others that its key has had, also at the same instant. It
+-- comes from the server's clock: two within 131 ms are never equal. One script may need
+-- several.
+local serials, latestSerial = 131072, nil
+local function newSerial()
+  if not latestSerial then
+    local time = redis.call('TIME')
+    latestSerial = time[1] * 1000000 + time[2]
+  end
+  latestSerial = latestSerial + 1
+  return latestSerial % (serials - 1) + 1
+end
+
+-- decode returns the state of a key in a text, and what only version 2 has, nil if it was
+-- written under another limit, false if the limit cannot have written it.
+local function decode(key, limit, text, more)
+  local s, family = { key = key, limit = limit }, familyOf(limit)
+  if family.decode then
+    local fine = family.decode(s, text)
+    return fine and s or fine
+  end
+  local at, a, b = match(text, '^' .. limit.text .. ' (%d+) (%d+) (%d+)$')
+  if not at then
+    return nil
+  end
+  s.at, s.a, s.b = at + 0, a + 0, b + 0
+  return (more == '' or family.read(s, more)) and s.at < 9007199254740992
+    and limit.decide(limit, s.at, s.at, s.a, s.b, 0, s.debt, true) ~= nil and s
+end
+
+-- read returns the stored state of a key, under the limit that it was written under, nil if
+-- there is none, false if it cannot be read. Most often the limit is the expected one, which
+-- is quick to see. text is what the key has, false if MGET found nothing, nil if it has not been read.
+local function read(key, expected, text)
+  if not text then
+    local found = redis.call('GETRANGE', key, '0', '1023')
+    if found == '' and (text == false or not redis.call('MGET', key)[1]) then
+      return nil
+    end
+    text = found
+  end
+  local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
+  if version2 and sub(text, 2, 2) == 'g' then
+    text = '1' .. sub(text, 2)
+  elseif version2 then
+    text, serial, more = match(text, '^2([^;]*);(%d+) ?([%d -]*)$')
+    text, serial, more = '1' .. (text or ''), tonumber(serial), more or ''
+  end
+  local s = decode(key, expected, text, more)
+  if s == nil then
+    local limit = limitOf(match(text, '^1%a %d+ %d+ %d+') or '')
+    s = limit and decode(key, limit, text, more)
+  end
+  if not s then
+    return false
+  end
+  if serial and serial > 0 then
+    s.serial = serial
+  end
+  if more == '' and version2 ~= (s.serial ~= nil) then
+    return false
+  end
+  return s.serial ~= 0 and (s.serial or 0) < serials and s
 end
 
 -- maxStepBack returns the longest step back of a clock during which a state stays at
 -- its latest taking.
 local function maxStepBack(limit)
-  return limit.family.drains and 1000000 or max(1000000, limit.P)
-end
-
--- rebased returns a stored state that is more than maxStepBack after now, as it stands
--- once the clock has stepped back to now. No time is credited: a bucket keeps the
--- level of its latest taking, and the units that a window or log has then count as
--- taken now.
-local function rebased(limit, s)
-  local back = limit.family.fresh(limit, now)
-  limit.family.rebase(limit, s, back)
-  back.rebased = true
-  return back
+  return familyOf(limit).drains and 1000000 or max(1000000, limit.P)
 end
 
 -- sameState reports whether a state under one limit is also one under the other.
 local function sameState(limit, other)
-  if limit.family.bans then
-    return limit.algorithm == other.algorithm
-  end
-  return limit.algorithm == other.algorithm and limit.P == other.P and (not limit.family.drains or limit.Q == other.Q)
+  return limit.algorithm == other.algorithm
+    and (limit.algorithm == 'b' or limit.P == other.P and (not familyOf(limit).drains or limit.Q == other.Q))
 end
 
--- untilFits returns the least wait, from s.asOf, until n units fit that do not fit
--- now, n <= limit.most. A state that was converted, and not taken from since, is as
--- its former one. One that carries over is gone once it is fresh under its former limit.
-local function untilFits(limit, s, n)
-  local former = s.former
-  if former then
-    return untilFits(former.limit, former.s, former.limit.most - (limit.most - n))
+local function copy(s)
+  local other = {}
+  for name, value in pairs(s) do
+    other[name] = value
   end
-  local wait = limit.family.untilFits(limit, s, n)
-  return s.gone and min(wait, s.gone - s.asOf) or wait
+  return other
 end
 
--- untilFresh returns the wait, from now, until s equals a state that used nothing.
-local function untilFresh(limit, s)
-  local former = s.former
-  if former then
-    return s.asOf - now + untilFits(former.limit, former.s, former.limit.most)
+-- load returns the state of a key under a limit. It is nil if the state cannot be read. If it
+-- is stored under another limit, the two may be the same state; otherwise the units in use are
+-- converted.
+local function load(key, limit, text)
+  if limit.algorithm == 'c' then
+    return fresh(key, limit, now)
   end
-  local wait = max(0, limit.family.untilFresh(limit, s))
-  return s.gone and min(wait, s.gone - now) or wait
-end
-
--- retryAfter returns the wait, from now, until n units fit that do not fit now; -1 for
--- never.
-local function retryAfter(limit, s, n)
-  if n > limit.most and not limit.family.bans then
-    return -1
-  end
-  return s.asOf - now + untilFits(limit, s, n)
-end
-
--- describe returns what remains, reset after and effective window.
-local function describe(limit, s)
-  local family, reset = limit.family, untilFresh(limit, s)
-  if family.describe then
-    return family.describe(limit, s, reset)
-  end
-  local left = family.remaining(limit, s)
-  if family.refillsAtOnce then
-    local window = s.asOf - now + family.untilFits(limit, s, 1) -- whatever the former limit
-    return left, reset, s.gone and min(window, s.gone - now) or window
-  elseif left == 0 then
-    return left, reset, s.asOf - now + untilFits(limit, s, 1)
-  end
-  return left, reset, ceil(timeOf(limit, left))
-end
-
--- write stores s as the state of a key under a limit.
-local function write(key, limit, s)
-  limit.family.write(key, limit, s, untilFresh(limit, s))
-end
-
--- load returns the account of a key under a limit, from Redis. It is nil if the
--- state cannot be read. An account converts a live state of another limit once something
--- is taken.
-local function load(key, limit)
-  if limit.family.count then
-    return { key = key, limit = limit, s = limit.family.count(key, limit), took = 0 }
-  end
-  local from, s = read(key, limit)
-  if from == nil then
-    return { key = key, limit = limit, s = limit.family.fresh(limit, now), took = 0 }
-  elseif not from then
+  local s = read(key, limit, text)
+  if s == nil then
+    return fresh(key, limit, now)
+  elseif not s then
     return nil
   end
-  local account = { key = key, limit = limit, took = 0 }
+  local from = s.limit
   if s.at - now > maxStepBack(from) then
-    s = rebased(from, s)
-    account.from, account.rebased = from, s
+    -- No time is credited: a bucket keeps the level of its latest taking, and the units
+    -- that a window or log has then count as taken now.
+    local back = fresh(key, from, now)
+    familyOf(from).rebase(s, back)
+    back.rebased = copy(back)
+    s = back
   end
   if s.ring then
     s.ring.old = from ~= limit
   end
-  if from == limit or sameState(limit, from) then
-    local wait = from ~= limit and from.family.untilFresh(from, s)
-    if wait and wait <= 0 then -- Redis may have dropped it
-      account.s = limit.family.fresh(limit, now)
-      return account
+  if from == limit then
+    s.appendable = true
+    advance(s)
+    return s
+  elseif sameState(limit, from) then
+    local wait = untilFresh(s)
+    if wait <= 0 then -- Redis may have dropped it
+      local new = fresh(key, limit, now)
+      new.rebased = s.rebased
+      return new
     end
-    s.appendable = limit.most == from.most
-    account.s = advance(limit, s)
-    if wait and wait < limit.family.untilFresh(limit, account.s) then
-      account.s.gone = now + wait
+    s.limit, s.appendable = limit, limit.most == from.most
+    advance(s)
+    if wait < untilFresh(s) then
+      s.gone = now + wait
     end
-    return account
+    s.ahead = s.asOf - now > maxStepBack(limit) -- of a ban, whose period may have changed
+    return s
   end
-  s = advance(from, s)
-  if limit.family.bans or from.family.bans then -- the units of a ban are not those of a rate
-    account.s, account.converts = limit.family.fresh(limit, now), untilFresh(from, s) > 0
-    return account
+  advance(s)
+  local new
+  if limit.algorithm == 'b' or from.algorithm == 'b' then -- the units of a ban are not those of a rate
+    new = fresh(key, limit, now)
+    new.converts = untilFresh(s) > 0
+  else
+    new = fresh(key, limit, s.asOf)
+    local _, left = step(s, 0)
+    local used = min(from.most - left, limit.most)
+    if used > 0 then
+      step(new, used)
+      take(new, used)
+      new.former, new.converts = s, true
+    end
+    new.ring = s.ring
+    new.ahead = s.asOf - now > maxStepBack(limit)
   end
-  local used = min(from.most - from.family.remaining(from, s), limit.most)
-  account.s = limit.family.fresh(limit, s.asOf)
-  account.s.ring = s.ring
-  if used > 0 then
-    limit.family.take(limit, account.s, used)
-    account.s.former, account.converts = { limit = from, s = s }, true
-  end
-  account.ahead = s.asOf - now > maxStepBack(limit) -- once written, whoever reads it rebases it
-  return account
+  new.rebased = s.rebased
+  return new
 end

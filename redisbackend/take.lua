@@ -1,28 +1,24 @@
 -- Decides requests one after the other, at one instant. Each takes all that it
--- charges or nothing. A key is read when the first request charges it and written
--- once, at the end. A server that refuses to write refuses the first write, so either
--- all requests have taken what they were granted, or the reply is an error and none
--- has.
+-- charges or nothing. All keys are read first, and each that has changed is written once, at the
+-- end. A server that refuses to write refuses the first write, so either all requests have
+-- taken what they were granted, or the reply is an error and none has. Logs and concurrency
+-- limits are read and written as their requests are decided.
 --
 -- KEYS   the keys of a request, each once, then those of the next
--- ARGV   of one request, for each key:
---          its limit    as in a state, see state.lua
---          units of its enforced charges, "" if it has none, and if it has shadow
---          charges, "," and the units of those, and if they last, "@" and for how long: they
---          may be settled; of a concurrency limit, "#" and the id of its first
---          unit, see concurrent.lua
---        then its mode: "take", the default; "peek"; or "tentative", which takes and
---        also tells what there was before, since the units may be given back
---        then the instant in microseconds since the Unix epoch, if not the server's
--- ARGV   of several:
---          "batch", and if it is not the server's, " " and the instant
---          for each request the number of its form, from 1, and if it stands for n
---          equal ones, "x" and n; then " ". If there are concurrency limits, "@" and
---          for each charge by one the id of its first unit, request by request
---          the forms, "|" in between: the mode, and for each key " ", its limit, "="
---          and its units as above
--- reply  the instant, and for each key of a request these numbers for its enforced
---        charges and, if it has any, for its shadow charges:
+-- ARGV   "1" if there is one request, which takes. Otherwise first "server" for the clock of the
+--        server, "apart" for the same if there are logs, which may be long and are not read with the
+--        others, or the instant in microseconds since the Unix epoch; and for each request its mode,
+--        "take" or "peek"; how many follow that are alike but for their keys, it included; how many
+--        equal ones each stands for; and its number of keys. Then for each key
+--          its limit, see limits.lua
+--          the units of its enforced charges, "" if it has none; if it has shadow charges, ","
+--          and the units of those; if they last, "@" and for how long: they may be settled; of
+--          a concurrency limit "#" and the id of the first unit of each request and of each
+--          that is equal to it, see concurrent.lua
+-- reply  the instant, and for each request 1, or of n equal ones the number that was
+--        decided, up to the first denial; negative if one is denied. The others get the same
+--        denial. For each key of each that was decided these numbers follow for its
+--        enforced charges and, if it has any, for its shadow charges:
 --          remaining
 --          reset after
 --          effective window if allowed, otherwise minus retry after, which is the
@@ -31,238 +27,159 @@
 --          of charges that last only: the instant of the taking, of sliding windows
 --          the number of its window, and the serial of the state that it left; both
 --          are 0 if nothing was taken
---        In mode "tentative" five more follow the numbers of each key: remaining,
---        reset after and effective window before anything was taken; retry after of
---        the shadow charges then, 0 if it has none; and the instant of the taking,
---        which is later than the reply's if the clock has stepped back.
---        Of several requests each starts with a number: 1, or of n equal ones the
---        number that was decided, up to the first denial; negative if one is denied.
---        The others get the same denial. A request that charges a key whose state
---        cannot be read has an error in place of all this, and takes nothing.
---        Times are microseconds.
+--        A request that charges a key whose state cannot be read has an error in place of
+--        all this, and takes nothing. Times are microseconds.
+--
+-- Most requests are decided here: they take units, of states of version 1 that were written
+-- under the same limits, and the clock has not stepped back. general.lua decides the others.
 
-now, grace = instant, ttlGrace
+local keys, argv = KEYS, ARGV
+local reply, length = { now, nil, nil, nil, nil }, 1 -- of its final size for one key
 
-local batch = match(ARGV[1], '^batch ?(%d*)$')
-if batch and batch ~= '' then
-  now, grace = tonumber(batch), 86400000
+-- What keys have: texts by their place, if they were read, false for nothing. What requests have
+-- changed since is in writes, in this order: name, text and expiry of a key after the other.
+-- written has its place there by name, if there is more than one request.
+local isAlone = argv[1] == '1'
+local texts = given == 'apart' and {} or redis.call('MGET', unpack(keys))
+local writes, last, written = { nil, nil, nil }, 0, not isAlone and {} or nil
+local at, i = 0, 1 -- of the latest key, and of the next argument
+if given then
+  i = 2
 end
 
-local accounts = {} -- by key: what has been read, and what requests have taken since
-local changed = {} -- the accounts that something was taken from
-local reply, length = { now }, 1
-
--- flush writes what was taken from an account, and forgets the account.
-local function flush(account)
-  if account.took > 0 then
-    write(account.key, account.limit, account.s)
-    account.took = 0
-  end
-  accounts[account.key] = nil
-end
-
--- accountOf returns the account of a key for a request that charges it by a limit,
--- nil if its state cannot be read.
-local function accountOf(key, limit, mode)
-  local account = accounts[key]
-  if account and (account.limit ~= limit or account.ahead and account.took > 0 or mode == 'tentative' and limit.algorithm == 'g') then
-    flush(account)
-    account = nil
-  end
-  if not account then
-    account = load(key, limit)
-    if not account then
-      return nil
-    end
-    accounts[key] = account
-  end
-  if account.from and mode ~= 'peek' then -- for denied requests too: otherwise it would not drain between them
-    write(key, account.from, account.rebased)
-    account.from, account.rebased = nil, nil
-  end
-  return account
-end
-
--- copy returns a copy of an account, from which a peek may take.
-local function copy(account)
-  local s = {}
-  for name, value in pairs(account.s) do
-    s[name] = value
-  end
-  return { limit = account.limit, s = s, took = 0 }
-end
-
--- add decides n units of an account, which are taken if the request is allowed.
--- before describes the account without them, where that is part of the answer.
-local function add(account, n, lasts, mode, allowed, before)
-  local limit, s = account.limit, account.s
-  local fit, delay, at, serial = limit.family.fits(limit, s, n), 0, 0, 0
-  if allowed and fit and n > 0 then
-    if limit.algorithm == 'q' and (s.a > 0 or s.b > 0) then
-      delay = s.asOf - now + ceil(s.a, s.b)
-    end
-    if account.lasts then
-      if limit.family.note then
-        limit.family.note(limit, s, account.lasts)
-      end
-      if limit.algorithm == 'q' then
-        s.serial = nil -- of a queue only the latest taking is ever returned
-      end
-      if lasts and not s.serial then
-        s.serial = newSerial()
-      end
-      account.lasts = nil
-    end
-    local former = s.former
-    s.former, s.gone = nil, nil
-    limit.family.take(limit, s, n, former)
-    if account.took == 0 and mode ~= 'peek' then
-      changed[#changed + 1] = account
-    end
-    account.took = account.took + n
-    at, serial = limit.algorithm == 's' and s.at / limit.P or s.asOf, s.serial or 0
-  end
-  local left, reset, effective
-  if before and (mode == 'peek' or not allowed) then
-    left, reset, effective = before[1], before[2], before[3]
+local decideGenerally -- general.lua, once a request needs it
+local latestAt, latestAtText
+local known = not isAlone and {} -- limits by their text
+-- By three for each key of a request: its limit, the units, and the pattern of its text.
+local charges = { nil, nil, nil }
+-- By four for each: its state, and the time until it is fresh.
+local states, nextStates = { nil, nil, nil, nil }, { nil, nil, nil, nil }
+while argv[i] do
+  local mode, alike, rounds, size = 'take', 1, 1, nil
+  if isAlone then
+    size = (#argv - 1) / 2
   else
-    left, reset, effective = describe(limit, s)
+    mode, alike, rounds, size = match(argv[i], '^(%a+) (%d+) (%d+) (%d+)$')
+    alike, rounds, size = alike + 0, rounds + 0, size + 0
   end
-  if not fit then
-    local wait = retryAfter(limit, s, n)
-    effective = wait < 0 and -9007199254740991 or -wait
-  end
-  reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, effective
-  length = length + 3
-  if limit.algorithm == 'q' then
-    length = length + 1
-    reply[length] = delay
-  end
-  if lasts then
-    reply[length + 1], reply[length + 2] = at, serial
-    length = length + 2
-  end
-end
-
--- charge decides what a request charges one key.
-local function charge(account, by, mode, allowed)
-  local limit, s = account.limit, account.s
-  local before, shadowWait
-  if not allowed or mode ~= 'take' then
-    before, shadowWait = { describe(limit, s) }, 0
-    if mode == 'tentative' and by.shadow and not limit.family.fits(limit, s, by.shadow) then
-      shadowWait = retryAfter(limit, s, by.shadow)
+  local isOrdinary = mode == 'take'
+  for j = 1, size do
+    local text, n = argv[i + 2 * j - 1], tonumber(argv[i + 2 * j])
+    local limit = known and known[text] or newLimit(text)
+    local pattern = limit.pattern or '^' .. text .. ' (%d+) (%d+) (%d+)$'
+    if known then
+      known[text], limit.pattern = limit, pattern
     end
+    isOrdinary = isOrdinary and n and n > 0 and limit.decide
+    charges[3 * j - 2], charges[3 * j - 1], charges[3 * j] = limit, n, pattern
   end
-  account.lasts = nil -- until it is noted what the charges find
-  if (by.lasts or s.ring or s.serial) and mode ~= 'peek' then
-    account.lasts = by.lasts or 0
-  end
-  add(account, by.n, by.lasts, mode, allowed, before)
-  if by.shadow then
-    add(account, by.shadow, by.lasts, mode, allowed, before)
-  end
-  if mode == 'tentative' then
-    for _, number in ipairs({ before[1], before[2], before[3], shadowWait, s.asOf }) do
-      length = length + 1
-      reply[length] = number
-    end
-  end
-end
 
--- addCharge adds a charge to the form of a request.
-local function addCharge(form, limit, n, shadow, lasts)
-  limit = limitOf(limit)
-  form[#form + 1] = { limit = limit, n = tonumber(n) or 0, enforces = n ~= '', shadow = tonumber(shadow), lasts = tonumber(lasts) }
-  if limit.algorithm == 'c' and form.mode ~= 'peek' then
-    form.held = form.held + 1 -- each has an id in the arguments
-  end
-end
-
--- decide decides n equal requests of a form, whose keys are those after the at-th. ids
--- are those of the units that they take by concurrency limits. It returns an error text if
--- the state of a key cannot be read.
-local function decide(form, at, n, ids)
-  local charged, mode = {}, form.mode
-  for i = 1, #form do
-    local fine, account = pcall(accountOf, KEYS[at + i], form[i].limit, mode)
-    if not fine then
-      return type(account) == 'table' and account.err or account
-    elseif not account then
-      return unreadable
+  for request = 1, alike do
+    local isKnown = isOrdinary
+    for j = 1, isKnown and size or 0 do
+      local key, x = keys[at + j], 4 * j - 3
+      local text = written and writes[written[key]]
+      if text == nil then
+        text = texts[at + j]
+      end
+      if text then
+        local since, a, b = match(text, charges[3 * j])
+        isKnown = since and since + 0 <= now
+        if not isKnown then
+          break
+        end
+        states[x], states[x + 1], states[x + 2] = since + 0, a + 0, b + 0
+      elseif text == false and redis.pcall('GETRANGE', key, '0', '0') == '' then
+        states[x], states[x + 1], states[x + 2] = 0, 0, 0 -- MGET reports nothing of what is no string, too
+      else
+        isKnown = false
+        break
+      end
     end
-    charged[i] = mode == 'peek' and copy(account) or account
-  end
-  local countAt = length + 1
-  if batch then
+
+    local countAt, decided, allowed = length + 1, 0, true
     length = countAt
-  end
-  local rounds, allowed, id = 0, true, 1
-  while allowed and rounds < n do
-    for i = 1, #form do
-      if charged[i].ahead and rounds > 0 then
-        charged[i] = accountOf(KEYS[at + i], form[i].limit, mode)
+    reply[countAt] = 0 -- a table without gaps is quicker
+    while isKnown and allowed and decided < rounds do
+      local start = length
+      for j = 1, size do
+        local limit, n, x = charges[3 * j - 2], charges[3 * j - 1], 4 * j - 3
+        local fitsNever = n > limit.most and limit.algorithm ~= 'b'
+        local fits, left, reset, window, before
+        fits, nextStates[x], nextStates[x + 1], nextStates[x + 2], left, reset, window, before =
+          limit.decide(limit, now, states[x], states[x + 1], states[x + 2], fitsNever and 0 or n, nil, true)
+        if fits == nil then
+          isKnown = false
+          break
+        elseif fitsNever then
+          fits, window = false, 9007199254740991
+        end
+        nextStates[x + 3] = reset
+        allowed = allowed and fits
+        reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, fits and window or -window
+        length = length + 3
+        if limit.algorithm == 'q' then
+          length = length + 1
+          reply[length] = fits and before or 0
+        end
       end
-      allowed = allowed and (not form[i].enforces or charged[i].limit.family.fits(charged[i].limit, charged[i].s, form[i].n))
-    end
-    for i = 1, #form do
-      if form[i].limit.algorithm == 'c' and mode ~= 'peek' then
-        charged[i].s.first = sub(ids, id, id + 11)
-        id = id + 12
+      if allowed then
+        local before = states
+        states = nextStates
+        nextStates = before
+      elseif size > 1 then -- what fits is not taken
+        for j = 1, size do
+          local limit, x = charges[3 * j - 2], 4 * j - 3
+          if reply[start + 3] >= 0 then
+            local _
+            _, _, _, _, reply[start + 1], reply[start + 2], reply[start + 3] =
+              limit.decide(limit, now, states[x], states[x + 1], states[x + 2], 0)
+          end
+          start = start + 3
+          if limit.algorithm == 'q' then
+            start = start + 1
+            reply[start] = 0
+          end
+        end
       end
-      charge(charged[i], form[i], mode, allowed)
+      decided = decided + 1
     end
-    rounds = rounds + 1
-  end
-  if batch then
-    reply[countAt] = allowed and rounds or -rounds
-  end
-  if mode == 'tentative' then
-    for i = 1, #form do
-      if form[i].limit.algorithm == 'g' then
-        flush(charged[i]) -- a taking of its own, which can be given back
+
+    if isKnown then
+      reply[countAt] = allowed and decided or -decided
+      for j = 1, (allowed or decided > 1) and size or 0 do
+        local key, x = keys[at + j], 4 * j - 3
+        local since, a, b = states[x], states[x + 1], states[x + 2]
+        if since ~= latestAt then
+          latestAt, latestAtText = since, format('%.0f', since)
+        end
+        local place = written and written[key]
+        if not place then
+          place, last = last + 2, last + 3
+          if written then
+            written[key] = place
+          end
+        end
+        local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
+        writes[place - 1], writes[place], writes[place + 1] = key,
+          format(small and '%s %s %d %d' or '%s %s %.0f %.0f', charges[3 * j - 2].text, latestAtText, a, b),
+          format(states[x + 3] < 1000000000000 and '%d' or '%.0f', floor((states[x + 3] + 999) / 1000) + grace)
       end
+    else
+      length = countAt - 1
+      if not decideGenerally then
+        --- general
+      end
+      decideGenerally(i, mode, rounds, size, request)
     end
+    at = at + size
   end
+  i = i + 2 * size + 1
 end
 
-local forms = {}
-if batch then
-  for text in string.gmatch(ARGV[3], '[^|]+') do
-    local form = { mode = match(text, '^%a+'), held = 0 }
-    for limit, n, shadow, lasts in string.gmatch(text, '(1%a %d+ %d+ %d+)=(%d*),?(%d*)@?(%d*)') do
-      addCharge(form, limit, n, shadow, lasts)
-    end
-    forms[#forms + 1] = form
-  end
-  local at, id = 0, 1
-  local order, ids = match(ARGV[2], '^([%dx ]*)@?(.*)$')
-  for form, n in string.gmatch(order, '(%d+)x?(%d*)') do
-    form, n = forms[tonumber(form)], tonumber(n) or 1
-    local wrong = decide(form, at, n, sub(ids, id, -1))
-    id = id + 12 * n * form.held
-    if wrong then
-      length = length + 1
-      reply[length] = { err = wrong }
-    end
-    at = at + #form
-  end
-else
-  local form, ids = { mode = mode or 'take', held = 0 }, ''
-  for i = 1, #KEYS do
-    local n, shadow, lasts, id = match(ARGV[2 * i], '^(%d*),?(%d*)@?(%d*)#?(.*)$')
-    addCharge(form, ARGV[2 * i - 1], n, shadow, lasts)
-    ids = ids .. id
-  end
-  local wrong = decide(form, 0, 1, ids)
-  if wrong then
-    return redis.error_reply(wrong)
-  end
-end
-
-for i = 1, #changed do
-  if changed[i].took > 0 then
-    write(changed[i].key, changed[i].limit, changed[i].s)
+for k = 1, last, 3 do
+  if writes[k + 1] then
+    redis.call('SET', writes[k], writes[k + 1], 'PX', writes[k + 2])
   end
 end
 return reply

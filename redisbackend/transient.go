@@ -9,12 +9,12 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// If keys are spread over several servers, a denial may be due to units that another request
-// is about to give back. It is then marked Transient, so that no cache repeats it. Only
-// scopes that are charged together with others are given back. They are few, and the same
-// in all processes of an application.
+// A denial by a key of a Cluster or Ring may be due to units that another request is about to
+// return. It is then marked Transient, so that no cache repeats it. Only what is not in the last
+// group of its request is returned. Its scopes are few, and the same in all processes of an
+// application.
 
-// spread is the set of scopes that a Backend has charged together with others. It
+// spread is the set of scopes that a Backend has charged in a group that others followed. It
 // is read without a lock, and only grows.
 type spread struct {
 	mu     sync.Mutex
@@ -35,8 +35,17 @@ func (s *spread) has(scope string) bool {
 	return ok || len(*scopes) > maxSpread
 }
 
-// add puts a scope into the set.
-func (s *spread) add(scope string) {
+// add puts the scopes of groups into the set. That is done before they are taken, so that a
+// request that their units deny finds them there.
+func (s *spread) add(groups []*group) {
+	for _, g := range groups {
+		for i := range g.accounts {
+			s.addScope(g.accounts[i].Scope)
+		}
+	}
+}
+
+func (s *spread) addScope(scope string) {
 	if s.has(scope) {
 		return
 	}
@@ -50,29 +59,8 @@ func (s *spread) add(scope string) {
 	s.scopes.Store(&more)
 }
 
-// noteSpread adds the scopes of a request that may be given back. That is done before the
-// request is sent, so that a request that its units deny finds them in the set.
-func (b *Backend) noteSpread(r *request, mode mode) {
-	if len(r.accounts) < 2 || mode == modePeek || b.lanes.partitioner.Load() == nil || b.lieTogether(r.accounts) {
-		return
-	}
-	for i := range r.accounts {
-		b.spread.add(r.accounts[i].Scope)
-	}
-}
-
-// lieTogether reports whether one step decides accounts because of Options.Together.
-func (b *Backend) lieTogether(accounts []account) bool {
-	for i := range accounts {
-		if !b.tagged[accounts[i].Scope] || accounts[i].Key != accounts[0].Key {
-			return false
-		}
-	}
-	return true
-}
-
-// markTransient marks the denials that may be due to units about to be given back. A denial
-// for ever is not.
+// markTransient marks the denials that may be due to units about to be returned. A denial for
+// ever is not.
 func (b *Backend) markTransient(charges []limits.Charge, out []limits.Decision) {
 	if b.lanes.partitioner.Load() == nil {
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -23,15 +24,24 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 	prefix := redisbackend.Options{Prefix: uniquePrefix()}
 	attacker, b := redisbackend.New(client, prefix), redisbackend.New(client, prefix)
 	cache := remote.NewDenialCache(b, remote.DenialCacheOptions{})
-	take(t, b, charge("all", "elsewhere", ten, 1), charge("user", "elsewhere", ten, 1)) // as every request of this limiter
+	// spread returns charges of a key by the scopes "all" and "user", which no step decides together.
+	spread := func(key string, cost, more int64) []limits.Charge {
+		for i := 0; ; i++ {
+			charges := []limits.Charge{charge("all", key, ten, cost), charge("user", fmt.Sprint(key, i), ten, more)}
+			if redisbackend.Apart(b, charges...) {
+				return charges
+			}
+		}
+	}
+	take(t, b, spread("elsewhere", 1, 1)...) // as every request of this limiter
 
 	for name, victim := range map[string][]limits.Charge{
-		"in a group": {charge("all", "in a group", ten, 1), charge("user", "victim", ten, 1)},
+		"in a group": spread("in a group", 1, 1),
 		"alone":      {charge("all", "alone", ten, 1)},
 	} {
 		hot := victim[0]
 		hot.Cost = 10
-		d, giveBack, err := redisbackend.TakeTentatively(t.Context(), attacker, hot)
+		d, giveBack, err := redisbackend.TakeToGiveBack(t.Context(), attacker, hot)
 		if err != nil || !d.Allowed {
 			t.Fatalf("%s: the attacker took nothing: %+v, %v", name, d, err)
 		}
@@ -48,12 +58,12 @@ func forgetsTransientDenials(t *testing.T, client redis.Scripter) {
 
 	// A first request is one of a group too.
 	fresh := redisbackend.New(client, prefix)
-	if d := take(t, fresh, charge("all", "first", ten, 10), charge("user", "first", ten, 11)); d[0].Transient || d[1].Allowed || d[1].Transient {
+	if d := take(t, fresh, spread("first", 10, 11)...); d[0].Transient || d[1].Allowed || d[1].Transient {
 		t.Errorf("allowed %+v, never %+v: want neither transient", d[0], d[1])
 	}
 	redisbackend.WaitForGiveBacks(fresh)
 	for want := range 2 { // allowed, then denied
-		d := take(t, fresh, charge("all", "second", ten, 10), charge("user", "second", ten, 1))
+		d := take(t, fresh, spread("second", 10, 1)...)
 		if d[0].Transient != (want == 1) || d[1].Transient {
 			t.Errorf("the first groups of a process: %+v", d)
 		}
@@ -85,6 +95,17 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 		take(t, b, charge("all", "k", ten, 1), charge("user", "k", ten, 1))
 		remembersOtherDenials(t, b, false)
 	})
+	t.Run("not of the last rule of each request", func(t *testing.T) {
+		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
+		for i := range 20 { // also of keys that lie together
+			take(t, b, charge("all", fmt.Sprint(i), ten, 1), charge("user", "k", ten, 0))
+		}
+		last := charge("user", "k", ten, 10)
+		take(t, b, last)
+		if d := take(t, b, charge("all", "k", ten, 1), last)[1]; d.Allowed || d.Transient {
+			t.Errorf("got %+v, want a denial that lasts", d)
+		}
+	})
 	t.Run("not with a hash tag", func(t *testing.T) {
 		remembersOtherDenials(t, redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix(), HashTag: "t"}), true)
 	})
@@ -96,11 +117,11 @@ func TestDenialsThatMayRestOnAGiveBackAreTransient(t *testing.T) {
 		b := redisbackend.New(ring, redisbackend.Options{Prefix: uniquePrefix()})
 		full := charge("full", "k", ten, 10)
 		take(t, b, full)
-		for i := range 600 {
+		for i := range 2000 { // two of three are spread
 			take(t, b, charge(fmt.Sprint("one ", i), "k", ten, 1), charge(fmt.Sprint("other ", i), "k", ten, 1))
 		}
 		if d := take(t, b, full)[0]; d.Allowed || !d.Transient {
-			t.Errorf("after 1,200 scopes: %+v, want a transient denial", d)
+			t.Errorf("after too many scopes: %+v, want a transient denial", d)
 		}
 		if n := redisbackend.Spread(b); n > 1025 {
 			t.Errorf("%d scopes are kept", n)

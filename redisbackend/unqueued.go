@@ -7,9 +7,8 @@ import (
 )
 
 // unqueued is an auto-pipeliner whose scripts go past its queue: each is a pipeline of one
-// command to the client of the auto-pipeliner. The queue ignores the deadlines of contexts. It
-// splits a batch at each command that must not be sent again, and sends the parts one after
-// the other, so such commands would slow down all others.
+// command to the client of the auto-pipeliner. Requests are gathered by the lanes already. The queue
+// ignores the deadlines of contexts, and sends what must not be sent again one after the other.
 type unqueued struct{ autoPipeliner }
 
 // direct returns client, or the client past the queue if client is an auto-pipeliner.
@@ -25,16 +24,4 @@ func (c unqueued) Process(ctx context.Context, cmd redis.Cmder) error {
 	_ = pipe.Process(ctx, cmd) // only queues it in pipe
 	_, err := pipe.Exec(ctx)
 	return err
-}
-
-func (c unqueued) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
-	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = c.Process(ctx, cmd) // cmd has the error, too
-	return cmd
-}
-
-func (c unqueued) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	cmd := scriptCommand(ctx, "eval", source, keys, args)
-	_ = c.Process(ctx, cmd)
-	return cmd
 }

@@ -1,8 +1,8 @@
 package redisbackend
 
 import (
-	"context"
-	"strings"
+	"errors"
+	"net"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -12,71 +12,12 @@ import (
 // MaxRetries is. A Ring sends it up to MaxRetries times again. The server may have run the
 // command already, and would take its units twice.
 
-// sender is a client that sends commands by themselves and in pipelines.
-type sender interface {
-	processor
-	pipeliner
-}
-
-// unrepeatedClient is a client that sends a script again only while no server can have run
-// it.
-type unrepeatedClient struct{ sender }
-
-func (c unrepeatedClient) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
-	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = c.Process(ctx, unrepeated(cmd, isBatch(args))) // cmd has the error, too
-	return cmd
-}
-
-func (c unrepeatedClient) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	cmd := scriptCommand(ctx, "eval", source, keys, args)
-	_ = c.Process(ctx, unrepeated(cmd, isBatch(args)))
-	return cmd
-}
-
-// unrepeatedPipe is a pipeline whose scripts are not sent again either. It does not
-// embed the [redis.Pipeliner]: the linker would keep wrappers of its 600 methods.
-type unrepeatedPipe struct{ pipe redis.Pipeliner }
-
-func (p unrepeatedPipe) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
-	cmd := scriptCommand(ctx, "evalsha", digest, keys, args)
-	_ = p.pipe.Process(ctx, unrepeated(cmd, isBatch(args))) // only queues it
-	return cmd
-}
-
-func (p unrepeatedPipe) Exec(ctx context.Context) ([]redis.Cmder, error) { return p.pipe.Exec(ctx) }
-
-func scriptCommand(ctx context.Context, name, text string, keys []string, args []any) *redis.Cmd {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, name, text, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3)
-	return cmd
-}
-
-// isBatch reports whether args are those of a batch, which decides several requests.
-func isBatch(args []any) bool {
-	if len(args) != 3 {
-		return false
-	}
-	what, _ := args[0].(string)
-	return strings.HasPrefix(what, "batch")
-}
-
 // unrepeatedCommand is a command that is sent again only after an error which says
 // that no server has run it.
 type unrepeatedCommand struct {
 	redis.Cmder
-	batch bool  // of requests that can be sent apart
+	parts bool  // it can be sent in parts
 	err   error // the latest that the client set
-}
-
-// unrepeated returns cmd as an unrepeatedCommand.
-func unrepeated(cmd *redis.Cmd, batch bool) redis.Cmder {
-	return &unrepeatedCommand{Cmder: cmd, batch: batch}
 }
 
 // SetErr implements [redis.Cmder].
@@ -94,8 +35,17 @@ func (c *unrepeatedCommand) NoRetry() bool {
 	if err == nil || c.Cmder.NoRetry() {
 		return true
 	}
-	if c.batch && redis.HasErrorPrefix(err, "TRYAGAIN") {
+	if c.parts && redis.HasErrorPrefix(err, "TRYAGAIN") {
 		return true // its slot is half moved, and those that charge one key can be decided at once
 	}
 	return mayHaveRun(err)
+}
+
+// mayHaveRun reports whether a server may have run a script although the call failed
+// with err: no server replied, and a connection was there.
+func mayHaveRun(err error) bool {
+	var network *net.OpError
+	unsent := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, errDown) ||
+		errors.As(err, &network) && network.Op == "dial"
+	return err != nil && !unsent && !answers(err)
 }

@@ -3,7 +3,6 @@ package redisbackend_test
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 	"testing"
 
@@ -33,14 +32,11 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	ctx := t.Context()
 	client, lose := clusterThatLoses(t)
 	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end return redis.call('INCR', KEYS[1])"
-	digest := client.ScriptLoad(ctx, source).Val()
+	ok(t, client.ScriptLoad(ctx, source).Err())
 	for name, first := range map[string]string{"the reply is lost": "first", "the first command fails": "busy"} {
 		ok(t, client.Del(ctx, "first", "second").Err())
 		lose.Store(first == "first")
-		pipe := redisbackend.UnrepeatedPipeline(client)
-		pipe.EvalSha(ctx, digest, []string{first})
-		pipe.EvalSha(ctx, digest, []string{"second"})
-		if _, err := pipe.Exec(ctx); err == nil || lose.Load() {
+		if err := redisbackend.RunOnce(ctx, client, source, true, []string{first}, []string{"second"}); err == nil || lose.Load() {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := client.Get(ctx, "second").Val(); n != "1" {
@@ -54,44 +50,28 @@ func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 func TestACallForAHalfMovedSlotIsSentApartAtOnce(t *testing.T) {
 	ctx := t.Context()
 	client, _ := clusterThatLoses(t)
-	unrepeated := redisbackend.Unrepeated(client)
 	source := "redis.call('INCR', KEYS[1]) return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')"
-	digest := client.ScriptLoad(ctx, source).Val()
-	for name, c := range map[string]struct {
-		args []any
-		want string
-	}{
-		"of several requests":    {[]any{"batch", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
-		"at an instant":          {[]any{"batch 5", "1 2 ", "take 1l 9 1 1=1|take 1l 9 1 1=2"}, "1"},
-		"of one, which tries on": {[]any{"1l 9 1 1", 1, "1l 9 1 1", 1}, "4"},
-	} {
-		for how, run := range map[string]func(key string) error{
-			"by digest": func(key string) error { return unrepeated.EvalSha(ctx, digest, []string{key, key}, c.args...).Err() },
-			"by source": func(key string) error { return unrepeated.Eval(ctx, source, []string{key, key}, c.args...).Err() },
-			"in a pipeline": func(key string) error {
-				pipe := redisbackend.UnrepeatedPipeline(client)
-				pipe.EvalSha(ctx, digest, []string{key, key}, c.args...)
-				_, err := pipe.Exec(ctx)
-				return err
-			},
-		} {
-			key := name + how
-			if err := run(key); !redis.HasErrorPrefix(err, "TRYAGAIN") {
-				t.Errorf("%s, %s: %v", name, how, err)
+	for name, known := range map[string]bool{"by digest": true, "by source": false} {
+		for parts, want := range map[bool]string{true: "1", false: "4"} { // one request tries on
+			ok(t, client.ScriptFlush(ctx).Err())
+			if known {
+				ok(t, client.ScriptLoad(ctx, source).Err())
 			}
-			if n := client.Get(ctx, key).Val(); n != c.want {
-				t.Errorf("%s, %s: sent %s times, want %s", name, how, n, c.want)
+			key := fmt.Sprint(name, parts)
+			if err := redisbackend.RunOnce(ctx, client, source, parts, []string{key, key}); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+				t.Errorf("%s: %v", key, err)
+			}
+			if n := client.Get(ctx, key).Val(); n != want {
+				t.Errorf("%s: sent %s times, want %s", key, n, want)
+			}
+			a, b := key+"{a}", key+"{b}"
+			if err := redisbackend.RunOnce(ctx, client, source, parts, []string{a, a}, []string{b, b}); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+				t.Errorf("%s, in a pipeline: %v", key, err)
+			}
+			if n := client.Get(ctx, b).Val(); parts && n != "1" {
+				t.Errorf("%s, in a pipeline: sent %s times, want 1", key, n)
 			}
 		}
-	}
-}
-
-// A pipeline that embeds a redis.Pipeliner has 600 methods, of which every program
-// with this package contained two forms each if it calls methods by reflection.
-func TestAPipelineToAClusterHasFewMethods(t *testing.T) {
-	client, _ := clusterThatLoses(t)
-	if n := reflect.TypeOf(redisbackend.UnrepeatedPipeline(client)).NumMethod(); n > 4 {
-		t.Errorf("it has %d methods, and a linker may have to keep them all", n)
 	}
 }
 

@@ -9,136 +9,121 @@
 -- A fixed window that owes units to the next has a state of version 2, which has their
 -- number behind the ";". In memory that is debt. A sliding window owes by its weight.
 
-local function window(slides)
-  local function used(limit, s)
+-- fadesTo returns the first time into a window of P at which n units of the window
+-- before weigh no more than m: the least x with floor(n(P-x)/P) <= m.
+local function fadesTo(P, n, m)
+  if n <= m then
+    return 0
+  end
+  local whole = floor(P / n)
+  local q, r = muldiv(P - whole * n, m + 1, n)
+  return P + 1 - (m + 1) * whole - q - (r > 0 and 1 or 0)
+end
+
+local function window(limit, asOf, at, a, b, n, debt, isRead)
+  local P, most, slides = limit.P, limit.most, limit.algorithm == 's'
+  if isRead and (at % P ~= 0 or a > 2 * most or b > (slides and 2000000000 or 0) or a > most and not slides and not debt) then
+    return nil
+  end
+  local age = asOf - at
+  if age >= P then
+    if debt then
+      local windows = floor(age / P)
+      a, debt = owedAfter(limit, debt, windows), owedAfter(limit, debt, windows + 1)
+    else
+      b = slides and age < 2 * P and a or 0
+      a = 0
+    end
+    age = asOf % P
+    at = asOf - age
+  end
+
+  local used = a
+  if b > 0 then
+    used = a + muldiv(P - age, b, P)
+  end
+  local fits = n == 0 or used + n <= most
+  local asked = n
+  if fits then
+    a, used, asked = a + n, used + n, 1
+  end
+  local left = used < most and most - used or 0
+
+  local reset = 0
+  if debt and debt > 0 then
+    reset = P * windowsUntilFits(limit, debt, most) - age
+  elseif a > 0 then
+    reset = (slides and 2 or 1) * P - age
+  elseif b > 0 then
+    reset = P - age
+  end
+
+  local wait
+  if not slides then
+    wait = P * windowsUntilFits(limit, debt or 0, asked) - age
+  elseif fits and left > 0 then
+    local frac
+    wait, frac = timeOf(limit, left)
+    wait = frac > 0 and wait + 1 or wait
+  elseif a + asked <= most then
+    wait = fadesTo(P, b, most - a - asked) - age
+  else
+    wait = P - age + fadesTo(P, a, most - asked)
+  end
+  return fits, at, a, b, left, reset, wait, debt
+end
+
+--- more
+
+families.window = function()
+  local function encode(s)
+    return s.debt and s.debt > 0 and digits(s.debt)
+  end
+
+  local function used(s)
     if s.b > 0 then
-      return s.a + muldiv(limit.P - (s.asOf - s.at), s.b, limit.P)
+      return s.a + muldiv(s.limit.P - (s.asOf - s.at), s.b, s.limit.P)
     end
     return s.a
   end
 
-  -- fadesTo returns the first time into a window at which n units of the window
-  -- before weigh no more than m: the least x with floor(n(P-x)/P) <= m.
-  local function fadesTo(limit, n, m)
-    if n <= m then
-      return 0
-    end
-    local whole = floor(limit.P / n)
-    local q, r = muldiv(limit.P - whole * n, m + 1, n)
-    return limit.P - ((m + 1) * whole + ceil(q, r)) + 1
-  end
-
-  local function take(limit, s, n)
-    s.a = s.a + n
-  end
-
-  local function untilFresh(limit, s)
-    if s.debt and s.debt > 0 then
-      return s.at - now + limit.P * windowsUntilFits(limit, s.debt, limit.most)
-    elseif s.a > 0 then
-      return s.at - now + (slides and 2 or 1) * limit.P
-    elseif s.b > 0 then
-      return s.at - now + limit.P
-    end
-    return s.at - now
-  end
-
-  local function owes(s)
-    return s.debt and s.debt > 0
-  end
-
   return {
-    refillsAtOnce = not slides,
-    layout = numbersLayout,
-    decode = decodeNumbers,
-
-    write = function(key, limit, s, wait)
-      writeNumbers(key, limit, s, wait, owes(s) and digits(s.debt) or nil)
-    end,
-
-    more = function(limit, s, text)
-      s.debt = tonumber(text) or 0
-      return not slides and s.debt > 0 and s.debt <= min(s.a, limit.most)
-    end,
-
-    take = take,
+    encode = encode,
     used = used,
-    untilFresh = untilFresh,
 
-    possible = function(limit, s)
-      s.more = not slides and s.a > limit.most
-      return s.at % limit.P == 0 and s.a <= 2 * limit.most and s.b <= (slides and 2000000000 or 0)
+    read = function(s, text)
+      s.debt = tonumber(text) or 0
+      return s.limit.algorithm == 'f' and s.debt > 0 and s.debt <= min(s.a, s.limit.most)
     end,
 
-    fresh = function(limit, asOf)
-      return { asOf = asOf, at = asOf - asOf % limit.P, a = 0, b = 0 }
+    rebase = function(s, back)
+      back.a = min(s.a + s.b, s.limit.most)
     end,
 
-    advance = function(limit, s)
-      local age = s.asOf - s.at
-      if age >= limit.P then
-        if not slides then
-          s.serial = nil -- nothing is returned to a window that is over
-        end
-        if owes(s) then
-          local n = floor(age / limit.P)
-          s.a, s.debt = owedAfter(limit, s.debt, n), owedAfter(limit, s.debt, n + 1)
-        else
-          s.b = slides and age < 2 * limit.P and s.a or 0
-          s.a = 0
-        end
-        s.at = s.asOf - s.asOf % limit.P
+    owe = function(s, n)
+      local most = s.limit.most
+      n = max(0, min(n, 2 * most - used(s)))
+      s.a = s.a + n
+      if s.limit.algorithm == 'f' then
+        s.debt = max(0, min(s.a - most, (s.debt or 0) + n))
       end
-      return s
+      return n
     end,
 
-    rebase = function(limit, s, back)
-      take(limit, back, min(s.a + s.b, limit.most))
-    end,
-
-    remaining = function(limit, s)
-      return max(0, limit.most - used(limit, s))
-    end,
-
-    fits = function(limit, s, n)
-      return n == 0 or used(limit, s) + n <= limit.most
-    end,
-
-    untilFits = function(limit, s, n)
-      local age = s.asOf - s.at
-      if slides and s.a + n <= limit.most then
-        return fadesTo(limit, s.b, limit.most - s.a - n) - age
-      end
-      if slides then
-        return limit.P - age + fadesTo(limit, s.a, limit.most - n)
-      end
-      return limit.P * windowsUntilFits(limit, s.debt or 0, n) - age
-    end,
-
-    mayOwe = function(limit, s)
-      return max(0, 2 * limit.most - used(limit, s))
-    end,
-
-    owe = function(limit, s, n)
-      if not slides then
-        s.debt = max(0, min(s.a - limit.most, (s.debt or 0) + n))
-      end
-    end,
-
-    refund = function(limit, s, key, n, final, ticket)
-      local from = ticket - s.at
-      if from >= 0 and from < limit.P then
+    refund = function(s, n, final, ticket)
+      local from, P = ticket - s.at, s.limit.P
+      if from >= 0 and from < P then
         n = min(n, s.a)
         s.a = s.a - n
-        s.debt = owes(s) and max(0, min(s.debt, s.a - limit.most)) or nil
-      elseif slides and from < 0 and from >= -limit.P then
+        s.debt = s.debt and max(0, min(s.debt, s.a - s.limit.most))
+      elseif s.limit.algorithm == 's' and from < 0 and from >= -P then
         n = min(n, s.b)
         s.b = s.b - n
       else
         return 0
       end
       if n > 0 then
-        keep(key, limit, s, s.a == 0 and s.b == 0)
+        keep(s, s.a == 0 and s.b == 0)
       end
       return n
     end,

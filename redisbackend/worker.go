@@ -27,23 +27,6 @@ type worker struct {
 // pipeliner is a client that can send several commands at once.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
 
-// pipeline is what a lane needs of a [redis.Pipeliner].
-type pipeline interface {
-	EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd
-	Exec(context.Context) ([]redis.Cmder, error)
-}
-
-// pipelineTo returns a pipeline to client, or nil if client has none.
-func pipelineTo(client redis.Scripter) pipeline {
-	switch client := client.(type) {
-	case unrepeatedClient:
-		return unrepeatedPipe{client.sender.Pipeline()}
-	case pipeliner:
-		return client.Pipeline()
-	}
-	return nil
-}
-
 func panicked(v any) error { return fmt.Errorf("panic in a hook of the client: %v", v) }
 
 var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
