@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,4 +58,35 @@ func BenchmarkStartToEnd(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkBytesOfALimiter reports what a limiter with one rule and a memory of its own, and one client, keeps
+// on the heap.
+func BenchmarkBytesOfALimiter(b *testing.B) {
+	for _, n := range []int{1, 200} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			made := make([]*core.Limiter[request], n)
+			before := heap()
+			for b.Loop() {
+				clear(made)
+				for i := range made {
+					made[i] = core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
+						Name: "per-user", Limit: limits.SlidingWindow(limits.PerMinute(5)), Key: byUser,
+					}}})
+					made[i].Decide(b.Context(), request{user: "ann"})
+				}
+			}
+			b.ReportMetric(float64(heap()-before)/float64(n), "B/limiter")
+			runtime.KeepAlive(made)
+		})
+	}
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // the first leaves what is in pools
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -32,38 +32,58 @@ func (s *scratch) clear() {
 // Decide decides r against all rules as one atomic step and takes what it costs
 // if it is allowed. It never fails: what goes wrong is part of the outcome.
 func (limiter *Limiter[R]) Decide(ctx context.Context, r R) (o Outcome) {
-	l := limiter.current.Load()
-	if o.abandonIfEnded(ctx) {
-		if l.observe != nil {
-			l.observe(ctx, r, o)
-		}
-		return o
-	}
-	o.verdict = Allowed
-	if l.fast == nil {
-		l.decide(ctx, r, &o)
-	} else { // the same, in two thirds of the time
-		rule := &l.rules[0]
-		key, err := rule.key(r)
-		switch {
-		case o.abandonIfEnded(ctx):
-		case err != nil:
-			l.failRule(rule, &rule.ruleIdentity, err, &o)
-		default:
-			d := o.charge(&rule.ruleIdentity, key, 1)
-			if err := l.fast.TakeInto(d, key, 1); err != nil {
-				l.takeSingle(ctx, key, &o)
-			} else if !d.Allowed {
-				o.verdict = Denied
-			}
-		}
-	}
-	if l.ledger != nil && o.verdict == Allowed {
-		l.begin(ctx, r, &o)
-	} else if l.observe != nil {
-		l.observe(ctx, r, o)
-	}
+	limiter.DecideInto(ctx, r, &o)
 	return o
+}
+
+// DecideInto is Decide with a place for the outcome. What o held before is lost. It saves a copy of the
+// outcome, a tenth of the time.
+func (limiter *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) {
+	l := limiter.current.Load()
+	if l.fast == nil || ctx.Err() != nil {
+		l.decideAny(ctx, r, o)
+		return
+	}
+	o.reset(Allowed) // from here on the same as in decideAny, in two thirds of the time
+	rule := &l.rules[0]
+	key, err := rule.key(r)
+	if err != nil || ctx.Err() != nil {
+		l.failSingle(ctx, err, o)
+	} else {
+		d := &o.first[0]
+		o.n = 1
+		d.charge(&rule.ruleIdentity, key, 1)
+		if l.fast.TakeInto(&d.Decision, key, 1) != nil {
+			l.takeSingle(ctx, key, o)
+		} else if !d.Allowed {
+			o.verdict = Denied
+		}
+	}
+	if l.observe != nil {
+		l.observe(ctx, r, *o)
+	}
+}
+
+// decideAny is DecideInto for rules of any number and kind.
+func (l *ruleSet[R]) decideAny(ctx context.Context, r R, o *Outcome) {
+	if !o.abandonIfEnded(ctx) {
+		o.reset(Allowed)
+		l.decide(ctx, r, o)
+		if l.ledger != nil && o.verdict == Allowed {
+			l.begin(ctx, r, o)
+			return
+		}
+	}
+	if l.observe != nil {
+		l.observe(ctx, r, *o)
+	}
+}
+
+// failSingle records that the key function of the only rule failed with err, or that ctx has ended.
+func (l *ruleSet[R]) failSingle(ctx context.Context, err error, o *Outcome) {
+	if rule := &l.rules[0]; !o.abandonIfEnded(ctx) {
+		l.failRule(rule, &rule.ruleIdentity, err, o)
+	}
 }
 
 // begin gives o, which is allowed, an end, and ends it if Observe does not return.
@@ -175,9 +195,15 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
 	err := ctx.Err()
 	if err != nil {
-		*o = Outcome{answer: answer{verdict: Abandoned, err: err}}
+		o.abandon(err)
 	}
 	return err != nil
+}
+
+// abandon makes o abandoned because of err.
+func (o *Outcome) abandon(err error) {
+	o.reset(Abandoned)
+	o.err = err
 }
 
 // abandonIfDue is abandonIfEnded after a failure: a backend that watches the deadline may fail
@@ -186,7 +212,7 @@ func (o *Outcome) abandonIfDue(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	due := ok && !time.Now().Before(deadline)
 	if due {
-		*o = Outcome{answer: answer{verdict: Abandoned, err: context.DeadlineExceeded}}
+		o.abandon(context.DeadlineExceeded)
 	}
 	return due
 }
@@ -222,7 +248,8 @@ func uncounted(source limits.Source) limits.Decision {
 // charge adds to o a rule that charges cost units to key.
 func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
 	d := o.grow()
-	d.rule, d.limit, d.Key, d.Cost = rule, rule.limit, key, cost
+	d.charge(rule, key, cost)
+	d.Decision = limits.Decision{}
 	return &d.Decision
 }
 

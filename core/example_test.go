@@ -95,6 +95,21 @@ func ExampleLimiter_Decide() {
 	//   bytes true 0
 }
 
+func ExampleLimiter_DecideInto() {
+	limiter := core.MustNew(core.Config[job]{
+		Rules: []core.Rule[job]{{Name: "per-customer", Limit: limits.TokenBucket(limits.PerHour(60), 2), Key: byCustomer}},
+	})
+	var outcome core.Outcome // one place for all decisions of the loop
+	for range 3 {
+		limiter.DecideInto(context.Background(), job{customer: "ann"}, &outcome)
+		fmt.Println(outcome.Allowed())
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
 func ExampleRule_limitFor() {
 	plans := map[string]limits.Limit{
 		"ann": limits.FixedWindow(limits.PerDay(1000)),

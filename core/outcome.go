@@ -79,6 +79,11 @@ func (d *RuleDecision) Binds(e *RuleDecision) bool {
 	}
 }
 
+// charge makes d the decision of a rule that charges cost units to key, except for what is decided.
+func (d *RuleDecision) charge(rule *ruleIdentity, key string, cost int64) {
+	d.rule, d.limit, d.Key, d.Cost = rule, rule.limit, key, cost
+}
+
 // inlineDecisions is how many rules an Outcome holds without allocating.
 const inlineDecisions = 3
 
@@ -92,13 +97,18 @@ type Outcome struct {
 }
 
 // answer is the small part of an Outcome: its methods need no pointer, so that
-// limiter.Decide(ctx, r).Allowed() compiles.
+// limiter.Decide(ctx, r).Allowed() compiles. No struct of it has more than four fields: the compiler
+// copies larger ones wherever a method is called.
 type answer struct {
+	standing
+	err     error
+	request *request // nil: nothing to end
+}
+
+type standing struct {
 	verdict    Verdict
 	generation uint16 // of request
 	n          int32
-	err        error
-	request    *request // nil: nothing to end
 }
 
 type ruleIdentity struct {
@@ -244,12 +254,19 @@ func (o *Outcome) BindingRule() int {
 	return binding
 }
 
-// grow appends an empty decision and returns it.
+// reset makes o an outcome in which no rule applied. It leaves the decisions as they are: whoever appends
+// one sets every field.
+func (o *Outcome) reset(verdict Verdict) {
+	o.answer = answer{standing: standing{verdict: verdict}}
+	o.more = nil
+}
+
+// grow appends a decision, of which the caller sets every field, and returns it.
 func (o *Outcome) grow() *RuleDecision {
 	o.n++
 	if o.n <= inlineDecisions {
 		return &o.first[o.n-1]
 	}
 	o.more = append(o.more, RuleDecision{})
-	return &o.more[o.n-1-inlineDecisions]
+	return &o.more[len(o.more)-1]
 }

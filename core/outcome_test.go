@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -98,4 +99,56 @@ func ExampleOutcome_Status() {
 	// Output:
 	// 200 allowed
 	// 429 denied
+}
+
+// TestAnOutcomeHasNothingOfTheOneBeforeIt decides requests of all kinds into one outcome.
+func TestAnOutcomeHasNothingOfTheOneBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		var many []core.Rule[request]
+		for i := range 5 {
+			many = append(many, core.Rule[request]{Name: fmt.Sprint("rule", i), Limit: limits.LeakyQueue(limits.PerMinute(60), 2), Key: byUser})
+		}
+		kinds := map[string]struct {
+			ctx   context.Context
+			rules []core.Rule[request]
+		}{
+			"one rule":   {t.Context(), many[:1]},
+			"two rules":  {t.Context(), many[:2]},
+			"five rules": {t.Context(), many},
+			"no rule":    {t.Context(), []core.Rule[request]{{Name: "never", Limit: perMinute(1), Key: core.When(func(request) bool { return false }, byUser)}}},
+			"failed":     {t.Context(), []core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails}}},
+			"open":       {t.Context(), []core.Rule[request]{{Name: "fails", Limit: perMinute(1), Key: fails, OnFailure: core.FailOpen}, many[0]}},
+			"end":        {t.Context(), []core.Rule[request]{{Name: "held", Limit: limits.Concurrent(2), Key: byUser}}},
+			"ended":      {ended, many},
+		}
+		type pair struct{ reused, fresh *core.Limiter[request] }
+		limiters := make(map[string]pair)
+		for name, kind := range kinds {
+			config := core.Config[request]{Rules: kind.rules}
+			limiters[name] = pair{core.MustNew(config), core.MustNew(config)}
+		}
+		var o core.Outcome
+		for range 4 { // in random order, until what has a limit is denied
+			for name, kind := range kinds {
+				limiters[name].reused.DecideInto(kind.ctx, request{user: "ann"}, &o)
+				fresh := limiters[name].fresh.Decide(kind.ctx, request{user: "ann"})
+				if got, want := visible(&o), visible(&fresh); got != want {
+					t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+				}
+			}
+		}
+	})
+}
+
+// visible returns all that o says, but for its tickets.
+func visible(o *core.Outcome) string {
+	s := fmt.Sprint(o.Verdict(), o.Err(), o.HasEnd(), o.Delay(), o.RetryAfter(), o.BindingRule(), o.Status())
+	for i := range o.Len() {
+		d := *o.At(i)
+		d.Ticket = 0
+		s += fmt.Sprintf("\n%s %v %q %d %+v", d.Rule(), d.Limit(), d.Key, d.Cost, d.Decision)
+	}
+	return s
 }

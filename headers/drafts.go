@@ -53,7 +53,8 @@ func (w *Writer) appendIntegerPolicies(text []byte, v *values, h http.Header, o 
 		// the field of Draft6, as it does where one limiter writes both formats.
 		return text
 	case !merged && w.integerMembers != "" && w.allFixed(o):
-		return v.addString(fieldPolicy, text, w.integerMembers)
+		v.addShared(fieldPolicy, text, w.integerMembers)
+		return text
 	}
 	for i := range o.Len() {
 		d := o.At(i)

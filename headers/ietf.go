@@ -57,7 +57,9 @@ func (w *Writer) joinMembers() string {
 // request.
 func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outcome, jitter time.Duration) (_ []byte, longest int64) {
 	start := len(text)
-	text = appendList(text, fieldRateLimit.in(h), isQuote)
+	if outer := fieldRateLimit.in(h); outer != nil {
+		text = appendList(text, outer, isQuote)
+	}
 	listed := 0
 	allFixed := o.Len() == len(w.policies)
 	for i := range o.Len() {
@@ -66,10 +68,11 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 			allFixed = false
 			continue
 		}
-		allFixed = allFixed && w.policy(d).fixed(d)
+		p := w.policy(d)
+		allFixed = allFixed && p.fixed(d)
 		listed++
 		t := int64(0)
-		text, t = w.appendQuota(separate(text, start), d, jitter)
+		text, t = w.appendQuota(separate(text, start), p, d, jitter)
 		if !d.Allowed {
 			longest = max(longest, t)
 		}
@@ -78,14 +81,27 @@ func (w *Writer) appendIETF(text []byte, v *values, h http.Header, o *core.Outco
 		return text[:start], 0
 	}
 	v.add(fieldRateLimit, text)
-	return w.appendPolicies(text, v, fieldPolicy.in(h), o, allFixed), longest
+	outer := fieldPolicy.in(h)
+	if allFixed && outer == nil {
+		v.addShared(fieldPolicy, text, w.members)
+		return text, longest
+	}
+	return w.appendPolicies(text, v, outer, o, allFixed), longest
 }
 
-// appendQuota appends the member of RateLimit for d (draft -11, section 4). It also
-// returns t, or 0 if the member has no t.
-func (w *Writer) appendQuota(text []byte, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
-	text = appendString(text, d.Rule())
-	text = append(text, ";"+paramAvailable+"="...)
+// beginQuota appends the beginning of the member of RateLimit for a rule.
+func beginQuota(text []byte, name string) []byte {
+	return append(appendString(text, name), ";"+paramAvailable+"="...)
+}
+
+// appendQuota appends the member of RateLimit for d (draft -11, section 4), of whose rule p is the
+// policy, nil if it is not known. It also returns t, or 0 if the member has no t.
+func (w *Writer) appendQuota(text []byte, p *policy, d *core.RuleDecision, jitter time.Duration) (_ []byte, t int64) {
+	if p != nil {
+		text = append(text, p.quota...)
+	} else {
+		text = beginQuota(text, d.Rule())
+	}
 	available := count(d.Remaining)
 	text = strconv.AppendInt(text, available, 10)
 	if d.EffectiveWindow != limits.Never {

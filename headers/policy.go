@@ -102,6 +102,7 @@ type policy struct {
 	Policy
 	allowance
 	member string // in RateLimit-Policy; "" if LimitFor returns the limit per request
+	quota  string // the beginning of its member in RateLimit
 	scope  string // the value of X-RateLimit-Scope
 	hidden bool   // by Options.Hidden
 }
@@ -110,6 +111,7 @@ func compile(p Policy) policy {
 	c := policy{
 		Policy: p,
 		scope:  scopeUser,
+		quota:  string(beginQuota(nil, p.Name)),
 	}
 	if p.Limit != (limits.Limit{}) {
 		c.allowance = allowanceOf(p.Limit)

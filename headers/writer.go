@@ -98,7 +98,7 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	case core.Abandoned:
 		return
 	case core.Allowed:
-		if !w.showsFields(o) {
+		if w.show != Always {
 			return
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
@@ -107,7 +107,7 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		retry := w.retry(o, jitter)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
-		} else if w.showsFields(o) {
+		} else if w.show != Omit {
 			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
 		}
 		if retry == 0 {

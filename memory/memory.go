@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// MaxKeys is how many keys may have live state before one displaces
 	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
-	// some 20 KB, or a byte for ten keys of MaxKeys where those are millions.
+	// some 32 KB, or a byte for ten keys of MaxKeys where those are millions.
 	// A key in a bucket of a rule with a FinalCost takes 200 bytes more.
 	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int

@@ -176,7 +176,7 @@ func (f window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int6
 		d.Ticket = ticketOf(now, w.serial)
 		w.a += n
 		used += n
-		*s = w
+		s.at, s.a, s.b = w.at, w.a, w.b
 	}
 	sh.mu.Unlock()
 

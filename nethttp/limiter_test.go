@@ -163,6 +163,16 @@ func TestFieldsOfAnOuterHandlersContentAreNotLeftOnADenial(t *testing.T) {
 	wantField(t, w, "X-Request-Id", "1")
 }
 
+func TestADenialReplacesWhatTheHeaderOptionsHaveWritten(t *testing.T) {
+	config := perClient(limits.SlidingWindow(limits.PerDay(1)))
+	config.Headers.Custom = func(h http.Header, _ core.Outcome) { h.Set("Expires", "0") }
+	handler := nethttp.MustNew(config).Handler(new(hello))
+	get(handler)
+	if got := get(handler).Header(); got.Get("Expires") != "" || got.Get("Cache-Control") != "no-store" {
+		t.Errorf("got %v, want no Expires, and Cache-Control: no-store", got)
+	}
+}
+
 func TestAClientWithoutAnIdentityIsAnswered503NotA429(t *testing.T) {
 	next := &hello{}
 	config := perClient(limits.FixedWindow(limits.PerMinute(1)))

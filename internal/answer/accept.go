@@ -9,6 +9,9 @@ const maxAccept = 512
 // PrefersText reports whether an Accept field (RFC 9110, section 12.5.1) gives
 // text/plain a higher weight than JSON. Equal weights mean JSON.
 func PrefersText(accept []string) bool {
+	if len(accept) == 1 && accept[0] == "*/*" { // of most programs: saves 5% of a denial
+		return false
+	}
 	text, json := preference{}, preference{}
 	room := maxAccept + 1
 	for _, line := range accept {

@@ -10,10 +10,20 @@ import (
 // ReplaceContent prepares h for an answer that replaces the handler's. No cache may
 // store it (RFC 6585, section 4).
 func ReplaceContent(h http.Header) {
+	DeleteContent(h)
+	SetUncached(h)
+}
+
+const noStore = "no-store"
+
+// SetUncached says in h that no cache may store the answer.
+func SetUncached(h http.Header) { h["Cache-Control"] = []string{noStore} }
+
+// DeleteContent deletes the fields of the answer that h is for.
+func DeleteContent(h http.Header) {
 	for _, name := range contentFields {
 		delete(h, name)
 	}
-	h["Cache-Control"] = []string{"no-store"}
 }
 
 // contentFields are fields that an outer handler may have set for the answer that a
@@ -54,11 +64,18 @@ func AtCapacity(w http.ResponseWriter, r *http.Request) {
 func AppendAtCapacity(b []byte) []byte { return append(b, "The service is at capacity"...) }
 
 // AppendWait ends a sentence with the wait in Retry-After.
-func AppendWait(b []byte, h http.Header) []byte {
-	retry := ""
+func AppendWait(b []byte, h http.Header) []byte { return AppendRetry(b, RetryAfter(h)) }
+
+// RetryAfter returns the value of Retry-After, "" if h has none.
+func RetryAfter(h http.Header) string {
 	if v := h["Retry-After"]; len(v) > 0 {
-		retry = v[0]
+		return v[0]
 	}
+	return ""
+}
+
+// AppendRetry ends a sentence with a wait, if that is a number of seconds.
+func AppendRetry(b []byte, retry string) []byte {
 	switch {
 	case !isSeconds(retry): // headers.Options.Custom may have written any text
 		return append(b, '.')
@@ -81,9 +98,21 @@ func isSeconds(s string) bool {
 
 // Write answers with body.
 func Write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
-	w.Header()["Content-Type"] = []string{contentType}
+	h := w.Header()
+	h["Content-Type"] = []string{contentType}
+	send(w, h, r, status, body)
+}
+
+// WriteUncached is Write for an answer that no cache may store. Two fields share an allocation.
+func WriteUncached(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	h, lines := w.Header(), []string{contentType, noStore}
+	h["Content-Type"], h["Cache-Control"] = lines[:1:1], lines[1:]
+	send(w, h, r, status, body)
+}
+
+func send(w http.ResponseWriter, h http.Header, r *http.Request, status int, body []byte) {
 	if r.Method == http.MethodHead { // the fields of a GET without the content (RFC 9110, section 9.3.2)
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		w.WriteHeader(status)
 		return
 	}

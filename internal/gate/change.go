@@ -15,8 +15,9 @@ import (
 // of these rules, so that a request is answered by the rules that decided it, whatever
 // rules are in force by then.
 type answering struct {
-	fields  *headers.Writer
-	watches bool // the answers: a rule has a FinalCost
+	fields   *headers.Writer
+	watches  bool     // the answers: a rule has a FinalCost
+	violated []string // the names of rules in problem documents
 }
 
 // clone returns options with slices of their own: they are read at every change of rules.
@@ -34,7 +35,7 @@ func (g *Gate[R]) answerBy(rules []core.Rule[R]) (any, error) {
 	if err != nil {
 		return nil, fieldsError{err}
 	}
-	a := &answering{fields, hasFinalCost(rules)}
+	a := &answering{fields, hasFinalCost(rules), violated(rules, g.options)}
 	g.newest.Store(a) // nothing after this refuses the rules
 	return a, nil
 }

@@ -3,8 +3,10 @@ package gate
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/answer"
 	"github.com/weir-go/weir/limits"
 )
@@ -13,24 +15,24 @@ import (
 // draft-ietf-httpapi-ratelimit-headers-11, section 5.
 const quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"`
 
-// writeProblem answers with a problem document (RFC 9457). The document names the rules
-// that denied, but for those that are hidden, if names is true and the status is 429.
-func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names bool, hidden []string) {
+// writeProblem answers with a problem document (RFC 9457). A document with status 429 has the names
+// that violated has for the rules that denied.
+func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int, violated []string) {
 	body := answer.Bodies.Get().(*[]byte)
 	b := (*body)[:0]
-	if o.Status() == http.StatusTooManyRequests {
+	if status == http.StatusTooManyRequests {
 		b = append(b, quotaExceeded...)
 	} else {
 		b = append(b, answer.ReducedCapacity...)
-		names = false // the client has violated no policy
+		violated = nil // the client has violated no policy
 	}
-	b = appendDetail(b, w.Header(), o)
+	b = appendDetail(b, answer.RetryAfter(w.Header()), o, status)
 	b = append(b, '"')
-	if names {
-		b = appendViolated(b, o, hidden)
+	if violated != nil {
+		b = appendViolated(b, o, violated)
 	}
 	b = append(b, '}', '\n')
-	answer.Write(w, r, o.Status(), answer.Problem, b)
+	answer.WriteUncached(w, r, status, answer.Problem, b)
 	*body = b
 	answer.Bodies.Put(body)
 }
@@ -38,40 +40,37 @@ func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, names
 // PlainText is nethttp.PlainText.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	if v := o.Verdict(); v == core.Denied || v == core.Unavailable {
-		writeText(w, r, &o)
+		answer.Write(w, r, o.Status(), answer.Text, plainText(w, &o, o.Status()))
 	}
 }
 
-// writeText answers in plain text with the same explanation as writeProblem.
-func writeText(w http.ResponseWriter, r *http.Request, o *core.Outcome) {
-	b := appendDetail(nil, w.Header(), o)
-	answer.Write(w, r, o.Status(), answer.Text, append(b, '\n'))
+// plainText returns the same explanation as that of writeProblem.
+func plainText(w http.ResponseWriter, o *core.Outcome, status int) []byte {
+	return append(appendDetail(nil, answer.RetryAfter(w.Header()), o, status), '\n')
 }
 
-// appendDetail appends an explanation of the answer, with the wait in Retry-After.
-func appendDetail(b []byte, h http.Header, o *core.Outcome) []byte {
-	retry := h["Retry-After"]
+// appendDetail appends an explanation of the answer, with the wait that Retry-After has.
+func appendDetail(b []byte, retry string, o *core.Outcome, status int) []byte {
 	switch {
 	case o.Verdict() != core.Denied:
 		b = append(b, "The service cannot decide on this request right now"...)
-	case (len(retry) == 0 || retry[0] == "") && o.RetryAfter() == limits.Never:
+	case retry == "" && o.RetryAfter() == limits.Never:
 		return append(b, "This request costs more than its limit ever allows: retrying will not help."...)
-	case o.Status() == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable:
 		b = answer.AppendAtCapacity(b)
 	default:
 		b = append(b, "Too many requests"...)
 	}
-	return answer.AppendWait(b, h)
+	return answer.AppendRetry(b, retry)
 }
 
 // appendViolated appends the names of the rules that denied, in the extension member of
-// the IETF draft. A name is printable ASCII, so only two of its characters need an
-// escape.
-func appendViolated(b []byte, o *core.Outcome, hidden []string) []byte {
+// the IETF draft.
+func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	named := false
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Allowed || d.Mode() != core.Enforce || !d.Source.Counted() || slices.Contains(hidden, d.Rule()) {
+		if d.Allowed || d.Mode() != core.Enforce || !d.Source.Counted() || names[d.Index()] == "" {
 			continue
 		}
 		if named {
@@ -80,17 +79,30 @@ func appendViolated(b []byte, o *core.Outcome, hidden []string) []byte {
 			b = append(b, `,"violated-policies":[`...)
 			named = true
 		}
-		b = append(b, '"')
-		for j := range len(d.Rule()) {
-			if c := d.Rule()[j]; c == '"' || c == '\\' {
-				b = append(b, '\\')
-			}
-			b = append(b, d.Rule()[j])
-		}
-		b = append(b, '"')
+		b = append(b, names[d.Index()]...)
 	}
 	if named {
 		b = append(b, ']')
 	}
 	return b
+}
+
+// violated returns the names of rules as problem documents have them, "" for those that are hidden;
+// nil if documents have no names.
+func violated[R any](rules []core.Rule[R], options headers.Options) []string {
+	if options.Show == headers.Omit {
+		return nil
+	}
+	names := make([]string, len(rules))
+	for i := range rules {
+		if !slices.Contains(options.Hidden, rules[i].Name) {
+			names[i] = quote(rules[i].Name)
+		}
+	}
+	return names
+}
+
+// quote returns a name as JSON. It is printable ASCII, so only two of its characters need an escape.
+func quote(name string) string {
+	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(name) + `"`
 }
