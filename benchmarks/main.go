@@ -33,10 +33,11 @@ func groups() []group {
 		{"client", reportClient, workClient},
 		{"shed", reportShed, workShed},
 		{"shedreal", reportShedReal, workShedReal},
+		{"cost", reportCost, nil},
 	}
 }
 
-const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|shedreal] [rounds]"
+const usage = "usage: benchmarks [all|decision|memory|flood|http|frameworks|redis|lifecycle|lease|client|shed|shedreal|cost] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")
@@ -78,7 +79,7 @@ func run(name, rounds string) error {
 	printMachine()
 	start := time.Now()
 	for _, g := range groups() {
-		if name == "" || name == "all" || g.name == name {
+		if (name == "" || name == "all") && g.name != "cost" || g.name == name {
 			if err := g.report(n); err != nil {
 				return err
 			}

@@ -166,7 +166,7 @@ func printRedis(contestants []remote.Contestant, perSecond map[string][][]float6
 	t.Print(os.Stdout)
 
 	fmt.Printf("## redis: as a share of what each is compared with, and whether that is on target\n\n")
-	t = table.Table{Heads: append(heads, "target", "of")}
+	t = table.Table{Heads: append(heads, "of")}
 	for _, c := range contestants {
 		for _, against := range c.Against {
 			row := []string{c.Name}
@@ -178,16 +178,12 @@ func printRedis(contestants []remote.Contestant, perSecond map[string][][]float6
 				}
 				share := measure.Median(shares)
 				cell := fmt.Sprintf("%.2f", share)
-				if against.Target > 0 {
-					cell += " " + table.Mark(share >= against.Target)
+				if target := against.Targets[column]; target > 0 {
+					cell += fmt.Sprintf(" %s (≥ %.2f)", table.Mark(share >= target), target)
 				}
 				row = append(row, cell)
 			}
-			target := ""
-			if against.Target > 0 {
-				target = fmt.Sprintf("*≥ %.2f*", against.Target)
-			}
-			t.Add(append(row, target, against.With)...)
+			t.Add(append(row, against.With)...)
 		}
 	}
 	t.Print(os.Stdout)

@@ -4,7 +4,7 @@
 #   run.sh [group] [rounds]
 #
 # group: decision, memory, flood, http, frameworks, redis, lifecycle, lease, client,
-# shed, shedreal, or all (the default)
+# shed, shedreal, cost, or all but cost (the default)
 # rounds: how often contestants take their turns in decision, http, frameworks, redis,
 # lifecycle, lease and client; how many seeds shed has (default 6). The groups redis,
 # lifecycle and lease need redis-server on the PATH.

@@ -3,10 +3,12 @@ package remote
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 	"github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
@@ -17,7 +19,9 @@ var ErrDenied = errors.New("denied what should be allowed")
 // gcra is the least that a script with one key can do that limits a rate by the
 // server's clock: TIME, GET, SET. It reports less than weir and keeps no limit
 // with the state.
-var gcra = redis.NewScript(`
+var gcra = redis.NewScript(gcraSource)
+
+const gcraSource = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local interval, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -32,7 +36,7 @@ if since > now then
 end
 redis.call('SET', KEYS[1], string.format('%.0f', after), 'PX', math.ceil((after - now) / 1000))
 return {1, math.floor((now - since) / interval), 0}
-`)
+`
 
 // least is what every exact script with a state of its own and the server's clock
 // sends, with nothing in between: it limits nothing. It shows how much of a
@@ -68,6 +72,24 @@ func openBareAuto(client *redis.Client) (Decide, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) error { return runBare(ctx, auto, key) }, nil
+}
+
+// openBareRueidis is the bare script through rueidis, which pipelines the commands of all callers
+// over few connections by itself.
+func openBareRueidis(client *redis.Client) (Decide, error) {
+	fast, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{client.Options().Addr}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	script := rueidis.NewLuaScript(gcraSource)
+	args := []string{strconv.FormatInt(refill.Microseconds(), 10), strconv.Itoa(burst), "1"}
+	return func(ctx context.Context, key string) error {
+		reply, err := script.Exec(ctx, fast, []string{"bare:" + key}, args).AsIntSlice()
+		if err == nil && reply[0] == 0 {
+			err = ErrDenied
+		}
+		return err
+	}, nil
 }
 
 func openRedisRate(client *redis.Client) (Decide, error) {

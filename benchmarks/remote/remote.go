@@ -22,11 +22,11 @@ type Contestant struct {
 	Against []Comparison
 }
 
-// Comparison is with a contestant of which a share of the decisions per second
-// is to be reached, 0 if that only explains the others.
+// Comparison is with a contestant of which a share of the decisions per second is to be
+// reached by 1, 16 and 128 goroutines; 0 if that only explains the others.
 type Comparison struct {
-	With   string
-	Target float64
+	With    string
+	Targets [3]float64
 }
 
 // What each key may spend: never all of it within a run.
@@ -39,22 +39,30 @@ const (
 	floor    = "(floor: TIME, GET, SET)"
 	bare     = "bare GCRA script"
 	bareAuto = "bare GCRA script, auto-pipeliner"
+	bareFast = "bare GCRA script, rueidis"
 	rate     = "redis_rate"
 	fixed    = "ulule, fixed window"
 )
 
+var none [3]float64
+
+func alone(target float64) [3]float64 { return [3]float64{target, 0, 0} }
+func many(target float64) [3]float64  { return [3]float64{0, target, target} }
+func all(target float64) [3]float64   { return [3]float64{target, target, target} }
+
 // Contestants returns all of them, peers first.
 func Contestants() []Contestant {
 	return []Contestant{
-		{floor, openLeast, []Comparison{{bare, 0}, {rate, 0}, {fixed, 0}}},
+		{floor, openLeast, []Comparison{{bare, none}, {rate, none}, {fixed, none}}},
 		{bare, openBare, nil},
+		{bareFast, openBareRueidis, nil},
 		{rate, openRedisRate, nil},
 		{fixed, openUlule, nil},
-		{"weir, token bucket", openWeir(tokenBucket), []Comparison{{bare, 0.85}, {rate, 1.25}}},
-		{"weir, sliding window", openWeir(slidingWindow), []Comparison{{bare, 0.85}}},
-		{"weir, fixed window", openWeir(fixedWindow), []Comparison{{fixed, 1}}},
-		{"weir, three rules", openWeir(tokenBucket, fixedWindow, slidingWindow), []Comparison{{bare, 0.55}}},
+		{"weir, token bucket", openWeir(tokenBucket), []Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
+		{"weir, sliding window", openWeir(slidingWindow), []Comparison{{bare, alone(0.9)}, {rate, alone(1)}, {bareFast, many(1)}}},
+		{"weir, fixed window", openWeir(fixedWindow), []Comparison{{fixed, all(1)}}},
+		{"weir, three rules", openWeir(tokenBucket, fixedWindow, slidingWindow), []Comparison{{bare, all(0.55)}, {"weir, token bucket", all(1 / 1.5)}}},
 		{bareAuto, openBareAuto, nil},
-		{"weir, token bucket, auto-pipeliner", openWeirAuto, []Comparison{{bareAuto, 0.85}}},
+		{"weir, token bucket, auto-pipeliner", openWeirAuto, []Comparison{{bareAuto, all(0.85)}}},
 	}
 }
