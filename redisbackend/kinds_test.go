@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -209,20 +210,26 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 	return all
 }
 
-// takings is a log in which the takings of one instant are one: equal requests are written as one.
+// takings is what the takings of a log that count as of its latest have taken, those of one
+// instant together: equal requests are written as one, those that no longer count go when they are
+// many, and what returns units writes either the takings before or those behind.
 func takings(text string) string {
 	header, rest, _ := strings.Cut(text, ";")
 	fields := strings.Fields(header)
-	var first int
-	fmt.Sscan(fields[4], &first)
-	latest := ""
-	for i := 32 * first; i+32 <= len(rest); i += 32 {
-		if at := rest[i : i+16]; at != latest {
-			latest = at
-			header += " " + at + "=" + rest[i+16:i+32]
+	number := func(digits string) int64 {
+		n, _ := strconv.ParseInt(digits, 10, 64)
+		return n
+	}
+	period, first, end := number(fields[2]), int(number(fields[4])), number(fields[5])
+	out, latest := strings.Join(append(fields[:4:4], fields[6:]...), " "), int64(0)
+	for i := len(rest) - 32; i >= 32*first; i -= 32 {
+		at, start := number(rest[i:i+16]), number(rest[i+16:i+32])
+		latest = max(latest, at)
+		isFirstOfItsInstant := i == 32*first || number(rest[i-32:i-16]) != at
+		if isFirstOfItsInstant && at > latest-period {
+			out += fmt.Sprintf(" %d:%d", at, end-start)
+			end = start
 		}
 	}
-	fields = strings.Fields(header)
-	fields[4] = "first"
-	return strings.Join(fields, " ")
+	return out
 }
