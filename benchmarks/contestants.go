@@ -2,8 +2,13 @@ package main
 
 import "github.com/weir-go/weir/benchmarks/store"
 
-// million is how many keys "many keys" are.
-const million = 1_000_000
+const (
+	// million is how many keys "many keys" are.
+	million = 1_000_000
+
+	// fewKeys is how many keys the processor's caches hold. Others publish figures for as many.
+	fewKeys = 2_000
+)
 
 // contestant returns the contestant of the given name. It panics if there is
 // none: names come from this program.

@@ -14,6 +14,7 @@ import (
 // goroutines as there are processors.
 var decisionHeads = []string{
 	"hot key", "hot parallel", "hot denied",
+	"2,000 keys", "2,000 parallel",
 	"1M uniform", "uniform parallel", "1M Zipf", "Zipf parallel",
 }
 
@@ -21,14 +22,18 @@ var decisionHeads = []string{
 func workDecision(name string) {
 	c := contestant(name)
 	one, uniform, zipf := workload.One(), workload.Uniform(million), workload.Zipf(million)
+	few := workload.Uniform(fewKeys)
 
 	hot, spent := ready(c, store.Ample, 1), ready(c, store.Scarce, 1)
+	some := ready(c, store.Lasting, fewKeys)
 	many := ready(c, store.Lasting, million)
 	runtime.GC()
 	work(nil, []*measure.Meter{
 		serial(hot, one, true),
 		parallel(hot, one, true),
 		serial(spent, one, false),
+		serial(some, few, true),
+		parallel(some, few, true),
 		serial(many, uniform, true),
 		parallel(many, uniform, true),
 		serial(many, zipf, true),

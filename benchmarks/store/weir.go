@@ -19,6 +19,8 @@ func weir() []Contestant {
 		{"weir fixed window", Backend, openBackend(fixedWindow)},
 		{"weir sliding window", Backend, openSliding},
 		{"weir Limiter.Decide, token bucket", Limiter, openLimiter},
+		{"weir Limiter.DecideInto, token bucket", Limiter, openLimiterInto},
+		{"weir memory.Limiter.Take, token bucket", Bound, openBound},
 	}
 }
 
@@ -118,7 +120,9 @@ type decideLimiter struct {
 	limiter *core.Limiter[string]
 }
 
-func openLimiter(q Quota, keys int) Store {
+func openLimiter(q Quota, keys int) Store { return newDecideLimiter(q, keys) }
+
+func newDecideLimiter(q Quota, keys int) *decideLimiter {
 	store := memory.New(memory.Options{MaxKeys: keys})
 	limit := tokenBucket(q)
 	return &decideLimiter{backend{store, limit}, core.MustNew(core.Config[string]{
@@ -136,4 +140,44 @@ func (s *decideLimiter) Decider() Decider { return s }
 func (s *decideLimiter) Allow(key string) bool {
 	outcome := s.limiter.Decide(context.Background(), key)
 	return outcome.Allowed()
+}
+
+// decideInto is decideLimiter with an outcome for each goroutine.
+type decideInto struct{ *decideLimiter }
+
+func openLimiterInto(q Quota, keys int) Store { return decideInto{newDecideLimiter(q, keys)} }
+
+func (s decideInto) Decider() Decider { return &intoDecider{limiter: s.limiter} }
+
+type intoDecider struct {
+	limiter *core.Limiter[string]
+	outcome core.Outcome
+	_       [128]byte // goroutines do not share cache lines by accident
+}
+
+func (d *intoDecider) Allow(key string) bool {
+	d.limiter.DecideInto(context.Background(), key, &d.outcome)
+	return d.outcome.Allowed()
+}
+
+// bound decides through a limiter of the store itself.
+type bound struct {
+	backend
+	limiter *memory.Limiter
+}
+
+func openBound(q Quota, keys int) Store {
+	s := &bound{backend: backend{memory.New(memory.Options{MaxKeys: keys}), tokenBucket(q)}}
+	var err error
+	if s.limiter, err = s.memory.Bind("per-client", s.limit); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func (s *bound) Decider() Decider { return s }
+
+func (s *bound) Allow(key string) bool {
+	d, err := s.limiter.Take(key, 1)
+	return err == nil && d.Allowed
 }
