@@ -18,7 +18,6 @@ type ask struct {
 	keys     []string
 	form     string // the same for requests that are alike but for their keys
 	charges  []any  // the arguments of take.lua for each key
-	args     []any  // all of a call for it alone
 	hasLogs  bool
 	mode     mode
 	instant  int64
@@ -69,9 +68,8 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 func (a *ask) reset() {
 	clear(a.keys)
 	clear(a.charges)
-	clear(a.args)
 	clear(a.accounts)
-	*a = ask{keys: a.keys[:0], charges: a.charges[:0], args: a.args[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
+	*a = ask{keys: a.keys[:0], charges: a.charges[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
 }
 
 // batchKey is equal for equal requests: they charge the same accounts, by the same limits,
@@ -88,16 +86,6 @@ func (a *ask) batchKey() batchKey {
 		s.rest = fmt.Sprintf("%q", a.keys[1:])
 	}
 	return s
-}
-
-// arguments returns the arguments of a call for a alone.
-func (a *ask) arguments() []any {
-	if a.isOrdinary() {
-		a.args = append(a.args[:0], "1")
-	} else {
-		a.args = append(a.args[:0], clockArgument(a.instant, a.hasLogs), fmt.Sprintf("%s 1 1 %d", modes[a.mode], len(a.keys)))
-	}
-	return a.appendCharges(a.args, []*ask{a})
 }
 
 // isOrdinary reports whether a call for a alone need not say more than what it charges.

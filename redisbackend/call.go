@@ -1,8 +1,13 @@
 package redisbackend
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // The requests that wait are sent in as few calls of the script as possible: one for each
@@ -126,19 +131,26 @@ func (cs *calls) reset() {
 	clear(cs.of)
 }
 
-// write writes KEYS and ARGV of take.lua. Requests that are alike stand together.
-func (cs *calls) write(k *call) {
+// sortByForm has requests that are alike stand together.
+func (cs *calls) sortByForm(bundles []*bundle) {
 	if cs.forms == nil {
 		cs.forms = make(map[string]int)
 	}
 	clear(cs.forms)
-	for _, c := range k.bundles {
+	for _, c := range bundles {
 		if form := c.one().form; cs.forms[form] == 0 {
 			cs.forms[form] = len(cs.forms) + 1
 		}
 	}
 	if len(cs.forms) > 1 {
-		slices.SortStableFunc(k.bundles, func(a, b *bundle) int { return cs.forms[a.one().form] - cs.forms[b.one().form] })
+		slices.SortStableFunc(bundles, func(a, b *bundle) int { return cs.forms[a.one().form] - cs.forms[b.one().form] })
+	}
+}
+
+// write writes KEYS and ARGV of take.lua.
+func (cs *calls) write(k *call) {
+	if len(k.bundles) > 1 {
+		cs.sortByForm(k.bundles)
 	}
 	hasLogs, isAlone := false, len(k.bundles) == 1 && k.bundles[0].rounds == 1 && k.bundles[0].one().isOrdinary()
 	if !isAlone {
@@ -175,4 +187,126 @@ func (cs *calls) write(k *call) {
 	if !isAlone {
 		k.args[0] = clockArgument(k.at.instant, hasLogs)
 	}
+}
+
+// send makes the calls that decide some bundles. Each reply has an error of its own.
+func (l *lane) send(ctx context.Context, cs *calls, bundles []*bundle) {
+	locate := l.partitioner.Load()
+	cs.plan(bundles, locate)
+	l.run(ctx, cs.all)
+	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
+	// moved. Such a call has decided nothing, so each of its bundles is sent apart. The others keep
+	// their replies.
+	var apart []*bundle
+	var kept []*call
+	for _, k := range cs.all {
+		err := k.reply.Err()
+		if redis.HasErrorPrefix(err, "CROSSSLOT") && k.parts {
+			learnSlots(l.partitioner, l.client)
+		} else if !redis.HasErrorPrefix(err, "TRYAGAIN") || !k.parts {
+			kept = append(kept, k)
+			continue
+		}
+		apart = append(apart, k.bundles...)
+	}
+	if len(apart) == 0 {
+		return
+	}
+	var again calls
+	again.planEach(apart)
+	l.run(ctx, again.all)
+	cs.all = append(kept, again.all...)
+}
+
+func (l *lane) run(ctx context.Context, all []*call) {
+	calls := make([]*scriptCall, len(all))
+	for i, k := range all {
+		k.once = k.once || l.once
+		calls[i] = &k.scriptCall
+	}
+	takeScript.run(ctx, l.client, calls...)
+}
+
+// decided is the reply of a call for one bundle.
+type decided struct {
+	now     int64
+	rounds  int   // how many it decided
+	denied  bool  // the last of them was denied, and with it all others
+	numbers []any // of each
+}
+
+var errShort = errors.New("the script replied with too few numbers")
+
+// parse checks the reply and calls each for every bundle of k, with an error if its part
+// of the reply is missing or wrong.
+func (k *call) parse(each func(*bundle, decided, error)) {
+	reply, err := k.reply.Slice()
+	var now int64
+	if err == nil {
+		now, err = instantOf(reply)
+	}
+	if err != nil {
+		for _, c := range k.bundles {
+			each(c, decided{}, err)
+		}
+		return
+	}
+	rest := reply[1:]
+	for _, c := range k.bundles {
+		d := decided{now: now}
+		var err error
+		if d.rounds, d.denied, d.numbers, rest, err = next(rest, c.rounds, c.one().width); err != nil {
+			each(c, decided{}, err)
+			continue
+		}
+		each(c, d, nil)
+	}
+}
+
+// next splits off the part of a reply that decides one bundle, of which most requests were
+// to be decided.
+func next(reply []any, most, width int) (rounds int, denied bool, numbers, rest []any, err error) {
+	if len(reply) == 0 {
+		return 0, false, nil, nil, errShort
+	}
+	if err, ok := reply[0].(error); ok { // of the state of a key
+		return 0, false, nil, reply[1:], err
+	}
+	n, ok := reply[0].(int64)
+	if !ok {
+		return 0, false, nil, nil, fmt.Errorf("the script replied with a %T instead of a number", reply[0])
+	}
+	rounds, denied = int(max(n, -n)), n < 0
+	if rounds < 1 || rounds > most || !denied && rounds < most {
+		return 0, false, nil, nil, fmt.Errorf("the script decided %d of %d requests", rounds, most)
+	}
+	if len(reply) < 1+rounds*width {
+		return 0, false, nil, nil, errShort
+	}
+	numbers, rest = reply[1:][:rounds*width], reply[1+rounds*width:]
+	return rounds, denied, numbers, rest, checkNumbers(numbers, rounds*width)
+}
+
+func instantOf(reply []any) (int64, error) {
+	if len(reply) == 0 {
+		return 0, errShort
+	}
+	now, ok := reply[0].(int64)
+	if !ok {
+		return 0, fmt.Errorf("the script replied with a %T instead of an instant", reply[0])
+	}
+	return now, nil
+}
+
+// checkNumbers returns an error unless reply has so many numbers and nothing else.
+func checkNumbers(reply []any, want int) error {
+	if len(reply) != want {
+		return fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
+	}
+	for _, number := range reply {
+		if _, ok := number.(int64); !ok {
+			return fmt.Errorf("the script replied with a %T instead of a number", number)
+		}
+	}
+	return nil
 }

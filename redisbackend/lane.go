@@ -34,7 +34,6 @@ type lane struct {
 	queues     [3]list.List[*bundle] // of what waits: a bundle with more busy keys is in a later queue
 	waiting    map[string]int        // bundles that charge a key, by its name
 	bundles    map[batchKey]*bundle
-	spare      []*bundle
 	bound      context.Context // of the calls that start now
 	boundUntil time.Time
 	health
@@ -54,15 +53,12 @@ const (
 
 	// busyKey is how many bundles wait for a key that is busy: others go first.
 	busyKey = 32
-
-	// maxSpare is how many bundles a lane keeps for reuse.
-	maxSpare = 1024
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
 	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[batchKey]*bundle)}
 	l.workers.New = func() any {
-		w := &worker{lane: l, solo: newBundle()}
+		w := &worker{lane: l}
 		w.run = w.work
 		return w
 	}
@@ -77,18 +73,15 @@ func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back boo
 	if err != nil {
 		return true, err
 	}
-	if !inline {
+	if inline == nil {
 		return a.wait(ctx, l, since)
 	}
-	err = l.callInline(ctx, a, since)
-	if err == nil {
-		return true, nil
-	}
-	if !l.behind(ctx, since) {
+	err = inline.callInline(a)
+	if err == nil || !l.behind(ctx, since) {
 		return true, err
 	}
 	// The process did not run in time. What the call took, if it did, stays taken, but for
-	// what it holds: callInline has that released.
+	// what it holds: that has been released.
 	if a.holds != nil {
 		a.reissue(accounts)
 	}
@@ -98,38 +91,33 @@ func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back boo
 	return a.wait(ctx, l, since)
 }
 
-// submit sends a or queues it. If mayInline is true it may instead report that the caller
-// is to make the call inline, on its own goroutine.
-func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.Time, mayInline bool) (inline bool, err error) {
+// submit sends a or queues it. If mayInline is true it may instead return a worker that is to make the
+// call on the goroutine of the caller.
+func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.Time, mayInline bool) (inline *worker, err error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	probes, err := l.admitLocked(now)
 	if err != nil {
-		l.mu.Unlock()
-		return false, err
+		return nil, err
 	}
 	if l.calls >= l.allowedLocked(now) && !probes {
 		l.enqueueLocked(a, accounts)
 		l.watchLocked()
-		l.mu.Unlock()
-		return false, nil
+		return nil, nil
 	}
 	if l.calls++; l.calls == 1 {
 		l.quietSince = now
 	}
-	if mayInline && !probes && l.mayCallInline(ctx, now) {
-		l.mu.Unlock()
-		return true, nil
-	}
-	w := l.workers.Get().(*worker)
-	w.probes = probes
-	w.solo.add(a)
 	a.sent = true
-	w.bundles = append(w.bundles, w.solo)
+	w := l.workers.Get().(*worker)
+	w.bundles = append(w.bundles, newBundle(a))
+	w.probes, w.since = probes, now
+	if w.inline = mayInline && !probes && l.mayCallInline(ctx, now); w.inline {
+		return w, nil
+	}
 	w.bound = l.contextLocked(now)
-	w.since = now
-	l.mu.Unlock()
 	go w.run()
-	return false, nil
+	return nil, nil
 }
 
 // withdraw ends the wait of a, which began at since, because ctx has ended. A request
@@ -153,7 +141,6 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 		c := a.bundle
 		if c.asks.Size == 1 {
 			l.unlinkLocked(c)
-			l.keepLocked(c)
 		} else {
 			c.remove(a)
 		}

@@ -2,7 +2,76 @@ package redisbackend
 
 import "github.com/weir-go/weir/internal/list"
 
+// bundle is equal requests that wait to be sent, in the order in which they came. One
+// entry of a call decides all of them. A request that may not be merged with others has
+// a bundle of its own.
+type bundle struct {
+	same   batchKey
+	merges bool // equal requests may join
+	asks   list.List[*ask]
+	rounds int                 // how many a call is to decide if it denies none
+	queue  *list.List[*bundle] // the queue that it waits in
+	node   list.Node[*bundle]
+}
+
+// newBundle returns a bundle of a.
+func newBundle(a *ask) *bundle {
+	c := new(bundle)
+	c.node.Of = c
+	c.add(a)
+	return c
+}
+
+func (c *bundle) add(a *ask) {
+	a.bundle, a.node.Of = c, a
+	c.asks.Add(&a.node)
+}
+
+func (c *bundle) remove(a *ask) {
+	a.bundle = nil
+	c.asks.Remove(&a.node)
+}
+
+// one returns the first request of c. All others are equal to it.
+func (c *bundle) one() *ask { return c.asks.First.Of }
+
+// send marks the requests of c as sent. The caller has locked the lane.
+func (c *bundle) send() {
+	for k := c.asks.First; k != nil; k = k.Next {
+		k.Of.sent = true
+	}
+}
+
+// answer gives every request its decision, or the error. It returns the requests that the
+// call did not reach, nil if it reached all.
+func (c *bundle) answer(d decided, err error) (rest *list.Node[*ask]) {
+	k, round := c.asks.First, 0
+	for k != nil {
+		if err == nil && round == d.rounds {
+			if !d.denied {
+				return k
+			}
+			round-- // the others get the same denial
+		}
+		a, next := k.Of, k.Next
+		a.node = list.Node[*ask]{}
+		if a.holds != nil {
+			a.keepOrRelease(err == nil && (!d.denied || round < d.rounds-1), err)
+		}
+		a.err = err
+		if err == nil {
+			a.now, a.numbers = d.now, d.numbers[round*a.width:][:a.width]
+			round++
+		}
+		a.done <- struct{}{} // the caller owns a again
+		k = next
+	}
+	return nil
+}
+
+// enqueueLocked has a wait to be sent.
 func (l *lane) enqueueLocked(a *ask, accounts []account) {
+	a.sent = false
 	merges := a.mode == modeTake
 	var same batchKey
 	if merges {
@@ -13,17 +82,11 @@ func (l *lane) enqueueLocked(a *ask, accounts []account) {
 			return
 		}
 	}
-	var c *bundle
-	if n := len(l.spare); n > 0 {
-		c, l.spare = l.spare[n-1], l.spare[:n-1]
-	} else {
-		c = newBundle()
-	}
+	c := newBundle(a)
 	if merges {
 		c.same, c.merges = same, true
 		l.bundles[same] = c
 	}
-	c.add(a)
 	c.queue = l.queueOf(a.keys)
 	c.queue.Add(&c.node)
 	l.countLocked(c, 1)
@@ -62,14 +125,6 @@ func (l *lane) unlinkLocked(c *bundle) {
 	}
 }
 
-// keepLocked keeps the memory of a bundle for reuse.
-func (l *lane) keepLocked(c *bundle) {
-	c.clear()
-	if len(l.spare) < maxSpare {
-		l.spare = append(l.spare, c)
-	}
-}
-
 // collectLocked moves waiting bundles to w, as many as one call may decide.
 func (l *lane) collectLocked(w *worker) {
 	weight := 0
@@ -95,16 +150,20 @@ func (l *lane) waits() bool {
 
 // putBackLocked puts the requests that a call did not reach back to the front.
 func (l *lane) putBackLocked(c *bundle, rest *list.Node[*ask]) {
-	again := newBundle()
+	var again *bundle
 	for k := rest; k != nil; {
 		a, next := k.Of, k.Next
 		a.node = list.Node[*ask]{}
-		if a.sent = false; !a.left {
+		switch a.sent = false; {
+		case a.left:
+		case again == nil:
+			again = newBundle(a)
+		default:
 			again.add(a)
 		}
 		k = next
 	}
-	if again.asks.Size == 0 {
+	if again == nil {
 		return
 	}
 	again.same = c.same
