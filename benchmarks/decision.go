@@ -43,10 +43,10 @@ func workDecision(name string) {
 }
 
 // ready returns a store in which n keys are live, each having taken one unit,
-// and in its steady state.
+// and in its steady state. It has the contestant's own defaults if they are few.
 func ready(c store.Contestant, q store.Quota, n int) store.Store {
 	room := 0
-	if n > 1 {
+	if n > fewKeys {
 		room = n
 	}
 	s := c.Open(q, room)
