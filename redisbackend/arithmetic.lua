@@ -6,7 +6,7 @@
 --
 -- What a script makes costs each call, functions too. So each is made where it is first needed.
 
-local floor, format, match = math.floor, string.format, string.match
+local floor, format, match, sub = math.floor, string.format, string.match, string.sub
 
 -- now is the instant of the decision. grace is the time, in milliseconds, for which
 -- Redis keeps a state after it is fresh: the clock that expires keys may be ahead. Tests

@@ -3,7 +3,6 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -11,122 +10,71 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// ask is a question: what one caller wants one server to decide in one step. The call
-// that sends it reads keys, args and ctx, and no other memory of the caller.
+// ask is a question: what one caller wants one server to decide in one step. A call may still read
+// and answer it after its caller has left; then it is not used again.
 type ask struct {
 	ctx      context.Context
-	keys     []string
-	form     string // the same for requests that are alike but for their keys
-	charges  []any  // the arguments of take.lua for each key
-	hasLogs  bool
+	accounts []account
 	mode     mode
 	instant  int64
-	accounts []account // a copy, once it waits
-	width    int       // numbers in a reply, without the instant
-	weight   int       // how many keys it counts as in a call
+	form     string // the same for requests that are alike but for their keys
+	hasLogs  bool
+	width    int // numbers in its reply
+	weight   int // how many keys it counts as in a call
 
 	done    chan struct{} // receives once the fields below are set
 	now     int64         // the instant at which it was decided
-	numbers []any
+	numbers []int64
 	err     error
+	// See denyWaiting: one plus the index of the account that denied it, and the denial.
+	deniedBy int
+	denial   limits.Decision
 
 	// Of asks that charge concurrency limits:
 	holds *holds // nil: it charges none
 	spans []span // one for each
 	fate  atomic.Int32
 
-	deniedBy int // 1 + the index of the account that denyWaiting denied it by; 0: none
-
 	// Guarded by the mutex of the lane.
-	bundle     *bundle // that it waits in; nil: it does not wait
-	node       list.Node[*ask]
-	sent, left bool
+	queue *list.List[*ask] // that it waits in; nil: it does not wait
+	node  list.Node[*ask]
 }
 
 // prepare sets the question: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode, instant int64) {
-	a.ctx, a.mode, a.instant = ctx, mode, instant
-	a.keys, a.charges, a.form = a.keys[:0], a.charges[:0], formOf(accounts, mode)
+	a.ctx, a.accounts, a.mode, a.instant, a.form = ctx, accounts, mode, instant, formOf(accounts, mode)
 	a.width, a.weight, a.hasLogs = 0, 0, false
 	for i := range accounts {
-		a.keys = append(a.keys, accounts[i].name)
-		a.charges = append(a.charges, accounts[i].limit.text, accounts[i].units())
-		a.hasLogs = a.hasLogs || accounts[i].Limit.Algorithm() == limits.AlgorithmSlidingLog
-		a.width += accounts[i].width()
-		a.weight += accounts[i].weight()
-		if mode != modePeek && accounts[i].isConcurrent() {
+		of := &accounts[i]
+		a.hasLogs = a.hasLogs || of.Limit.Algorithm() == limits.AlgorithmSlidingLog
+		a.width += of.width()
+		a.weight += of.weight()
+		if mode != modePeek && of.isConcurrent() {
 			a.holds = b.holds
-			a.spans = append(a.spans, span{accounts[i].name, accounts[i].ticket, accounts[i].held()})
+			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}
 	if a.done == nil {
 		a.done = make(chan struct{}, 1)
 	}
+	a.node.Of = a
 }
 
 // reset empties a for reuse. No call may use it any more.
 func (a *ask) reset() {
-	clear(a.keys)
-	clear(a.charges)
-	clear(a.accounts)
-	*a = ask{keys: a.keys[:0], charges: a.charges[:0], accounts: a.accounts[:0], spans: a.spans[:0], done: a.done}
-}
-
-// batchKey is equal for equal requests: they charge the same accounts, by the same limits,
-// the same units. A call decides them together.
-type batchKey struct {
-	form, name string
-	rest       string // the other names
-	instant    int64
-}
-
-func (a *ask) batchKey() batchKey {
-	s := batchKey{form: a.form, name: a.keys[0], instant: a.instant}
-	if len(a.keys) > 1 {
-		s.rest = fmt.Sprintf("%q", a.keys[1:])
-	}
-	return s
+	*a = ask{numbers: a.numbers[:0], spans: a.spans[:0], done: a.done}
 }
 
 // isOrdinary reports whether a call for a alone need not say more than what it charges.
 func (a *ask) isOrdinary() bool { return a.mode == modeTake && a.instant == 0 && !a.hasLogs }
 
-// clockArgument returns the first argument of take.lua.
-func clockArgument(instant int64, hasLogs bool) any {
-	if instant != 0 {
-		return instant
-	} else if hasLogs {
-		return "apart"
+// answer gives a its decision, or the error. The caller owns a again.
+func (a *ask) answer(err error) {
+	if a.holds != nil {
+		a.keepOrRelease(err == nil && a.deniedBy == 0 && !isDenied(a.accounts, a.numbers), err)
 	}
-	return "server"
-}
-
-// appendCharges appends the arguments for the keys of a, and of others that are alike. Their units of
-// concurrency limits are named.
-func (a *ask) appendCharges(to []any, alike []*ask) []any {
-	to = append(to, a.charges...)
-	if a.holds == nil {
-		return to
-	}
-	span := 0
-	for i := range a.keys {
-		if !a.isHeld(i) {
-			continue
-		}
-		units := &to[len(to)-len(a.charges)+2*i+1]
-		text := fmt.Append(nil, *units, "#")
-		for _, other := range alike {
-			text = other.holds.appendID(text, other.spans[span].first)
-		}
-		*units = text
-		span++
-	}
-	return to
-}
-
-// isHeld reports whether the units of the i-th key are of a concurrency limit.
-func (a *ask) isHeld(i int) bool {
-	return a.charges[2*i].(string)[1] == algorithms[limits.AlgorithmConcurrent]
+	a.err = err
+	a.done <- struct{}{}
 }
 
 // The wait for a reply ends with ctx, unless this process runs late: if it has more

@@ -61,11 +61,11 @@ func (a *ask) releaseIfTaken(err error) {
 func (a *ask) abandon() bool { return a.fate.CompareAndSwap(underWay, abandoned) }
 
 // reissue gives a new ids: it is asked again, and the old ones are being released.
-func (a *ask) reissue(accounts []account) {
+func (a *ask) reissue() {
 	spans := a.spans
 	a.spans = make([]span, 0, len(spans))
-	for i := range accounts {
-		of := &accounts[i]
+	for i := range a.accounts {
+		of := &a.accounts[i]
 		if of.isConcurrent() {
 			of.ticket = a.holds.issue(of.held())
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})

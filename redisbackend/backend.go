@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,13 +167,21 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 		return fmt.Errorf("redisbackend: %w", err)
 	}
 	r := b.requests.Get().(*request)
-	defer b.recycle(r)
-	if err := b.accountsOf(charges, r, mode); err != nil {
-		return err
+	back, err := b.decideRequest(ctx, r, charges, out, mode)
+	if back {
+		b.recycle(r)
 	}
-	all, err := b.decideAccounts(ctx, r, mode)
+	return err
+}
+
+// decideRequest decides charges in the memory of r, and reports whether no call uses that any more.
+func (b *Backend) decideRequest(ctx context.Context, r *request, charges []limits.Charge, out []limits.Decision, mode mode) (back bool, err error) {
+	if err := b.accountsOf(charges, r, mode); err != nil {
+		return true, err
+	}
+	all, back, err := b.decideAccounts(ctx, r, mode)
 	if err != nil {
-		return fmt.Errorf("redisbackend: %w", err)
+		return back, fmt.Errorf("redisbackend: %w", err)
 	}
 	for i, owner := range r.owners {
 		if charges[i].Shadow {
@@ -187,7 +194,7 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	if r.holds && mode != modePeek {
 		b.hold(r, charges, out)
 	}
-	return nil
+	return true, nil
 }
 
 // mayAsk returns the error of ctx if it has ended, unless that is because this process runs late.
@@ -203,65 +210,56 @@ type request struct {
 	merged   []limits.Account
 	accounts []account // the same, with names and encoded limits
 	owners   []int     // index of the account of each charge
-	all      []result
-	ask      *ask // nil: a call still uses it
+	results  []result
+	ask      ask
 	holds    bool // some accounts are of concurrency limits
 }
 
 func (b *Backend) recycle(r *request) {
 	clear(r.merged)
 	clear(r.accounts)
-	*r = request{r.merged[:0], r.accounts[:0], r.owners[:0], r.all[:0], r.ask, false}
+	r.merged, r.accounts, r.owners, r.results, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], r.results[:0], false
+	r.ask.reset()
 	b.requests.Put(r)
 }
 
-// decideAccounts decides all accounts, in one step if one partition keeps them all.
-func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) ([]result, error) {
+// decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
+// no call uses r any more.
+func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
 	instant := b.instant()
 	if locate := b.lanes.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
-			return nil, err
+			return nil, true, err
 		}
 		if len(groups) > 1 {
-			return b.decideSpread(ctx, groups, len(r.accounts), mode, instant)
+			all, err := b.decideSpread(ctx, groups, len(r.accounts), mode, instant)
+			return all, true, err
 		}
 	}
 	l, err := b.lanes.of(ctx, r.accounts[0].name)
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
-	if r.ask == nil {
-		r.ask = new(ask)
-	}
-	back, err := b.step(ctx, l, r.ask, r.accounts, mode, instant, &r.all)
-	if !back {
-		r.ask = nil
-		return nil, err
-	}
-	r.ask.reset()
-	if err != nil && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
+	back, err = b.step(ctx, l, &r.ask, r.accounts, mode, instant, &r.results)
+	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
+		r.ask.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
-	return r.all, err
+	return r.results, back, err
 }
 
 // step decides accounts that one partition keeps, on the server of l. It reports whether the
-// caller owns a again, and sets the results unless there is an error.
+// caller owns a and accounts again, and sets the results unless there is an error.
 func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, instant int64, to *[]result) (back bool, err error) {
 	a.prepare(ctx, b, accounts, mode, instant)
-	back, err = l.decide(ctx, a, accounts)
-	switch {
-	case !back && mode == modeTake:
-		b.giveBackLate(ctx, l, a, slices.Clone(accounts))
-		fallthrough
-	case err != nil:
+	if back, err = l.decide(ctx, a); err != nil {
+		if !back && mode == modeTake {
+			b.giveBackLate(ctx, l, a)
+		}
 		return back, b.lanes.blame(ofOneKey(err), l)
-	case a.deniedBy > 0:
-		*to = denialOf(a, accounts, (*to)[:0])
-	default:
-		*to = read(a.now, a.numbers, accounts, (*to)[:0])
 	}
+	*to = a.results((*to)[:0])
 	return true, nil
 }
 

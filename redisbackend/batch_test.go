@@ -110,7 +110,7 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 		for range 2 + random.IntN(12) {
 			a := next()
 			all = append(all, a)
-			for random.IntN(4) == 0 { // which may be decided together
+			for random.IntN(4) == 0 {
 				all = append(all, a)
 			}
 		}
@@ -126,7 +126,6 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 			t.Fatalf("round %d: %d requests took %d scripts, want one for all that waited", round, len(all), n-1)
 		}
 		calls++
-		// Equal takings are decided where the first of them waited.
 		for _, i := range inOrder(one, all) {
 			a := all[i]
 			want := make([]limits.Decision, len(a.charges))
@@ -158,26 +157,18 @@ func callDecidesAsEachAlone(t *testing.T, common bool) {
 }
 
 // inOrder returns the order in which a call decides requests that wait: those that are alike but
-// for their keys together, and of these the equal ones.
+// for their keys together.
 func inOrder(b *redisbackend.Backend, all []asking) []int {
 	first := make(map[string]int)
-	alike, equal, order := make([]int, len(all)), make([]int, len(all)), make([]int, len(all))
-	place := func(i int, name string) int {
-		if _, ok := first[name]; !ok {
-			first[name] = i
-		}
-		return first[name]
-	}
+	alike, order := make([]int, len(all)), make([]int, len(all))
 	for i, a := range all {
-		order[i] = i
-		alike[i], equal[i] = place(i, redisbackend.Form(b, a.charges, a.peeks)), i
-		if !a.peeks {
-			equal[i] = place(i, fmt.Sprint(a.charges))
+		form := redisbackend.Form(b, a.charges, a.peeks)
+		if _, ok := first[form]; !ok {
+			first[form] = i
 		}
+		order[i], alike[i] = i, first[form]
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		return slices.Compare([]int{alike[i], equal[i], i}, []int{alike[j], equal[j], j})
-	})
+	slices.SortStableFunc(order, func(i, j int) int { return alike[i] - alike[j] })
 	return order
 }
 

@@ -12,8 +12,7 @@ import (
 
 // The requests that wait are sent in as few calls of the script as possible: one for each
 // partition. A call decides its requests one after the other, at one instant. The fixed
-// cost of a call is then shared, and a key that many requests charge is read and written
-// once.
+// cost of a call is then shared.
 
 const (
 	// maxWeight is how many keys the requests of a call charge, at most: a script must
@@ -26,17 +25,13 @@ const (
 	// unitsWeight is how many units of a concurrency limit count as one more key: each is
 	// written.
 	unitsWeight = 8
-
-	// maxRounds is how many requests a call decides at most, each of the equal ones
-	// counted. Those after the first denial cost nothing.
-	maxRounds = 2 * maxWeight
 )
 
-// call is bundles that one call of the script decides.
+// call is requests that one call of the script decides.
 type call struct {
 	scriptCall
-	at      destination
-	bundles []*bundle
+	at   destination
+	asks []*ask
 }
 
 // destination is what the requests of a call have in common.
@@ -49,81 +44,64 @@ type destination struct {
 type calls struct {
 	all   []*call
 	spare []*call
-	of    map[destination]int
-	forms map[string]int // the order of requests that are not alike
-	alike []*ask
+	of    map[destination]*call // nil if there is one
+	forms map[string]int        // the order of requests that are not alike
 	text  []byte
 }
 
-// plan makes the calls that decide some bundles, one for each destination.
-func (cs *calls) plan(bundles []*bundle, locate *partitioner) {
+// plan makes the calls that decide some requests, one for each destination.
+func (cs *calls) plan(asks []*ask, locate *partitioner) {
 	cs.reset()
-	spare := maxRounds
-	for _, c := range bundles {
-		spare -= c.one().weight
-	}
-	for _, c := range bundles {
-		a := c.one()
-		more := min(c.asks.Size-1, max(0, spare)/a.weight)
-		spare -= more * a.weight
-		c.rounds = 1 + more
-		cs.join(destinationOf(a, locate), c)
+	for _, a := range asks {
+		k := cs.to(destinationOf(a, locate))
+		k.asks = append(k.asks, a)
 	}
 	for _, k := range cs.all {
 		cs.write(k)
 	}
 }
 
-// planEach makes a call for each of some bundles.
-func (cs *calls) planEach(bundles []*bundle) {
-	cs.reset()
-	for _, c := range bundles {
-		cs.add(destinationOf(c.one(), nil), c)
-		cs.write(cs.all[len(cs.all)-1])
-	}
-}
-
 func destinationOf(a *ask, locate *partitioner) destination {
 	s := destination{instant: a.instant}
 	if locate != nil {
-		s.partition, _, _ = (*locate)(a.keys[0]) // if the partition is unknown, the call fails
+		s.partition, _, _ = (*locate)(a.accounts[0].name) // if the partition is unknown, the call fails
 	}
 	return s
 }
 
-// join adds c to the call of its destination.
-func (cs *calls) join(at destination, c *bundle) {
+// to returns the call of a destination.
+func (cs *calls) to(at destination) *call {
 	if len(cs.all) > 0 && cs.all[0].at == at {
-		cs.all[0].bundles = append(cs.all[0].bundles, c)
-		return
+		return cs.all[0]
+	} else if k := cs.of[at]; k != nil {
+		return k
 	}
-	if i, ok := cs.of[at]; ok {
-		cs.all[i].bundles = append(cs.all[i].bundles, c)
-		return
+	k := cs.add(at)
+	if len(cs.all) > 1 {
+		if cs.of == nil {
+			cs.of = make(map[destination]*call)
+		}
+		cs.of[at] = k
 	}
-	cs.add(at, c)
-	if cs.of == nil {
-		cs.of = make(map[destination]int)
-	}
-	cs.of[at] = len(cs.all) - 1
+	return k
 }
 
-func (cs *calls) add(at destination, c *bundle) {
+func (cs *calls) add(at destination) *call {
 	k := new(call)
 	if n := len(cs.spare); n > 0 {
 		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
 	}
 	k.at = at
-	k.bundles = append(k.bundles, c)
 	cs.all = append(cs.all, k)
+	return k
 }
 
 func (cs *calls) reset() {
 	for _, k := range cs.all {
-		clear(k.bundles)
+		clear(k.asks)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.bundles[:0]}
+		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.asks[:0]}
 		cs.spare = append(cs.spare, k)
 	}
 	clear(cs.all)
@@ -132,90 +110,110 @@ func (cs *calls) reset() {
 }
 
 // sortByForm has requests that are alike stand together.
-func (cs *calls) sortByForm(bundles []*bundle) {
+func (cs *calls) sortByForm(asks []*ask) {
 	if cs.forms == nil {
 		cs.forms = make(map[string]int)
 	}
 	clear(cs.forms)
-	for _, c := range bundles {
-		if form := c.one().form; cs.forms[form] == 0 {
-			cs.forms[form] = len(cs.forms) + 1
+	for _, a := range asks {
+		if cs.forms[a.form] == 0 {
+			cs.forms[a.form] = len(cs.forms) + 1
 		}
 	}
 	if len(cs.forms) > 1 {
-		slices.SortStableFunc(bundles, func(a, b *bundle) int { return cs.forms[a.one().form] - cs.forms[b.one().form] })
+		slices.SortStableFunc(asks, func(a, b *ask) int { return cs.forms[a.form] - cs.forms[b.form] })
 	}
 }
 
 // write writes KEYS and ARGV of take.lua.
 func (cs *calls) write(k *call) {
-	if len(k.bundles) > 1 {
-		cs.sortByForm(k.bundles)
+	k.parts = len(k.asks) > 1
+	if !k.parts && k.asks[0].isOrdinary() {
+		k.args = append(k.args, "1")
+		cs.writeAlike(k, k.asks)
+		return
 	}
-	hasLogs, isAlone := false, len(k.bundles) == 1 && k.bundles[0].rounds == 1 && k.bundles[0].one().isOrdinary()
-	if !isAlone {
-		k.args = append(k.args, nil)
-	}
-	for rest := k.bundles; len(rest) > 0; {
-		first := rest[0]
-		n := 1
-		for n < len(rest) && rest[n].rounds == first.rounds && rest[n].one().form == first.one().form {
+	cs.sortByForm(k.asks)
+	k.args = append(k.args, nil)
+	hasLogs := false
+	for rest := k.asks; len(rest) > 0; {
+		a, n := rest[0], 1
+		for n < len(rest) && rest[n].form == a.form {
 			n++
 		}
-		a := first.one()
-		cs.alike = cs.alike[:0]
-		for _, c := range rest[:n] {
-			k.keys = append(k.keys, c.one().keys...)
-			for i, x := 0, c.asks.First; i < c.rounds; i, x = i+1, x.Next {
-				cs.alike = append(cs.alike, x.Of)
-			}
-		}
-		if isAlone {
-			k.args = append(k.args, "1")
-		} else {
-			cs.text = append(append(cs.text[:0], modes[a.mode]...), ' ')
-			cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
-			cs.text = append(strconv.AppendInt(cs.text, int64(first.rounds), 10), ' ')
-			k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.keys)), 10)))
-		}
-		k.args = a.appendCharges(k.args, cs.alike)
-		hasLogs, k.once = hasLogs || a.hasLogs, k.once || a.holds != nil
+		cs.text = append(append(cs.text[:0], modes[a.mode]...), ' ')
+		cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
+		k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.accounts)), 10)))
+		cs.writeAlike(k, rest[:n])
+		hasLogs = hasLogs || a.hasLogs
 		rest = rest[n:]
 	}
-	clear(cs.alike)
-	k.parts = len(k.bundles) > 1
-	if !isAlone {
-		k.args[0] = clockArgument(k.at.instant, hasLogs)
+	switch {
+	case k.at.instant != 0:
+		k.args[0] = k.at.instant
+	case hasLogs:
+		k.args[0] = "apart"
+	default:
+		k.args[0] = "server"
 	}
 }
 
-// send makes the calls that decide some bundles. Each reply has an error of its own.
-func (l *lane) send(ctx context.Context, cs *calls, bundles []*bundle) {
-	locate := l.partitioner.Load()
-	cs.plan(bundles, locate)
+// writeAlike appends the keys of requests that are alike, and what each of them charges.
+func (cs *calls) writeAlike(k *call, alike []*ask) {
+	for _, a := range alike {
+		for i := range a.accounts {
+			k.keys = append(k.keys, a.accounts[i].name)
+		}
+	}
+	first, span := alike[0], 0
+	for i := range first.accounts {
+		of := &first.accounts[i]
+		var units any = of.Enforced
+		if held := first.holds != nil && of.isConcurrent(); held || !of.enforces || of.HasShadow || of.settles {
+			text := of.appendUnits(cs.text[:0])
+			if held {
+				text = append(text, '#')
+				for _, a := range alike {
+					text = a.holds.appendID(text, a.spans[span].first)
+				}
+				k.once = true
+				span++
+			}
+			units, cs.text = string(text), text
+		}
+		k.args = append(k.args, of.limit.text, units)
+	}
+}
+
+// send makes the calls that decide some requests. Each reply has an error of its own.
+func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
+	cs.plan(asks, l.partitioner.Load())
 	l.run(ctx, cs.all)
 	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
-	// moved. Such a call has decided nothing, so each of its bundles is sent apart. The others keep
+	// moved. Such a call has decided nothing, so each of its requests is sent apart. The others keep
 	// their replies.
-	var apart []*bundle
-	var kept []*call
+	var apart []*ask
 	for _, k := range cs.all {
 		err := k.reply.Err()
-		if redis.HasErrorPrefix(err, "CROSSSLOT") && k.parts {
+		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
+		if k.parts && crosses {
 			learnSlots(l.partitioner, l.client)
-		} else if !redis.HasErrorPrefix(err, "TRYAGAIN") || !k.parts {
-			kept = append(kept, k)
-			continue
 		}
-		apart = append(apart, k.bundles...)
+		if k.parts && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
+			apart = append(apart, k.asks...)
+			k.asks = k.asks[:0]
+		}
 	}
 	if len(apart) == 0 {
 		return
 	}
-	var again calls
-	again.planEach(apart)
-	l.run(ctx, again.all)
-	cs.all = append(kept, again.all...)
+	sent := len(cs.all)
+	for _, a := range apart {
+		k := cs.add(destinationOf(a, nil))
+		k.asks = append(k.asks, a)
+		cs.write(k)
+	}
+	l.run(ctx, cs.all[sent:])
 }
 
 func (l *lane) run(ctx context.Context, all []*call) {
@@ -227,86 +225,72 @@ func (l *lane) run(ctx context.Context, all []*call) {
 	takeScript.run(ctx, l.client, calls...)
 }
 
-// decided is the reply of a call for one bundle.
-type decided struct {
-	now     int64
-	rounds  int   // how many it decided
-	denied  bool  // the last of them was denied, and with it all others
-	numbers []any // of each
+// outcome says whether the server answered a call, whether one decided, and the latest error.
+func (cs *calls) outcome() (answered, decided bool, latest error) {
+	for _, k := range cs.all {
+		if len(k.asks) == 0 {
+			continue // its requests were sent apart
+		}
+		err := k.reply.Err()
+		decided = decided || err == nil
+		if answered = answered || answers(err); err != nil {
+			latest = err
+		}
+	}
+	return answered, decided, latest
+}
+
+// parse sets the decision or the error of every request.
+func (cs *calls) parse() {
+	for _, k := range cs.all {
+		rest, err := k.reply.Slice()
+		var now int64
+		if err == nil {
+			now, rest, err = next(rest)
+		}
+		for _, a := range k.asks {
+			a.now, a.err = now, err
+			if err == nil {
+				rest, a.err = a.parse(rest)
+			}
+		}
+	}
+}
+
+// parse sets the numbers of a from the start of what is left of a reply, and returns the rest.
+func (a *ask) parse(reply []any) (rest []any, err error) {
+	a.numbers = a.numbers[:0]
+	for len(a.numbers) < a.width {
+		if err, ok := first(reply).(error); ok && len(a.numbers) == 0 { // of the state of a key
+			return reply[1:], err
+		}
+		var n int64
+		if n, reply, err = next(reply); err != nil {
+			return nil, err
+		}
+		a.numbers = append(a.numbers, n)
+	}
+	return reply, nil
 }
 
 var errShort = errors.New("the script replied with too few numbers")
 
-// parse checks the reply and calls each for every bundle of k, with an error if its part
-// of the reply is missing or wrong.
-func (k *call) parse(each func(*bundle, decided, error)) {
-	reply, err := k.reply.Slice()
-	var now int64
-	if err == nil {
-		now, err = instantOf(reply)
+// first returns the first part of a reply; nil: there is none.
+func first(reply []any) any {
+	if len(reply) == 0 {
+		return nil
 	}
-	if err != nil {
-		for _, c := range k.bundles {
-			each(c, decided{}, err)
-		}
-		return
-	}
-	rest := reply[1:]
-	for _, c := range k.bundles {
-		d := decided{now: now}
-		var err error
-		if d.rounds, d.denied, d.numbers, rest, err = next(rest, c.rounds, c.one().width); err != nil {
-			each(c, decided{}, err)
-			continue
-		}
-		each(c, d, nil)
-	}
+	return reply[0]
 }
 
-// next splits off the part of a reply that decides one bundle, of which most requests were
-// to be decided.
-func next(reply []any, most, width int) (rounds int, denied bool, numbers, rest []any, err error) {
+// next splits off the first number of a reply.
+func next(reply []any) (n int64, rest []any, err error) {
 	if len(reply) == 0 {
-		return 0, false, nil, nil, errShort
-	}
-	if err, ok := reply[0].(error); ok { // of the state of a key
-		return 0, false, nil, reply[1:], err
+		return 0, nil, errShort
 	}
 	n, ok := reply[0].(int64)
 	if !ok {
-		return 0, false, nil, nil, fmt.Errorf("the script replied with a %T instead of a number", reply[0])
+		return 0, nil, fmt.Errorf("the script replied with a %T instead of a number", reply[0])
 	}
-	rounds, denied = int(max(n, -n)), n < 0
-	if rounds < 1 || rounds > most || !denied && rounds < most {
-		return 0, false, nil, nil, fmt.Errorf("the script decided %d of %d requests", rounds, most)
-	}
-	if len(reply) < 1+rounds*width {
-		return 0, false, nil, nil, errShort
-	}
-	numbers, rest = reply[1:][:rounds*width], reply[1+rounds*width:]
-	return rounds, denied, numbers, rest, checkNumbers(numbers, rounds*width)
-}
-
-func instantOf(reply []any) (int64, error) {
-	if len(reply) == 0 {
-		return 0, errShort
-	}
-	now, ok := reply[0].(int64)
-	if !ok {
-		return 0, fmt.Errorf("the script replied with a %T instead of an instant", reply[0])
-	}
-	return now, nil
-}
-
-// checkNumbers returns an error unless reply has so many numbers and nothing else.
-func checkNumbers(reply []any, want int) error {
-	if len(reply) != want {
-		return fmt.Errorf("the script replied with %d numbers instead of %d", len(reply), want)
-	}
-	for _, number := range reply {
-		if _, ok := number.(int64); !ok {
-			return fmt.Errorf("the script replied with a %T instead of a number", number)
-		}
-	}
-	return nil
+	return n, reply[1:], nil
 }

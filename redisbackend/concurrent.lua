@@ -13,8 +13,32 @@
 -- over does not count. It is removed with the next taking, since a request that is
 -- denied, and one that only looks, write nothing.
 --
--- In memory a state has held, the units that count; ids, those to be written; and
--- nextID, the id of the next unit that is taken.
+-- In memory a state has
+--
+--   a      the units that count
+--   b      those whose time is over
+--   ids    those to be written
+--   nextID the id of the next unit that is taken
+
+local function concurrent(limit, asOf, at, a, b, n)
+  local fits = n == 0 or a + n <= limit.most
+  if fits then
+    a = a + n
+  end
+  return fits, at, a, b, a < limit.most and limit.most - a or 0, 0, 1000000 -- a guess
+end
+
+-- held returns how many units of a key are held, nil unless all of them count.
+local function held(limit, key)
+  local all = redis.pcall('ZCARD', key)
+  return (all == 0 or redis.pcall('ZCOUNT', key, limit.after, limit.ends) == all) and all or nil
+end
+
+-- hold takes a unit.
+local function hold(limit, key, id)
+  redis.call('ZADD', key, limit.ends, id)
+  redis.call('PEXPIRE', key, format('%.0f', floor((limit.P + 999) / 1000) + grace))
+end
 
 --- more
 
@@ -57,7 +81,7 @@ families.c = function()
       local key, over = s.key, 0
       local all = redis.call('ZCARD', key)
       if all > 0 then
-        local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
+        local others = all - redis.call('ZCOUNT', key, s.limit.after, s.limit.ends)
         if others > 0 then
           over = redis.call('ZCOUNT', key, '-inf', digits(now))
           if others > over then
@@ -65,17 +89,11 @@ families.c = function()
           end
         end
       end
-      s.at, s.held, s.over, s.ids = now, all - over, over, {}
-    end,
-
-    step = function(s, n)
-      local held, most = s.held, s.limit.most
-      local fits = n == 0 or held + n <= most
-      return fits, max(0, most - held - (fits and n or 0)), 0, 1000000 -- a guess
+      s.at, s.a, s.b, s.ids = now, all - over, over, {}
     end,
 
     take = function(s, n)
-      s.held = s.held + n
+      s.a = s.a + n
       if s.nextID then -- otherwise the request only looks
         for i = 0, n - 1 do
           s.ids[#s.ids + 1] = following(s.nextID, i)
@@ -87,17 +105,16 @@ families.c = function()
     -- write adds the units that were taken before it removes those whose time is over: a
     -- server without memory refuses only the first command that writes.
     write = function(s)
-      local score, lasts = digits(now + s.limit.P), s.limit.P
       for i = 1, #s.ids, 500 do
         local arguments = {}
         for j = i, min(i + 499, #s.ids) do
-          arguments[#arguments + 1] = score
+          arguments[#arguments + 1] = s.limit.ends
           arguments[#arguments + 1] = s.ids[j]
         end
         redis.call('ZADD', s.key, unpack(arguments))
       end
-      redis.call('PEXPIRE', s.key, expiry(lasts))
-      if s.over > 0 then
+      redis.call('PEXPIRE', s.key, expiry(s.limit.P))
+      if s.b > 0 then
         redis.call('ZREMRANGEBYSCORE', s.key, '-inf', digits(now))
       end
     end,

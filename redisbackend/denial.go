@@ -1,9 +1,6 @@
 package redisbackend
 
 import (
-	"slices"
-
-	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -11,70 +8,84 @@ import (
 // the others that charge it as much. The server would deny them too, and to ask it for
 // each would delay everybody else.
 
-// denyWaiting denies the requests that wait for a busy key if a call has just denied it
-// for c, and they charge it as much as c does.
-func (l *lane) denyWaiting(c *bundle, d decided) {
-	a := c.one()
-	if len(a.accounts) == 0 || a.instant != 0 {
-		return
-	}
-	numbers := d.numbers[(d.rounds-1)*a.width:]
-	for i := range a.accounts {
-		of := &a.accounts[i]
-		if number(numbers[2]) < 0 {
-			l.denyWaitingFor(of, d.now, numbers[:3])
-		}
-		numbers = numbers[of.width():]
-	}
+// share is what requests have in common that one denial answers: they charge a key by a limit for
+// as many units.
+type share struct {
+	name  string
+	limit limits.Limit
+	units int64
 }
 
-func (l *lane) denyWaitingFor(by *account, now int64, numbers []any) {
+func (a *account) share() share { return share{a.name, a.Limit, a.Enforced} }
+
+// denyWaiting denies the requests that wait for busy keys which have just denied some of asks, and
+// charge them as much as these do.
+func (l *lane) denyWaiting(asks []*ask) {
+	var denials map[share]limits.Decision
+	var denied []*ask
 	l.mu.Lock()
-	var denied []*bundle
-	if l.waiting[by.name] >= busyKey {
-		for i := range l.queues {
-			for k := l.queues[i].First; k != nil; {
-				c, next := k.Of, k.Next
-				if c.one().indexOf(by) >= 0 {
-					l.unlinkLocked(c)
-					c.send()
-					denied = append(denied, c)
-				}
-				k = next
-			}
-		}
+	for _, a := range asks {
+		denials = l.addDenialsLocked(denials, a)
 	}
-	l.mu.Unlock()
-	for _, c := range denied {
-		at := c.one().indexOf(by) + 1
-		for k := c.asks.First; k != nil; {
+	for i := range l.queues {
+		if len(denials) == 0 {
+			break
+		}
+		for k := l.queues[i].First; k != nil; {
 			a, next := k.Of, k.Next
-			a.node = list.Node[*ask]{}
-			if a.holds != nil {
-				a.keepOrRelease(false, nil)
+			if a.denyBy(denials) {
+				l.unlinkLocked(a)
+				denied = append(denied, a)
 			}
-			a.now, a.numbers, a.deniedBy = now, numbers, at
-			a.done <- struct{}{} // the caller owns a again
 			k = next
 		}
 	}
+	l.mu.Unlock()
+	for _, a := range denied {
+		a.answer(nil)
+	}
 }
 
-// indexOf returns the index of the account that charges the same key, by the same limit
-// for as many units, as other does; -1 if a has none.
-func (a *ask) indexOf(other *account) int {
-	return slices.IndexFunc(a.accounts, func(b account) bool {
-		return b.name == other.name && b.limit.limit == other.limit.limit && b.Enforced == other.Enforced && other.Enforced > 0
-	})
+// addDenialsLocked adds the denials of a by busy keys.
+func (l *lane) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[share]limits.Decision {
+	if a.err != nil || a.mode == modePeek || a.instant != 0 {
+		return denials
+	}
+	numbers := a.numbers
+	for i := range a.accounts {
+		of := &a.accounts[i]
+		if of.Enforced > 0 && numbers[2] < 0 && l.waiting[of.name] >= busyKey {
+			if denials == nil {
+				denials = make(map[share]limits.Decision)
+			}
+			denials[of.share()] = of.decision(a.now, numbers)
+		}
+		numbers = numbers[of.width():]
+	}
+	return denials
 }
 
-// denialOf returns the decisions of a request that denyWaiting denied. One account denies
-// it; the server was not asked about the others.
-func denialOf(a *ask, accounts []account, all []result) []result {
-	for i := range accounts {
+// denyBy denies a by the first denial of one of its accounts, if there is any.
+func (a *ask) denyBy(denials map[share]limits.Decision) bool {
+	for i := range a.accounts {
+		if d, ok := denials[a.accounts[i].share()]; ok && a.mode != modePeek {
+			a.now, a.denial, a.deniedBy = d.At, d, i+1
+			return true
+		}
+	}
+	return false
+}
+
+// results appends what was decided on the accounts of a. Of a request that denyWaiting denied, one
+// account denies it; the server was not asked about the others.
+func (a *ask) results(all []result) []result {
+	if a.deniedBy == 0 {
+		return read(a.now, a.numbers, a.accounts, all)
+	}
+	for i := range a.accounts {
 		s := resultNotAsked
 		if i == a.deniedBy-1 {
-			s.enforced = accounts[i].decisionWithoutTicket(a.now, a.numbers)
+			s.enforced = a.denial
 		}
 		all = append(all, s)
 	}

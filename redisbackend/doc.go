@@ -16,15 +16,15 @@
 //
 // Each server has a queue of its own. A call is one script, which decides the
 // requests that waited, one after the other at one instant. It charges up to 128
-// keys, reads them all at once, and writes each that has changed once. On a Cluster it is for the keys of one slot, and calls for several slots are
-// sent in one pipeline. Equal requests, which take the same units from the same
-// keys, are decided up to the first denial, which the rest get too. So the
+// keys, reads them all at once, and writes each that has changed once. On a Cluster it is for
+// the keys of one slot, and calls for several slots are sent in one pipeline. So the
 // connections of one client, however many, take little of the server.
 //
-// A request waits only while calls are under way. A server that is near has few at
-// once: two, one more for every 100 microseconds of its round trip, and one more after 2
-// ms without an answer. Requests that fill a call do not wait for that. At most 16
-// calls are under way at once, or as many as the client's PoolSize, if that is less.
+// A request waits only while two calls or more are under way, and the latest of them was begun
+// less than 200 microseconds ago. Requests that fill a call do not wait for that. At most 16 calls
+// are under way at once, or as many as the client's PoolSize, if that is less. Requests go first
+// whose keys fewer others wait for. Once 32 wait for a key, its denial is the answer to all that
+// charge it as much.
 //
 // A call does not end with its caller. It may take a second, if the client has
 // ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that

@@ -1,7 +1,7 @@
 -- How states are written: numbers, expiries, and the states of all families but sliding logs
 -- and concurrency limits.
 
-local min, max, sub = math.min, math.max, string.sub
+local min, max = math.min, math.max
 local families = {} -- functions of states that few requests need, by families: see state.lua
 
 local function ceil(us, frac)

@@ -58,7 +58,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 		return d, nil, err
 	}
 	var results []result
-	if _, err := b.step(ctx, l, new(ask), r.accounts, modeTake, b.instant(), &results); err != nil {
+	if _, err := b.step(ctx, l, &r.ask, r.accounts, modeTake, b.instant(), &results); err != nil {
 		return d, nil, err
 	}
 	return results[0].enforced, func() (bool, error) {
@@ -101,7 +101,7 @@ func Waiting(b *Backend) (n int) {
 	defer l.mu.Unlock()
 	for i := range l.queues {
 		for k := l.queues[i].First; k != nil; k = k.Next {
-			n += k.Of.asks.Size
+			n++
 		}
 	}
 	return n

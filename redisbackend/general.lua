@@ -81,61 +81,46 @@ local function stateOf(place, charge, mode)
   return s
 end
 
--- decideStates decides equal requests, so many rounds of them at most. It sets their states, and returns how
--- many it decided and whether all were allowed.
-local function decideStates(charges, states, mode, rounds, size, request)
-  local decided, allowed = 0, true
+-- decideStates decides a request, and sets its states.
+local function decideStates(charges, states, mode, size, request)
+  local allowed = true
   for j = 1, size do
-    states[j] = stateOf(at + j, charges[j], mode)
+    local by, s = charges[j], stateOf(at + j, charges[j], mode)
+    states[j] = s
+    allowed = allowed and (not by.enforces or step(s, by.n))
   end
-  while allowed and decided < rounds do
-    for j = 1, size do
-      local by, s = charges[j], states[j]
-      if s.ahead and s.changed then
-        write(s, untilFresh(s))
-        s = stateOf(at + j, by, mode)
-        states[j] = s
-      end
-      allowed = allowed and (not by.enforces or step(s, by.n))
+  for j = 1, size do
+    local by, s, before = charges[j], states[j], nil
+    if not allowed or mode == 'peek' then
+      local _
+      before = {}
+      _, before[1], before[2], before[3] = step(s, 0)
     end
-    for j = 1, size do
-      local by, s, before = charges[j], states[j], nil
-      if not allowed or mode == 'peek' then
-        local _
-        before = {}
-        _, before[1], before[2], before[3] = step(s, 0)
-      end
-      s.lasts = nil -- until it is noted what the charges find
-      if (by.lasts or s.ring or s.serial) and mode ~= 'peek' then
-        s.lasts = by.lasts or 0
-      end
-      if by.ids ~= '' then
-        local id = 12 * ((request - 1) * rounds + decided)
-        s.nextID = sub(by.ids, id + 1, id + 12)
-      end
-      add(s, by.n, by.lasts, mode, allowed, before)
-      if by.shadow then
-        add(s, by.shadow, by.lasts, mode, allowed, before)
-      end
+    s.lasts = nil -- until it is noted what the charges find
+    if (by.lasts or s.ring or s.serial) and mode ~= 'peek' then
+      s.lasts = by.lasts or 0
     end
-    decided = decided + 1
+    if by.ids ~= '' then
+      s.nextID = sub(by.ids, 12 * request - 11, 12 * request)
+    end
+    add(s, by.n, by.lasts, mode, allowed, before)
+    if by.shadow then
+      add(s, by.shadow, by.lasts, mode, allowed, before)
+    end
   end
-  return decided, allowed
 end
 
-decideGenerally = function(i, mode, rounds, size, request)
-  local states, countAt = {}, length + 1
-  length = countAt
-  reply[countAt] = 0
-  local fine, decided, allowed = pcall(decideStates, chargesOf(i, size), states, mode, rounds, size, request)
+decideGenerally = function(i, mode, size, request)
+  local states, start = {}, length
+  local fine, why = pcall(decideStates, chargesOf(i, size), states, mode, size, request)
   if not fine then
-    for k = countAt + 1, length do
+    for k = start + 2, length do
       reply[k] = nil
     end
-    length, reply[countAt] = countAt, { err = type(decided) == 'table' and decided.err or decided }
+    length = start + 1
+    reply[length] = { err = type(why) == 'table' and why.err or why }
     return
   end
-  reply[countAt] = allowed and decided or -decided
   for j = 1, size do
     if states[j].changed then
       write(states[j], untilFresh(states[j]))

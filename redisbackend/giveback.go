@@ -191,7 +191,7 @@ func (b *Backend) giveBackLater(ctx context.Context, groups []*group) {
 
 // giveBackLate returns what a takes, once the reply comes that nobody waits for. Units of
 // concurrency limits are released without it.
-func (b *Backend) giveBackLate(ctx context.Context, l *lane, a *ask, accounts []account) {
+func (b *Backend) giveBackLate(ctx context.Context, l *lane, a *ask) {
 	q := b.giveBacks
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -206,11 +206,8 @@ func (b *Backend) giveBackLate(ctx context.Context, l *lane, a *ask, accounts []
 		case <-timer.C:
 			return
 		}
-		if a.err != nil || a.deniedBy > 0 {
-			return
-		}
-		if results := read(a.now, a.numbers, accounts, nil); !isDenied(accounts, results) {
-			q.add(ctx, l, returnsOf(accounts, results))
+		if a.err == nil && a.deniedBy == 0 && !isDenied(a.accounts, a.numbers) {
+			q.add(ctx, l, returnsOf(a.accounts, a.results(nil)))
 		}
 	})
 }

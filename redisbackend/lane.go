@@ -13,11 +13,13 @@ import (
 	"github.com/weir-go/weir/internal/list"
 )
 
-// lane queues the requests for one server and makes the calls that decide them. The
-// number of calls under way is bounded; other requests wait, and the next call decides
-// them. Each call runs on a goroutine that ends when there is no more work. A call does
-// not end with its caller: it goes on without, and the next call can use the connection
-// that it makes.
+// lane queues the requests for one server and makes the calls that decide them. Each call
+// runs on a goroutine that ends when there is no more work. A call does not end with its caller:
+// it goes on without, and the next call can use the connection that it makes.
+//
+// Requests gather while calls are under way, and the next call decides them together. The fewer
+// calls there are, the more each decides, and the less a decision costs. So a lane begins a call
+// every callEvery, and has two under way in any case: server and client work at the same time.
 type lane struct {
 	client     redis.Scripter
 	once       bool   // the client would send calls again, see unrepeated.go
@@ -29,12 +31,12 @@ type lane struct {
 	patience time.Duration // quietFor
 
 	mu         sync.Mutex
-	calls      int
-	weight     int                   // of what waits
-	queues     [3]list.List[*bundle] // of what waits: a bundle with more busy keys is in a later queue
-	waiting    map[string]int        // bundles that charge a key, by its name
-	bundles    map[batchKey]*bundle
-	bound      context.Context // of the calls that start now
+	calls      int                // under way
+	begunAt    time.Time          // when the latest of them was begun
+	queues     [3]list.List[*ask] // of what waits: a request with more busy keys is in a later queue
+	waiting    map[string]int     // requests that charge a key, by its name
+	weight     int                // of what waits
+	bound      context.Context    // of the calls that start now
 	boundUntil time.Time
 	health
 
@@ -47,16 +49,19 @@ type lane struct {
 }
 
 const (
+	// callEvery is how long a request waits for the next call, at most, unless the most are under way.
+	callEvery = 200 * time.Microsecond
+
 	// callTimeout is how long a call may take, whatever the deadlines of its callers:
 	// long enough to connect over a slow network.
 	callTimeout = time.Second
 
-	// busyKey is how many bundles wait for a key that is busy: others go first.
+	// busyKey is how many requests wait for a key that is busy: others go first.
 	busyKey = 32
 )
 
 func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
-	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int), bundles: make(map[batchKey]*bundle)}
+	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int)}
 	l.workers.New = func() any {
 		w := &worker{lane: l}
 		w.run = w.work
@@ -67,25 +72,25 @@ func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, 
 
 // decide asks the server and waits for the answer until ctx ends. It reports whether the
 // caller owns a again: otherwise a call still uses it.
-func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back bool, err error) {
+func (l *lane) decide(ctx context.Context, a *ask) (back bool, err error) {
 	since := time.Now()
-	inline, err := l.submit(ctx, a, accounts, since, true)
+	inline, err := l.submit(ctx, a, since, true)
 	if err != nil {
 		return true, err
 	}
 	if inline == nil {
 		return a.wait(ctx, l, since)
 	}
-	err = inline.callInline(a)
-	if err == nil || !l.behind(ctx, since) {
-		return true, err
+	inline.callInline(a)
+	if a.err == nil || !l.behind(ctx, since) {
+		return true, a.err
 	}
 	// The process did not run in time. What the call took, if it did, stays taken, but for
 	// what it holds: that has been released.
 	if a.holds != nil {
-		a.reissue(accounts)
+		a.reissue()
 	}
-	if _, err := l.submit(ctx, a, accounts, time.Now(), false); err != nil {
+	if _, err := l.submit(ctx, a, time.Now(), false); err != nil {
 		return true, err
 	}
 	return a.wait(ctx, l, since)
@@ -93,31 +98,123 @@ func (l *lane) decide(ctx context.Context, a *ask, accounts []account) (back boo
 
 // submit sends a or queues it. If mayInline is true it may instead return a worker that is to make the
 // call on the goroutine of the caller.
-func (l *lane) submit(ctx context.Context, a *ask, accounts []account, now time.Time, mayInline bool) (inline *worker, err error) {
+func (l *lane) submit(ctx context.Context, a *ask, now time.Time, mayInline bool) (inline *worker, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	probes, err := l.admitLocked(now)
 	if err != nil {
 		return nil, err
 	}
-	if l.calls >= l.allowedLocked(now) && !probes {
-		l.enqueueLocked(a, accounts)
-		l.watchLocked()
+	if !l.mayCallLocked(now) && !probes {
+		l.enqueueLocked(a)
+		l.watchLocked(now)
 		return nil, nil
 	}
-	if l.calls++; l.calls == 1 {
+	if l.calls == 0 {
 		l.quietSince = now
 	}
-	a.sent = true
-	w := l.workers.Get().(*worker)
-	w.bundles = append(w.bundles, newBundle(a))
-	w.probes, w.since = probes, now
+	w := l.beginLocked(now)
+	w.asks, w.probes = append(w.asks, a), probes
 	if w.inline = mayInline && !probes && l.mayCallInline(ctx, now); w.inline {
 		return w, nil
 	}
-	w.bound = l.contextLocked(now)
 	go w.run()
 	return nil, nil
+}
+
+// mayCallLocked reports whether one more call may be made. Requests that fill a call wait for
+// none.
+func (l *lane) mayCallLocked(now time.Time) bool {
+	return l.calls < l.most && (l.calls < 2 || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+}
+
+// beginLocked returns a worker for one more call.
+func (l *lane) beginLocked(now time.Time) *worker {
+	w := l.workers.Get().(*worker)
+	l.calls++
+	l.begunAt = now
+	w.bound, w.since = l.contextLocked(now), now
+	return w
+}
+
+// enqueueLocked has a wait to be sent. Each busy key moves it one queue back, so that nobody waits
+// behind a client that sends more than Redis can decide.
+func (l *lane) enqueueLocked(a *ask) {
+	busy := 0
+	for i := range a.accounts {
+		if l.waiting[a.accounts[i].name] >= busyKey {
+			busy++
+		}
+	}
+	a.queue = &l.queues[min(busy, len(l.queues)-1)]
+	a.queue.Add(&a.node)
+	l.countLocked(a, 1)
+}
+
+// unlinkLocked has a wait no more.
+func (l *lane) unlinkLocked(a *ask) {
+	a.queue.Remove(&a.node)
+	a.queue = nil
+	l.countLocked(a, -1)
+}
+
+// countLocked adds to the number of requests that wait for each key of a.
+func (l *lane) countLocked(a *ask, by int) {
+	l.weight += by * a.weight
+	for i := range a.accounts {
+		name := a.accounts[i].name
+		if l.waiting[name] += by; l.waiting[name] == 0 {
+			delete(l.waiting, name)
+		}
+	}
+}
+
+// collectLocked moves waiting requests to w, as many as one call may decide.
+func (l *lane) collectLocked(w *worker) {
+	weight := 0
+	for i := range l.queues {
+		most := maxWeight - (maxWeight-weight)/8 // the rest is left for the queues behind, so that they advance too
+		if i == len(l.queues)-1 {
+			most = maxWeight
+		}
+		for q := &l.queues[i]; q.First != nil && weight < most; {
+			a := q.First.Of
+			weight += a.weight
+			l.unlinkLocked(a)
+			w.asks = append(w.asks, a)
+		}
+	}
+}
+
+// waits reports whether any request waits.
+func (l *lane) waits() bool {
+	return l.queues[0].First != nil || l.queues[1].First != nil || l.queues[2].First != nil
+}
+
+// watchLocked begins a call for waiting requests if it may, and sees to it that the rest is sent
+// though no call ends: a connection may be broken, and nobody should wait behind it.
+func (l *lane) watchLocked(now time.Time) {
+	if l.waits() && l.mayCallLocked(now) {
+		w := l.beginLocked(now)
+		l.collectLocked(w)
+		go w.run()
+	}
+	if l.watched || l.calls >= l.most || !l.waits() {
+		return
+	}
+	l.watched = true
+	if l.watch == nil {
+		l.watch = time.AfterFunc(callEvery, l.look)
+		return
+	}
+	l.watch.Reset(callEvery)
+}
+
+func (l *lane) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = false
+	l.watchLocked(time.Now())
 }
 
 // withdraw ends the wait of a, which began at since, because ctx has ended. A request
@@ -131,21 +228,15 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 		return true, a.err // answered just now
 	default:
 	}
-	if a.holds != nil && a.sent && !a.abandon() {
+	waits := a.queue != nil
+	if a.holds != nil && !waits && !a.abandon() {
 		<-a.done // it comes just now
 		return true, a.err
 	}
-	err = ctx.Err()
-	waits := a.bundle != nil && !a.sent
 	if waits {
-		c := a.bundle
-		if c.asks.Size == 1 {
-			l.unlinkLocked(c)
-		} else {
-			c.remove(a)
-		}
+		l.unlinkLocked(a)
 	}
-	a.left = !waits
+	err = ctx.Err()
 	if l.answeredAt.After(since) && (waits || l.timelyLocked(ctx, since)) {
 		return waits, spared{fmt.Errorf("%w: %w", errBusy, err)}
 	}

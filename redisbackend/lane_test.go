@@ -117,7 +117,7 @@ func queue(t *testing.T, ctx context.Context, b *redisbackend.Backend, g *gate, 
 	return decisions, errs, callers.Wait
 }
 
-func TestEqualRequestsThatWaitAreDecidedTogetherAsOneAfterTheOther(t *testing.T) {
+func TestEqualRequestsThatWaitAreDecidedByOneCallAsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	client, g := startGate(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -211,7 +211,7 @@ func TestACrowdAboveWhatOneCallDecidesGetsExactlyTheLimit(t *testing.T) {
 			t.Fatalf("request %d of %d: %+v", i+1, most, decisions[i][0])
 		}
 	}
-	if n := g.scripts.Load(); n > 4 {
+	if n := g.scripts.Load(); n > 8 { // what was held up, 128 requests each, and once more if the script was not known
 		t.Errorf("1000 equal requests took %d scripts", n)
 	}
 }

@@ -33,7 +33,7 @@ func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testin
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLane(nil, "", 16, nil, new(lateness))
-			a := &ask{done: make(chan struct{}, 1), sent: true}
+			a := &ask{done: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})
 			var rest sync.WaitGroup

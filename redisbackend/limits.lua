@@ -27,7 +27,7 @@ local function newLimit(text)
   if P < 1 or Q < 1 or most >= 9007199254740992 or P >= 9007199254740992 or Q >= 9007199254740992 then
     return nil
   end
-  local decide -- nil for logs and concurrency limits
+  local decide -- nil for logs
   if algorithm == 't' or algorithm == 'l' or algorithm == 'q' then -- token bucket, leaky bucket, queue
     --- bucket
     decide = bucket
@@ -42,8 +42,14 @@ local function newLimit(text)
     decide = ban
   end
   local unitTime = floor(P / Q)
-  return {
+  local limit = {
     text = text, algorithm = algorithm, most = most, P = P, Q = Q,
     unitTime = unitTime, unitFrac = P - unitTime * Q, decide = decide,
   }
+  if algorithm == 'c' then
+    --- concurrent
+    limit.decide, limit.held, limit.hold = concurrent, held, hold
+    limit.after, limit.ends = format('(%.0f', now), format('%.0f', now + P) -- units count that end between
+  end
+  return limit
 end

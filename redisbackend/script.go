@@ -63,6 +63,7 @@ var (
 		"--- window\n", debtSource+before(windowSource),
 		"--- anchored window\n", debtSource+before(anchoredWindowSource),
 		"--- ban\n", before(banSource),
+		"--- concurrent\n", before(concurrentSource),
 	).Replace(limitsSource)
 
 	statesSource = encodingSource + bucketRingSource + stateSource + afterEach(families)
@@ -111,6 +112,9 @@ func withoutComments(source string) string {
 	}
 	return b.String()
 }
+
+// pipeliner is a client that can send several commands at once.
+type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 // scriptCall is one call of a script.
 type scriptCall struct {

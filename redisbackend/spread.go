@@ -220,13 +220,11 @@ func (g *group) forget() {
 	}
 }
 
-func (g *group) isDenied() bool { return isDenied(g.accounts, g.results) }
-
-// isDenied reports whether results deny their request. Those of shadow charges do not, even
-// on a key that is banned.
-func isDenied(accounts []account, results []result) bool {
-	for i := range accounts {
-		if accounts[i].enforces && !results[i].enforced.Allowed {
+// isDenied reports whether g denies its request. Shadow charges do not, even on a key that is
+// banned.
+func (g *group) isDenied() bool {
+	for i := range g.accounts {
+		if g.accounts[i].enforces && !g.results[i].enforced.Allowed {
 			return true
 		}
 	}

@@ -15,7 +15,6 @@
 --   former    what it was converted from, until something is taken from it
 --   gone      when it ends under the limit that it was stored under
 --   converts  something lives under the limit that it was stored under
---   ahead     once written, whoever reads it rebases it
 --   rebased   it was rebased: what to write, even if nothing is taken
 --
 -- What a family has besides its function:
@@ -317,7 +316,6 @@ local function load(key, limit, text)
     if wait < untilFresh(s) then
       s.gone = now + wait
     end
-    s.ahead = s.asOf - now > maxStepBack(limit) -- of a ban, whose period may have changed
     return s
   end
   advance(s)
@@ -335,7 +333,6 @@ local function load(key, limit, text)
       new.former, new.converts = s, true
     end
     new.ring = s.ring
-    new.ahead = s.asOf - now > maxStepBack(limit)
   end
   new.rebased = s.rebased
   return new

@@ -8,16 +8,14 @@
 -- ARGV   "1" if there is one request, which takes. Otherwise first "server" for the clock of the
 --        server, "apart" for the same if there are logs, which may be long and are not read with the
 --        others, or the instant in microseconds since the Unix epoch; and for each request its mode,
---        "take" or "peek"; how many follow that are alike but for their keys, it included; how many
---        equal ones each stands for; and its number of keys. Then for each key
+--        "take" or "peek"; how many follow that are alike but for their keys, it included; and its
+--        number of keys. Then for each key
 --          its limit, see limits.lua
 --          the units of its enforced charges, "" if it has none; if it has shadow charges, ","
 --          and the units of those; if they last, "@" and for how long: they may be settled; of
---          a concurrency limit "#" and the id of the first unit of each request and of each
---          that is equal to it, see concurrent.lua
--- reply  the instant, and for each request 1, or of n equal ones the number that was
---        decided, up to the first denial; negative if one is denied. The others get the same
---        denial. For each key of each that was decided these numbers follow for its
+--          a concurrency limit "#" and the id of the first unit of each request, see
+--          concurrent.lua
+-- reply  the instant, and for each key of each request these numbers for its
 --        enforced charges and, if it has any, for its shadow charges:
 --          remaining
 --          reset after
@@ -34,143 +32,141 @@
 -- under the same limits, and the clock has not stepped back. general.lua decides the others.
 
 local keys, argv = KEYS, ARGV
-local reply, length = { now, nil, nil, nil, nil }, 1 -- of its final size for one key
+local reply, length = { now, nil, nil, nil }, 1 -- of its final size for one key
 
--- What keys have: texts by their place, if they were read, false for nothing. What requests have
--- changed since is in writes, in this order: name, text and expiry of a key after the other.
--- written has its place there by name, if there is more than one request.
-local isAlone = argv[1] == '1'
+-- What keys have: texts by their place, if they were read, false for nothing. If there is more than
+-- one request, what they have changed since is in writes, in this order: name, text and expiry of
+-- a key after the other; written has its place there by name.
+local isAlone = not given
 local texts = given == 'apart' and {} or redis.call('MGET', unpack(keys))
-local writes, last, written = { nil, nil, nil }, 0, not isAlone and {} or nil
-local at, i = 0, 1 -- of the latest key, and of the next argument
-if given then
-  i = 2
+local writes, last, written = nil, 0, nil
+if not isAlone then
+  writes, written = {}, {}
 end
+local at, i = 0, isAlone and 1 or 2 -- of the latest key, and of the next argument
 
 local decideGenerally -- general.lua, once a request needs it
 local latestAt, latestAtText
 local known = not isAlone and {} -- limits by their text
--- By three for each key of a request: its limit, the units, and the pattern of its text.
-local charges = { nil, nil, nil }
--- By four for each: its state, and the time until it is fresh.
-local states, nextStates = { nil, nil, nil, nil }, { nil, nil, nil, nil }
+-- By three for each key of a request: its limit, the units, and the ids of units of a concurrency
+-- limit. By seven: its state, the state that it gets, and the time until that is fresh.
+local charges, states = { nil, nil, nil }, { nil, nil, nil, nil, nil, nil, nil }
 while argv[i] do
-  local mode, alike, rounds, size = 'take', 1, 1, nil
+  local mode, alike, size = 'take', 1, nil
   if isAlone then
     size = (#argv - 1) / 2
   else
-    mode, alike, rounds, size = match(argv[i], '^(%a+) (%d+) (%d+) (%d+)$')
-    alike, rounds, size = alike + 0, rounds + 0, size + 0
+    mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
+    alike, size = alike + 0, size + 0
   end
   local isOrdinary = mode == 'take'
   for j = 1, size do
-    local text, n = argv[i + 2 * j - 1], tonumber(argv[i + 2 * j])
-    local limit = known and known[text] or newLimit(text)
-    local pattern = limit.pattern or '^' .. text .. ' (%d+) (%d+) (%d+)$'
+    local text, units = argv[i + 2 * j - 1], argv[i + 2 * j]
+    local limit, ids = known and known[text] or newLimit(text), nil
     if known then
-      known[text], limit.pattern = limit, pattern
+      known[text] = limit
     end
+    if limit.hold then
+      ids = match(units, '^1#(.*)$')
+      units = ids and 1
+    end
+    local n = tonumber(units)
     isOrdinary = isOrdinary and n and n > 0 and limit.decide
-    charges[3 * j - 2], charges[3 * j - 1], charges[3 * j] = limit, n, pattern
+    charges[3 * j], charges[3 * j + 1], charges[3 * j + 2] = limit, n, ids
   end
 
   for request = 1, alike do
-    local isKnown = isOrdinary
+    local isKnown, allowed, start = isOrdinary, true, length
     for j = 1, isKnown and size or 0 do
-      local key, x = keys[at + j], 4 * j - 3
+      local limit, key, x = charges[3 * j], keys[at + j], 7 * j
       local text = written and writes[written[key]]
       if text == nil then
         text = texts[at + j]
       end
-      if text then
-        local since, a, b = match(text, charges[3 * j])
-        isKnown = since and since + 0 <= now
-        if not isKnown then
+      local since, a, b = 0, 0, 0
+      if limit.hold then
+        a = limit.held(limit, key)
+        if not a then
+          isKnown = false
           break
         end
-        states[x], states[x + 1], states[x + 2] = since + 0, a + 0, b + 0
-      elseif text == false and redis.pcall('GETRANGE', key, '0', '0') == '' then
-        states[x], states[x + 1], states[x + 2] = 0, 0, 0 -- MGET reports nothing of what is no string, too
-      else
+      elseif text then
+        since, a, b = match(text, '^ (%d+) (%d+) (%d+)$', #limit.text + 1)
+        if not since or since + 0 > now or sub(text, 1, #limit.text) ~= limit.text then
+          isKnown = false
+          break
+        end
+        since, a, b = since + 0, a + 0, b + 0
+      elseif text == nil or redis.pcall('GETRANGE', key, '0', '0') ~= '' then -- MGET finds nothing where there is no string, too
         isKnown = false
         break
       end
+      local n = charges[3 * j + 1]
+      local fitsNever = n > limit.most and limit.algorithm ~= 'b'
+      local fits, left, reset, window, before
+      states[x], states[x + 1], states[x + 2] = since, a, b
+      fits, since, a, b, left, reset, window, before = limit.decide(limit, now, since, a, b, fitsNever and 0 or n, nil, true)
+      if fits == nil then
+        isKnown = false
+        break
+      elseif fitsNever then
+        fits, window = false, 9007199254740991
+      end
+      states[x + 3], states[x + 4], states[x + 5], states[x + 6] = since, a, b, reset
+      allowed = allowed and fits
+      reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, fits and window or -window
+      length = length + 3
+      if limit.algorithm == 'q' then
+        length = length + 1
+        reply[length] = fits and before or 0
+      end
     end
 
-    local countAt, decided, allowed = length + 1, 0, true
-    length = countAt
-    reply[countAt] = 0 -- a table without gaps is quicker
-    while isKnown and allowed and decided < rounds do
-      local start = length
-      for j = 1, size do
-        local limit, n, x = charges[3 * j - 2], charges[3 * j - 1], 4 * j - 3
-        local fitsNever = n > limit.most and limit.algorithm ~= 'b'
-        local fits, left, reset, window, before
-        fits, nextStates[x], nextStates[x + 1], nextStates[x + 2], left, reset, window, before =
-          limit.decide(limit, now, states[x], states[x + 1], states[x + 2], fitsNever and 0 or n, nil, true)
-        if fits == nil then
-          isKnown = false
-          break
-        elseif fitsNever then
-          fits, window = false, 9007199254740991
-        end
-        nextStates[x + 3] = reset
-        allowed = allowed and fits
-        reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, fits and window or -window
-        length = length + 3
-        if limit.algorithm == 'q' then
-          length = length + 1
-          reply[length] = fits and before or 0
-        end
-      end
-      if allowed then
-        local before = states
-        states = nextStates
-        nextStates = before
-      elseif size > 1 then -- what fits is not taken
-        for j = 1, size do
-          local limit, x = charges[3 * j - 2], 4 * j - 3
-          if reply[start + 3] >= 0 then
-            local _
-            _, _, _, _, reply[start + 1], reply[start + 2], reply[start + 3] =
-              limit.decide(limit, now, states[x], states[x + 1], states[x + 2], 0)
-          end
-          start = start + 3
-          if limit.algorithm == 'q' then
-            start = start + 1
-            reply[start] = 0
-          end
-        end
-      end
-      decided = decided + 1
-    end
-
-    if isKnown then
-      reply[countAt] = allowed and decided or -decided
-      for j = 1, (allowed or decided > 1) and size or 0 do
-        local key, x = keys[at + j], 4 * j - 3
-        local since, a, b = states[x], states[x + 1], states[x + 2]
-        if since ~= latestAt then
-          latestAt, latestAtText = since, format('%.0f', since)
-        end
-        local place = written and written[key]
-        if not place then
-          place, last = last + 2, last + 3
-          if written then
-            written[key] = place
-          end
-        end
-        local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
-        writes[place - 1], writes[place], writes[place + 1] = key,
-          format(small and '%s %s %d %d' or '%s %s %.0f %.0f', charges[3 * j - 2].text, latestAtText, a, b),
-          format(states[x + 3] < 1000000000000 and '%d' or '%.0f', floor((states[x + 3] + 999) / 1000) + grace)
-      end
-    else
-      length = countAt - 1
+    if not isKnown then
+      length = start
       if not decideGenerally then
         --- general
       end
-      decideGenerally(i, mode, rounds, size, request)
+      decideGenerally(i, mode, size, request)
+    elseif allowed then
+      for j = 1, size do
+        local limit, key, x = charges[3 * j], keys[at + j], 7 * j
+        if limit.hold then
+          limit.hold(limit, key, sub(charges[3 * j + 2], 12 * request - 11, 12 * request))
+        else
+          local since, a, b, reset = states[x + 3], states[x + 4], states[x + 5], states[x + 6]
+          if since ~= latestAt then
+            latestAt, latestAtText = since, format('%d%08d', floor(since / 100000000), since % 100000000) -- quicker than %.0f
+          end
+          local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
+          local text = format(small and '%s %s %d %d' or '%s %s %.0f %.0f', limit.text, latestAtText, a, b)
+          local expires = format(reset < 1000000000000 and '%d' or '%.0f', floor((reset + 999) / 1000) + grace)
+          if isAlone then
+            redis.call('SET', key, text, 'PX', expires)
+          else
+            local place = written[key]
+            if not place then
+              place, last = last + 2, last + 3
+              written[key], writes[place - 1] = place, key
+            end
+            writes[place], writes[place + 1] = text, expires
+          end
+        end
+      end
+    elseif size > 1 then -- what fits is not taken
+      for j = 1, size do
+        local limit, x = charges[3 * j], 7 * j
+        if reply[start + 3] >= 0 then
+          local _
+          _, _, _, _, reply[start + 1], reply[start + 2], reply[start + 3] =
+            limit.decide(limit, now, states[x], states[x + 1], states[x + 2], 0)
+        end
+        start = start + 3
+        if limit.algorithm == 'q' then
+          start = start + 1
+          reply[start] = 0
+        end
+      end
     end
     at = at + size
   end

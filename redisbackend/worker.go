@@ -7,25 +7,20 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/weir-go/weir/internal/list"
 )
 
 // worker makes the calls of a lane one after the other, on a goroutine of its own, until
 // no request waits.
 type worker struct {
-	lane    *lane
-	run     func() // work; a method value made once, so that go allocates nothing
-	bundles []*bundle
-	calls   calls
-	bound   context.Context // of the call
-	since   time.Time
-	inline  bool // it makes the call on the goroutine of the caller
-	probes  bool // it was started above the limit of calls, and ends after one
+	lane   *lane
+	run    func() // work; a method value made once, so that go allocates nothing
+	asks   []*ask
+	calls  calls
+	bound  context.Context // of the call
+	since  time.Time
+	inline bool // it makes the call on the goroutine of the caller
+	probes bool // it was started above the limit of calls, and ends after one
 }
-
-// pipeliner is a client that can send several commands at once.
-type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 func panicked(v any) error { return fmt.Errorf("panic in a hook of the client: %v", v) }
 
@@ -54,15 +49,11 @@ func (w *worker) round() (more bool) {
 
 // callInline has w make its call, which is for a alone, on the goroutine of the caller. That saves two
 // switches of goroutines, a third of the time that a decision takes besides Redis.
-func (w *worker) callInline(a *ask) (err error) {
-	defer func() { // also if a hook of the client ends the goroutine
-		<-a.done
-		err = a.err
-	}()
+func (w *worker) callInline(a *ask) {
+	defer func() { <-a.done }() // also if a hook of the client ends the goroutine
 	if w.round() {
 		go w.run()
 	}
-	return nil
 }
 
 // fastAnswer is the longest answer of a server that inline calls are made to. The time of
@@ -86,13 +77,13 @@ func (w *worker) ask() (err error) {
 			err = panicked(v)
 		}
 	}()
-	w.lane.send(w.context(), &w.calls, w.bundles)
+	w.lane.send(w.context(), &w.calls, w.asks)
 	return nil
 }
 
 // context returns the context of a call, with the values of its first request's context.
 func (w *worker) context() context.Context {
-	first := w.bundles[0].one().ctx
+	first := w.asks[0].ctx
 	switch {
 	case w.inline:
 		return first
@@ -106,49 +97,24 @@ func (w *worker) context() context.Context {
 // nil, is the error of the whole call.
 func (w *worker) end(failure error) (more bool) {
 	l, now := w.lane, time.Now()
-	answered, succeeded, latest := false, false, failure
-	weight := 0
-	for _, c := range w.bundles {
-		weight += c.rounds * c.one().weight
-	}
+	answered, decided, latest := false, false, failure
 	if failure == nil {
-		for i := range w.calls.all {
-			err := w.calls.all[i].reply.Err()
-			succeeded = succeeded || err == nil
-			if answered = answered || answers(err); err != nil {
-				latest = err
-			}
-		}
+		answered, decided, latest = w.calls.outcome()
 	}
 	l.mu.Lock()
-	l.judgeLocked(now, w.since, answered, succeeded, latest)
-	if answered {
-		l.noteLocked(now, now.Sub(w.since), weight)
-	}
+	l.judgeLocked(now, w.since, answered, decided, latest)
 	yields := !w.inline && l.yieldsLocked(now)
 	l.mu.Unlock()
 
-	type unfinished struct {
-		bundle *bundle
-		rest   *list.Node[*ask]
+	if failure == nil {
+		w.calls.parse()
+		l.denyWaiting(w.asks)
 	}
-	var again []unfinished
-	answer := func(c *bundle, d decided, err error) {
-		if err == nil {
-			l.denyWaiting(c, d)
+	for _, a := range w.asks {
+		if failure != nil {
+			a.err = failure
 		}
-		if rest := c.answer(d, err); rest != nil {
-			again = append(again, unfinished{c, rest})
-		}
-	}
-	if failure != nil {
-		for _, c := range w.bundles {
-			answer(c, decided{}, failure)
-		}
-	} else {
-		for i := range w.calls.all {
-			w.calls.all[i].parse(answer)
-		}
+		a.answer(a.err)
 	}
 	w.calls.reset()
 	if yields {
@@ -156,29 +122,34 @@ func (w *worker) end(failure error) (more bool) {
 	}
 
 	l.mu.Lock()
-	for i := len(again) - 1; i >= 0; i-- {
-		l.putBackLocked(again[i].bundle, again[i].rest)
-	}
-	clear(w.bundles)
-	w.bundles = w.bundles[:0]
+	defer l.mu.Unlock()
+	clear(w.asks)
+	w.asks = w.asks[:0]
 	if w.probes {
 		l.probing, w.probes = false, false
 	}
 	w.inline = false
-	if l.calls <= l.allowedLocked(now) {
+	l.calls--
+	if l.mayCallLocked(now) {
 		l.collectLocked(w)
 	}
-	if len(w.bundles) == 0 {
-		w.bound = nil
-		l.calls--
-		l.watchLocked()
-		l.mu.Unlock()
-		l.workers.Put(w)
-		return false
+	if len(w.asks) > 0 {
+		l.calls++
+		l.begunAt = now
+		w.bound, w.since = l.contextLocked(now), now
+		return true
 	}
-	w.bound, w.since = l.contextLocked(now), now
-	l.mu.Unlock()
-	return true
+	l.watchLocked(now)
+	w.bound = nil
+	l.workers.Put(w)
+	return false
+}
+
+// yieldsLocked reports whether a worker should yield before it collects waiting requests:
+// callers that have just been answered may ask again. If goroutines already wait to run,
+// the worker would be the last of them, and should not.
+func (l *lane) yieldsLocked(now time.Time) bool {
+	return l.weight < maxWeight/2 && l.late.within(now, 2*slice) == 0
 }
 
 // endsCallsOnTime reports whether all calls of a client end at the deadline of their
