@@ -7,33 +7,31 @@
 -- A window that owes units to the next has a state of version 2, which has their number
 -- behind the ";". In memory that is debt. The next window then starts at its end.
 
-local function anchoredWindow(limit, asOf, at, a, b, n, debt, isRead)
-  local P, most = limit.P, limit.most
-  if isRead and (a > 2 * most or b > 2 * most or (a > most or b > most) and not debt) then
-    return nil
-  end
+
+if not isRead or a <= 2 * most and b <= 2 * most and (a <= most and b <= most or debt) then
   local age = asOf - at
   if a == 0 or age >= P then
     local windows = floor(age / P)
-    a = debt and owedAfter(limit, debt, windows) or 0
-    debt = debt and owedAfter(limit, debt, windows + 1)
+    a = debt and owedAfter(most, debt, windows) or 0
+    debt = debt and owedAfter(most, debt, windows + 1)
     at = a > 0 and at + windows * P or asOf
     b, age = a, asOf - at
   end
-  local fits, asked = n == 0 or a + n <= most, n
+  local asked = n
+  fits = n == 0 or a + n <= most
   if fits then
     a, asked = a + n, 1
     if at == asOf then
       b = b + n
     end
   end
-  local reset = 0
+  left, reset = a < most and most - a or 0, 0
   if debt and debt > 0 then
-    reset = P * windowsUntilFits(limit, debt, most) - age
+    reset = P * windowsUntilFits(most, P, debt, most) - age
   elseif a > 0 then
     reset = P - age
   end
-  return fits, at, a, b, a < most and most - a or 0, reset, P * windowsUntilFits(limit, debt or 0, asked) - age, debt
+  window, extra = (debt and P * windowsUntilFits(most, P, debt, asked) or P) - age, debt
 end
 
 --- more

@@ -5,32 +5,30 @@
 --   a    the instant at which the ban ends; 0: there is none
 --   b    the units in the period
 
-local function ban(limit, asOf, at, a, b, n, _, isRead)
-  if isRead and (b > 4294967295 or a > 0 and a <= at or a >= 9007199254740992) then
-    return nil
-  end
-  if asOf >= (a > 0 and a or b > 0 and at + limit.P or at) then
+
+if not isRead or b <= 4294967295 and (a == 0 or a > at) and a < 9007199254740992 then
+  if asOf >= (a > 0 and a or b > 0 and at + P or at) then
     at, a, b = asOf, 0, 0
   end
-  local fits = a == 0
+  fits = a == 0
   if fits and n > 0 then
     if b == 0 then
       at = asOf
     end
     b = b + n
-    if b >= limit.most then
-      a = asOf + limit.Q
+    if b >= most then
+      a = asOf + Q
     end
     if b > 4294967295 then
       b = 4294967295
     end
   end
-  local left, reset = 0, a - asOf
+  left, reset = 0, a - asOf
   if a == 0 then
-    left = b < limit.most and limit.most - b or 0
-    reset = b > 0 and at + limit.P - asOf or 0
+    left = b < most and most - b or 0
+    reset = b > 0 and at + P - asOf or 0
   end
-  return fits, at, a, b, left, reset, reset > 0 and reset or limit.P
+  window = reset > 0 and reset or P
 end
 
 --- more
@@ -60,7 +58,7 @@ families.b = function()
       n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
       if n > 0 then
         local _
-        _, s.at, s.a, s.b = s.limit.decide(s.limit, s.asOf, s.at, s.a, s.b, n)
+        _, s.at, s.a, s.b = decide(s.limit, s.asOf, s.at, s.a, s.b, n)
       end
       return n
     end,

@@ -4,58 +4,57 @@
 --   at   the instant of the latest taking
 --   a    the level: the time until the bucket is empty, whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
---
--- Of the results the last is the delay of a queue: the level before.
 
-local function bucket(limit, asOf, at, a, b, n, _, isRead)
-  local P, Q = limit.P, limit.Q
-  local full, fullFrac = timeOf(limit, limit.most)
-  if isRead and (b >= Q or a > 3155760000000000 or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then -- 100 years
-    return nil
-  end
+
+local full, fullFrac, us, frac = most * P, 0, n * P, 0
+if Q > 1 then
+  full, fullFrac = timeOf(P, Q, most)
+  us, frac = timeOf(P, Q, n)
+end
+if not isRead or b < Q and a <= 3155760000000000 and a <= 2 * full + (2 * fullFrac < Q and 0 or 1) then -- 100 years
   a = a - (asOf - at)
   if a < 0 then
     a, b = 0, 0
   end
-  local delay = b > 0 and a + 1 or a
+  at, extra = asOf, b > 0 and a + 1 or a
 
-  local us, frac = timeOf(limit, n)
   us, frac = a + us, b + frac
   if frac >= Q then
     us, frac = us + 1, frac - Q
   end
-  local fits = n == 0 or us < full or us == full and frac <= fullFrac
+  fits = n == 0 or us < full or us == full and frac <= fullFrac
   if fits then
     a, b = us, frac
   end
-  local reset = b > 0 and a + 1 or a
+  reset = b > 0 and a + 1 or a
 
-  local room, roomFrac, left = full - a, fullFrac - b, 0
+  local room, roomFrac = full - a, fullFrac - b
   if roomFrac < 0 then
     room, roomFrac = room - 1, roomFrac + Q
   end
-  if room >= 0 then
-    left = floor(room / P)
-    if Q > 1 then
-      local q, r = muldiv(room - left * P, Q, P)
-      left = left * Q + q + floor((r + roomFrac) / P)
-    end
+  left = room >= 0 and floor(room / P) or 0
+  if Q > 1 and room >= 0 then
+    local q, r = muldiv(room - left * P, Q, P)
+    left = left * Q + q + floor((r + roomFrac) / P)
   end
 
-  local window
   if fits and left > 0 then
-    window, frac = timeOf(limit, left)
+    window, frac = left * P, 0
+    if Q > 1 then
+      window, frac = timeOf(P, Q, left)
+    end
   else -- the wait until n units fit, or one
     if fits then
-      us, frac = timeOf(limit, 1)
-      us, frac = a + us, b + frac
+      us, frac = a + floor(P / Q), b + P % Q
     end
     window, frac = us - full, frac - fullFrac
     if frac > Q then
       window = window + 1
     end
   end
-  return fits, asOf, a, b, left, reset, frac > 0 and window + 1 or window, delay
+  if frac > 0 then
+    window = window + 1
+  end
 end
 
 --- more
@@ -96,7 +95,7 @@ families.bucket = function()
 
     used = function(s)
       local whole = units(s.limit, s.a, s.b)
-      local us, frac = timeOf(s.limit, whole)
+      local us, frac = timeOf(s.limit.P, s.limit.Q, whole)
       return us == s.a and frac == s.b and whole or whole + 1
     end,
 
@@ -111,13 +110,13 @@ families.bucket = function()
     -- owe adds n units, or as many as may be owed, and returns how many.
     owe = function(s, n)
       local limit = s.limit
-      local us, frac = timeOf(limit, 2 * limit.most)
+      local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
       if us >= 3155760000000000 then -- 100 years
         us, frac = 3155760000000000, 0
       end
       us, frac = minus(limit, us, frac, s.a, s.b)
       n = us < 0 and 0 or min(n, units(limit, us, frac))
-      us, frac = timeOf(limit, n)
+      us, frac = timeOf(limit.P, limit.Q, n)
       us, frac = s.a + us, s.b + frac
       if frac >= limit.Q then
         us, frac = us + 1, frac - limit.Q
@@ -130,8 +129,8 @@ families.bucket = function()
     -- of them may have drained: without a ring, what drains in the time since.
     refund = function(s, n, final, ticket)
       local limit = s.limit
-      local us, frac = timeOf(limit, min(n, limit.most))
-      local whole = timeOf(limit, min(n + (final or 0), limit.most))
+      local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
+      local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
       if limit.algorithm == 'q' then
         if final and ticket ~= s.at or not final and s.at + ceil(s.a, s.b) ~= ticket then
           return 0 -- those who queued behind have delays that count on these units

@@ -19,7 +19,9 @@ end
 
 local time = call('time')
 call('set', KEYS[1], '1', 'PX', 1000)
+call('get', KEYS[1])
 call('mget', KEYS[1])
+call('exists', KEYS[1])
 call('getrange', KEYS[1], 0, 0)
 call('del', KEYS[1])
 local server, memory = call('info', 'server'), call('info', 'memory')

@@ -20,25 +20,26 @@
 --   ids    those to be written
 --   nextID the id of the next unit that is taken
 
-local function concurrent(limit, asOf, at, a, b, n)
-  local fits = n == 0 or a + n <= limit.most
-  if fits then
-    a = a + n
-  end
-  return fits, at, a, b, a < limit.most and limit.most - a or 0, 0, 1000000 -- a guess
+fits = n == 0 or a + n <= most
+if fits then
+  a = a + n
+end
+left, reset, window = a < most and most - a or 0, 0, 1000000 -- a guess
+
+--- held
+
+-- Sets a to the units of a key that are held, nil unless all of them count.
+after = after or format('(%.0f', now)
+a = redis.pcall('ZCARD', key)
+if a ~= 0 and redis.pcall('ZCOUNT', key, after, format('%.0f', now + P)) ~= a then
+  a = nil
 end
 
--- held returns how many units of a key are held, nil unless all of them count.
-local function held(limit, key)
-  local all = redis.pcall('ZCARD', key)
-  return (all == 0 or redis.pcall('ZCOUNT', key, limit.after, limit.ends) == all) and all or nil
-end
+--- hold
 
--- hold takes a unit.
-local function hold(limit, key, id)
-  redis.call('ZADD', key, limit.ends, id)
-  redis.call('PEXPIRE', key, format('%.0f', floor((limit.P + 999) / 1000) + grace))
-end
+-- Takes the unit id.
+redis.call('ZADD', key, format('%.0f', now + P), id)
+redis.call('PEXPIRE', key, format('%.0f', floor((P + 999) / 1000) + grace))
 
 --- more
 
@@ -81,7 +82,7 @@ families.c = function()
       local key, over = s.key, 0
       local all = redis.call('ZCARD', key)
       if all > 0 then
-        local others = all - redis.call('ZCOUNT', key, s.limit.after, s.limit.ends)
+        local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
         if others > 0 then
           over = redis.call('ZCOUNT', key, '-inf', digits(now))
           if others > over then
@@ -105,10 +106,11 @@ families.c = function()
     -- write adds the units that were taken before it removes those whose time is over: a
     -- server without memory refuses only the first command that writes.
     write = function(s)
+      local ends = digits(now + s.limit.P)
       for i = 1, #s.ids, 500 do
         local arguments = {}
         for j = i, min(i + 499, #s.ids) do
-          arguments[#arguments + 1] = s.limit.ends
+          arguments[#arguments + 1] = ends
           arguments[#arguments + 1] = s.ids[j]
         end
         redis.call('ZADD', s.key, unpack(arguments))

@@ -64,12 +64,12 @@ local function chargesOf(i, size)
   return charges
 end
 
--- stateOf returns the state of the key of a charge, which is the place-th.
-local function stateOf(place, charge, mode)
-  local key = keys[place]
+-- stateOf returns the state of the key of a charge, which is the k-th.
+local function stateOf(k, charge, mode)
+  local key = keys[k]
   local text = written and writes[written[key]]
   if text == nil then
-    text = texts[place]
+    text = texts and texts[k]
   end
   local s = load(key, charge.limit, text)
   if not s then
@@ -85,7 +85,7 @@ end
 local function decideStates(charges, states, mode, size, request)
   local allowed = true
   for j = 1, size do
-    local by, s = charges[j], stateOf(at + j, charges[j], mode)
+    local by, s = charges[j], stateOf(place + j, charges[j], mode)
     states[j] = s
     allowed = allowed and (not by.enforces or step(s, by.n))
   end

@@ -27,8 +27,10 @@ var (
 	concurrentSource string
 	//go:embed debt.lua
 	debtSource string
-	//go:embed limits.lua
-	limitsSource string
+	//go:embed products.lua
+	productsSource string
+	//go:embed decide.lua
+	decideTemplate string
 	//go:embed encoding.lua
 	encodingSource string
 	//go:embed bucket_ring.lua
@@ -51,43 +53,58 @@ var (
 	resetSource string
 )
 
-// Scripts are put together from files. Whatever a script makes costs every call, so functions are made
-// where they are first needed. The file of a family has two parts for that: the function that
-// decides, and behind a mark the functions that few requests need. Other marks say where a part
-// belongs.
+// Scripts are put together from files: a line "--- name" in one is replaced by the piece of that name. The
+// file of a family starts with its piece of decide.lua; behind a line "--- more" it has functions
+// that few requests need.
 var (
 	families = []string{bucketSource, windowSource, anchoredWindowSource, banSource, slidingLogSource, concurrentSource}
 
-	decidesSource = arithmeticSource + strings.NewReplacer(
-		"--- bucket\n", before(bucketSource),
-		"--- window\n", debtSource+before(windowSource),
-		"--- anchored window\n", debtSource+before(anchoredWindowSource),
-		"--- ban\n", before(banSource),
-		"--- concurrent\n", before(concurrentSource),
-	).Replace(limitsSource)
+	decideSource = with(decideTemplate,
+		"bucket", before(bucketSource),
+		"window", before(windowSource),
+		"anchored window", before(anchoredWindowSource),
+		"ban", before(banSource),
+		"concurrent", before(concurrentSource))
 
-	statesSource = encodingSource + bucketRingSource + stateSource + afterEach(families)
+	statesSource = encodingSource + with(stateSource, "decide", decideSource) + bucketRingSource + afterEach(families)
 
-	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + decidesSource +
-		strings.Replace(takeSource, "--- general\n", statesSource+generalSource, 1))
-	settleScript  = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" + decidesSource + statesSource + settleSource)
+	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + arithmeticSource + with(takeSource,
+		"decide", decideSource,
+		"products", productsSource,
+		"held", section(concurrentSource, "held"),
+		"hold", section(concurrentSource, "hold"),
+		"general", "if not muldiv then\n"+productsSource+"end\n"+debtSource+statesSource+generalSource))
+	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" +
+		arithmeticSource + productsSource + debtSource + statesSource + settleSource)
 	renewScript   = newScript(renewSource)
 	releaseScript = newScript(releaseSource)
 	checkScript   = newScript(checkSource)
 	resetScript   = newScript(resetSource)
 )
 
-const mark = "--- more\n"
+// with returns source with pieces in the places of their names.
+func with(source string, pieces ...string) string {
+	for i := 0; i < len(pieces); i += 2 {
+		pieces[i] = "--- " + pieces[i] + "\n"
+	}
+	return strings.NewReplacer(pieces...).Replace(source)
+}
 
+// section returns what is between the line of a name and the next one.
+func section(source, name string) string {
+	_, source, _ = strings.Cut(source, "--- "+name+"\n")
+	return before(source)
+}
+
+// before returns what is before the first line of a name.
 func before(source string) string {
-	source, _, _ = strings.Cut(source, mark)
-	return source
+	source, _, _ = strings.Cut(source, "\n--- ")
+	return source + "\n"
 }
 
 func afterEach(sources []string) (all string) {
 	for _, source := range sources {
-		_, after, _ := strings.Cut(source, mark)
-		all += after
+		all += section(source, "more")
 	}
 	return all
 }

@@ -135,7 +135,7 @@ families.g = function()
       local left = max(0, most - used)
       local reset = used > 0 and max(0, at - s.asOf + P) or 0
       if fits and left > 0 then
-        return fits, left, reset, ceil(timeOf(limit, left))
+        return fits, left, reset, ceil(timeOf(limit.P, limit.Q, left))
       end
       local excess = used + asked - most
       if excess > s.counted then

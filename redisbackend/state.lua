@@ -2,6 +2,9 @@
 -- with serials, debts or rings, of other limits, of logs and concurrency limits, and clocks that
 -- have stepped back.
 --
+-- A limit is a text:
+--   "1" algorithm " " most " " P " " Q      1 is the version; see decide.lua
+--
 -- A state is a string that starts with its limit:
 --   state     limit " " at " " a " " b                all but logs and concurrency limits
 -- The file of a family says what its numbers mean; sliding_log.lua has a layout of its own. A
@@ -34,11 +37,25 @@
 -- unreadable is the error of a key whose state nobody can have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
 
--- limitOf is newLimit, and returns the same limit for the same text.
+-- limitOf returns the limit in a text, the same one for the same text, nil if there is none.
 local limits = {}
 local function limitOf(text)
-  limits[text] = limits[text] or newLimit(text)
+  if not limits[text] then
+    local algorithm, most, P, Q = match(text, '^1([tlqfsngbc]) (%d+) (%d+) (%d+)$')
+    if not algorithm or P + 0 < 1 or Q + 0 < 1 or math.max(most, P, Q) >= 9007199254740992 then
+      return nil
+    end
+    limits[text] = { text = text, algorithm = algorithm, most = most + 0, P = P + 0, Q = Q + 0 }
+  end
   return limits[text]
+end
+
+-- decide is the piece of decide.lua, as a function.
+local function decide(limit, asOf, at, a, b, n, debt, isRead)
+  local algorithm, most, P, Q = limit.algorithm, limit.most, limit.P, limit.Q
+  local fits, left, reset, window, extra
+  --- decide
+  return fits, at, a, b, left, reset, window, extra
 end
 
 local made = {}
@@ -73,7 +90,7 @@ local function step(s, n)
     fits, left, reset, window = family.step(s, n)
   else
     local next = {}
-    fits, next.at, next.a, next.b, left, reset, window, next.extra = limit.decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
+    fits, next.at, next.a, next.b, left, reset, window, next.extra = decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
     s.next = next
   end
   local refillsAtOnce = limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'c'
@@ -163,7 +180,7 @@ local function fresh(key, limit, asOf)
     family.open(s)
   else
     local _
-    _, s.at, s.a, s.b = limit.decide(limit, asOf, 0, 0, 0, 0)
+    _, s.at, s.a, s.b = decide(limit, asOf, 0, 0, 0, 0)
   end
   return s
 end
@@ -181,7 +198,7 @@ local function advance(s)
     return
   end
   local _, extra
-  _, s.at, s.a, s.b, _, _, _, extra = limit.decide(limit, s.asOf, at, s.a, s.b, 0, s.debt)
+  _, s.at, s.a, s.b, _, _, _, extra = decide(limit, s.asOf, at, s.a, s.b, 0, s.debt)
   if not family.drains then
     s.debt = extra
   end
@@ -217,7 +234,7 @@ local function decode(key, limit, text, more)
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
   return (more == '' or family.read(s, more)) and s.at < 9007199254740992
-    and limit.decide(limit, s.at, s.at, s.a, s.b, 0, s.debt, true) ~= nil and s
+    and decide(limit, s.at, s.at, s.a, s.b, 0, s.debt, true) ~= nil and s
 end
 
 -- read returns the stored state of a key, under the limit that it was written under, nil if

@@ -10,7 +10,7 @@
 --        others, or the instant in microseconds since the Unix epoch; and for each request its mode,
 --        "take" or "peek"; how many follow that are alike but for their keys, it included; and its
 --        number of keys. Then for each key
---          its limit, see limits.lua
+--          its limit, see state.lua
 --          the units of its enforced charges, "" if it has none; if it has shadow charges, ","
 --          and the units of those; if they last, "@" and for how long: they may be settled; of
 --          a concurrency limit "#" and the id of the first unit of each request, see
@@ -34,23 +34,37 @@
 local keys, argv = KEYS, ARGV
 local reply, length = { now, nil, nil, nil }, 1 -- of its final size for one key
 
--- What keys have: texts by their place, if they were read, false for nothing. If there is more than
--- one request, what they have changed since is in writes, in this order: name, text and expiry of
--- a key after the other; written has its place there by name.
+-- What keys have: texts by their place, if they were read, false for nothing; only, if there is one
+-- key. MGET finds nothing where there is no string, too: isSure says whether that is so.
 local isAlone = not given
-local texts = given == 'apart' and {} or redis.call('MGET', unpack(keys))
-local writes, last, written = nil, 0, nil
-if not isAlone then
-  writes, written = {}, {}
+local texts, only, isSure
+if given == 'apart' then
+  texts = {}
+elseif given or keys[2] then
+  texts = redis.call('MGET', unpack(keys))
+else
+  only, isSure = redis.pcall('GET', keys[1]), true
+  if type(only) == 'table' then -- an error
+    if not match(only.err, 'WRONGTYPE') then
+      return only
+    end
+    only = nil
+  end
 end
-local at, i = 0, isAlone and 1 or 2 -- of the latest key, and of the next argument
+-- What several requests have changed since is in writes, in this order: name, text and expiry of a
+-- key after the other; written has its place there by name.
+local writes, last, written
+if not isAlone then
+  writes, last, written = {}, 0, {}
+end
+local place, i = 0, isAlone and 1 or 2 -- of the latest key, and of the next argument
 
 local decideGenerally -- general.lua, once a request needs it
-local latestAt, latestAtText
-local known = not isAlone and {} -- limits by their text
--- By three for each key of a request: its limit, the units, and the ids of units of a concurrency
--- limit. By seven: its state, the state that it gets, and the time until that is fresh.
-local charges, states = { nil, nil, nil }, { nil, nil, nil, nil, nil, nil, nil }
+local after, latestAt, latestAtText
+-- By 16 for each key of a request: its limit, in 1 to 5; the units, in 6, and the ids of those of a
+-- concurrency limit, in 7; its state, in 8 to 10; and once it is decided whether the units fit, in
+-- 11, the state that it gets, in 12 to 14, and the time until that is fresh, in 15.
+local of = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
   if isAlone then
@@ -61,64 +75,84 @@ while argv[i] do
   end
   local isOrdinary = mode == 'take'
   for j = 1, size do
-    local text, units = argv[i + 2 * j - 1], argv[i + 2 * j]
-    local limit, ids = known and known[text] or newLimit(text), nil
-    if known then
-      known[text] = limit
-    end
-    if limit.hold then
-      ids = match(units, '^1#(.*)$')
-      units = ids and 1
-    end
+    local text, units, x = argv[i + 2 * j - 1], argv[i + 2 * j], 16 * (j - 1)
+    local algorithm, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
     local n = tonumber(units)
-    isOrdinary = isOrdinary and n and n > 0 and limit.decide
-    charges[3 * j], charges[3 * j + 1], charges[3 * j + 2] = limit, n, ids
+    if algorithm == 'c' then
+      of[x + 7] = match(units, '^1#(.*)$')
+      n = of[x + 7] and 1
+    end
+    isOrdinary = isOrdinary and n and n > 0 and algorithm ~= 'g'
+    of[x + 1], of[x + 2], of[x + 3], of[x + 4], of[x + 5], of[x + 6] = text, algorithm, most + 0, P + 0, Q + 0, n
   end
 
   for request = 1, alike do
-    local isKnown, allowed, start = isOrdinary, true, length
-    for j = 1, isKnown and size or 0 do
-      local limit, key, x = charges[3 * j], keys[at + j], 7 * j
-      local text = written and writes[written[key]]
-      if text == nil then
-        text = texts[at + j]
-      end
-      local since, a, b = 0, 0, 0
-      if limit.hold then
-        a = limit.held(limit, key)
-        if not a then
-          isKnown = false
-          break
+    local isKnown, allowed, looks, start, j = isOrdinary, true, false, length, 1
+    while isKnown and j <= size do
+      local key, x = keys[place + j], 16 * (j - 1)
+      local algorithm, most, P, Q, n = of[x + 2], of[x + 3], of[x + 4], of[x + 5], of[x + 6]
+      local at, a, b = 0, 0, 0
+      if looks then -- what fits is not taken
+        at, a, b, n = of[x + 8], of[x + 9], of[x + 10], of[x + 11] and 0
+      elseif algorithm == 'c' then
+        --- held
+        isKnown = a
+      else
+        local text = written and writes[written[key]]
+        if text == nil then
+          text = only
+          if texts then
+            text = texts[place + j]
+          end
         end
-      elseif text then
-        since, a, b = match(text, '^ (%d+) (%d+) (%d+)$', #limit.text + 1)
-        if not since or since + 0 > now or sub(text, 1, #limit.text) ~= limit.text then
+        if text then
+          local prefix = of[x + 1]
+          at, a, b = match(text, '^ (%d+) (%d+) (%d+)$', #prefix + 1)
+          isKnown = at and at + 0 <= now and sub(text, 1, #prefix) == prefix
+          if isKnown then
+            at, a, b = at + 0, a + 0, b + 0
+          end
+        elseif text == nil then
           isKnown = false
-          break
+        elseif not isSure then
+          if isSure == nil then
+            local names = {}
+            for k = 1, #keys do
+              names[#names + 1] = not texts[k] and keys[k] or nil
+            end
+            isSure = redis.call('EXISTS', unpack(names)) == 0
+          end
+          isKnown = isSure or redis.pcall('GETRANGE', key, '0', '0') == ''
         end
-        since, a, b = since + 0, a + 0, b + 0
-      elseif text == nil or redis.pcall('GETRANGE', key, '0', '0') ~= '' then -- MGET finds nothing where there is no string, too
-        isKnown = false
-        break
       end
-      local n = charges[3 * j + 1]
-      local fitsNever = n > limit.most and limit.algorithm ~= 'b'
-      local fits, left, reset, window, before
-      states[x], states[x + 1], states[x + 2] = since, a, b
-      fits, since, a, b, left, reset, window, before = limit.decide(limit, now, since, a, b, fitsNever and 0 or n, nil, true)
-      if fits == nil then
-        isKnown = false
-        break
-      elseif fitsNever then
-        fits, window = false, 9007199254740991
+
+      if isKnown and n then
+        local asOf, debt, isRead, fitsNever = now, nil, true, n > most and algorithm ~= 'b'
+        local fits, left, reset, window, extra
+        of[x + 8], of[x + 9], of[x + 10] = at, a, b
+        if fitsNever then
+          n = 0
+        end
+        if not muldiv and (algorithm == 's' and P * (b > 2 * most and b or 2 * most) > 9007199254740000
+          or Q > 1 and (algorithm == 't' or algorithm == 'l' or algorithm == 'q')) then
+          --- products
+        end
+        --- decide
+        isKnown = fits ~= nil
+        if fitsNever then
+          fits, window = false, 9007199254740991
+        end
+        allowed = allowed and fits
+        of[x + 11], of[x + 12], of[x + 13], of[x + 14], of[x + 15] = fits, at, a, b, reset
+        reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, fits and window or window and -window
+        if algorithm == 'q' then
+          reply[length + 4] = fits and not looks and extra or 0
+        end
       end
-      states[x + 3], states[x + 4], states[x + 5], states[x + 6] = since, a, b, reset
-      allowed = allowed and fits
-      reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, fits and window or -window
-      length = length + 3
-      if limit.algorithm == 'q' then
-        length = length + 1
-        reply[length] = fits and before or 0
+      length = length + (algorithm == 'q' and 4 or 3)
+      j = j + 1
+      if j > size and size > 1 and not allowed and not looks then
+        looks, length, j = true, start, 1
       end
     end
 
@@ -128,52 +162,38 @@ while argv[i] do
         --- general
       end
       decideGenerally(i, mode, size, request)
-    elseif allowed then
-      for j = 1, size do
-        local limit, key, x = charges[3 * j], keys[at + j], 7 * j
-        if limit.hold then
-          limit.hold(limit, key, sub(charges[3 * j + 2], 12 * request - 11, 12 * request))
+    end
+    for j = 1, isKnown and allowed and size or 0 do
+      local key, x = keys[place + j], 16 * (j - 1)
+      if of[x + 2] == 'c' then
+        local id, P = sub(of[x + 7], 12 * request - 11, 12 * request), of[x + 4]
+        --- hold
+      else
+        local at, a, b, reset = of[x + 12], of[x + 13], of[x + 14], of[x + 15]
+        if at ~= latestAt then
+          latestAt, latestAtText = at, format('%.0f', at)
+        end
+        local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
+        local text = format(small and '%s %s %d %d' or '%s %s %.0f %.0f', of[x + 1], latestAtText, a, b)
+        local expires = format(reset < 1000000000000 and '%d' or '%.0f', floor((reset + 999) / 1000) + grace)
+        if isAlone then
+          redis.call('SET', key, text, 'PX', expires)
         else
-          local since, a, b, reset = states[x + 3], states[x + 4], states[x + 5], states[x + 6]
-          if since ~= latestAt then
-            latestAt, latestAtText = since, format('%d%08d', floor(since / 100000000), since % 100000000) -- quicker than %.0f
+          local k = written[key]
+          if not k then
+            k, last = last + 2, last + 3
+            written[key], writes[k - 1] = k, key
           end
-          local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
-          local text = format(small and '%s %s %d %d' or '%s %s %.0f %.0f', limit.text, latestAtText, a, b)
-          local expires = format(reset < 1000000000000 and '%d' or '%.0f', floor((reset + 999) / 1000) + grace)
-          if isAlone then
-            redis.call('SET', key, text, 'PX', expires)
-          else
-            local place = written[key]
-            if not place then
-              place, last = last + 2, last + 3
-              written[key], writes[place - 1] = place, key
-            end
-            writes[place], writes[place + 1] = text, expires
-          end
-        end
-      end
-    elseif size > 1 then -- what fits is not taken
-      for j = 1, size do
-        local limit, x = charges[3 * j], 7 * j
-        if reply[start + 3] >= 0 then
-          local _
-          _, _, _, _, reply[start + 1], reply[start + 2], reply[start + 3] =
-            limit.decide(limit, now, states[x], states[x + 1], states[x + 2], 0)
-        end
-        start = start + 3
-        if limit.algorithm == 'q' then
-          start = start + 1
-          reply[start] = 0
+          writes[k], writes[k + 1] = text, expires
         end
       end
     end
-    at = at + size
+    place = place + size
   end
   i = i + 2 * size + 1
 end
 
-for k = 1, last, 3 do
+for k = 1, last or 0, 3 do
   if writes[k + 1] then
     redis.call('SET', writes[k], writes[k + 1], 'PX', writes[k + 2])
   end

@@ -9,27 +9,14 @@
 -- A fixed window that owes units to the next has a state of version 2, which has their
 -- number behind the ";". In memory that is debt. A sliding window owes by its weight.
 
--- fadesTo returns the first time into a window of P at which n units of the window
--- before weigh no more than m: the least x with floor(n(P-x)/P) <= m.
-local function fadesTo(P, n, m)
-  if n <= m then
-    return 0
-  end
-  local whole = floor(P / n)
-  local q, r = muldiv(P - whole * n, m + 1, n)
-  return P + 1 - (m + 1) * whole - q - (r > 0 and 1 or 0)
-end
 
-local function window(limit, asOf, at, a, b, n, debt, isRead)
-  local P, most, slides = limit.P, limit.most, limit.algorithm == 's'
-  if isRead and (at % P ~= 0 or a > 2 * most or b > (slides and 2000000000 or 0) or a > most and not slides and not debt) then
-    return nil
-  end
+local slides = algorithm == 's'
+if not isRead or at % P == 0 and a <= 2 * most and b <= (slides and 2000000000 or 0) and (a <= most or slides or debt) then
   local age = asOf - at
   if age >= P then
     if debt then
       local windows = floor(age / P)
-      a, debt = owedAfter(limit, debt, windows), owedAfter(limit, debt, windows + 1)
+      a, debt = owedAfter(most, debt, windows), owedAfter(most, debt, windows + 1)
     else
       b = slides and age < 2 * P and a or 0
       a = 0
@@ -38,39 +25,54 @@ local function window(limit, asOf, at, a, b, n, debt, isRead)
     at = asOf - age
   end
 
-  local used = a
+  local used, asked = a, n
   if b > 0 then
-    used = a + muldiv(P - age, b, P)
+    used = a + (muldiv and muldiv(P - age, b, P) or floor((P - age) * b / P))
   end
-  local fits = n == 0 or used + n <= most
-  local asked = n
+  fits = n == 0 or used + n <= most
   if fits then
     a, used, asked = a + n, used + n, 1
   end
-  local left = used < most and most - used or 0
+  left = used < most and most - used or 0
 
-  local reset = 0
+  reset = 0
   if debt and debt > 0 then
-    reset = P * windowsUntilFits(limit, debt, most) - age
+    reset = P * windowsUntilFits(most, P, debt, most) - age
   elseif a > 0 then
     reset = (slides and 2 or 1) * P - age
   elseif b > 0 then
     reset = P - age
   end
 
-  local wait
   if not slides then
-    wait = P * windowsUntilFits(limit, debt or 0, asked) - age
-  elseif fits and left > 0 then
-    local frac
-    wait, frac = timeOf(limit, left)
-    wait = frac > 0 and wait + 1 or wait
-  elseif a + asked <= most then
-    wait = fadesTo(P, b, most - a - asked) - age
+    window = (debt and P * windowsUntilFits(most, P, debt, asked) or P) - age
   else
-    wait = P - age + fadesTo(P, a, most - asked)
+    local whole, units, from = Q, left, nil -- the time in which what is left comes
+    if not fits or left == 0 then
+      -- Until no more than m units of the window before count, or of this one once it is over: the
+      -- least x with floor(whole(P-x)/P) <= m.
+      local m = most - a - asked
+      whole, from = b, -age
+      if m < 0 then
+        whole, m, from = a, most - asked, P - age
+      end
+      units = m + 1
+    end
+    if from and whole < units then
+      window = from
+    else
+      local us, frac
+      if timeOf then
+        us, frac = timeOf(P, whole, units)
+      else
+        us = floor(P * units / whole)
+        frac = P * units - us * whole
+      end
+      us = frac > 0 and us + 1 or us
+      window = from and from + P + 1 - us or us
+    end
   end
-  return fits, at, a, b, left, reset, wait, debt
+  extra = debt
 end
 
 --- more
