@@ -20,8 +20,8 @@
 // the keys of one slot, and calls for several slots are sent in one pipeline. So the
 // connections of one client, however many, take little of the server.
 //
-// A request waits only while two calls or more are under way, and the latest of them was begun
-// less than 200 microseconds ago. Requests that fill a call do not wait for that. At most 16 calls
+// A request waits only while four calls or more are under way, and the latest of them was begun
+// less than 500 microseconds ago. Requests that fill a call do not wait for that. At most 16 calls
 // are under way at once, or as many as the client's PoolSize, if that is less. Requests go first
 // whose keys fewer others wait for. Once 32 wait for a key, its denial is the answer to all that
 // charge it as much.

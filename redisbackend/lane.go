@@ -18,8 +18,8 @@ import (
 // it goes on without, and the next call can use the connection that it makes.
 //
 // Requests gather while calls are under way, and the next call decides them together. The fewer
-// calls there are, the more each decides, and the less a decision costs. So a lane begins a call
-// every callEvery, and has two under way in any case: server and client work at the same time.
+// calls there are, the more each decides, and the less a decision costs. So a lane has few under
+// way, enough that server and client work at the same time, and one more every callEvery.
 type lane struct {
 	client     redis.Scripter
 	once       bool   // the client would send calls again, see unrepeated.go
@@ -49,8 +49,11 @@ type lane struct {
 }
 
 const (
-	// callEvery is how long a request waits for the next call, at most, unless the most are under way.
-	callEvery = 200 * time.Microsecond
+	// freeCalls is how many calls may be under way however lately the latest was begun.
+	freeCalls = 4
+
+	// callEvery is how long a request waits for a further call, at most, unless the most are under way.
+	callEvery = 500 * time.Microsecond
 
 	// callTimeout is how long a call may take, whatever the deadlines of its callers:
 	// long enough to connect over a slow network.
@@ -125,7 +128,7 @@ func (l *lane) submit(ctx context.Context, a *ask, now time.Time, mayInline bool
 // mayCallLocked reports whether one more call may be made. Requests that fill a call wait for
 // none.
 func (l *lane) mayCallLocked(now time.Time) bool {
-	return l.calls < l.most && (l.calls < 2 || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+	return l.calls < l.most && (l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
 }
 
 // beginLocked returns a worker for one more call.
