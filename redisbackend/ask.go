@@ -16,7 +16,6 @@ type ask struct {
 	ctx      context.Context
 	accounts []account
 	mode     mode
-	instant  int64
 	form     string // the same for requests that are alike but for their keys
 	hasLogs  bool
 	width    int // numbers in its reply
@@ -41,8 +40,8 @@ type ask struct {
 }
 
 // prepare sets the question: these accounts, in this mode.
-func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode, instant int64) {
-	a.ctx, a.accounts, a.mode, a.instant, a.form = ctx, accounts, mode, instant, formOf(accounts, mode)
+func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
+	a.ctx, a.accounts, a.mode, a.form = ctx, accounts, mode, formOf(accounts, mode)
 	a.width, a.weight, a.hasLogs = 0, 0, false
 	for i := range accounts {
 		of := &accounts[i]
@@ -65,9 +64,6 @@ func (a *ask) reset() {
 	*a = ask{numbers: a.numbers[:0], spans: a.spans[:0], done: a.done}
 }
 
-// isOrdinary reports whether a call for a alone need not say more than what it charges.
-func (a *ask) isOrdinary() bool { return a.mode == modeTake && a.instant == 0 && !a.hasLogs }
-
 // answer gives a its decision, or the error. The caller owns a again.
 func (a *ask) answer(err error) {
 	if a.holds != nil {
@@ -76,14 +72,6 @@ func (a *ask) answer(err error) {
 	a.err = err
 	a.done <- struct{}{}
 }
-
-// The wait for a reply ends with ctx, unless this process runs late: if it has more
-// goroutines to run than time, it does not read its replies. While it runs late and
-// other replies come in, the wait goes on, for as long as a call may take.
-const (
-	lateEnough = 5 * time.Millisecond // for a goroutine that is ready to run
-	slice      = 50 * time.Millisecond
-)
 
 // wait waits for the answer to a, which was submitted to l at the instant since. It reports
 // whether the caller owns a again: otherwise a call still uses it.
@@ -103,16 +91,6 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, er
 		}
 	}
 	return l.withdraw(a, ctx, since)
-}
-
-// behind reports whether ctx ended because this process runs late, not because the server
-// is slow.
-func (l *lane) behind(ctx context.Context, since time.Time) bool {
-	return l.late.excuses(ctx, since, func() time.Time {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.answeredAt
-	})
 }
 
 // errBusy is part of the error of a request that waited for too long while the server

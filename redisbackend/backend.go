@@ -56,8 +56,7 @@ type Backend struct {
 	own    io.Closer // the client, if Open made it; otherwise nil
 	lanes  *lanes
 	prefix string
-	tagged map[string]bool  // the scopes of Options.Together
-	now    func() time.Time // nil: the server's clock
+	tagged map[string]bool // the scopes of Options.Together
 	limits encodedLimits
 
 	requests sync.Pool // of *request
@@ -226,14 +225,13 @@ func (b *Backend) recycle(r *request) {
 // decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
 // no call uses r any more.
 func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
-	instant := b.instant()
 	if locate := b.lanes.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
 			return nil, true, err
 		}
 		if len(groups) > 1 {
-			all, err := b.decideSpread(ctx, groups, len(r.accounts), mode, instant)
+			all, err := b.decideSpread(ctx, groups, len(r.accounts), mode)
 			return all, true, err
 		}
 	}
@@ -241,8 +239,8 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 	if err != nil {
 		return nil, true, err
 	}
-	back, err = b.step(ctx, l, &r.ask, r.accounts, mode, instant, &r.results)
-	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && learnSlots(&b.lanes.partitioner, b.client) {
+	back, err = b.step(ctx, l, &r.ask, r.accounts, mode, &r.results)
+	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lanes.learnSlots() {
 		r.ask.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
@@ -251,8 +249,8 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 
 // step decides accounts that one partition keeps, on the server of l. It reports whether the
 // caller owns a and accounts again, and sets the results unless there is an error.
-func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, instant int64, to *[]result) (back bool, err error) {
-	a.prepare(ctx, b, accounts, mode, instant)
+func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, to *[]result) (back bool, err error) {
+	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
 		if !back && mode == modeTake {
 			b.giveBackLate(ctx, l, a)
@@ -261,12 +259,4 @@ func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account,
 	}
 	*to = a.results((*to)[:0])
 	return true, nil
-}
-
-// instant returns the instant that scripts are given; 0: they use the server's clock.
-func (b *Backend) instant() int64 {
-	if b.now == nil {
-		return 0
-	}
-	return b.now().UnixMicro()
 }

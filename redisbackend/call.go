@@ -30,68 +30,59 @@ const (
 // call is requests that one call of the script decides.
 type call struct {
 	scriptCall
-	at   destination
-	asks []*ask
-}
-
-// destination is what the requests of a call have in common.
-type destination struct {
-	partition any // that keeps their keys; nil: there is only one
-	instant   int64
+	partition any // that keeps its keys; nil: there is only one
+	asks      []*ask
 }
 
 // calls are the calls of one pipeline, and memory for making them that is reused.
 type calls struct {
 	all   []*call
 	spare []*call
-	of    map[destination]*call // nil if there is one
-	forms map[string]int        // the order of requests that are not alike
+	of    map[any]*call  // by partition; nil if there is one
+	forms map[string]int // the order of requests that are not alike
 	text  []byte
 }
 
-// plan makes the calls that decide some requests, one for each destination.
-func (cs *calls) plan(asks []*ask, locate *partitioner) {
+// plan makes the calls that decide some requests, one for each partition.
+func (cs *calls) plan(asks []*ask, ls *lanes) {
 	cs.reset()
+	locate := ls.partitioner.Load()
 	for _, a := range asks {
-		k := cs.to(destinationOf(a, locate))
+		var partition any
+		if locate != nil {
+			partition, _, _ = (*locate)(a.accounts[0].name) // if it is unknown, the call fails
+		}
+		k := cs.to(partition)
 		k.asks = append(k.asks, a)
 	}
 	for _, k := range cs.all {
-		cs.write(k)
+		cs.write(k, ls.instant())
 	}
 }
 
-func destinationOf(a *ask, locate *partitioner) destination {
-	s := destination{instant: a.instant}
-	if locate != nil {
-		s.partition, _, _ = (*locate)(a.accounts[0].name) // if the partition is unknown, the call fails
-	}
-	return s
-}
-
-// to returns the call of a destination.
-func (cs *calls) to(at destination) *call {
-	if len(cs.all) > 0 && cs.all[0].at == at {
+// to returns the call for a partition.
+func (cs *calls) to(partition any) *call {
+	if len(cs.all) > 0 && cs.all[0].partition == partition {
 		return cs.all[0]
-	} else if k := cs.of[at]; k != nil {
+	} else if k := cs.of[partition]; k != nil {
 		return k
 	}
-	k := cs.add(at)
+	k := cs.add(partition)
 	if len(cs.all) > 1 {
 		if cs.of == nil {
-			cs.of = make(map[destination]*call)
+			cs.of = make(map[any]*call)
 		}
-		cs.of[at] = k
+		cs.of[partition] = k
 	}
 	return k
 }
 
-func (cs *calls) add(at destination) *call {
+func (cs *calls) add(partition any) *call {
 	k := new(call)
 	if n := len(cs.spare); n > 0 {
 		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
 	}
-	k.at = at
+	k.partition = partition
 	cs.all = append(cs.all, k)
 	return k
 }
@@ -101,7 +92,7 @@ func (cs *calls) reset() {
 		clear(k.asks)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.asks[:0]}
+		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, nil, k.asks[:0]}
 		cs.spare = append(cs.spare, k)
 	}
 	clear(cs.all)
@@ -125,10 +116,10 @@ func (cs *calls) sortByForm(asks []*ask) {
 	}
 }
 
-// write writes KEYS and ARGV of take.lua.
-func (cs *calls) write(k *call) {
+// write writes KEYS and ARGV of take.lua, with an instant unless it is nil.
+func (cs *calls) write(k *call, instant any) {
 	k.parts = len(k.asks) > 1
-	if !k.parts && k.asks[0].isOrdinary() {
+	if a := k.asks[0]; !k.parts && a.mode == modeTake && !a.hasLogs && instant == nil {
 		k.args = append(k.args, "1")
 		cs.writeAlike(k, k.asks)
 		return
@@ -149,8 +140,8 @@ func (cs *calls) write(k *call) {
 		rest = rest[n:]
 	}
 	switch {
-	case k.at.instant != 0:
-		k.args[0] = k.at.instant
+	case instant != nil:
+		k.args[0] = instant
 	case hasLogs:
 		k.args[0] = "apart"
 	default:
@@ -187,7 +178,7 @@ func (cs *calls) writeAlike(k *call, alike []*ask) {
 
 // send makes the calls that decide some requests. Each reply has an error of its own.
 func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
-	cs.plan(asks, l.partitioner.Load())
+	cs.plan(asks, l.all)
 	l.run(ctx, cs.all)
 	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
 	// moved. Such a call has decided nothing, so each of its requests is sent apart. The others keep
@@ -197,7 +188,7 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 		err := k.reply.Err()
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
 		if k.parts && crosses {
-			learnSlots(l.partitioner, l.client)
+			l.all.learnSlots()
 		}
 		if k.parts && (crosses || redis.HasErrorPrefix(err, "TRYAGAIN")) {
 			apart = append(apart, k.asks...)
@@ -209,9 +200,9 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 	}
 	sent := len(cs.all)
 	for _, a := range apart {
-		k := cs.add(destinationOf(a, nil))
+		k := cs.add(nil)
 		k.asks = append(k.asks, a)
-		cs.write(k)
+		cs.write(k, l.all.instant())
 	}
 	l.run(ctx, cs.all[sent:])
 }
@@ -219,10 +210,10 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 func (l *lane) run(ctx context.Context, all []*call) {
 	calls := make([]*scriptCall, len(all))
 	for i, k := range all {
-		k.once = k.once || l.once
+		k.once = k.once || l.all.once
 		calls[i] = &k.scriptCall
 	}
-	takeScript.run(ctx, l.client, calls...)
+	takeScript.run(ctx, l.all.client, calls...)
 }
 
 // outcome says whether the server answered a call, whether one decided, and the latest error.

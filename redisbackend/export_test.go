@@ -14,7 +14,7 @@ import (
 // latest, which is 2^53 microseconds.
 func WithClock(b *Backend, now func() time.Time) *Backend {
 	latest := time.UnixMicro(1<<53 - 1)
-	b.now = func() time.Time {
+	b.lanes.now = func() time.Time {
 		if t := now(); t.Before(latest) {
 			return t
 		}
@@ -58,7 +58,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 		return d, nil, err
 	}
 	var results []result
-	if _, err := b.step(ctx, l, &r.ask, r.accounts, modeTake, b.instant(), &results); err != nil {
+	if _, err := b.step(ctx, l, &r.ask, r.accounts, modeTake, &results); err != nil {
 		return d, nil, err
 	}
 	return results[0].enforced, func() (bool, error) {
@@ -110,9 +110,6 @@ func Waiting(b *Backend) (n int) {
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
 func WaitForEver(b *Backend) {
 	b.lanes.patience = 1000 * time.Hour
-	if b.lanes.only != nil {
-		b.lanes.only.patience = b.lanes.patience
-	}
 }
 
 // Client is the client that b works with.

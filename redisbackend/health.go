@@ -1,11 +1,8 @@
 package redisbackend
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -117,9 +114,9 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
-	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.most+maxProbes
+	mayProbe := (!l.probing || now.Sub(l.probedAt) >= probeFor) && l.calls < l.all.most+maxProbes
 	if l.name == "" { // the only server: requests may wait for it
-		if mayProbe = mayProbe && l.calls >= l.most; mayProbe {
+		if mayProbe = mayProbe && l.calls >= l.all.most; mayProbe {
 			l.probing, l.probedAt = true, now
 		}
 		return mayProbe, nil
@@ -153,11 +150,11 @@ func (l *lane) isDownLocked(now time.Time) bool {
 }
 
 func (l *lane) patienceLocked(now time.Time) time.Duration {
-	patience := max(l.patience, roundTrips*l.answeredIn)
+	patience := max(l.all.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
 	}
-	return min(patience, max(l.patience, callTimeout)) + l.late.allowance(now)
+	return min(patience, max(l.all.patience, callTimeout)) + l.all.late.allowance(now)
 }
 
 // noteSilence records that endings which were sent at an instant have no answer. It reports
@@ -254,7 +251,7 @@ func (l *lane) report() {
 
 func (l *lane) log(c condition, err error) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be logged
-	logger := l.logger
+	logger := l.all.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
@@ -269,49 +266,4 @@ func (l *lane) log(c condition, err error) {
 		}
 		logger.Warn("weir: Redis server down", "server", l.name, "error", err)
 	}
-}
-
-// lateness is how late this process lately ran goroutines that were ready to run, at
-// most.
-type lateness struct{ at, by atomic.Int64 }
-
-func (l *lateness) note(now time.Time, late time.Duration) {
-	if late >= time.Millisecond && l.within(now, 2*slice) < late {
-		l.at.Store(now.UnixNano())
-		l.by.Store(int64(late))
-	}
-}
-
-// measure notes how long other goroutines that are ready to run take.
-func (l *lateness) measure() (now time.Time) {
-	before := time.Now()
-	runtime.Gosched()
-	now = time.Now()
-	l.note(now, now.Sub(before))
-	return now
-}
-
-// excuses reports whether a request that has waited since an instant is to wait on although
-// ctx has ended: this process runs late, and replies come in. latest returns the instant
-// of the latest one.
-func (l *lateness) excuses(ctx context.Context, since time.Time, latest func() time.Time) bool {
-	if ctx.Err() != context.DeadlineExceeded {
-		return false // the caller has left
-	}
-	now := l.measure()
-	late := l.within(now, 2*slice)
-	return late >= lateEnough && now.Sub(since) < callTimeout && now.Sub(latest()) < slice+2*late
-}
-
-// within returns the lateness noted within a time before now.
-func (l *lateness) within(now time.Time, last time.Duration) time.Duration {
-	if now.UnixNano()-l.at.Load() > int64(last) {
-		return 0
-	}
-	return time.Duration(l.by.Load())
-}
-
-// allowance returns how much longer to wait for a server because this process runs late.
-func (l *lateness) allowance(now time.Time) time.Duration {
-	return min(20*l.within(now, time.Second), time.Second)
 }

@@ -116,7 +116,7 @@ func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall
 	for _, c := range calls {
 		crosses := redis.HasErrorPrefix(c.reply.Err(), "CROSSSLOT")
 		if crosses {
-			learnSlots(&b.lanes.partitioner, b.client)
+			b.lanes.learnSlots()
 		}
 		if c.parts && (crosses || redis.HasErrorPrefix(c.reply.Err(), "TRYAGAIN")) {
 			for _, it := range c.items {
@@ -142,7 +142,7 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 		for _, it := range c.items {
 			c.keys, c.args = append(c.keys, it.key), append(c.args, it.args...)
 		}
-		if instant := b.instant(); instant != 0 {
+		if instant := b.lanes.instant(); instant != nil {
 			c.args = append(c.args, instant)
 		}
 		calls[i] = &c.scriptCall

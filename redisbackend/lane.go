@@ -3,12 +3,9 @@ package redisbackend
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/internal/list"
 )
@@ -21,14 +18,8 @@ import (
 // calls there are, the more each decides, and the less a decision costs. So a lane has few under
 // way, enough that server and client work at the same time, and one more every callEvery.
 type lane struct {
-	client     redis.Scripter
-	once       bool   // the client would send calls again, see unrepeated.go
-	name       string // of the server, in the log; "": there is only one
-	most       int    // calls under way
-	endsOnTime bool   // the client ends calls at the deadline of their context
-	logger     *slog.Logger
-
-	patience time.Duration // quietFor
+	all  *lanes
+	name string // of the server, in the log; "": there is only one
 
 	mu         sync.Mutex
 	calls      int                // under way
@@ -40,12 +31,10 @@ type lane struct {
 	boundUntil time.Time
 	health
 
-	workers     sync.Pool                    // of *worker
-	late        *lateness                    // of the process
-	watch       *time.Timer                  // nil: not made yet
-	watched     bool                         // it runs
-	partitioner *atomic.Pointer[partitioner] // loads nil if one call can decide all keys
-	wellAt      atomic.Int64                 // when it last decided, in nanoseconds since epoch; negative: has failed since
+	workers sync.Pool    // of *worker
+	watch   *time.Timer  // nil: not made yet
+	watched bool         // it runs
+	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
 }
 
 const (
@@ -63,8 +52,8 @@ const (
 	busyKey = 32
 )
 
-func newLane(client redis.Scripter, name string, most int, logger *slog.Logger, late *lateness) *lane {
-	l := &lane{client: client, name: name, most: most, logger: logger, patience: quietFor, late: late, waiting: make(map[string]int)}
+func newLane(all *lanes, name string) *lane {
+	l := &lane{all: all, name: name, waiting: make(map[string]int)}
 	l.workers.New = func() any {
 		w := &worker{lane: l}
 		w.run = w.work
@@ -128,7 +117,7 @@ func (l *lane) submit(ctx context.Context, a *ask, now time.Time, mayInline bool
 // mayCallLocked reports whether one more call may be made. Requests that fill a call wait for
 // none.
 func (l *lane) mayCallLocked(now time.Time) bool {
-	return l.calls < l.most && (l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+	return l.calls < l.all.most && (l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
 }
 
 // beginLocked returns a worker for one more call.
@@ -202,7 +191,7 @@ func (l *lane) watchLocked(now time.Time) {
 		l.collectLocked(w)
 		go w.run()
 	}
-	if l.watched || l.calls >= l.most || !l.waits() {
+	if l.watched || l.calls >= l.all.most || !l.waits() {
 		return
 	}
 	l.watched = true
@@ -253,7 +242,7 @@ func (l *lane) withdraw(a *ask, ctx context.Context, since time.Time) (back bool
 // request that has waited since an instant, or this process runs too late to tell.
 func (l *lane) timelyLocked(ctx context.Context, since time.Time) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && l.answeredIn < deadline.Sub(since) || l.late.within(time.Now(), 2*slice) >= lateEnough
+	return ok && l.answeredIn < deadline.Sub(since) || l.all.late.within(time.Now(), 2*slice) >= lateEnough
 }
 
 // callContext is the context of a call: it ends with the call, and has the values of a
@@ -274,7 +263,7 @@ func (c *callContext) Value(key any) any {
 // within an eighth of callTimeout share it, and with it a timer. A lane with the patience
 // for more than callTimeout gives its calls as much.
 func (l *lane) contextLocked(now time.Time) context.Context {
-	timeout := max(callTimeout, l.patience)
+	timeout := max(callTimeout, l.all.patience)
 	if l.bound == nil || l.boundUntil.Sub(now) < timeout || l.bound.Err() != nil {
 		l.boundUntil = now.Add(timeout + callTimeout/8)
 		bound, cancel := context.WithDeadline(context.Background(), l.boundUntil)

@@ -12,13 +12,15 @@ import (
 
 // lanes are the lanes to the servers of a client.
 type lanes struct {
-	client redis.Scripter
-	once   bool
-	most   int // calls under way to each
-	logger *slog.Logger
+	client     redis.Scripter
+	once       bool // the client would send calls again, see unrepeated.go
+	endsOnTime bool // the client ends calls at the deadline of their context
+	most       int  // calls under way to each
+	logger     *slog.Logger
+	patience   time.Duration    // quietFor
+	now        func() time.Time // nil: scripts use the server's clock
+	late       lateness
 
-	patience    time.Duration // quietFor
-	late        lateness
 	partitioner atomic.Pointer[partitioner]                  // nil: one step decides all
 	only        *lane                                        // nil: there are several
 	serverOf    func(name string) (*redis.Client, error)     // the server that keeps a name
@@ -63,10 +65,29 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 		ls.once = true
 		ls.serverOf = client.GetShardClientForKey
 	default:
-		ls.only = newLane(client, "", ls.most, logger, &ls.late)
-		ls.only.endsOnTime, ls.only.partitioner = endsCallsOnTime(client), &ls.partitioner
+		ls.endsOnTime = endsCallsOnTime(client)
+		ls.only = newLane(ls, "")
 	}
 	return ls
+}
+
+// instant returns the instant that scripts are given; nil: they use the server's clock.
+func (ls *lanes) instant() any {
+	if ls.now == nil {
+		return nil
+	}
+	return ls.now().UnixMicro()
+}
+
+// learnSlots notes that the client hides a Cluster, as a CROSSSLOT error shows, unless it is known to.
+// It reports whether the client can be asked slot by slot.
+func (ls *lanes) learnSlots() bool {
+	hiding, ok := ls.client.(processor)
+	if ok && ls.partitioner.Load() == nil {
+		locate := bySlot(hiding)
+		ls.partitioner.CompareAndSwap(nil, &locate)
+	}
+	return ok
 }
 
 // callsOf returns how many calls a client can have under way to one server.
@@ -156,8 +177,7 @@ func (ls *lanes) add(server *redis.Client) *lane {
 			}
 		}
 	}
-	l := newLane(ls.client, server.Options().Addr, ls.most, ls.logger, &ls.late)
-	l.once, l.partitioner, l.patience = ls.once, &ls.partitioner, ls.patience
+	l := newLane(ls, server.Options().Addr)
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l

@@ -32,7 +32,7 @@ func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testin
 		{name: "the caller leaves", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, leaves: true, noEarlier: 10, noLat: 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLane(nil, "", 16, nil, new(lateness))
+			l := newLane(&lanes{most: 16, patience: quietFor}, "")
 			a := &ask{done: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})
@@ -41,7 +41,7 @@ func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testin
 			rest.Go(func() { // the rest of the process, and of the server
 				for ; ; time.Sleep(5 * time.Millisecond) {
 					now := time.Now()
-					l.late.note(now, tt.late)
+					l.all.late.note(now, tt.late)
 					if now.Sub(begin) < tt.answersEnd {
 						l.mu.Lock()
 						l.answeredAt, l.answeredIn = now, time.Millisecond

@@ -84,7 +84,7 @@ func (b *Backend) settle(ctx context.Context, all []*settling) {
 		if s.ending.Final > s.ending.Taken {
 			kind = "c "
 		}
-		args := settleArguments(nil, kind, s.limit, s.ending, 0)
+		args := settleArguments(kind, s.limit, s.ending)
 		items[i] = &item{key: s.name, args: args, weight: s.weight() * unitsWeight}
 	}
 	b.sendItems(ctx, settleScript, items)
@@ -112,22 +112,16 @@ const (
 
 func ticketOf(at, serial int64) int64 { return serial<<ticketBits | at&ticketMask }
 
-// settleArguments appends the arguments of settle.lua for an ending, and the instant
-// unless it is 0.
-func settleArguments(to []any, kind string, limit *encoded, e *limits.Ending, instant int64) []any {
-	ticket, text := max(0, e.Ticket), ""
+// settleArguments returns the arguments of settle.lua for an ending.
+func settleArguments(kind string, limit *encoded, e *limits.Ending) []any {
+	ticket := max(0, e.Ticket)
 	switch kind {
 	case "c ":
-		text = fmt.Sprintf("c %d %d", e.Final-e.Taken, max(0, e.Lasts.Microseconds()))
+		return []any{limit.text, fmt.Sprintf("c %d %d", e.Final-e.Taken, max(0, e.Lasts.Microseconds()))}
 	case "g ":
-		text = fmt.Sprintf("g %d 0 %d", e.Taken, ticket)
-	default:
-		text = fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)
+		return []any{limit.text, fmt.Sprintf("g %d 0 %d", e.Taken, ticket)}
 	}
-	if to = append(to, limit.text, text); instant != 0 {
-		to = append(to, instant)
-	}
-	return to
+	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)}
 }
 
 // ringWeight is how many keys a bucket that remembers levels counts as in a call.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -50,17 +49,6 @@ func bySlot(client processor) partitioner {
 	return func(name string) (any, processor, error) { return slot.Of(name), client, nil }
 }
 
-// learnSlots notes that client hides a Cluster, as a CROSSSLOT error shows, unless to has a
-// partitioner. It reports whether the client can be asked slot by slot.
-func learnSlots(to *atomic.Pointer[partitioner], client redis.Scripter) bool {
-	hiding, ok := client.(processor)
-	if ok && to.Load() == nil {
-		locate := bySlot(hiding)
-		to.CompareAndSwap(nil, &locate)
-	}
-	return ok
-}
-
 // groupsOf groups accounts by partition.
 func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 	var groups []*group
@@ -85,12 +73,12 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 }
 
 // decideSpread decides groups that have n accounts together.
-func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode mode, instant int64) ([]result, error) {
+func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode mode) ([]result, error) {
 	decide := b.takeSpread
 	if mode == modePeek {
 		decide = b.peekSpread
 	}
-	if err := decide(ctx, groups, instant); err != nil {
+	if err := decide(ctx, groups); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(groups, (*group).isDenied) {
@@ -109,16 +97,16 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode
 	return all, nil
 }
 
-func (b *Backend) peekSpread(ctx context.Context, groups []*group, instant int64) error {
+func (b *Backend) peekSpread(ctx context.Context, groups []*group) error {
 	for _, g := range groups {
-		if err := b.peek(ctx, g.accounts, instant, &g.results); err != nil {
+		if err := b.peek(ctx, g.accounts, &g.results); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Backend) peek(ctx context.Context, accounts []account, instant int64, to *[]result) error {
+func (b *Backend) peek(ctx context.Context, accounts []account, to *[]result) error {
 	if err := b.mayAsk(ctx); err != nil {
 		return err
 	}
@@ -126,12 +114,12 @@ func (b *Backend) peek(ctx context.Context, accounts []account, instant int64, t
 	if err != nil {
 		return err
 	}
-	_, err = b.step(ctx, l, new(ask), accounts, modePeek, instant, to)
+	_, err = b.step(ctx, l, new(ask), accounts, modePeek, to)
 	return err
 }
 
 // takeSpread takes what groups charge, one after the other.
-func (b *Backend) takeSpread(ctx context.Context, groups []*group, instant int64) error {
+func (b *Backend) takeSpread(ctx context.Context, groups []*group) error {
 	b.spread.add(groups[:len(groups)-1])
 	for i, g := range groups {
 		err := b.mayAsk(ctx)
@@ -139,14 +127,14 @@ func (b *Backend) takeSpread(ctx context.Context, groups []*group, instant int64
 			g.lane, err = b.lanes.of(ctx, g.accounts[0].name)
 		}
 		if err == nil {
-			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, modeTake, instant, &g.results)
+			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, modeTake, &g.results)
 		}
 		if err != nil {
 			b.giveBackLater(ctx, groups[:i])
 			return err
 		}
 		if g.isDenied() {
-			b.undo(ctx, groups, i, instant)
+			b.undo(ctx, groups, i)
 			return nil
 		}
 	}
@@ -159,7 +147,7 @@ const maxUndoing = 32
 
 // undo returns what the groups before the denying one have taken, and describes all others
 // as they are without this request, at the same time.
-func (b *Backend) undo(ctx context.Context, groups []*group, denying int, instant int64) {
+func (b *Backend) undo(ctx context.Context, groups []*group, denying int) {
 	defer b.undoing.Add(-1)
 	if b.undoing.Add(1) > maxUndoing || groups[denying].ask.deniedBy > 0 {
 		b.giveBackLater(ctx, groups[:denying])
@@ -175,7 +163,7 @@ func (b *Backend) undo(ctx context.Context, groups []*group, denying int, instan
 		}
 		others.Go(func() {
 			returned := i > denying || b.giveBack(ctx, g)
-			if !returned || b.look(ctx, g, instant) != nil {
+			if !returned || b.look(ctx, g) != nil {
 				g.forget()
 			}
 		})
@@ -186,7 +174,7 @@ func (b *Backend) undo(ctx context.Context, groups []*group, denying int, instan
 // look sets the results of g to what a denied request is told. Such a request takes nothing
 // enforced before its shadow charges are decided. So the server is asked apart about the shadow
 // charges of a key that is charged both.
-func (b *Backend) look(ctx context.Context, g *group, instant int64) error {
+func (b *Backend) look(ctx context.Context, g *group) error {
 	accounts := slices.Clone(g.accounts)
 	var shadows []account
 	for i := range accounts {
@@ -195,14 +183,14 @@ func (b *Backend) look(ctx context.Context, g *group, instant int64) error {
 			a.HasShadow = false
 		}
 	}
-	if err := b.peek(ctx, accounts, instant, &g.results); err != nil || len(shadows) == 0 {
+	if err := b.peek(ctx, accounts, &g.results); err != nil || len(shadows) == 0 {
 		return err
 	}
 	for i := range shadows {
 		shadows[i].Enforced, shadows[i].enforces = 0, false
 	}
 	var apart []result
-	if err := b.peek(ctx, shadows, instant, &apart); err != nil {
+	if err := b.peek(ctx, shadows, &apart); err != nil {
 		return err
 	}
 	for i := range accounts {

@@ -28,7 +28,7 @@ var errExited = errors.New("a hook of the client ended the goroutine by runtime.
 
 func (w *worker) work() {
 	now := time.Now()
-	w.lane.late.note(now, now.Sub(w.since))
+	w.lane.all.late.note(now, now.Sub(w.since))
 	for w.round() {
 	}
 }
@@ -67,7 +67,7 @@ func (l *lane) mayCallInline(ctx context.Context, now time.Time) bool {
 		return true // it waits as long as the client does in any case
 	}
 	_, ends := ctx.Deadline()
-	return ends && l.endsOnTime && l.answeredFast && l.late.within(now, time.Second) == 0
+	return ends && l.all.endsOnTime && l.answeredFast && l.all.late.within(now, time.Second) == 0
 }
 
 // ask makes the call, and turns a panic of a hook into an error.
@@ -118,7 +118,7 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	w.calls.reset()
 	if yields {
-		now = l.late.measure() // yields, and notes for how long
+		now = l.all.late.measure() // yields, and notes for how long
 	}
 
 	l.mu.Lock()
@@ -149,7 +149,7 @@ func (w *worker) end(failure error) (more bool) {
 // callers that have just been answered may ask again. If goroutines already wait to run,
 // the worker would be the last of them, and should not.
 func (l *lane) yieldsLocked(now time.Time) bool {
-	return l.weight < maxWeight/2 && l.late.within(now, 2*slice) == 0
+	return l.weight < maxWeight/2 && l.all.late.within(now, 2*slice) == 0
 }
 
 // endsCallsOnTime reports whether all calls of a client end at the deadline of their
