@@ -36,7 +36,7 @@ end
 
 --- more
 
-families.n = function()
+families.anchored_window = function()
   return {
     encode = function(s)
       return s.debt and s.debt > 0 and digits(s.debt)

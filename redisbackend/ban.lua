@@ -33,7 +33,7 @@ end
 
 --- more
 
-families.b = function()
+families.ban = function()
   return {
     bans = true,
 

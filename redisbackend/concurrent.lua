@@ -43,7 +43,7 @@ redis.call('PEXPIRE', key, format('%.0f', floor((P + 999) / 1000) + grace))
 
 --- more
 
-families.c = function()
+families.concurrent = function()
   local byte, char = string.byte, string.char
 
   -- following returns the n-th id after id.

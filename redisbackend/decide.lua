@@ -1,5 +1,6 @@
 -- Decides n units, at most the maximum, of a state under a limit, and takes them if they fit. It is
--- no function, but a piece of one: take.lua and state.lua have it.
+-- no function, but a piece of one: take.lua and state.lua have it, put together from those of the
+-- families.
 --
 --   reads  algorithm, most, P, Q    the limit: a unit comes with every P/Q microseconds, in lowest
 --                                   terms for buckets; for windows and logs P is the period, and Q
@@ -19,16 +20,5 @@
 --          window                   if they fit, the effective window; otherwise the wait until they do
 --          extra                    of windows the debt, of buckets the level before they took
 --
--- To take no units always fits. The first part of the file of a family is its piece.
+-- To take no units always fits.
 
-if algorithm == 't' or algorithm == 'l' or algorithm == 'q' then -- token bucket, leaky bucket, queue
-  --- bucket
-elseif algorithm == 'f' or algorithm == 's' then -- fixed window, sliding window
-  --- window
-elseif algorithm == 'n' then
-  --- anchored window
-elseif algorithm == 'b' then
-  --- ban
-else
-  --- concurrent
-end

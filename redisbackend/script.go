@@ -3,110 +3,108 @@ package redisbackend
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed arithmetic.lua
-	arithmeticSource string
-	//go:embed bucket.lua
-	bucketSource string
-	//go:embed window.lua
-	windowSource string
-	//go:embed anchored_window.lua
-	anchoredWindowSource string
-	//go:embed ban.lua
-	banSource string
-	//go:embed sliding_log.lua
-	slidingLogSource string
-	//go:embed concurrent.lua
-	concurrentSource string
-	//go:embed debt.lua
-	debtSource string
-	//go:embed products.lua
-	productsSource string
-	//go:embed decide.lua
-	decideTemplate string
-	//go:embed encoding.lua
-	encodingSource string
-	//go:embed bucket_ring.lua
-	bucketRingSource string
-	//go:embed state.lua
-	stateSource string
-	//go:embed take.lua
-	takeSource string
-	//go:embed general.lua
-	generalSource string
-	//go:embed settle.lua
-	settleSource string
-	//go:embed renew.lua
-	renewSource string
-	//go:embed release.lua
-	releaseSource string
-	//go:embed check.lua
-	checkSource string
-	//go:embed reset.lua
-	resetSource string
-)
+//go:embed *.lua
+var files embed.FS
 
-// Scripts are put together from files: a line "--- name" in one is replaced by the piece of that name. The
-// file of a family starts with its piece of decide.lua; behind a line "--- more" it has functions
-// that few requests need.
-var (
-	families = []string{bucketSource, windowSource, anchoredWindowSource, banSource, slidingLogSource, concurrentSource}
-
-	decideSource = with(decideTemplate,
-		"bucket", before(bucketSource),
-		"window", before(windowSource),
-		"anchored window", before(anchoredWindowSource),
-		"ban", before(banSource),
-		"concurrent", before(concurrentSource))
-
-	statesSource = encodingSource + with(stateSource, "decide", decideSource) + bucketRingSource + afterEach(families)
-
-	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + arithmeticSource + with(takeSource,
-		"decide", decideSource,
-		"products", productsSource,
-		"held", section(concurrentSource, "held"),
-		"hold", section(concurrentSource, "hold"),
-		"general", "if not muldiv then\n"+productsSource+"end\n"+debtSource+statesSource+generalSource))
-	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" +
-		arithmeticSource + productsSource + debtSource + statesSource + settleSource)
-	renewScript   = newScript(renewSource)
-	releaseScript = newScript(releaseSource)
-	checkScript   = newScript(checkSource)
-	resetScript   = newScript(resetSource)
-)
-
-// with returns source with pieces in the places of their names.
-func with(source string, pieces ...string) string {
-	for i := 0; i < len(pieces); i += 2 {
-		pieces[i] = "--- " + pieces[i] + "\n"
+// file returns the text of a Lua file.
+func file(name string) string {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err)
 	}
-	return strings.NewReplacer(pieces...).Replace(source)
+	return string(text)
 }
 
-// section returns what is between the line of a name and the next one.
-func section(source, name string) string {
-	_, source, _ = strings.Cut(source, "--- "+name+"\n")
-	return before(source)
+// families are the files of the families of algorithms, and the letters of their algorithms. A file
+// starts with its piece of the decision, see decide.lua; behind a line "--- more" it has functions
+// that few requests need.
+var families = []struct{ file, letters string }{
+	{"bucket", "tlq"},
+	{"window", "fs"},
+	{"anchored_window", "n"},
+	{"ban", "b"},
+	{"concurrent", "c"},
+	{"sliding_log", "g"}, // has no piece
 }
 
-// before returns what is before the first line of a name.
-func before(source string) string {
-	source, _, _ = strings.Cut(source, "\n--- ")
-	return source + "\n"
+// Scripts are put together from files: a line "--- name" is replaced by what has that name.
+var (
+	decideSource = file("decide") + decisions()
+
+	statesSource = file("encoding") + replace(file("state"), "decide", decideSource, "names", names()) +
+		file("bucket_ring") + functions()
+
+	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + file("arithmetic") + replace(file("take"),
+		"decide", decideSource,
+		"products", file("products"),
+		"held", section("concurrent", "held"),
+		"hold", section("concurrent", "hold"),
+		"general", "if not muldiv then\n"+file("products")+"end\n"+file("debt")+statesSource+file("general")))
+	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" +
+		file("arithmetic") + file("products") + file("debt") + statesSource + file("settle"))
+	renewScript   = newScript(file("renew"))
+	releaseScript = newScript(file("release"))
+	checkScript   = newScript(file("check"))
+	resetScript   = newScript(file("reset"))
+)
+
+// decisions returns the pieces of all families, each for its algorithms.
+func decisions() string {
+	var b strings.Builder
+	word := "if"
+	for _, f := range families {
+		if piece := section(f.file, ""); len(newScript(piece).source) > 0 {
+			fmt.Fprintf(&b, "%s algorithm == '%s' then\n%s", word, strings.Join(strings.Split(f.letters, ""), "' or algorithm == '"), piece)
+			word = "elseif"
+		}
+	}
+	return b.String() + "end\n"
 }
 
-func afterEach(sources []string) (all string) {
-	for _, source := range sources {
-		all += section(source, "more")
+// names returns a table of the families of algorithms.
+func names() string {
+	var b strings.Builder
+	for _, f := range families {
+		for _, letter := range f.letters {
+			fmt.Fprintf(&b, "%c = '%s', ", letter, f.file)
+		}
+	}
+	return "local nameOf = { " + b.String() + "}\n"
+}
+
+// functions returns the functions of all families.
+func functions() (all string) {
+	for _, f := range families {
+		all += section(f.file, "more")
 	}
 	return all
+}
+
+// replace returns source with texts in the places of their names.
+func replace(source string, texts ...string) string {
+	for i := 0; i < len(texts); i += 2 {
+		texts[i] = "--- " + texts[i] + "\n"
+	}
+	return strings.NewReplacer(texts...).Replace(source)
+}
+
+// section returns what a file has behind the line of a name, up to the next such line; "" is the
+// start of the file.
+func section(name, of string) string {
+	source := "\n" + file(name)
+	if of != "" {
+		_, source, _ = strings.Cut(source, "\n--- "+of)
+	}
+	source, _, _ = strings.Cut(source, "\n--- ")
+	return source + "\n"
 }
 
 // script is a Lua script and the digest by which a server knows it.

@@ -16,7 +16,7 @@
 
 --- more
 
-families.g = function()
+families.sliding_log = function()
   -- takingAt returns the instant and start of the i-th taking, nothing behind the last.
   local function takingAt(s, i)
     local text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)

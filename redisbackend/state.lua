@@ -37,12 +37,14 @@
 -- unreadable is the error of a key whose state nobody can have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
 
+--- names
+
 -- limitOf returns the limit in a text, the same one for the same text, nil if there is none.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
-    local algorithm, most, P, Q = match(text, '^1([tlqfsngbc]) (%d+) (%d+) (%d+)$')
-    if not algorithm or P + 0 < 1 or Q + 0 < 1 or math.max(most, P, Q) >= 9007199254740992 then
+    local algorithm, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+    if not nameOf[algorithm] or P + 0 < 1 or Q + 0 < 1 or math.max(most, P, Q) >= 9007199254740992 then
       return nil
     end
     limits[text] = { text = text, algorithm = algorithm, most = most + 0, P = P + 0, Q = Q + 0 }
@@ -60,18 +62,8 @@ end
 
 local made = {}
 local function familyOf(limit)
-  local name = limit.algorithm
-  if name == 't' or name == 'l' or name == 'q' then
-    name = 'bucket'
-  elseif name == 'f' or name == 's' then
-    name = 'window'
-  end
-  if not made[name] then
-    if not families[name] then
-      error('no family decides ' .. name)
-    end
-    made[name] = families[name]()
-  end
+  local name = nameOf[limit.algorithm]
+  made[name] = made[name] or families[name]()
   return made[name]
 end
 
