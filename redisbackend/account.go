@@ -55,10 +55,10 @@ func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (er
 
 // formOf returns a text that is the same for requests that are alike but for their keys.
 func formOf(accounts []account, mode mode) string {
-	if a := &accounts[0]; len(accounts) == 1 && mode == modeTake && a.Enforced == 1 && !a.HasShadow && !a.settles {
+	if a := &accounts[0]; len(accounts) == 1 && !mode.peeks && a.Enforced == 1 && !a.HasShadow && !a.settles {
 		return a.limit.takesOne
 	}
-	text := append(make([]byte, 0, 64*len(accounts)), modes[mode]...)
+	text := append(make([]byte, 0, 64*len(accounts)), mode.name()...)
 	for i := range accounts {
 		text = append(append(append(text, ' '), accounts[i].limit.text.(string)...), '=')
 		text = accounts[i].appendUnits(text)

@@ -48,7 +48,7 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 		a.hasLogs = a.hasLogs || of.Limit.Algorithm() == limits.AlgorithmSlidingLog
 		a.width += of.width()
 		a.weight += of.weight()
-		if mode != modePeek && of.isConcurrent() {
+		if !mode.peeks && of.isConcurrent() {
 			a.holds = b.holds
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}

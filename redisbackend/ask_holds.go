@@ -21,7 +21,7 @@ func (a *account) isConcurrent() bool { return a.limit.limit.Algorithm() == limi
 // heldAccount returns the account of a concurrency limit.
 func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) account {
 	a := account{Account: of, name: b.heldName(of.Scope, of.Key), limit: limit}
-	if mode != modePeek {
+	if !mode.peeks {
 		a.ticket = b.holds.issue(a.held())
 	}
 	return a

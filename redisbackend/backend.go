@@ -55,6 +55,7 @@ type Backend struct {
 	client redis.Scripter
 	own    io.Closer // the client, if Open made it; otherwise nil
 	lanes  *lanes
+	now    func() time.Time // of tests; nil: the server's clock
 	prefix string
 	tagged map[string]bool // the scopes of Options.Together
 	limits encodedLimits
@@ -107,12 +108,12 @@ func New(client redis.Scripter, options Options) *Backend {
 
 // Take implements [limits.Backend]. Its errors are those of the client, wrapped.
 func (b *Backend) Take(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, modeTake)
+	return b.decide(ctx, charges, out, mode{instant: b.instant()})
 }
 
 // Peek implements [limits.Peeker].
 func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limits.Decision) error {
-	return b.decide(ctx, charges, out, modePeek)
+	return b.decide(ctx, charges, out, mode{true, b.instant()})
 }
 
 // Reset implements [limits.Resetter].
@@ -142,16 +143,27 @@ func (b *Backend) Supports(limit limits.Limit) bool {
 // caller's own goroutine that fails for this reason is repeated once.
 func (b *Backend) HonoursDeadline() bool { return true }
 
-// mode is the mode of a request in take.lua.
-type mode uint8
+// mode says how a request is decided.
+type mode struct {
+	peeks   bool
+	instant int64 // that the script is given; 0: it uses the server's clock
+}
 
-const (
-	modeTake mode = iota
-	modePeek
-)
+// name is the name of a mode in take.lua.
+func (m mode) name() string {
+	if m.peeks {
+		return "peek"
+	}
+	return "take"
+}
 
-// modes are the names of the modes there.
-var modes = [...]string{modeTake: "take", modePeek: "peek"}
+// instant returns the instant that scripts are given.
+func (b *Backend) instant() int64 {
+	if b.now == nil {
+		return 0
+	}
+	return b.now().UnixMicro()
+}
 
 var errLengths = errors.New("redisbackend: charges and decisions differ in length")
 
@@ -190,7 +202,7 @@ func (b *Backend) decideRequest(ctx context.Context, r *request, charges []limit
 		}
 	}
 	b.markTransient(charges, out)
-	if r.holds && mode != modePeek {
+	if r.holds && !mode.peeks {
 		b.hold(r, charges, out)
 	}
 	return true, nil
@@ -252,7 +264,7 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, to *[]result) (back bool, err error) {
 	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
-		if !back && mode == modeTake {
+		if !back && !mode.peeks {
 			b.giveBackLate(ctx, l, a)
 		}
 		return back, b.lanes.blame(ofOneKey(err), l)

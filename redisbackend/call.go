@@ -30,59 +30,64 @@ const (
 // call is requests that one call of the script decides.
 type call struct {
 	scriptCall
-	partition any // that keeps its keys; nil: there is only one
-	asks      []*ask
+	at   destination
+	asks []*ask
+}
+
+// destination is what the requests of a call have in common.
+type destination struct {
+	partition any // that keeps their keys; nil: there is only one
+	instant   int64
 }
 
 // calls are the calls of one pipeline, and memory for making them that is reused.
 type calls struct {
 	all   []*call
 	spare []*call
-	of    map[any]*call  // by partition; nil if there is one
-	forms map[string]int // the order of requests that are not alike
+	of    map[destination]*call // nil if there is one
+	forms map[string]int        // the order of requests that are not alike
 	text  []byte
 }
 
-// plan makes the calls that decide some requests, one for each partition.
-func (cs *calls) plan(asks []*ask, ls *lanes) {
+// plan makes the calls that decide some requests, one for each destination.
+func (cs *calls) plan(asks []*ask, locate *partitioner) {
 	cs.reset()
-	locate := ls.partitioner.Load()
 	for _, a := range asks {
-		var partition any
+		at := destination{instant: a.mode.instant}
 		if locate != nil {
-			partition, _, _ = (*locate)(a.accounts[0].name) // if it is unknown, the call fails
+			at.partition, _, _ = (*locate)(a.accounts[0].name) // if it is unknown, the call fails
 		}
-		k := cs.to(partition)
+		k := cs.to(at)
 		k.asks = append(k.asks, a)
 	}
 	for _, k := range cs.all {
-		cs.write(k, ls.instant())
+		cs.write(k)
 	}
 }
 
-// to returns the call for a partition.
-func (cs *calls) to(partition any) *call {
-	if len(cs.all) > 0 && cs.all[0].partition == partition {
+// to returns the call for a destination.
+func (cs *calls) to(at destination) *call {
+	if len(cs.all) > 0 && cs.all[0].at == at {
 		return cs.all[0]
-	} else if k := cs.of[partition]; k != nil {
+	} else if k := cs.of[at]; k != nil {
 		return k
 	}
-	k := cs.add(partition)
+	k := cs.add(at)
 	if len(cs.all) > 1 {
 		if cs.of == nil {
-			cs.of = make(map[any]*call)
+			cs.of = make(map[destination]*call)
 		}
-		cs.of[partition] = k
+		cs.of[at] = k
 	}
 	return k
 }
 
-func (cs *calls) add(partition any) *call {
+func (cs *calls) add(at destination) *call {
 	k := new(call)
 	if n := len(cs.spare); n > 0 {
 		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
 	}
-	k.partition = partition
+	k.at = at
 	cs.all = append(cs.all, k)
 	return k
 }
@@ -92,7 +97,7 @@ func (cs *calls) reset() {
 		clear(k.asks)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, nil, k.asks[:0]}
+		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.asks[:0]}
 		cs.spare = append(cs.spare, k)
 	}
 	clear(cs.all)
@@ -116,10 +121,10 @@ func (cs *calls) sortByForm(asks []*ask) {
 	}
 }
 
-// write writes KEYS and ARGV of take.lua, with an instant unless it is nil.
-func (cs *calls) write(k *call, instant any) {
+// write writes KEYS and ARGV of take.lua.
+func (cs *calls) write(k *call) {
 	k.parts = len(k.asks) > 1
-	if a := k.asks[0]; !k.parts && a.mode == modeTake && !a.hasLogs && instant == nil {
+	if a := k.asks[0]; !k.parts && a.mode == (mode{}) && !a.hasLogs {
 		k.args = append(k.args, "1")
 		cs.writeAlike(k, k.asks)
 		return
@@ -132,7 +137,7 @@ func (cs *calls) write(k *call, instant any) {
 		for n < len(rest) && rest[n].form == a.form {
 			n++
 		}
-		cs.text = append(append(cs.text[:0], modes[a.mode]...), ' ')
+		cs.text = append(append(cs.text[:0], a.mode.name()...), ' ')
 		cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
 		k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.accounts)), 10)))
 		cs.writeAlike(k, rest[:n])
@@ -140,8 +145,8 @@ func (cs *calls) write(k *call, instant any) {
 		rest = rest[n:]
 	}
 	switch {
-	case instant != nil:
-		k.args[0] = instant
+	case k.at.instant != 0:
+		k.args[0] = k.at.instant
 	case hasLogs:
 		k.args[0] = "apart"
 	default:
@@ -178,7 +183,7 @@ func (cs *calls) writeAlike(k *call, alike []*ask) {
 
 // send makes the calls that decide some requests. Each reply has an error of its own.
 func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
-	cs.plan(asks, l.all)
+	cs.plan(asks, l.all.partitioner.Load())
 	l.run(ctx, cs.all)
 	// A Cluster rejects a call for keys of several slots, or of a slot that is just being
 	// moved. Such a call has decided nothing, so each of its requests is sent apart. The others keep
@@ -200,9 +205,9 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 	}
 	sent := len(cs.all)
 	for _, a := range apart {
-		k := cs.add(nil)
+		k := cs.add(destination{instant: a.mode.instant})
 		k.asks = append(k.asks, a)
-		cs.write(k, l.all.instant())
+		cs.write(k)
 	}
 	l.run(ctx, cs.all[sent:])
 }

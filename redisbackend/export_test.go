@@ -14,7 +14,7 @@ import (
 // latest, which is 2^53 microseconds.
 func WithClock(b *Backend, now func() time.Time) *Backend {
 	latest := time.UnixMicro(1<<53 - 1)
-	b.lanes.now = func() time.Time {
+	b.now = func() time.Time {
 		if t := now(); t.Before(latest) {
 			return t
 		}
@@ -50,7 +50,7 @@ var Explain = explain
 // returns a function that gives it back and reports whether there was anything to give.
 func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]limits.Charge{c}, &r, modeTake); err != nil {
+	if err := b.accountsOf([]limits.Charge{c}, &r, mode{}); err != nil {
 		return d, nil, err
 	}
 	l, err := b.lanes.of(ctx, r.accounts[0].name)
@@ -58,7 +58,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 		return d, nil, err
 	}
 	var results []result
-	if _, err := b.step(ctx, l, &r.ask, r.accounts, modeTake, &results); err != nil {
+	if _, err := b.step(ctx, l, &r.ask, r.accounts, mode{instant: b.instant()}, &results); err != nil {
 		return d, nil, err
 	}
 	return results[0].enforced, func() (bool, error) {
@@ -235,15 +235,11 @@ func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) 
 
 // Form returns a text that is the same for requests that are alike but for their keys.
 func Form(b *Backend, charges []limits.Charge, peeks bool) string {
-	mode := modeTake
-	if peeks {
-		mode = modePeek
-	}
 	var r request
-	if err := b.accountsOf(charges, &r, mode); err != nil {
+	if err := b.accountsOf(charges, &r, mode{peeks: peeks}); err != nil {
 		panic(err)
 	}
-	return formOf(r.accounts, mode)
+	return formOf(r.accounts, mode{peeks: peeks})
 }
 
 var JudgeClock = judgeClock

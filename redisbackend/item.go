@@ -142,7 +142,7 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 		for _, it := range c.items {
 			c.keys, c.args = append(c.keys, it.key), append(c.args, it.args...)
 		}
-		if instant := b.lanes.instant(); instant != nil {
+		if instant := b.instant(); instant != 0 {
 			c.args = append(c.args, instant)
 		}
 		calls[i] = &c.scriptCall

@@ -17,8 +17,7 @@ type lanes struct {
 	endsOnTime bool // the client ends calls at the deadline of their context
 	most       int  // calls under way to each
 	logger     *slog.Logger
-	patience   time.Duration    // quietFor
-	now        func() time.Time // nil: scripts use the server's clock
+	patience   time.Duration // quietFor
 	late       lateness
 
 	partitioner atomic.Pointer[partitioner]                  // nil: one step decides all
@@ -69,14 +68,6 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 		ls.only = newLane(ls, "")
 	}
 	return ls
-}
-
-// instant returns the instant that scripts are given; nil: they use the server's clock.
-func (ls *lanes) instant() any {
-	if ls.now == nil {
-		return nil
-	}
-	return ls.now().UnixMicro()
 }
 
 // learnSlots notes that the client hides a Cluster, as a CROSSSLOT error shows, unless it is known to.

@@ -75,10 +75,10 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 // decideSpread decides groups that have n accounts together.
 func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode mode) ([]result, error) {
 	decide := b.takeSpread
-	if mode == modePeek {
+	if mode.peeks {
 		decide = b.peekSpread
 	}
-	if err := decide(ctx, groups); err != nil {
+	if err := decide(ctx, groups, mode); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(groups, (*group).isDenied) {
@@ -97,16 +97,16 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode
 	return all, nil
 }
 
-func (b *Backend) peekSpread(ctx context.Context, groups []*group) error {
+func (b *Backend) peekSpread(ctx context.Context, groups []*group, mode mode) error {
 	for _, g := range groups {
-		if err := b.peek(ctx, g.accounts, &g.results); err != nil {
+		if err := b.peek(ctx, g.accounts, mode, &g.results); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Backend) peek(ctx context.Context, accounts []account, to *[]result) error {
+func (b *Backend) peek(ctx context.Context, accounts []account, mode mode, to *[]result) error {
 	if err := b.mayAsk(ctx); err != nil {
 		return err
 	}
@@ -114,12 +114,13 @@ func (b *Backend) peek(ctx context.Context, accounts []account, to *[]result) er
 	if err != nil {
 		return err
 	}
-	_, err = b.step(ctx, l, new(ask), accounts, modePeek, to)
+	mode.peeks = true
+	_, err = b.step(ctx, l, new(ask), accounts, mode, to)
 	return err
 }
 
 // takeSpread takes what groups charge, one after the other.
-func (b *Backend) takeSpread(ctx context.Context, groups []*group) error {
+func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) error {
 	b.spread.add(groups[:len(groups)-1])
 	for i, g := range groups {
 		err := b.mayAsk(ctx)
@@ -127,14 +128,14 @@ func (b *Backend) takeSpread(ctx context.Context, groups []*group) error {
 			g.lane, err = b.lanes.of(ctx, g.accounts[0].name)
 		}
 		if err == nil {
-			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, modeTake, &g.results)
+			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, mode, &g.results)
 		}
 		if err != nil {
 			b.giveBackLater(ctx, groups[:i])
 			return err
 		}
 		if g.isDenied() {
-			b.undo(ctx, groups, i)
+			b.undo(ctx, groups, i, mode)
 			return nil
 		}
 	}
@@ -147,7 +148,7 @@ const maxUndoing = 32
 
 // undo returns what the groups before the denying one have taken, and describes all others
 // as they are without this request, at the same time.
-func (b *Backend) undo(ctx context.Context, groups []*group, denying int) {
+func (b *Backend) undo(ctx context.Context, groups []*group, denying int, mode mode) {
 	defer b.undoing.Add(-1)
 	if b.undoing.Add(1) > maxUndoing || groups[denying].ask.deniedBy > 0 {
 		b.giveBackLater(ctx, groups[:denying])
@@ -163,7 +164,7 @@ func (b *Backend) undo(ctx context.Context, groups []*group, denying int) {
 		}
 		others.Go(func() {
 			returned := i > denying || b.giveBack(ctx, g)
-			if !returned || b.look(ctx, g) != nil {
+			if !returned || b.look(ctx, g, mode) != nil {
 				g.forget()
 			}
 		})
@@ -174,7 +175,7 @@ func (b *Backend) undo(ctx context.Context, groups []*group, denying int) {
 // look sets the results of g to what a denied request is told. Such a request takes nothing
 // enforced before its shadow charges are decided. So the server is asked apart about the shadow
 // charges of a key that is charged both.
-func (b *Backend) look(ctx context.Context, g *group) error {
+func (b *Backend) look(ctx context.Context, g *group, mode mode) error {
 	accounts := slices.Clone(g.accounts)
 	var shadows []account
 	for i := range accounts {
@@ -183,14 +184,14 @@ func (b *Backend) look(ctx context.Context, g *group) error {
 			a.HasShadow = false
 		}
 	}
-	if err := b.peek(ctx, accounts, &g.results); err != nil || len(shadows) == 0 {
+	if err := b.peek(ctx, accounts, mode, &g.results); err != nil || len(shadows) == 0 {
 		return err
 	}
 	for i := range shadows {
 		shadows[i].Enforced, shadows[i].enforces = 0, false
 	}
 	var apart []result
-	if err := b.peek(ctx, shadows, &apart); err != nil {
+	if err := b.peek(ctx, shadows, mode, &apart); err != nil {
 		return err
 	}
 	for i := range accounts {
