@@ -35,8 +35,9 @@ type ask struct {
 	fate  atomic.Int32
 
 	// Guarded by the mutex of the lane.
-	queue *list.List[*ask] // that it waits in; nil: it does not wait
-	node  list.Node[*ask]
+	queue    *list.List[*ask] // that it waits in; nil: it does not wait
+	queuedAt time.Time
+	node     list.Node[*ask]
 }
 
 // prepare sets the question: these accounts, in this mode.

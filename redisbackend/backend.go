@@ -243,7 +243,7 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 			return nil, true, err
 		}
 		if len(groups) > 1 {
-			all, err := b.decideSpread(ctx, groups, len(r.accounts), mode)
+			all, err := b.decideSpread(ctx, groups, r.accounts, mode)
 			return all, true, err
 		}
 	}

@@ -1,6 +1,8 @@
 package redisbackend
 
 import (
+	"time"
+
 	"github.com/weir-go/weir/limits"
 )
 
@@ -18,9 +20,10 @@ type share struct {
 
 func (a *account) share() share { return share{a.name, a.Limit, a.Enforced} }
 
-// denyWaiting denies the requests that wait for busy keys which have just denied some of asks, and
-// charge them as much as these do.
-func (l *lane) denyWaiting(asks []*ask) {
+// denyWaiting denies the requests that wait for busy keys which a call, begun at an instant, has denied
+// for some of asks, and charge them as much as these do. A request that came later may find units that
+// were returned after the call.
+func (l *lane) denyWaiting(asks []*ask, begun time.Time) {
 	var denials map[share]limits.Decision
 	var denied []*ask
 	l.mu.Lock()
@@ -33,7 +36,7 @@ func (l *lane) denyWaiting(asks []*ask) {
 		}
 		for k := l.queues[i].First; k != nil; {
 			a, next := k.Of, k.Next
-			if a.denyBy(denials) {
+			if a.queuedAt.Before(begun) && a.denyBy(denials) {
 				l.unlinkLocked(a)
 				denied = append(denied, a)
 			}

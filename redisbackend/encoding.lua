@@ -13,6 +13,13 @@ local function digits(n)
   return format('%.0f', n)
 end
 
+-- errorOf returns what was raised as a part of a reply. Clients have types for some errors, and leave
+-- the rest of a reply unread behind one of them.
+local function errorOf(why)
+  why = type(why) == 'table' and why.err or why
+  return { err = match(why, '^WEIR') and why or 'ERR ' .. why }
+end
+
 -- expiry returns the milliseconds after which Redis deletes a state that is fresh
 -- after a wait.
 local function expiry(wait)

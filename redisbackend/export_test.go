@@ -243,3 +243,13 @@ func Form(b *Backend, charges []limits.Charge, peeks bool) string {
 }
 
 var JudgeClock = judgeClock
+
+// RunLate has b find that this process runs late while other replies of its only server come in.
+func RunLate(b *Backend) {
+	l := b.lanes.only
+	now := time.Now()
+	l.all.late.note(now, 40*time.Millisecond)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answeredAt = now
+}

@@ -118,7 +118,7 @@ decideGenerally = function(i, mode, size, request)
       reply[k] = nil
     end
     length = start + 1
-    reply[length] = { err = type(why) == 'table' and why.err or why }
+    reply[length] = errorOf(why)
     return
   end
   for j = 1, size do

@@ -67,9 +67,7 @@ type health struct {
 	quietSince   time.Time // with calls under way: the latest answer, or the start of the first
 	answeredAt   time.Time
 	answeredIn   time.Duration // the duration of that call
-	fastest      time.Duration // the duration of the fastest call lately
-	fastestAt    time.Time
-	failures     int // calls that failed without an answer since then
+	failures     int           // calls that failed without an answer since then
 	failingSince time.Time
 	failedAt     time.Time // the latest of them
 	latest       error     // failure of these

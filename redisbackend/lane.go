@@ -97,8 +97,8 @@ func (l *lane) submit(ctx context.Context, a *ask, now time.Time, mayInline bool
 	if err != nil {
 		return nil, err
 	}
-	if !l.mayCallLocked(now) && !probes {
-		l.enqueueLocked(a)
+	if (l.waits() || !l.mayCallLocked(now)) && !probes { // nobody overtakes those that wait
+		l.enqueueLocked(a, now)
 		l.watchLocked(now)
 		return nil, nil
 	}
@@ -131,7 +131,8 @@ func (l *lane) beginLocked(now time.Time) *worker {
 
 // enqueueLocked has a wait to be sent. Each busy key moves it one queue back, so that nobody waits
 // behind a client that sends more than Redis can decide.
-func (l *lane) enqueueLocked(a *ask) {
+func (l *lane) enqueueLocked(a *ask, now time.Time) {
+	a.queuedAt = now
 	busy := 0
 	for i := range a.accounts {
 		if l.waiting[a.accounts[i].name] >= busyKey {

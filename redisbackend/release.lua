@@ -11,7 +11,7 @@ local function release(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local n = redis.pcall('ZREM', key, unpack(arguments))
       if type(n) ~= 'number' then
-        return n
+        return { err = 'ERR ' .. n.err } -- clients leave the rest unread behind errors of certain types
       end
       released, arguments = released + n, {}
     end

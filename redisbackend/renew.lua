@@ -27,7 +27,7 @@ local function renew(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local added = redis.pcall('ZADD', key, unpack(arguments))
       if type(added) ~= 'number' then
-        return added
+        return { err = 'ERR ' .. added.err } -- clients leave the rest unread behind errors of certain types
       end
       unknown, arguments = unknown + added, {}
     end

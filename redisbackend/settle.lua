@@ -97,7 +97,7 @@ local reply = {}
 for i = 1, #KEYS do
   local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i - 1]), ARGV[2 * i])
   if not fine then
-    n = { err = type(n) == 'table' and n.err or n }
+    n = errorOf(n)
   elseif not n then
     n = { err = unreadable }
   end

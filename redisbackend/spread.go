@@ -72,8 +72,8 @@ func groupsOf(accounts []account, locate partitioner) ([]*group, error) {
 	return groups, nil
 }
 
-// decideSpread decides groups that have n accounts together.
-func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode mode) ([]result, error) {
+// decideSpread decides groups of accounts, and sets the tickets of these.
+func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []account, mode mode) ([]result, error) {
 	decide := b.takeSpread
 	if mode.peeks {
 		decide = b.peekSpread
@@ -88,10 +88,10 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, n int, mode
 			}
 		}
 	}
-	all := make([]result, n)
+	all := make([]result, len(accounts))
 	for _, g := range groups {
 		for i, at := range g.at {
-			all[at] = g.results[i]
+			all[at], accounts[at].ticket = g.results[i], g.accounts[i].ticket
 		}
 	}
 	return all, nil

@@ -108,7 +108,7 @@ func (w *worker) end(failure error) (more bool) {
 
 	if failure == nil {
 		w.calls.parse()
-		l.denyWaiting(w.asks)
+		l.denyWaiting(w.asks, w.since)
 	}
 	for _, a := range w.asks {
 		if failure != nil {

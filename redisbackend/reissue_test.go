@@ -1,0 +1,64 @@
+package redisbackend_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// lateOnce is a hook in which the process does not run until the time of one script is up.
+type lateOnce struct {
+	backend *redisbackend.Backend
+	armed   atomic.Bool
+}
+
+func (h *lateOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *lateOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		if !strings.HasPrefix(c.Name(), "eval") || !h.armed.CompareAndSwap(true, false) {
+			return next(ctx, c)
+		}
+		<-ctx.Done()
+		redisbackend.RunLate(h.backend)
+		c.SetErr(ctx.Err())
+		return ctx.Err()
+	}
+}
+
+func (h *lateOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A request whose call is repeated gets other ids for what it holds, on several slots, too.
+func TestARepeatedRequestOverSlotsReleasesWhatItHolds(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: startSoleNode(t).addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	b := redisbackend.New(client, redisbackend.Options{})
+	h := &lateOnce{backend: b}
+	client.AddHook(h)
+	held := charge("c", "k", limits.Concurrent(1), 1)
+	other := charge("f", "other", limits.FixedWindow(limits.PerDay(1000)), 1)
+	for range 4 { // it finds out that there are slots, and that the server is near
+		take(t, b, other, charge("x", "1", other.Limit, 1))
+	}
+	h.armed.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	out := make([]limits.Decision, 2)
+	ok(t, b.Take(ctx, []limits.Charge{held, other}, out))
+	if h.armed.Load() || !out[0].Allowed {
+		t.Fatalf("%+v, and the hook waits for a script: %v", out, h.armed.Load())
+	}
+	ok(t, b.Settle(t.Context(), []limits.Ending{ending(held, out[0])}, make([]limits.Settlement, 1)))
+	redisbackend.WaitForReleases(b)
+	if n := client.ZCard(t.Context(), redisbackend.HeldName(b, held.Scope, held.Key)).Val(); n != 0 {
+		t.Errorf("%d units are held after the end of the only request", n)
+	}
+}
