@@ -23,8 +23,8 @@
 // A request waits only while four calls or more are under way, and the latest of them was begun
 // less than 500 microseconds ago. Requests that fill a call do not wait for that. At most 16 calls
 // are under way at once, or as many as the client's PoolSize, if that is less. Requests go first
-// whose keys fewer others wait for. Once 32 wait for a key, its denial is the answer to all that
-// charge it as much.
+// whose keys fewer others wait for. If 32 wait for a key, a denial answers all of them that came before
+// its call and charge the key as much.
 //
 // A call does not end with its caller. It may take a second, if the client has
 // ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that
