@@ -231,7 +231,11 @@ func TestCheckUnderstandsEveryServersRefusal(t *testing.T) {
 			t.Errorf("got %v, want one that says to allow %s", got, want)
 		}
 	}
-	for _, text := range []string{"OOM command not allowed when used memory > 'maxmemory'.; commands: set", "READONLY You can't write against a read only replica.", "dial tcp: refused"} {
+	full := errors.New("OOM command not allowed when used memory > 'maxmemory'.; commands: set")
+	if got := redisbackend.Explain(full, "weir:check"); !errors.Is(got, full) || !strings.Contains(got.Error(), "raise maxmemory") {
+		t.Errorf("got %v, want one that says to raise maxmemory", got)
+	}
+	for _, text := range []string{"READONLY You can't write against a read only replica.", "dial tcp: refused"} {
 		err := errors.New(text)
 		if got := redisbackend.Explain(err, "weir:check"); got != err {
 			t.Errorf("got %v, want it as it is", got)

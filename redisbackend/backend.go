@@ -267,7 +267,7 @@ func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account,
 		if !back && !mode.peeks {
 			b.giveBackLate(ctx, l, a)
 		}
-		return back, b.lanes.blame(ofOneKey(err), l)
+		return back, b.lanes.blame(explained(err, accounts), l)
 	}
 	*to = a.results((*to)[:0])
 	return true, nil

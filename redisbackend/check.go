@@ -18,8 +18,9 @@ import (
 var ErrEvicts = errors.New("the eviction policy drops live state, and with it what clients have used: set maxmemory-policy to noeviction")
 
 // Check returns nil if every server of the client is reachable, takes writes, runs the
-// scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing, and if a Cluster serves
-// all its slots. Otherwise its error reports everything that is wrong. If errors.Is finds
+// scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing; if a
+// Cluster serves all its slots; and if no node of a Cluster is taken for a server that stands
+// alone. Otherwise its error reports everything that is wrong. If errors.Is finds
 // [ErrEvicts] in it, the server still decides.
 //
 // Call it when a program starts, or from a readiness probe. It is optional: a limiter
@@ -75,6 +76,9 @@ func each(ctx context.Context, forEach func(context.Context, func(context.Contex
 		}
 		return nil
 	})
+	if err != nil {
+		err = explain(err, "")
+	}
 	return errors.Join(append(errs, err)...)
 }
 
@@ -118,7 +122,11 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		call := scriptCall{keys: []string{key}}
-		checkScript.run(ctx, client, &call)
+		if first { // a server that knows the script does not show whether it may be sent
+			call.send(ctx, client, "eval", checkScript.source)
+		} else {
+			checkScript.run(ctx, client, &call)
+		}
 		reply, err := call.reply.StringSlice()
 		if err != nil {
 			return explain(err, key)
@@ -133,7 +141,10 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 		}
 		now := time.Unix(s, us*1000)
 		if !first {
-			return errors.Join(judge(reply[0], reply[1]), judgeClock(clock, now))
+			if _, ok := client.(single); ok && field(reply[0], "redis_mode") == "cluster" {
+				err = errors.New(useCluster)
+			}
+			return errors.Join(err, judge(reply[0], reply[1]), judgeClock(clock, now))
 		}
 		clock = now
 		time.Sleep(time.Millisecond) // a clock need not tell all microseconds apart
@@ -169,6 +180,8 @@ func explain(err error, key string) error {
 			name, _, _ = strings.Cut(name, "'")
 			allow = []string{name}
 		}
+	case strings.Contains(text, "OOM "):
+		return fmt.Errorf("%w: %s", err, raiseMemory)
 	case strings.Contains(text, " access ") && strings.Contains(text, "key") && key != "":
 		return fmt.Errorf("%w: allow the user its keys, ~%s*", err, key[:strings.LastIndex(key, "check")])
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -129,4 +130,47 @@ func TestCheckRefusesAClockThatStandsStillOrIsFarOff(t *testing.T) {
 			t.Errorf("%v off: %v", off, err)
 		}
 	}
+}
+
+// A plain client of a node of a Cluster would fail for most keys, and a server that knows the script
+// says nothing of EVAL.
+func TestCheckFindsWhatWouldFailLater(t *testing.T) {
+	node := startSoleNode(t)
+	client := redis.NewClient(&redis.Options{Addr: node.addr})
+	defer client.Close()
+	if err := redisbackend.New(client, redisbackend.Options{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "use a redis.ClusterClient") {
+		t.Errorf("a node of a Cluster: %v", err)
+	}
+	ok(t, node.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
+	inCluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.addr}})
+	defer inCluster.Close()
+	b := redisbackend.New(inCluster, redisbackend.Options{})
+	ok(t, b.Check(t.Context()))
+	ok(t, node.Do(t.Context(), "ACL", "SETUSER", "default", "-eval").Err())
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval") {
+		t.Errorf("without EVAL: %v", err)
+	}
+}
+
+// Errors of decisions say what to do.
+func TestErrorsOfDecisionsSayWhatToDo(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	b := redisbackend.New(client, redisbackend.Options{})
+	c := charge("per-client", "secret", limits.FixedWindow(limits.PerDay(10)), 1)
+	fails := func(want string) {
+		t.Helper()
+		err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want one with %q and without the key", err, want)
+		}
+	}
+	ok(t, client.SAdd(t.Context(), redisbackend.Name(b, c.Scope, c.Key), "x").Err())
+	fails(`scope "per-client": WEIR a key holds a value of another type`)
+	ok(t, b.Reset(t.Context(), c.Scope, c.Key))
+	take(t, b, c)
+	ok(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	fails("raise maxmemory")
+	ok(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	ok(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "-time").Err())
+	fails("Backend.Check says what to allow")
 }

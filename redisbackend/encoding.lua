@@ -17,6 +17,9 @@ end
 -- the rest of a reply unread behind one of them.
 local function errorOf(why)
   why = type(why) == 'table' and why.err or why
+  if match(why, 'WRONGTYPE') then
+    why = 'WEIR a key holds a value of another type: another program uses the prefix; reset the key or delete it'
+  end
   return { err = match(why, '^WEIR') and why or 'ERR ' .. why }
 end
 

@@ -2,7 +2,10 @@ package redisbackend
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,14 +56,32 @@ func (spared) SparesBackend() bool { return true }
 
 func (s spared) Unwrap() error { return s.error }
 
-// ofOneKey returns err, marked as spared if it is about the state of one key: a state that
-// this version cannot read is no failure of the server.
-func ofOneKey(err error) error {
-	if redis.HasErrorPrefix(err, "WEIR") {
-		return spared{err}
+// explained returns the error of a decision, with what to do about it where that is known. An error
+// about the state of a key is marked as spared: it is no failure of the server. It names scopes, and
+// no key.
+func explained(err error, accounts []account) error {
+	text := err.Error()
+	switch {
+	case redis.HasErrorPrefix(err, "WEIR"):
+		var scopes []string
+		for i := range accounts {
+			scopes = append(scopes, strconv.Quote(accounts[i].Scope))
+		}
+		return spared{fmt.Errorf("scope %s: %w", strings.Join(scopes, " or "), err)}
+	case redis.HasErrorPrefix(err, "MOVED"):
+		return fmt.Errorf("%w: %s", err, useCluster)
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"):
+		return fmt.Errorf("%w: Backend.Check says what to allow", err)
+	case strings.Contains(text, "OOM "):
+		return fmt.Errorf("%w: %s", err, raiseMemory)
 	}
 	return err
 }
+
+const (
+	useCluster  = "the server is a node of a Cluster: use a redis.ClusterClient, or a URL like redis://host1:6379?addr=host2:6379"
+	raiseMemory = "the server's memory is full: raise maxmemory"
+)
 
 // health is what a lane knows about its server, guarded by the mutex of the lane.
 type health struct {
