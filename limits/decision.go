@@ -33,7 +33,7 @@ type Decision struct {
 	// EffectiveWindow is the time over which Remaining is to be spread: the
 	// parameter t of the IETF RateLimit field (draft-ietf-httpapi-ratelimit-headers-11,
 	// section 4.1.2). If Remaining is 0 it is the wait until one unit fits; on
-	// a denial it equals RetryAfter.
+	// a denial it equals RetryAfter. Of a concurrency limit it is [Never].
 	EffectiveWindow time.Duration
 
 	// Delay is how long an allowed request of a leaky queue has to wait for
