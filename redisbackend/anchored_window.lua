@@ -7,7 +7,6 @@
 -- A window that owes units to the next has a state of version 2, which has their number
 -- behind the ";". In memory that is debt. The next window then starts at its end.
 
-
 if not isRead or a <= 2 * most and b <= 2 * most and (a <= most and b <= most or debt) then
   local age = asOf - at
   if a == 0 or age >= P then

@@ -5,7 +5,6 @@
 --   a    the instant at which the ban ends; 0: there is none
 --   b    the units in the period
 
-
 if not isRead or b <= 4294967295 and (a == 0 or a > at) and a < 9007199254740992 then
   if asOf >= (a > 0 and a or b > 0 and at + P or at) then
     at, a, b = asOf, 0, 0

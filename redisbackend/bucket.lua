@@ -5,7 +5,6 @@
 --   a    the level: the time until the bucket is empty, whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
 
-
 local full, fullFrac, us, frac = most * P, 0, n * P, 0
 if Q > 1 then
   full, fullFrac = timeOf(P, Q, most)

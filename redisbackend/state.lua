@@ -20,7 +20,7 @@
 --   converts  something lives under the limit that it was stored under
 --   rebased   it was rebased: what to write, even if nothing is taken
 --
--- What a family has besides its function:
+-- What a family has besides its piece of decide.lua:
 --   drains    its numbers are times, in Q-ths
 --   bans      any number of units fits a key that is not banned
 --   encode    returns what only version 2 has, if there is any
@@ -31,8 +31,8 @@
 --   owe       charges n units whether they fit or not, as many as may be owed, and returns them
 --   refund    returns n of the units of a taking to a stored state, and writes it; returns how
 --             many, as many as cannot credit a unit too many
--- Logs and concurrency limits are no numbers. They have step, take and write of their own, and
--- open, which sets a state that has nothing, or reads it.
+-- Logs and held units are no numbers. They have take, write and open of their own, which sets a
+-- state that has nothing, or reads it; logs have step, too.
 
 -- unreadable is the error of a key whose state nobody can have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'

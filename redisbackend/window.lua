@@ -9,7 +9,6 @@
 -- A fixed window that owes units to the next has a state of version 2, which has their
 -- number behind the ";". In memory that is debt. A sliding window owes by its weight.
 
-
 local slides = algorithm == 's'
 if not isRead or at % P == 0 and a <= 2 * most and b <= (slides and 2000000000 or 0) and (a <= most or slides or debt) then
   local age = asOf - at
