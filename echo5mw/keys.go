@@ -101,9 +101,8 @@ func ContextValue(name string) func(*echo.Context) (string, error) {
 //
 // Another address costs a client what the IPExtractor demands. Without one, echo v5
 // uses the address of the connection. [echo.ExtractIPFromXFFHeader] believes every
-// private, loopback and link-local address unless told otherwise. Do not use
-// [echo.ExtractIPFromRealIPHeader], as of echo 5.3.1: it believes everybody who sends
-// an address of those ranges.
+// private, loopback and link-local address unless told otherwise, and so does
+// [echo.ExtractIPFromRealIPHeader].
 func RealIP(c *echo.Context) (netip.Addr, error) {
 	text := c.RealIP()
 	addr, err := netip.ParseAddr(text)

@@ -211,7 +211,7 @@ func TestRedisThatSaysNothingHoldsNothingUp(t *testing.T) {
 	}
 	defer silent.Close()
 	dir := t.TempDir() // of the program as it is: build may give it much patience
-	if err := goBuild(dir, []string{"./redis"}); err != nil {
+	if err := goBuild(".", dir, []string{"./redis"}); err != nil {
 		t.Fatal(err)
 	}
 	p := startRedisProgram(t, filepath.Join(dir, "redis"), "redis://"+silent.Addr().String())

@@ -1,6 +1,6 @@
 module github.com/weir-go/weir/cmd/weir
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.5.5

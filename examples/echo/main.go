@@ -1,7 +1,7 @@
 // Echo limits a small API with echo: every client to 60 requests a minute, and some routes to
 // less. The examples chi and gin answer in the same way.
 //
-// For version 4 of echo, import echomw and echo/v4, and write echo.Context for *echo.Context.
+// For version 4 of echo, import echomw and echo/v4, and write echo.Context for echo.Context.
 //
 // To try it (of each answer, the lines that matter):
 //
@@ -31,10 +31,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
@@ -42,44 +42,44 @@ import (
 var (
 	// client counts by the address at the other end of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
-	client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+	client = echomw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
 	// caller counts by an API key that we have issued, or else by client.
 	caller = keyfuncs.First(
-		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
+		echomw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
 		client,
 	)
 )
 
 var (
-	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	perClient = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "per-client",
 		Limit: limits.SlidingWindow(limits.PerMinute(60)),
 		Key:   core.When(isLimited, client),
 	}}})
 
-	perLogin = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	perLogin = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "login",
 		Limit: limits.SlidingLog(limits.PerMinute(5)),
 		Key:   client,
 	}}})
 
-	perSearch = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	perSearch = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "search",
 		Limit: limits.TokenBucket(limits.PerSecond(10), 20),
 		Key:   caller,
 	}}})
 
 	// perUser counts /users/1 and /users/2 together: they have one pattern.
-	perUser = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+	perUser = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:  "users",
 		Limit: limits.SlidingWindow(limits.PerMinute(30)),
-		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
+		Key:   keyfuncs.Join(echomw.RoutePattern, client),
 	}}})
 )
 
 // isLimited returns false for health checks, which must always be answered.
-func isLimited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
+func isLimited(c echo.Context) bool { return c.Request().URL.Path != "/healthz" }
 
 func main() {
 	e := echo.New()
@@ -93,17 +93,17 @@ func main() {
 	log.Fatal(serve(e))
 }
 
-func health(c *echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+func health(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
-func login(c *echo.Context) error { return c.String(http.StatusOK, "Welcome.\n") }
+func login(c echo.Context) error { return c.String(http.StatusOK, "Welcome.\n") }
 
-func search(c *echo.Context) error { return c.String(http.StatusOK, "Nothing found.\n") }
+func search(c echo.Context) error { return c.String(http.StatusOK, "Nothing found.\n") }
 
-func user(c *echo.Context) error {
+func user(c echo.Context) error {
 	return c.String(http.StatusOK, "User "+c.Param("id")+".\n")
 }
 
-func notFound(*echo.Context) error { return echo.ErrNotFound }
+func notFound(echo.Context) error { return echo.ErrNotFound }
 
 // serve answers on $ADDR, or on port 8080 if it is not set.
 func serve(handler http.Handler) error {

@@ -36,7 +36,6 @@ var mayImport = map[string][]string{
 	"chimw":             {"keyfuncs", "nethttp", "shed"},
 	"ginmw":             {"keyfuncs", "nethttp", "shed"},
 	"echomw":            {"keyfuncs", "nethttp", "shed"},
-	"echo5mw":           {"keyfuncs", "nethttp", "shed"},
 
 	"internal/gate":       {"headers", "internal/answer", "internal/watch"},
 	"internal/call":       {"limits"},
@@ -58,13 +57,12 @@ var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.
 var mayImportOf = map[string][]string{
-	"remote":  {"github.com/sony/gobreaker/v2"},
-	"client":  {"github.com/dunglas/httpsfv"},
-	"chimw":   {"github.com/go-chi/chi/v5"},
-	"ginmw":   {"github.com/gin-gonic/gin"},
-	"echomw":  {"github.com/labstack/echo/v4"},
-	"echo5mw": {"github.com/labstack/echo/v5"},
-	"policy":  {"go.yaml.in/yaml/v4"},
+	"remote": {"github.com/sony/gobreaker/v2"},
+	"client": {"github.com/dunglas/httpsfv"},
+	"chimw":  {"github.com/go-chi/chi/v5"},
+	"ginmw":  {"github.com/gin-gonic/gin"},
+	"echomw": {"github.com/labstack/echo/v4"},
+	"policy": {"go.yaml.in/yaml/v4"},
 }
 
 type pkg struct {

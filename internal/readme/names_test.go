@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -60,7 +61,7 @@ func TestNamesExist(t *testing.T) {
 			t.Errorf("%s is there by now: delete it from the list", name)
 		}
 	}
-	s, names, expressions, limitNames := newSnippets(), 0, 0, 0
+	s, five, names, expressions, limitNames := newSnippets(), ofEcho5(), 0, 0, 0
 	for _, path := range guides(t) {
 		_, prose := split(t, path)
 		for i, line := range prose {
@@ -99,7 +100,12 @@ func TestNamesExist(t *testing.T) {
 				expressions++
 				code := fmt.Sprintf("func _(c %s) { use(%s) }\n", contextType(text), text)
 				file, _ := source(code, path, i+1)
-				s.add(t, "expressions", strings.Replace(file, "package snippet", "package expressions", 1))
+				file = strings.Replace(file, "package snippet", "package expressions", 1)
+				if isOfEcho5(text) {
+					five.add(t, "expressions", file)
+				} else {
+					s.add(t, "expressions", file)
+				}
 			}
 		}
 	}
@@ -108,6 +114,10 @@ func TestNamesExist(t *testing.T) {
 	}
 	s.add(t, "expressions", given)
 	s.check(t)
+	if testrun.Full() {
+		five.add(t, "expressions", "package expressions\n\nfunc use(...any) {}\n")
+		five.check(t)
+	}
 }
 
 // contextType returns the type of c in an expression.

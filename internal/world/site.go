@@ -14,11 +14,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/labstack/echo/v4"
-	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/nethttp"
@@ -27,7 +25,7 @@ import (
 )
 
 // adapters are the packages whose middleware a site may use.
-var adapters = []string{"nethttp", "chimw", "ginmw", "echomw", "echo5mw"}
+var adapters = []string{"nethttp", "chimw", "ginmw", "echomw"}
 
 // site serves the requests of a process over HTTP, on connections in memory.
 type site struct {
@@ -126,15 +124,6 @@ func (s *site) handler() http.Handler {
 			Observe: observe(s, stats.Observe[echo.Context](limiter), of),
 		}).Middleware())
 		router.GET("/", func(c echo.Context) error { s.work(c.Response(), c.Request()); return nil })
-		return router
-	case "echo5mw":
-		of := (*echo5.Context).Request
-		router := echo5.New()
-		router.Use(echo5mw.MustNew(echo5mw.Config{
-			Rules: lift(rules, func(c *echo5.Context) Request { return s.requestOf(of(c)) }), Backend: backend, ObserveEnd: settles,
-			Observe: observe(s, stats.Observe[*echo5.Context](limiter), of),
-		}).Middleware())
-		router.GET("/", func(c *echo5.Context) error { s.work(c.Response(), c.Request()); return nil })
 		return router
 	}
 	panic("no adapter " + s.process.program.Adapter)

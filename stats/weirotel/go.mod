@@ -1,6 +1,6 @@
 module github.com/weir-go/weir/stats/weirotel
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/weir-go/weir v0.0.0
@@ -17,7 +17,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
 )
 
 replace github.com/weir-go/weir => ../..

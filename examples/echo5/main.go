@@ -1,0 +1,119 @@
+// Echo5 limits a small API with echo 5: every client to 60 requests a minute, and some routes to
+// less. It is examples/echo for version 5, and a module of its own.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ go -C examples/echo5 run .
+//	$ curl -i localhost:8080/users/7
+//	HTTP/1.1 200 OK
+//	Ratelimit: "per-client";r=59;t=59, "users";r=29;t=58
+//	User 7.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -X POST 'localhost:8080/login?[1-6]' | uniq -c
+//	      5 200
+//	      1 429
+//	$ curl -i -X POST localhost:8080/login
+//	HTTP/1.1 429 Too Many Requests
+//	Ratelimit: "per-client";r=52;t=52, "login";r=0;t=60
+//	Retry-After: 60
+//	$ curl -i -H 'X-API-Key: k1' localhost:8080/search
+//	HTTP/1.1 200 OK
+//	Ratelimit-Policy: "per-client";q=60;w=60, "search";q=20;w=2
+//	Nothing found.
+package main
+
+import (
+	"cmp"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/echo5mw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+)
+
+var (
+	// client counts by the address at the other end of the connection. Behind a proxy, use
+	// keyfuncs.MustTrustedProxies or a similar function.
+	client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+	// caller counts by an API key that we have issued, or else by client.
+	caller = keyfuncs.First(
+		echo5mw.Lift(keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))),
+		client,
+	)
+)
+
+var (
+	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "per-client",
+		Limit: limits.SlidingWindow(limits.PerMinute(60)),
+		Key:   core.When(isLimited, client),
+	}}})
+
+	perLogin = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "login",
+		Limit: limits.SlidingLog(limits.PerMinute(5)),
+		Key:   client,
+	}}})
+
+	perSearch = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "search",
+		Limit: limits.TokenBucket(limits.PerSecond(10), 20),
+		Key:   caller,
+	}}})
+
+	// perUser counts /users/1 and /users/2 together: they have one pattern.
+	perUser = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
+		Name:  "users",
+		Limit: limits.SlidingWindow(limits.PerMinute(30)),
+		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
+	}}})
+)
+
+// isLimited returns false for health checks, which must always be answered.
+func isLimited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
+
+func main() {
+	e := echo.New()
+	e.Use(perClient.Middleware()) // requests for missing pages count too
+	e.GET("/healthz", health)
+	e.HEAD("/healthz", health)
+	e.POST("/login", login, perLogin.Middleware())
+	e.GET("/search", search, perSearch.Middleware())
+	e.GET("/users/:id", user, perUser.Middleware())
+	e.RouteNotFound("/users/:id/*", notFound) // otherwise echo takes "1/" for an id
+	log.Fatal(serve(e))
+}
+
+func health(c *echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+
+func login(c *echo.Context) error { return c.String(http.StatusOK, "Welcome.\n") }
+
+func search(c *echo.Context) error { return c.String(http.StatusOK, "Nothing found.\n") }
+
+func user(c *echo.Context) error {
+	return c.String(http.StatusOK, "User "+c.Param("id")+".\n")
+}
+
+func notFound(*echo.Context) error { return echo.ErrNotFound }
+
+// serve answers on $ADDR, or on port 8080 if it is not set.
+func serve(handler http.Handler) error {
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		return err
+	}
+	log.Printf("listening on %v", listener.Addr())
+	server := &http.Server{
+		Handler:     handler,
+		ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
+	}
+	return server.Serve(listener)
+}
