@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 // scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing; if a
 // Cluster serves all its slots; and if no node of a Cluster is taken for a server that stands
 // alone. Otherwise its error reports everything that is wrong. If errors.Is finds
-// [ErrEvicts] in it, the server still decides.
+// [ErrEvicts] in it, the server still decides. The error names the server that was found,
+// such as Valkey 8.1.1.
 //
 // Call it when a program starts, or from a readiness probe. It is optional: a limiter
 // also works if Check fails, and applies the [core.FailurePolicy] of its rules to decisions
@@ -141,10 +143,13 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 		}
 		now := time.Unix(s, us*1000)
 		if !first {
-			if _, ok := client.(single); ok && field(reply[0], "redis_mode") == "cluster" {
+			if _, ok := client.(single); ok && cmp.Or(field(reply[0], "redis_mode"), field(reply[0], "server_mode")) == "cluster" { // Valkey has the latter
 				err = errors.New(useCluster)
 			}
-			return errors.Join(err, judge(reply[0], reply[1]), judgeClock(clock, now))
+			if err = errors.Join(err, judge(reply[0], reply[1]), judgeClock(clock, now)); err != nil {
+				err = fmt.Errorf("%s: %w", product(reply[0]), err)
+			}
+			return err
 		}
 		clock = now
 		time.Sleep(time.Millisecond) // a clock need not tell all microseconds apart
@@ -194,17 +199,33 @@ func explain(err error, key string) error {
 // judge returns what is wrong with a server, by the sections of its INFO.
 func judge(server, store string) error {
 	var errs []error
-	version := field(server, "redis_version")
 	var major, minor int
 	if field(server, "valkey_version") == "" {
-		if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
-			errs = append(errs, fmt.Errorf("needs Redis 6.2 or later, or Valkey (got version %q)", version))
+		if _, err := fmt.Sscanf(field(server, "redis_version"), "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
+			errs = append(errs, errors.New("needs Redis 6.2 or later, or Valkey"))
 		}
 	}
 	if policy := field(store, "maxmemory_policy"); policy != "noeviction" {
 		errs = append(errs, fmt.Errorf("maxmemory-policy is %q: %w", policy, ErrEvicts))
 	}
 	return errors.Join(errs...)
+}
+
+// product returns the name and the version of a server, by the section server of its INFO. Whoever speaks
+// like Redis tells a redis_version, besides its own.
+func product(server string) string {
+	for _, p := range []struct{ name, version string }{
+		{"Valkey", "valkey_version"}, {"Dragonfly", "dragonfly_version"}, {"Garnet", "garnet_version"},
+	} {
+		if version := field(server, p.version); version != "" {
+			return p.name + " " + version
+		}
+	}
+	name := "Redis "
+	if strings.Contains(server, "\nfeatures:") { // which KeyDB alone has
+		name = "KeyDB "
+	}
+	return name + field(server, "redis_version")
 }
 
 // field returns the value of a line of INFO.

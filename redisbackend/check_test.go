@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,27 @@ func TestCheckFindsWhatWouldFailLater(t *testing.T) {
 	ok(t, node.Do(t.Context(), "ACL", "SETUSER", "default", "-eval").Err())
 	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "allow the user +eval") {
 		t.Errorf("without EVAL: %v", err)
+	}
+}
+
+// What the section server of INFO has on servers that speak like Redis.
+func TestCheckNamesWhatItFound(t *testing.T) {
+	for want, info := range map[string]string{
+		"Redis 7.0.15":       "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n",
+		"Valkey 8.1.1":       "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:cluster\r\navailability_zone:\r\n",
+		"KeyDB 6.3.4":        "# Server\r\nredis_version:6.3.4\r\navailability_zone:\r\nfeatures:cluster_mget\r\n",
+		"Dragonfly df-v1.30": "# Server\r\nredis_version:7.4.0\r\ndragonfly_version:df-v1.30\r\n",
+		"Garnet 1.0.60":      "# Server\r\ngarnet_version:1.0.60\r\nredis_version:7.4.3\r\n",
+	} {
+		if got := redisbackend.Product(info); got != want {
+			t.Errorf("%s is named %s", want, got)
+		}
+	}
+	client := newClient(t, startRedis(t).addr)
+	ok(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	err := redisbackend.New(client, redisbackend.Options{}).Check(t.Context())
+	if !errors.Is(err, redisbackend.ErrEvicts) || !regexp.MustCompile(`check: [A-Z][A-Za-z]+ [0-9.]+: maxmemory`).MatchString(err.Error()) {
+		t.Errorf("got %v, want one that names the server", err)
 	}
 }
 

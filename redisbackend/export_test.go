@@ -254,3 +254,6 @@ func RunLate(b *Backend) {
 	defer l.mu.Unlock()
 	l.answeredAt = now
 }
+
+// Product is the name and version of a server in what Check says.
+var Product = product

@@ -70,7 +70,7 @@ func explained(err error, accounts []account) error {
 		return spared{fmt.Errorf("scope %s: %w", strings.Join(scopes, " or "), err)}
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w: %s", err, useCluster)
-	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"):
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"), strings.Contains(text, "ACL failure in script"):
 		return fmt.Errorf("%w: Backend.Check says what to allow", err)
 	case strings.Contains(text, "OOM "):
 		return fmt.Errorf("%w: %s", err, raiseMemory)
