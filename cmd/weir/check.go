@@ -72,7 +72,7 @@ limit, cost and mode. A key that the policy joins is a list, as in [203.0.113.7,
 		ValidArgsFunction: policyFiles,
 		RunE:              func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}, `  0  there are no mistakes, and all cases hold; there may be warnings
-  1  there are mistakes or cases that fail; with --strict, or warnings
+  1  there are mistakes, or cases that fail, or warnings with --strict
   2  a file cannot be read, or the command line has a mistake`)
 	c.Flags().StringArrayVar(&o.cases, "cases", nil, "test the policy by the cases of `file`; may be there several times")
 	c.Flags().BoolVar(&o.strict, "strict", false, "take warnings for mistakes: the exit status is 1")
@@ -175,8 +175,9 @@ func (r *report) print(out io.Writer, asJSON bool) error {
 		return visible.JSON(out, r)
 	}
 	var text strings.Builder
+	paint := paintOf(out)
 	for _, f := range r.Findings {
-		text.WriteString(visible.Text(f.String()) + "\n")
+		text.WriteString(paint.as(string(f.Kind), visible.Text(f.String())) + "\n")
 	}
 	for _, line := range r.lines {
 		text.WriteString(visible.Text(line) + "\n")

@@ -84,9 +84,9 @@ func waitForTyping(c *cobra.Command, what string) {
 	}
 }
 
-// isTerminal reports whether a person types what comes from in.
-func isTerminal(in io.Reader) bool {
-	file, ok := in.(*os.File)
+// isTerminal reports whether a person types what comes from stream, or reads what goes there.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

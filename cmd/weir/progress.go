@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -22,10 +21,8 @@ type progress struct {
 // newProgress returns a progress on w, if w is a terminal.
 func newProgress(w io.Writer, quiet bool) *progress {
 	p := &progress{begun: time.Now(), now: time.Now, barWidth: 30}
-	if file, ok := w.(*os.File); ok && !quiet {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" {
-			p.w = w
-		}
+	if !quiet && canPaint(w) {
+		p.w = w
 	}
 	return p
 }

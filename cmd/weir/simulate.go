@@ -281,7 +281,7 @@ func (f *simulateFlags) write(out io.Writer, r *simulate.Report) error {
 	if f.asJSON {
 		return simreport.JSON(out, r)
 	}
-	return simreport.Text(out, r)
+	return simreport.Text(out, r, func(heading string) string { return paintOf(out).as("heading", heading) })
 }
 
 // fail reports the conditions that hold.

@@ -1,18 +1,24 @@
 package accesslog
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
 // Counts are what became of the lines of a log.
 type Counts struct {
 	Lines    int64 `json:"lines"`    // without empty ones and those about the log itself
 	Requests int64 `json:"requests"` // became entries
 
-	Malformed   int64 `json:"malformed"`  // not of the format, or cut
-	Binary      int64 `json:"binary"`     // with bytes that no text has
-	TooLong     int64 `json:"tooLong"`    // above 256 KiB
-	NoAddress   int64 `json:"noAddress"`  // a request without the address of a client, such as one with a name instead
-	NoRequest   int64 `json:"noRequest"`  // what the client has sent is no request
-	Other       int64 `json:"other"`      // messages of the server that are no requests
-	FirstUnread int64 `json:"-"`          // the number of the first line that is malformed, binary or too long; 0: none
-	Incomplete  bool  `json:"incomplete"` // the file ends early, such as within a line, or its compression is damaged
+	Malformed   int64  `json:"malformed"`  // not of the format, or cut
+	Binary      int64  `json:"binary"`     // with bytes that no text has
+	TooLong     int64  `json:"tooLong"`    // above 256 KiB
+	NoAddress   int64  `json:"noAddress"`  // a request without the address of a client, such as one with a name instead
+	NoRequest   int64  `json:"noRequest"`  // what the client has sent is no request
+	Other       int64  `json:"other"`      // messages of the server that are no requests
+	FirstUnread int64  `json:"-"`          // the number of the first line that is malformed, binary or too long; 0: none
+	WhyUnread   string `json:"-"`          // what is wrong with that line
+	Incomplete  bool   `json:"incomplete"` // the file ends early, such as within a line, or its compression is damaged
 }
 
 // Unread returns how many lines are damaged.
@@ -55,8 +61,23 @@ func (l *Log) count(why problem, line []byte) {
 		}
 	}
 	if c.FirstUnread == 0 {
-		c.FirstUnread = l.line
+		c.FirstUnread, c.WhyUnread = l.line, l.damage(why, line)
 	}
+}
+
+// damage says what is wrong with a line, as far as a look at it tells.
+func (l *Log) damage(why problem, line []byte) string {
+	switch {
+	case why == tooLong:
+		return "it is longer than 256 KiB"
+	case isBinary(line):
+		return "it has bytes that no text has"
+	case line[0] == '{' && !json.Valid(line):
+		return "it is no valid JSON"
+	case line[0] != '{' && (bytes.Count(line, []byte{'"'})-bytes.Count(line, []byte(`\"`)))%2 != 0:
+		return "an unclosed quote"
+	}
+	return "it is not in the format " + l.Format()
 }
 
 // isDamaged reports whether a problem is that of a line that is not as it was written.

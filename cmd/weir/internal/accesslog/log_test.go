@@ -155,7 +155,7 @@ func TestWhatIsNoRequestIsCounted(t *testing.T) {
 		strings.Repeat("x", 1<<19) + "\n" +
 		line("192.0.2.1", "OPTIONS * HTTP/1.1")
 	_, entries, counts := read(t, text, accesslog.Options{})
-	want := accesslog.Counts{Lines: 8, Requests: 3, NoRequest: 3, NoAddress: 1, TooLong: 1, FirstUnread: 7}
+	want := accesslog.Counts{Lines: 8, Requests: 3, NoRequest: 3, NoAddress: 1, TooLong: 1, FirstUnread: 7, WhyUnread: "it is longer than 256 KiB"}
 	if counts != want {
 		t.Errorf("got %+v, want %+v", counts, want)
 	}

@@ -68,7 +68,7 @@ var marks = regexp.MustCompile(`#[0-9a-f]{6}\b`)
 
 func TestTheTextIsThatOfTheGoldenFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := report.Text(&b, sample(t, nil)); err != nil {
+	if err := report.Text(&b, sample(t, nil), func(heading string) string { return heading }); err != nil {
 		t.Fatal(err)
 	}
 	text := marks.ReplaceAllString(b.String(), "#xxxxxx")
@@ -87,7 +87,9 @@ func TestTheTextIsThatOfTheGoldenFile(t *testing.T) {
 func TestNoReportHasAKeyUnlessAsked(t *testing.T) {
 	secrets := []string{"203.0.113.77", "2001:db8:1:2", "alert(1)"}
 	for name, write := range map[string]func(*bytes.Buffer, *simulate.Report) error{
-		"text": func(b *bytes.Buffer, r *simulate.Report) error { return report.Text(b, r) },
+		"text": func(b *bytes.Buffer, r *simulate.Report) error {
+			return report.Text(b, r, func(heading string) string { return heading })
+		},
 		"JSON": func(b *bytes.Buffer, r *simulate.Report) error { return report.JSON(b, r) },
 		"HTML": func(b *bytes.Buffer, r *simulate.Report) error { return report.HTML(b, r) },
 	} {

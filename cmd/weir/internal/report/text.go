@@ -15,9 +15,9 @@ import (
 // shownKeys is how many keys of a rule the text has.
 const shownKeys = 5
 
-// Text writes r for people.
-func Text(w io.Writer, r *simulate.Report) error {
-	t := &text{w: w, r: r}
+// Text writes r for people. emphasize returns a line that heads a table as it is to look.
+func Text(w io.Writer, r *simulate.Report, emphasize func(string) string) error {
+	t := &text{w: w, r: r, emphasize: emphasize}
 	t.head()
 	t.rules(&r.Policy)
 	if r.Against != nil {
@@ -33,9 +33,10 @@ func Text(w io.Writer, r *simulate.Report) error {
 
 // text writes, and remembers the first error.
 type text struct {
-	w   io.Writer
-	r   *simulate.Report
-	err error
+	w         io.Writer
+	r         *simulate.Report
+	emphasize func(string) string
+	err       error
 }
 
 func (t *text) line(format string, args ...any) {
@@ -90,9 +91,9 @@ func firstUnread(logs []simulate.Log) string {
 		case l.FirstUnread == 0:
 			continue
 		case len(logs) == 1:
-			return fmt.Sprintf(" (the first is line %d)", l.FirstUnread)
+			return fmt.Sprintf(" (the first is line %d: %s)", l.FirstUnread, l.WhyUnread)
 		}
-		return fmt.Sprintf(" (the first is line %d of %s)", l.FirstUnread, visible.Name(l.Name))
+		return fmt.Sprintf(" (the first is line %d of %s: %s)", l.FirstUnread, visible.Name(l.Name), l.WhyUnread)
 	}
 	return ""
 }
@@ -111,7 +112,7 @@ func (t *text) rules(side *simulate.Side) {
 		t.line("No rule of %s was simulated.", visible.Name(side.Name))
 		return
 	}
-	rows := [][]string{{"rule", "limit", "applies to", "denied", "share", "keys hit", "longest wait", "first denial"}}
+	rows := [][]string{{"rule", "limit", "applies to", "denied", "of these", "keys hit", "longest wait", "first denial"}}
 	for i := range side.Rules {
 		rule := &side.Rules[i]
 		denied, what := rule.Denied, ""
@@ -147,17 +148,19 @@ func (t *text) rules(side *simulate.Side) {
 	}
 }
 
-func (t *text) table(rows [][]string) {
+func (t *text) table(table [][]string) {
 	if t.err != nil {
 		return
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	for _, row := range rows {
+	for _, row := range table {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	w.Flush()
-	for line := range strings.Lines(b.String()) {
+	head, rows, _ := strings.Cut(b.String(), "\n")
+	t.line("%s", t.emphasize(strings.TrimRight(head, " ")))
+	for line := range strings.Lines(rows) {
 		t.line("%s", strings.TrimRight(line, " \n"))
 	}
 }
@@ -222,7 +225,7 @@ func (t *text) ladders(side *simulate.Side) {
 			continue
 		}
 		t.line("")
-		rows := [][]string{{rule.Name + " alone, at", "limit", "denied", "share", "keys hit"}}
+		rows := [][]string{{rule.Name + " alone, at", "limit", "denied", "of its requests", "keys hit"}}
 		for _, rung := range rule.Ladder {
 			limit := rung.Limit
 			if limit == "" {

@@ -50,6 +50,7 @@ type Log struct {
 	Name        string `json:"name"`
 	Format      string `json:"format"`
 	FirstUnread int64  `json:"firstUnread,omitempty"` // the number of its first damaged line; 0: none
+	WhyUnread   string `json:"whyUnread,omitempty"`   // what is wrong with that line
 	Incomplete  bool   `json:"incomplete,omitempty"`  // it ends early, such as within a line, or its compression is damaged
 }
 
