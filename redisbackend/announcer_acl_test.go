@@ -13,7 +13,7 @@ import (
 func TestTheListedCommandsSufficeForAnnouncements(t *testing.T) {
 	server := startRedis(t)
 	admin := newClient(t, server.addr)
-	ok(t, admin.Do(t.Context(), "acl", "setuser", "announcer", "reset", "on", ">secret", "~weir:*", "&weir:denials", "-@all",
+	ok(t, admin.Do(t.Context(), "acl", "setuser", "announcer", "reset", "on", ">secret", "~weir:*", "resetchannels", "&weir:denials", "-@all",
 		"+eval", "+time", "+publish", "+subscribe", "+unsubscribe", "+ping").Err())
 	process := func() announcing {
 		client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true})
@@ -35,7 +35,7 @@ func TestDenialsAreHeardAgainAfterASubscriptionWasRefused(t *testing.T) {
 		t.Helper()
 		ok(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "announcer"}, rules...)...).Err())
 	}
-	setUser("reset", "on", ">secret", "allkeys", "allchannels", "allcommands")
+	setUser("reset", "on", ">secret", "allkeys", "resetchannels", "&weir:denials", "allcommands")
 	client := redis.NewClient(&redis.Options{Addr: server.addr, Username: "announcer", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	a, b := newAnnouncing(t, newClient(t, server.addr), 0), newAnnouncing(t, client, 0)
@@ -46,6 +46,6 @@ func TestDenialsAreHeardAgainAfterASubscriptionWasRefused(t *testing.T) {
 		ok(t, err)
 		return len(log) > 0
 	})
-	setUser("allchannels")
+	setUser("&weir:denials")
 	b.hears(t, a, "after")
 }

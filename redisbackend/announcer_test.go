@@ -155,7 +155,11 @@ func TestDenialsAreHeardOnTheShardThatHasTheChannel(t *testing.T) {
 
 // Before Redis 7 there are no sharded channels.
 func TestDenialsAreHeardOnAClusterWithoutShardedChannels(t *testing.T) {
-	addr := startRedis(t, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", "").addr
+	var args []string
+	if !beforeRedis7(t) {
+		args = []string{"--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", ""}
+	}
+	addr := startRedis(t, args...).addr
 	newCluster := func() *redis.ClusterClient {
 		client := redis.NewClusterClient(&redis.ClusterOptions{
 			ContextTimeoutEnabled: true,

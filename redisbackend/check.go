@@ -88,7 +88,9 @@ func each(ctx context.Context, forEach func(context.Context, func(context.Contex
 // this master keeps.
 func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis.Client) error {
 	info, err := master.ClusterInfo(ctx).Result()
-	if err != nil {
+	if err != nil && strings.Contains(err.Error(), "run the 'cluster' command") { // as before Redis 7: CLUSTER INFO is meant
+		return fmt.Errorf("%w: allow the user +cluster|info, and see docs/redis.md for what else it needs", err)
+	} else if err != nil {
 		return explain(err, "")
 	}
 	var errs []error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,8 +77,19 @@ func startClusterNode(t testing.TB) *clusterNode {
 	t.Helper()
 	_, bus, err := net.SplitHostPort(freeAddr(t))
 	ok(t, err)
-	server := startRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
-		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+	args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	if !beforeRedis7(t) {
+		args = append(args, "--cluster-port", bus)
+	}
+	server := startRedis(t, args...)
+	if beforeRedis7(t) { // the bus is at a fixed distance
+		_, port, err := net.SplitHostPort(server.addr)
+		ok(t, err)
+		n, err := strconv.Atoi(port)
+		ok(t, err)
+		bus = strconv.Itoa(n + 10_000)
+	}
 	node := &clusterNode{redisServer: server, Client: newClient(t, server.addr), bus: bus}
 	node.id, err = node.Do(t.Context(), "cluster", "myid").Text()
 	ok(t, err)
@@ -186,13 +196,11 @@ func ok(t testing.TB, err error) {
 // ownerAndAnother returns the master that has a slot, and one that has not.
 func (c *cluster) ownerAndAnother(t testing.TB, slot int) (owner, another *clusterNode) {
 	t.Helper()
-	shards, err := c.masters[0].ClusterShards(t.Context()).Result()
+	ranges, err := c.masters[0].ClusterSlots(t.Context()).Result()
 	ok(t, err)
 	for i, master := range c.masters {
-		for _, shard := range shards {
-			has := slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return int64(slot) >= r.Start && int64(slot) <= r.End })
-			is := slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.ID == master.id })
-			if has && is {
+		for _, r := range ranges {
+			if r.Start <= slot && slot <= r.End && r.Nodes[0].ID == master.id { // the master is the first
 				return master, c.masters[(i+1)%len(c.masters)]
 			}
 		}

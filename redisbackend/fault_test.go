@@ -36,6 +36,8 @@ func startLoad(ctx context.Context, b limits.Backend, callsOfAKey int64, charges
 				select {
 				case <-l.stop:
 					return
+				case <-ctx.Done(): // the test has failed
+					return
 				default:
 				}
 				l.call(ctx, b, callsOfAKey, charges)

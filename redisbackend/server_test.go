@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,4 +83,12 @@ func freeAddr(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return addr
+}
+
+// beforeRedis7 reports whether the program is Redis 6 or one derived from it.
+func beforeRedis7(t testing.TB) bool {
+	t.Helper()
+	version, err := exec.Command(serverPath(t), "--version").Output()
+	ok(t, err)
+	return strings.Contains(string(version), " v=6.")
 }

@@ -19,10 +19,7 @@ func startMasters(t *testing.T) []*server {
 	var masters []*server
 	var operators []*redis.Client
 	for range 3 {
-		_, bus, _ := net.SplitHostPort(freeAddr(t))
-		s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
-			"--cluster-require-full-coverage", "no")
-		s.bus = bus
+		s := startNode(t, "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 		masters, operators = append(masters, s), append(operators, s.operator(t))
 	}
 	for i, operator := range operators {

@@ -39,8 +39,7 @@ func TestLeasesOutlastAServerThatIsKilled(t *testing.T) {
 func TestLeasesOutlastAFailoverOfACluster(t *testing.T) {
 	t.Parallel()
 	masters := startMasters(t)
-	_, bus, _ := net.SplitHostPort(freeAddr(t))
-	replica := startServer(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
+	replica := startNode(t, "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no")
 	operator, master := replica.operator(t), masters[1].operator(t)
 	host, port, _ := net.SplitHostPort(masters[1].addr)
@@ -87,7 +86,7 @@ func TestLeasesOutlastAFailoverBySentinel(t *testing.T) {
 	t.Parallel()
 	master := startServer(t, "--repl-diskless-sync-delay", "0")
 	host, port, _ := net.SplitHostPort(master.addr)
-	replica := startServer(t, "--replicaof", host+" "+port)
+	replica := startServer(t, "--replicaof", host, port)
 	follower := replica.operator(t)
 	eventually(t, "the replica follows", func() bool {
 		return strings.Contains(follower.Info(t.Context(), "replication").Val(), "master_link_status:up")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +155,31 @@ func poll(condition func() bool) bool {
 		}
 	}
 	return true
+}
+
+// beforeRedis7 reports whether redis-server is Redis 6 or one derived from it.
+func beforeRedis7(t testing.TB) bool {
+	t.Helper()
+	version, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(version), " v=6.")
+}
+
+// startNode starts a server of a Cluster.
+func startNode(t testing.TB, args ...string) *server {
+	t.Helper()
+	args = append([]string{"--cluster-enabled", "yes"}, args...)
+	if !beforeRedis7(t) {
+		_, bus, _ := net.SplitHostPort(freeAddr(t))
+		s := startServer(t, append(args, "--cluster-port", bus)...)
+		s.bus = bus
+		return s
+	}
+	s := startServer(t, args...)
+	_, port, _ := net.SplitHostPort(s.addr)
+	n, _ := strconv.Atoi(port)
+	s.bus = strconv.Itoa(n + 10_000)
+	return s
 }
