@@ -22,8 +22,8 @@ var ErrEvicts = errors.New("the eviction policy drops live state, and with it wh
 // scripts, has a clock that goes, is Redis 6.2 or later or Valkey, and evicts nothing; if a
 // Cluster serves all its slots; and if no node of a Cluster is taken for a server that stands
 // alone. Otherwise its error reports everything that is wrong. If errors.Is finds
-// [ErrEvicts] in it, the server still decides. The error names the server that was found,
-// such as Valkey 8.1.1.
+// [ErrEvicts] in it, the server still decides. If the script ran, the
+// error names the server that was found, such as Valkey 8.1.1.
 //
 // Call it when a program starts, or from a readiness probe. It is optional: a limiter
 // also works if Check fails, and applies the [core.FailurePolicy] of its rules to decisions

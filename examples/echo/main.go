@@ -1,7 +1,7 @@
 // Echo limits a small API with echo: every client to 60 requests a minute, and some routes to
 // less. The examples chi and gin answer in the same way.
 //
-// For version 4 of echo, import echomw and echo/v4, and write echo.Context for echo.Context.
+// It is for version 4 of echo; examples/echo5 is for version 5.
 //
 // To try it (of each answer, the lines that matter):
 //

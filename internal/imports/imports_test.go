@@ -77,7 +77,9 @@ func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	testrun.DependsOnSource(t, "../..")
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
-	if err != nil {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("go list: %s", exit.Stderr)
+	} else if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	packages := make(map[string]pkg)
