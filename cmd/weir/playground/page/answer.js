@@ -36,11 +36,17 @@ export function show(answer) {
   get('said').replaceChildren(...answer.rules.map(r => {
     const name = answer.rules.length > 1 ? `${title(r.name)} ` : '';
     const verdict = r.allowed ? (answer.verdict === 'denied' ? 'would allow it, and nothing is taken' : 'allows it') : `denies it: RetryAfter ${r.retryAfter}`;
-    return node('li', `${name}${name ? verdict : title(verdict)}. ${r.remaining} left, fresh after ${r.resetAfter}.`);
+    return node('li', `${name}${name ? verdict : title(verdict)}. ${r.remaining} left${until(r)}.`);
   }));
   if (answer.proof) text(get('proof'), answer.proof);
   get('older').disabled = answer.number <= answer.first;
   get('newer').disabled = answer.number >= answer.last;
+}
+
+// until says when all of a limit is back. Nobody knows when requests end that a concurrency limit counts.
+function until(rule) {
+  if (rule.resetAfter !== '0s') return `, fresh after ${rule.resetAfter}`;
+  return rule.remaining === 0 ? ' until a request ends' : '';
 }
 
 function node(name, text) {
