@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -32,6 +33,9 @@ func (t *Transport) read(ctx context.Context, response *http.Response) (a told) 
 	case http.StatusServiceUnavailable:
 		_, a.limited = retryAfter(h)
 	}
+	if slices.Contains(t.denials, response.StatusCode) {
+		a.limited = true
+	}
 	switch t.dialect {
 	case GitHub:
 		readGitHub(ctx, response, &a)
@@ -53,6 +57,9 @@ func (t *Transport) read(ctx context.Context, response *http.Response) (a told) 
 func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) {
 	b := c.bucket
 	b.answer(c.ticket)
+	if c.ticket.seq >= b.epoch {
+		b.away, b.refusals = 0, 0
+	}
 	account := b.account
 	if account != nil {
 		if a.invalid {
@@ -83,12 +90,22 @@ func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) 
 	switch {
 	case a.limited && a.everybody && account != nil:
 		b.allow(tk, now)
+		if c.together = tk.at <= account.denied; !c.together {
+			account.sendings.denied()
+		}
 		return account.deny(tk, now, a.wait, a.source)
 	case a.limited:
+		c.together = b.denied > 0 && tk.at <= b.denied
+		if a.wait <= 0 && t.pace != Off && t.dialect == Standard && !b.counted {
+			return b.denySilently(tk, now)
+		}
 		return b.deny(tk, now, a.wait, a.source)
 	case a.counted && t.pace != Off:
 		b.believe(tk, now, a.quota, strays)
 	default:
+		if t.pace != Off && t.dialect == Standard && !b.counted {
+			b.listen(now, tk)
+		}
 		b.allow(tk, now)
 	}
 	return 0, ""

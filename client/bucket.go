@@ -27,6 +27,11 @@ func (b *bucket) patience() time.Duration {
 	return patience
 }
 
+// ramp is how many requests are under way at once in the first second after the first answer,
+// if that says nothing of a limit; and one more for each four answers. A server that says
+// nothing would deny the others all at once.
+const ramp = 20
+
 // bucket is what a Transport knows of one limit. The Transport's lock guards it.
 //
 // left is a lower bound of what the server has left, as long as nobody else uses the limit:
@@ -72,6 +77,16 @@ type bucket struct {
 	refill      refill
 	promise     promise
 	lead        time.Duration // of the server's clock, as Unix time, over ours; at least
+	counted     bool          // an answer has said what is left
+	sharedUntil instant       // others use the limit, it seems
+	release     release
+	renewal     renewal
+	learned     learned
+	rampUntil   instant // the first requests do not go all at once
+
+	away      instant // since when connections are refused; 0: they are not
+	refusedAt instant
+	refusals  int
 
 	cap    gate
 	budget budget
@@ -81,6 +96,7 @@ type bucket struct {
 	strays    map[string]int // of Discord, by major parameter: under way in buckets that stand in
 	nextWrite instant
 	invalid   invalids
+	sendings  sendings
 }
 
 // ticket is what is remembered of a request until its answer.
@@ -95,7 +111,7 @@ type ticket struct {
 func (t *Transport) ready(b *bucket, c *call, now instant) (instant, string) {
 	at, source := b.ready(t, now)
 	if b.account != nil {
-		if a, s := b.account.admits(c.id.writes, now); a > at {
+		if a, s := b.account.admits(&c.id, now); a > at {
 			return a, s
 		}
 	}
@@ -106,6 +122,9 @@ func (t *Transport) ready(b *bucket, c *call, now instant) (instant, string) {
 func (t *Transport) start(b *bucket, c *call, now instant) {
 	if b.account != nil && c.id.writes {
 		b.account.nextWrite = now + writeSpacing
+	}
+	if b.account != nil && !c.id.free {
+		b.account.sendings.start(now)
 	}
 	if c.attempt == 1 && !c.again {
 		b.budget.at(now)
@@ -133,6 +152,9 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 			return at, sourceFirstAnswer
 		}
 	}
+	if now < b.rampUntil && b.sent-b.answered >= ramp+b.answered/4 {
+		return b.rampUntil, sourceFirstAnswer
+	}
 	b.fulfil(now)
 	switch {
 	case b.limited && b.left <= 0:
@@ -143,6 +165,10 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 			at = min(at, b.promise.at)
 		}
 		return at, b.source
+	case now < b.release.until:
+		return b.lastStart + b.release.gap, b.source
+	case b.learned.every > 0:
+		return b.lastStart + b.learned.every, sourceLearned
 	}
 	return now, ""
 }
@@ -152,7 +178,7 @@ func (b *bucket) spread(pace Pace, now instant) bool {
 	if now < b.spreadUntil || now < b.followUntil {
 		return true
 	}
-	return b.limited && (pace == Evenly || b.left <= b.low())
+	return b.limited && (pace == Evenly || b.left <= b.low() && !b.alone(now))
 }
 
 // low is how much is left when WhenLow begins. Two are the least: a reset that is
@@ -166,6 +192,7 @@ func (b *bucket) start(now instant) ticket {
 	if b.sent == b.answered+1 {
 		b.least = math.MaxInt64
 	}
+	b.learned.start(now, b.lastStart, b.queue.Size > 0)
 	b.lastStart = now
 	b.busy++
 	if b.standIn {
@@ -197,6 +224,10 @@ func (b *bucket) cancel(tk ticket) {
 	if b.lastStart == tk.at {
 		b.lastStart = tk.lastStart
 	}
+	if b.account != nil {
+		b.account.sendings.cancel(tk.at)
+	}
+	b.learned.count-- // which goes by the numbers of requests
 	if b.limited && !tk.opened {
 		b.left++
 	}

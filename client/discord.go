@@ -8,12 +8,13 @@ import (
 
 // The rules are those of "Rate Limits" in Discord's documentation for developers.
 const (
-	fieldXBucket  = "X-Ratelimit-Bucket"
-	fieldXGlobal  = "X-Ratelimit-Global"
-	fieldXScope   = "X-Ratelimit-Scope"
-	maxInvalid    = 9500 // of 10,000 that shut an address out: others may be under way
-	invalidWindow = 10   // minutes
-	sourceInvalid = "Discord's limit of invalid requests"
+	fieldXBucket   = "X-Ratelimit-Bucket"
+	fieldXGlobal   = "X-Ratelimit-Global"
+	fieldXScope    = "X-Ratelimit-Scope"
+	maxInvalid     = 9500 // of 10,000 that shut an address out: others may be under way
+	invalidWindow  = 10   // minutes
+	discordAccount = 50   // requests a second
+	sourceInvalid  = "Discord's limit of invalid requests"
 )
 
 // identifyDiscord finds the route of r. Routes that differ in an id share a bucket, unless
@@ -49,6 +50,7 @@ func identifyDiscord(r *http.Request, id *identity) {
 	}
 	id.key.route, id.major = route.String(), major.String()
 	id.provisional = id.key.route + id.major
+	id.free = parts[0] == "interactions" // as "Global Rate Limit" says
 }
 
 func digits(s string) bool {
@@ -106,7 +108,7 @@ func (v *invalids) until(now instant) instant {
 }
 
 // admits returns when an account admits a request, and what it waits for.
-func (b *bucket) admits(writes bool, now instant) (instant, string) {
+func (b *bucket) admits(id *identity, now instant) (instant, string) {
 	at, source := now, ""
 	if b.block > at {
 		at, source = b.block, b.blockSource
@@ -114,7 +116,10 @@ func (b *bucket) admits(writes bool, now instant) (instant, string) {
 	if until := b.invalid.until(now); until > at {
 		at, source = until, sourceInvalid
 	}
-	if writes && b.nextWrite > at {
+	if until := b.sendings.ready(); until > at && !id.free {
+		at, source = until, sourceAccount
+	}
+	if id.writes && b.nextWrite > at {
 		at, source = b.nextWrite, sourceWrites
 	}
 	return at, source

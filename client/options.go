@@ -59,6 +59,16 @@ type Options struct {
 	// fails, each process keeps the whole cap by itself. nil: the memory of this process.
 	Backend limits.Backend
 
+	// Account is how many requests all buckets of an account may send together, in any period.
+	// It is kept in this process. Only dialects have accounts. Zero: 50 a second for Discord,
+	// and none for GitHub.
+	Account limits.Rate
+
+	// Denials are statuses that deny without saying for how long, as 429 does. nginx answers
+	// so with 503 if limit_req_status is not set. Nothing says that nothing was done: requests
+	// are repeated as for a 503 that has Retry-After. nil: none.
+	Denials []int
+
 	// MaxInFlight is how many requests of one bucket are under way at once, until their
 	// answers are read or closed. 0: no cap.
 	MaxInFlight int
@@ -96,6 +106,19 @@ func (o *Options) validate() error {
 		}
 	} else if o.Backend != nil {
 		errs = append(errs, errors.New("client: backend: keeps Limit, which is not set: set it or remove Backend"))
+	}
+	if o.Account != (limits.Rate{}) {
+		switch {
+		case o.Dialect == Standard:
+			errs = append(errs, errors.New("client: account: Standard has no accounts: use Limit"))
+		case o.Account.Units < 1 || o.Account.Units > maxAccountUnits || o.Account.Period <= 0:
+			errs = append(errs, fmt.Errorf("client: account: must be 1 to %d units in a positive period (got %d in %v)", maxAccountUnits, o.Account.Units, o.Account.Period))
+		}
+	}
+	for _, status := range o.Denials {
+		if status < 400 || status > 599 || status == http.StatusTooManyRequests {
+			errs = append(errs, fmt.Errorf("client: denials: must be 400 to 599, and not 429, which always denies (got %d)", status))
+		}
 	}
 	if o.MaxInFlight < 0 {
 		errs = append(errs, fmt.Errorf("client: max in flight: must not be negative (got %d)", o.MaxInFlight))

@@ -3,6 +3,7 @@ package client
 import (
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -33,19 +34,31 @@ func (t *Transport) refusal(c *call, status int, now instant, wait time.Duration
 	switch {
 	case c.attempt >= t.attempts:
 		return "it has been sent as often as Attempts allows"
-	case status == http.StatusServiceUnavailable && !harmless(c.request):
-		return "503 does not say that nothing was done: an Idempotency-Key would allow to repeat it"
+	case (status == http.StatusServiceUnavailable || slices.Contains(t.denials, status)) && !harmless(c.request):
+		return "its status does not say that nothing was done: an Idempotency-Key would allow to repeat it"
 	case !rewinds(c.request):
 		return "its body cannot be sent again: set GetBody"
-	case wait > t.maxWait-c.waited:
+	}
+	if why := t.allows(c, wait); why != "" {
+		return why
+	}
+	if c.together && c.attempt == 1 {
+		return "" // one of those that were denied together has been counted
+	}
+	if !c.bucket.budget.repeat(now) {
+		return "too many requests of its bucket are repeated"
+	}
+	return ""
+}
+
+// allows returns why c may not wait, or "" if it may.
+func (t *Transport) allows(c *call, wait time.Duration) string {
+	if wait > t.maxWait-c.waited {
 		return "the wait is longer than MaxWait allows"
 	}
 	ctx := c.request.Context()
 	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && wait > time.Until(deadline) {
 		return "the wait is longer than the context allows"
-	}
-	if !c.bucket.budget.repeat(now) {
-		return "too many requests of its bucket are repeated"
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ type identity struct {
 	major       string // of Discord: what a named bucket is divided by
 	provisional string // of Discord: route before the server has named its bucket
 	writes      bool   // changes something, by GitHub's rules
+	free        bool   // does not count against Options.Account
 }
 
 type table struct {
@@ -101,6 +102,9 @@ func (t *Transport) bucket(k key, c *call) *bucket {
 		return b
 	}
 	b := &bucket{key: k, name: t.nameOf(k, c.request)}
+	if k.route == accountRoute {
+		b.sendings.init(t.account)
+	}
 	if k.route != "" && k.route != accountRoute {
 		account := k
 		account.route = accountRoute

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Transport struct {
 	pace        Pace
 	dialect     Dialect
 	observe     func(Event)
+	account     limits.Rate
+	denials     []int
 	limiter     *core.Limiter[string] // nil: no cap
 	made        time.Time
 	seed        maphash.Seed
@@ -42,6 +45,7 @@ func New(o Options) *Transport {
 		base: o.Base, bucketName: o.Bucket,
 		maxInFlight: o.MaxInFlight, maxWait: o.MaxWait, attempts: o.Attempts,
 		pace: o.Pace, dialect: o.Dialect, observe: o.Observe,
+		account: o.Account, denials: slices.Clone(o.Denials),
 		made: time.Now(), seed: maphash.MakeSeed(),
 		table: newTable(),
 	}
@@ -53,6 +57,9 @@ func New(o Options) *Transport {
 	}
 	if t.attempts == 0 {
 		t.attempts = defaultAttempts
+	}
+	if t.dialect == Discord && t.account == (limits.Rate{}) {
+		t.account = limits.PerSecond(discordAccount)
 	}
 	if o.Limit != (limits.Limit{}) {
 		t.limiter, _ = newLimiter(o.Limit, o.Backend) // which validate has tried
@@ -68,7 +75,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.identify(&c)
 	for {
 		if err := t.send(&c); err != nil {
-			if c.attempt == 1 && r.Body != nil {
+			if !c.sent && r.Body != nil {
 				r.Body.Close()
 			}
 			return nil, t.fail(&c, err)
@@ -79,10 +86,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.response = nil
 			return response, err
 		}
-		discard(response.Body)
+		if response != nil { // a refused connection is no attempt
+			discard(response.Body)
+			c.attempt++
+		}
 		c.response = nil
-		c.attempt++
-		c.again = true
+		c.again, c.sent = true, true
 	}
 }
 
@@ -101,6 +110,8 @@ type call struct {
 	ticket            ticket
 	attempt           int
 	again             bool // goes before those that have not been sent
+	sent              bool // its body has been used
+	together          bool // was denied with others, and sent before any was
 	waited            time.Duration
 	source            string // of the last wait
 	stage             stage
@@ -139,7 +150,7 @@ func (t *Transport) send(c *call) error {
 		t.tell(c, Event{Kind: Held, Wait: c.waited - before, Source: c.source})
 	}
 	c.outgoing = c.request
-	if c.attempt == 1 {
+	if !c.sent {
 		return nil
 	}
 	c.outgoing = c.request.Clone(ctx)
@@ -192,6 +203,9 @@ func (t *Transport) abandon(c *call) {
 func (t *Transport) settle(c *call, response *http.Response, err error) (again bool) {
 	if err != nil || response == nil {
 		c.response = nil
+		if t.dialect == Standard && isRefused(err) {
+			return t.refused(c)
+		}
 		t.abandon(c)
 		return false
 	}

@@ -22,7 +22,7 @@ func (b *bucket) deny(tk ticket, now instant, wait time.Duration, source string)
 	if until := now + wait; until > b.block {
 		b.block, b.blockSource, b.lastWait = until, source, wait
 	}
-	b.denied, b.known, b.probing = now, true, false
+	b.denied, b.known, b.probing, b.rampUntil = now, true, false, 0
 	b.limited, b.left, b.source = true, 0, source
 	b.renew, b.epoch = b.block, b.sent+1
 	return b.block - now, b.blockSource
@@ -39,6 +39,9 @@ func (b *bucket) allow(tk ticket, now instant) {
 		return
 	}
 	b.limited = false
+	if b.learned.every > 0 {
+		return
+	}
 	if tk.opened && b.queue.Size > 0 && b.lastWait > 0 {
 		// Nothing says how fast the others may follow. They are spread over as long a
 		// time as they have waited.
@@ -57,7 +60,10 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if tk.seq < b.epoch {
 		return
 	}
-	b.strikes = 0
+	b.strikes, b.rampUntil = 0, 0
+	if !b.counted {
+		b.counted, b.learned = true, learned{}
+	}
 	b.least = min(b.least, q.left)
 	if tk.seq < b.newest && b.sent != b.answered {
 		return
@@ -66,6 +72,13 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	lowest := q.left - others
 	if b.sent == b.answered && strays == 0 {
 		lowest = max(lowest, b.least) // the last one that was decided is among these
+	}
+	if b.limited && q.left < b.left && strays == 0 {
+		b.sharedUntil = now + max(2*q.window, time.Minute)
+	}
+	grown := int64(0)
+	if b.limited {
+		grown = lowest - b.left
 	}
 	held := b.limited && b.left <= 0 && b.renew > now
 	if b.limited {
@@ -90,9 +103,13 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if renew := now + b.window; !held || b.left > 0 || exact || !b.exact && renew < b.renew {
 		b.renew, b.exact = renew, exact
 	}
+	b.watchRenewal(now, q, grown)
+	if b.alone(now) {
+		b.renew = b.renewal.ends
+	}
 	b.watchReset(tk, now, q)
 	b.setGap(now)
 	if tk.opened && b.queue.Size > 0 {
-		b.spreadUntil = now + b.window
+		b.open(now)
 	}
 }

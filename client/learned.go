@@ -1,0 +1,141 @@
+package client
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const sourceLearned = "learned pace"
+
+// learned is the pace of a server that denies and says nothing else. It is found by counting:
+// if a bucket of the server is full at two denials, it has leaked in between what was accepted.
+// Requests then go at nine tenths of that rate, and carefully faster.
+type learned struct {
+	every time.Duration // between two requests; 0: not known
+	sure  bool          // enough was counted between two denials
+	idle  bool          // the program has sent less than it might have: nothing can be counted
+
+	seq   uint64  // of the last request that was denied
+	at    instant // when that was sent
+	since instant // when counting began
+	count int64   // accepted since, up to seq
+
+	recent recent
+	before int64   // of recent.total: accepted earlier than a second or two before the denial
+	from   instant // when that was
+	denied instant
+}
+
+// enough is how many accepted requests make a pace sure.
+const enough = 8
+
+// recent counts answers that are no denial, so that it is known how many there were a second
+// ago, or two.
+type recent struct {
+	total        int64
+	at, earlier  instant
+	count, older int64 // of total, at these instants
+}
+
+func (r *recent) add(now instant) {
+	if now-r.at >= time.Second {
+		r.earlier, r.older = r.at, r.count
+		if now-r.at >= 2*time.Second {
+			r.earlier, r.older = now-time.Second, r.total
+		}
+		r.at, r.count = now, r.total
+	}
+	r.total++
+}
+
+// denySilently notes a denial that does not say for how long, as deny does others.
+func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
+	l := &b.learned
+	if tk.seq < b.epoch && l.seq > 0 { // sent before the last denial was known
+		if tk.seq > l.seq {
+			if l.since == l.at {
+				l.since = tk.at
+			}
+			l.seq, l.at = tk.seq, tk.at
+		}
+		return max(b.block-now, 1), sourceBackoff
+	}
+	accepted := l.seq > 0 && tk.seq > l.seq+1
+	l.learn(tk)
+	l.seq, l.at, l.denied = tk.seq, tk.at, now
+	l.before, l.from = l.recent.older, l.recent.earlier
+	if !l.sure && !accepted {
+		return b.deny(tk, now, 0, "")
+	}
+	// One goes on at the pace that was learned, as far as the server takes it.
+	b.strikes++
+	wait := l.every << min(b.strikes-1, 12)
+	wait += rand.N(wait/4 + 1)
+	wait = min(wait, time.Hour)
+	b.block, b.blockSource, b.lastWait = now+wait, sourceBackoff, wait
+	b.denied, b.known, b.probing, b.epoch = now, true, false, b.sent+1
+	if b.limited = b.strikes > 1; b.limited {
+		b.left, b.source, b.renew = 0, sourceBackoff, b.block
+	}
+	return wait, sourceBackoff
+}
+
+// learn counts what was accepted before a denial.
+func (l *learned) learn(tk ticket) {
+	if l.seq > 0 {
+		l.count += int64(tk.seq - l.seq - 1)
+	}
+	over := tk.at - l.since
+	switch {
+	case l.seq == 0 || l.idle:
+		l.since, l.count, l.idle = tk.at, 0, false
+		l.every = l.every * 10 / 9
+	case l.count >= enough:
+		l.every, l.sure = over/time.Duration(l.count)*10/9, true
+		l.since, l.count = tk.at, 0
+	case l.count > 0:
+		l.every = over / time.Duration(l.count) * 10 / 9
+	default:
+		l.every = max(l.every, over)
+	}
+}
+
+// listen notes an answer of a server that has said nothing of a limit.
+func (b *bucket) listen(now instant, tk ticket) {
+	if !b.known {
+		b.rampUntil = now + patience
+	}
+	b.learned.recent.add(now)
+	if tk.seq >= b.epoch {
+		b.learned.accept(now, b.queue.Size > 0)
+	}
+}
+
+// accept notes an answer that is no denial: requests may be faster.
+func (l *learned) accept(now instant, waiting bool) {
+	switch {
+	case l.seq == 0:
+	case l.every == 0: // the first since the first denial
+		n := max(l.recent.total-l.before-1, 1)
+		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
+	case !waiting: // the pace holds nothing back
+	case !l.sure:
+		l.every -= l.every / 50
+	default:
+		// By a fiftieth in a second, and more the longer nothing was denied.
+		percent := 2 + float64(now-l.denied)/float64(10*time.Second)
+		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
+	}
+}
+
+// start notes that a request is sent. waiting says whether others wait.
+func (l *learned) start(now, lastStart instant, waiting bool) {
+	if l.seq == 0 || waiting || now-lastStart <= 2*max(l.every, time.Millisecond) {
+		return
+	}
+	l.idle = true
+	if now-l.denied > time.Minute {
+		recent := l.recent
+		*l = learned{recent: recent}
+	}
+}

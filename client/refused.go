@@ -1,0 +1,72 @@
+package client
+
+import (
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+const (
+	sourceRefused = "refused connection"
+
+	// A server that restarts refuses connections for as long as it takes, ten seconds at most.
+	restartTime = 10 * time.Second
+
+	wsaRefused = syscall.Errno(10061) // what Windows calls ECONNREFUSED
+)
+
+// isRefused reports whether err says that nobody listens: nothing has been sent.
+func isRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
+}
+
+// refused notes that the connection of c was refused, and reports whether c is to be sent again.
+func (t *Transport) refused(c *call) (again bool) {
+	t.mu.Lock()
+	b, now := c.bucket, t.now()
+	b.answer(c.ticket)
+	b.busy--
+	c.stage = idle
+	wait := b.refuse(c.ticket, now)
+	again = wait > 0 && t.attempts > 1 && rewinds(c.request) && t.allows(c, wait) == ""
+	b.queue.wakeFirst()
+	t.mu.Unlock()
+	c.finish(0)
+	if again {
+		t.tell(c, Event{Kind: Repeated, Wait: wait, Source: sourceRefused})
+	}
+	return again
+}
+
+// refuse forgets what is known of a server that restarts, and holds its bucket back for a
+// while. It returns 0 if the server has never answered, or refuses for too long.
+func (b *bucket) refuse(tk ticket, now instant) time.Duration {
+	if b.away == 0 {
+		if !b.known {
+			return 0
+		}
+		b.forget()
+		b.away = now
+	}
+	if now-b.away >= restartTime {
+		return 0
+	}
+	if b.refusals == 0 || tk.at > b.refusedAt { // those that are refused together are one
+		wait := min(250*time.Millisecond<<b.refusals, time.Second)
+		b.refusals = min(b.refusals+1, 2)
+		b.block, b.blockSource = now+wait+rand.N(wait/2), sourceRefused
+	}
+	b.refusedAt = now
+	return max(b.block-now, 1)
+}
+
+// forget makes a bucket as new, but for what is under way and the program's own limits.
+func (b *bucket) forget() {
+	b.known, b.probing, b.epoch = false, false, b.sent+1
+	b.block, b.strikes, b.lastWait = 0, 0, 0
+	b.limited, b.left, b.limit = false, 0, 0
+	b.spreadUntil, b.followUntil, b.sharedUntil, b.rampUntil = 0, 0, 0, 0
+	b.refill, b.promise, b.learned, b.counted, b.refusals = refill{}, promise{}, learned{}, false, 0
+	b.release, b.renewal = release{}, renewal{}
+}

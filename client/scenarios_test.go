@@ -1,0 +1,409 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/client"
+)
+
+// A scenario is a job of requests to one simulated server, with a client between them. To add
+// one, add a row to scenarios; to add a server, write a model.
+type scenario struct {
+	name     string
+	server   func() model
+	latency  time.Duration // each way, and as much again at random
+	requests int           // of all clients together
+	workers  int           // of each client
+	clients  int           // processes that share the limit; 0: one
+	options  client.Options
+	path     func(i int) string // of request i; nil: "/"
+	ideal    time.Duration      // that a client would take which knew all, over a network without latency
+	most     figures
+}
+
+// figures are what a scenario comes to.
+type figures struct {
+	over    float64 // time over ideal
+	denials int     // answers by which the server denied a request
+	errors  int     // that the program saw: it sends such a request again a quarter of a second later
+}
+
+func (f figures) String() string { return fmt.Sprintf("%.2f · %d · %d", f.over, f.denials, f.errors) }
+
+// A model is a server. It is asked about one request at a time, and says what it answers and
+// how much later; it may refuse the connection.
+type model interface {
+	answer(r *http.Request, now time.Time) (a *http.Response, later time.Duration, err error)
+}
+
+var scenarios = []scenario{
+	{
+		name:    "nginx, 20 a second, burst of 20, nodelay",
+		server:  nginx{rate: 20, burst: 20, nodelay: true}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 32,
+		ideal: 579 * time.Second / 20,
+		most:  figures{1.15, 40, 0},
+	},
+	{
+		name:    "nginx, the same, 64 workers",
+		server:  nginx{rate: 20, burst: 20, nodelay: true}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 64,
+		ideal: 579 * time.Second / 20,
+		most:  figures{1.15, 40, 0},
+	},
+	{
+		name:    "nginx, 50 a second, burst of 10, nodelay",
+		server:  nginx{rate: 50, burst: 10, nodelay: true}.new,
+		latency: 20 * time.Millisecond, requests: 1500, workers: 32,
+		ideal: 1489 * time.Second / 50,
+		most:  figures{1.7, 40, 0},
+	},
+	{
+		name:    "nginx, 10 a second, delay queue of 20",
+		server:  nginx{rate: 10, burst: 20}.new,
+		latency: 20 * time.Millisecond, requests: 300, workers: 32,
+		ideal: 299 * time.Second / 10,
+		most:  figures{1.15, 40, 0},
+	},
+	{
+		name:    "nginx, 20 a second, delay queue of 20, 64 workers",
+		server:  nginx{rate: 20, burst: 20}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 64,
+		ideal: 599 * time.Second / 20,
+		most:  figures{1.15, 40, 0},
+	},
+	{
+		name:    "nginx, 503, 20 a second, burst of 20, nodelay",
+		server:  nginx{rate: 20, burst: 20, nodelay: true, status: 503}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 32,
+		options: client.Options{Denials: []int{503}},
+		ideal:   579 * time.Second / 20,
+		most:    figures{1.15, 40, 0},
+	},
+	{
+		name:    "fixed window, 100 in 10 s, RateLimit",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft8}.new,
+		latency: 20 * time.Millisecond, requests: 450, workers: 32,
+		ideal: 40 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "fixed window, 100 in 10 s, X-RateLimit-Reset",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: epoch}.new,
+		latency: 20 * time.Millisecond, requests: 450, workers: 32,
+		ideal: 40 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "fixed window, 100 in 10 s, the last one full",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft8}.new,
+		latency: 20 * time.Millisecond, requests: 500, workers: 32,
+		ideal: 40 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "express-rate-limit, 50 in 5 s, draft-6",
+		server:  fixed{limit: 50, period: 5 * time.Second, fields: draft6, byKey: true}.new,
+		latency: 20 * time.Millisecond, requests: 275, workers: 32,
+		ideal: 25 * time.Second,
+		most:  figures{1.07, 0, 0},
+	},
+	{
+		name:    "express-rate-limit, 50 in 5 s, draft-7",
+		server:  fixed{limit: 50, period: 5 * time.Second, fields: draft7, byKey: true}.new,
+		latency: 20 * time.Millisecond, requests: 275, workers: 32,
+		ideal: 25 * time.Second,
+		most:  figures{1.07, 0, 0},
+	},
+	{
+		name:    "express-rate-limit, 50 in 5 s, draft-8",
+		server:  fixed{limit: 50, period: 5 * time.Second, fields: draft8, byKey: true}.new,
+		latency: 20 * time.Millisecond, requests: 275, workers: 32,
+		ideal: 25 * time.Second,
+		most:  figures{1.07, 0, 0},
+	},
+	{
+		name:    "fixed window, 100 in 10 s, two processes",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft8}.new,
+		latency: 20 * time.Millisecond, requests: 450, workers: 16, clients: 2,
+		ideal: 40 * time.Second,
+		most:  figures{1.25, 40, 0},
+	},
+	{
+		name:    "Discord, 100 channels, 50 a second",
+		server:  func() model { return &channels{} },
+		latency: 20 * time.Millisecond, requests: 2000, workers: 200,
+		options: client.Options{Dialect: client.Discord},
+		path:    func(i int) string { return fmt.Sprintf("/api/v10/channels/%d/messages", i%100) },
+		ideal:   39 * time.Second,
+		most:    figures{1.2, 10, 0},
+	},
+	{
+		name: "a server that is away from 12 s to 15 s",
+		server: func() model {
+			return &restarting{
+				begin: func() model { return fixed{limit: 50, period: 10 * time.Second, fields: draft8, byKey: true}.new() },
+				down:  12 * time.Second, up: 15 * time.Second,
+			}
+		},
+		latency: 20 * time.Millisecond, requests: 300, workers: 32,
+		ideal: 45 * time.Second, // 100 before, and 50 each from 15 s on
+		most:  figures{1.16, 0, 0},
+	},
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			var got figures
+			synctest.Test(t, func(t *testing.T) { got = s.run(t, rand.New(rand.NewPCG(1, 2))) })
+			if *trace {
+				fmt.Printf("| %s | %v |\n", s.name, got)
+			}
+			if got.over > s.most.over || got.denials > s.most.denials || got.errors > s.most.errors {
+				t.Errorf("time over ideal, denials, errors: %v, want %v at most", got, s.most)
+			}
+		})
+	}
+}
+
+// run does the job of s, in a bubble.
+func (s scenario) run(t *testing.T, random *rand.Rand) figures {
+	t.Helper()
+	time.Sleep(time.Until(began)) // windows begin at multiples of their period
+	n := &network{server: s.server(), latency: s.latency, random: random}
+	var mu sync.Mutex
+	next, failed := 0, 0
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= s.requests
+	}
+	path := s.path
+	if path == nil {
+		path = func(int) string { return "/" }
+	}
+	var wg sync.WaitGroup
+	for range max(s.clients, 1) {
+		o := s.options
+		o.Base = n
+		c := client.New(o)
+		for range s.workers {
+			wg.Go(func() {
+				for i, more := take(); more; i, more = take() {
+					for {
+						response, err := get(c, "http://server"+path(i))
+						if err == nil && response.StatusCode == 200 {
+							break
+						}
+						mu.Lock()
+						failed++
+						mu.Unlock()
+						time.Sleep(250 * time.Millisecond)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return figures{float64(time.Since(began)) / float64(s.ideal), n.denied, failed}
+}
+
+// network carries requests to a model and answers back.
+type network struct {
+	latency time.Duration
+
+	mu     sync.Mutex
+	server model
+	random *rand.Rand
+	denied int
+}
+
+func (n *network) travel(ctx context.Context, more time.Duration) error {
+	n.mu.Lock()
+	d := more + n.latency
+	if n.latency > 0 {
+		d += time.Duration(n.random.Int64N(int64(n.latency)))
+	}
+	n.mu.Unlock()
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+	}
+	if err := n.travel(r.Context(), 0); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	a, later, err := n.server.answer(r, time.Now())
+	if a != nil && (a.StatusCode == 429 || a.StatusCode == 503) {
+		n.denied++
+	}
+	n.mu.Unlock()
+	if travelled := n.travel(r.Context(), later); travelled != nil {
+		return nil, travelled
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Request = r
+	return a, nil
+}
+
+// nginx is limit_req: a bucket that leaks, counted in thousandths of requests and
+// milliseconds. What is over the burst is denied, without a field; without nodelay the rest waits.
+type nginx struct {
+	rate, burst int64
+	nodelay     bool
+	status      int // of a denial; 0: 429
+
+	excess int64
+	last   time.Time
+}
+
+func (g nginx) new() model { return &g }
+
+func (g *nginx) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	excess := int64(0)
+	if !g.last.IsZero() {
+		excess = max(0, g.excess-g.rate*now.Sub(g.last).Milliseconds()+1000)
+	}
+	if excess > g.burst*1000 {
+		return answer(max(g.status, 429)), 0, nil
+	}
+	g.excess, g.last = excess, now
+	if g.nodelay {
+		return answer(200), 0, nil
+	}
+	return answer(200), time.Duration(excess/g.rate) * time.Millisecond, nil
+}
+
+// fixed counts requests in windows. They begin at multiples of the period; or, as in
+// express-rate-limit, when the first request comes after the last one has ended.
+type fixed struct {
+	limit  int
+	period time.Duration
+	fields func(limit, left int, period, reset time.Duration, now time.Time) []string
+	byKey  bool
+
+	used int
+	ends time.Time
+}
+
+func (f fixed) new() model { return &f }
+
+func (f *fixed) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	if !now.Before(f.ends) {
+		f.used, f.ends = 0, now.Add(f.period)
+		if !f.byKey {
+			f.ends = now.Truncate(f.period).Add(f.period)
+		}
+	}
+	f.used++
+	status := 200
+	if f.used > f.limit {
+		status = 429
+	}
+	fields := f.fields(f.limit, max(f.limit-f.used, 0), f.period, f.ends.Sub(now), now)
+	if status == 429 {
+		fields = append(fields, "Retry-After", fmt.Sprint(ceil(f.ends.Sub(now))))
+	}
+	return answer(status, fields...), 0, nil
+}
+
+func ceil(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+func draft6(limit, left int, period, reset time.Duration, _ time.Time) []string {
+	return []string{"RateLimit-Policy", fmt.Sprintf("%d;w=%d", limit, ceil(period)), "RateLimit-Limit", fmt.Sprint(limit),
+		"RateLimit-Remaining", fmt.Sprint(left), "RateLimit-Reset", fmt.Sprint(ceil(reset))}
+}
+
+func draft7(limit, left int, period, reset time.Duration, _ time.Time) []string {
+	return []string{"RateLimit-Policy", fmt.Sprintf("%d;w=%d", limit, ceil(period)),
+		"RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%d", limit, left, ceil(reset))}
+}
+
+func draft8(limit, left int, period, reset time.Duration, _ time.Time) []string {
+	name := fmt.Sprintf(`"%d-in-%dsec"`, limit, ceil(period))
+	return []string{"RateLimit-Policy", fmt.Sprintf("%s; q=%d; w=%d; pk=:YTk0OWIyOWI0ZTcz:", name, limit, ceil(period)),
+		"RateLimit", fmt.Sprintf("%s; r=%d; t=%d", name, left, ceil(reset))}
+}
+
+func epoch(limit, left int, _, reset time.Duration, now time.Time) []string {
+	return []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(limit),
+		"X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset", fmt.Sprint(ceil(time.Duration(now.Add(reset).UnixNano())))}
+}
+
+// channels is Discord with one route: five in five seconds for each channel, and 50 a second for
+// the account.
+type channels struct {
+	global window
+	each   map[string]*window
+}
+
+func (d *channels) answer(r *http.Request, _ time.Time) (*http.Response, time.Duration, error) {
+	if !d.global.take(50, time.Second) {
+		return answer(429, "Retry-After", fmt.Sprintf("%.3f", time.Until(d.global.ends).Seconds()), "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), 0, nil
+	}
+	channel := strings.Split(r.URL.Path, "/")[4]
+	if d.each == nil {
+		d.each = make(map[string]*window)
+	}
+	w := d.each[channel]
+	if w == nil {
+		w = &window{}
+		d.each[channel] = w
+	}
+	status := 200
+	if !w.take(5, 5*time.Second) {
+		status = 429
+	}
+	left := fmt.Sprintf("%.3f", time.Until(w.ends).Seconds())
+	a := answer(status, "X-RateLimit-Limit", "5", "X-RateLimit-Remaining", fmt.Sprint(5-w.used),
+		"X-RateLimit-Reset-After", left, "X-RateLimit-Bucket", "abcd")
+	if status == 429 {
+		a.Header.Set("Retry-After", left)
+		a.Header.Set("X-RateLimit-Scope", "user")
+	}
+	return a, 0, nil
+}
+
+// restarting is a server that refuses connections for a while, and then begins anew.
+type restarting struct {
+	begin    func() model
+	down, up time.Duration
+	now      model
+	again    bool
+}
+
+func (s *restarting) answer(r *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	since := now.Sub(began)
+	if since >= s.down && since < s.up {
+		return nil, 0, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	if s.now == nil || since >= s.up && !s.again {
+		s.now, s.again = s.begin(), since >= s.up
+	}
+	return s.now.answer(r, now)
+}
