@@ -29,8 +29,12 @@ type learned struct {
 // enough is how many accepted requests make a pace sure.
 const enough = 8
 
-// recent counts answers that are no denial, so that it is known how many there were a second
-// ago, or two.
+// brief is for how long the bucket of a server that is sent to at nine tenths of its rate has
+// not been empty, if it holds more than a few.
+const brief = 5 * time.Second
+
+// recent counts answers that are no denial, so that it is known how many there were lately: for
+// a second, or two, or as long as it took until there were enough.
 type recent struct {
 	total        int64
 	at, earlier  instant
@@ -38,15 +42,15 @@ type recent struct {
 }
 
 func (r *recent) add(now instant) {
-	if now-r.at >= time.Second {
+	if now-r.at >= time.Second && r.total-r.count >= enough {
 		r.earlier, r.older = r.at, r.count
-		if now-r.at >= 2*time.Second {
-			r.earlier, r.older = now-time.Second, r.total
-		}
 		r.at, r.count = now, r.total
 	}
 	r.total++
 }
+
+// restart forgets how many there were.
+func (r *recent) restart(now instant) { *r = recent{r.total, now, now, r.total, r.total} }
 
 // denySilently notes a denial that does not say for how long, as deny does others.
 func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
@@ -61,7 +65,7 @@ func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
 		return max(b.block-now, 1), sourceBackoff
 	}
 	accepted := l.seq > 0 && tk.seq > l.seq+1
-	l.learn(tk)
+	l.learn(tk, now)
 	l.seq, l.at, l.denied = tk.seq, tk.at, now
 	l.before, l.from = l.recent.older, l.recent.earlier
 	if !l.sure && !accepted {
@@ -81,23 +85,30 @@ func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
 }
 
 // learn counts what was accepted before a denial.
-func (l *learned) learn(tk ticket) {
+func (l *learned) learn(tk ticket, now instant) {
 	if l.seq > 0 {
 		l.count += int64(tk.seq - l.seq - 1)
 	}
 	over := tk.at - l.since
 	switch {
 	case l.seq == 0 || l.idle:
-		l.since, l.count, l.idle = tk.at, 0, false
 		l.every = l.every * 10 / 9
-	case l.count >= enough:
-		l.every, l.sure = over/time.Duration(l.count)*10/9, true
-		l.since, l.count = tk.at, 0
-	case l.count > 0:
-		l.every = over / time.Duration(l.count) * 10 / 9
+		l.idle = false
+	case l.count < enough && !l.sure:
+		l.every = max(l.every, over/time.Duration(max(l.count, 1))*10/9)
+		return // and count on
 	default:
-		l.every = max(l.every, over)
+		// Just before the denial the server has taken what it leaks, and what had leaked while
+		// nothing was sent. If the bucket was full not long ago, it has taken no more than it leaked.
+		lately := max(now-l.recent.earlier, time.Second) / time.Duration(max(l.recent.total-l.recent.older, 1))
+		l.every = max(l.every, lately)
+		if l.sure && l.count >= enough && over < brief {
+			l.every = max(l.every, over/time.Duration(l.count))
+		}
+		l.every = l.every * 10 / 9
+		l.sure = true
 	}
+	l.since, l.count = tk.at, 0
 }
 
 // listen notes an answer of a server that has said nothing of a limit.
@@ -130,12 +141,12 @@ func (l *learned) accept(now instant, waiting bool) {
 
 // start notes that a request is sent. waiting says whether others wait.
 func (l *learned) start(now, lastStart instant, waiting bool) {
-	if l.seq == 0 || waiting || now-lastStart <= 2*max(l.every, time.Millisecond) {
+	if waiting || now-lastStart <= max(2*l.every, time.Second) {
 		return
 	}
 	l.idle = true
-	if now-l.denied > time.Minute {
-		recent := l.recent
-		*l = learned{recent: recent}
+	l.recent.restart(now)
+	if l.seq > 0 && now-l.denied > time.Minute {
+		*l = learned{recent: l.recent}
 	}
 }

@@ -33,13 +33,18 @@ func (b *bucket) watchRenewal(now instant, q quota, grown int64) {
 	told := now + q.window
 	switch {
 	case now >= w.ends:
-		proven := w.ends > 0 && !w.moved && w.most-w.least >= max(b.limit/2, 2)
+		proven := w.likely(b.limit)
 		*w = renewal{proven: proven, moved: q.window < 2*loose, ends: told, most: q.left, least: q.left}
 	case grown > 0, told > w.ends+loose, told < w.ends-loose:
 		w.proven, w.moved, w.ends = false, true, max(w.ends, told)
 	default:
 		w.ends, w.most, w.least = min(w.ends, told), max(w.most, q.left), min(w.least, q.left)
 	}
+}
+
+// likely reports whether half of the limit was used while the reset did not move.
+func (w *renewal) likely(limit int64) bool {
+	return w.ends > 0 && !w.moved && w.most-w.least >= max(limit/2, 2)
 }
 
 // alone reports whether the limit renews all at once and nobody else uses it. Then nothing is

@@ -104,7 +104,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		b.renew, b.exact = renew, exact
 	}
 	b.watchRenewal(now, q, grown)
-	if b.alone(now) {
+	if b.alone(now) || q.left == 0 && b.renewal.likely(b.limit) {
 		b.renew = b.renewal.ends
 	}
 	b.watchReset(tk, now, q)
