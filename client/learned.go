@@ -131,7 +131,7 @@ func (l *learned) accept(now instant, waiting bool) {
 		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
 	case !waiting: // the pace holds nothing back
 	case !l.sure:
-		l.every -= l.every / 50
+		l.every -= l.every / 30
 	default:
 		// By a fiftieth in a second, and more the longer nothing was denied.
 		percent := 2 + float64(now-l.denied)/float64(10*time.Second)
