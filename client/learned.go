@@ -129,12 +129,13 @@ func (l *learned) accept(now instant, waiting bool) {
 	case l.every == 0: // the first since the first denial
 		n := max(l.recent.total-l.before-1, 1)
 		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
+		l.recent.restart(now) // nothing was sent meanwhile
 	case !waiting: // the pace holds nothing back
 	case !l.sure:
 		l.every -= l.every / 30
 	default:
 		// By a fiftieth in a second, and more the longer nothing was denied.
-		percent := 2 + float64(now-l.denied)/float64(10*time.Second)
+		percent := 2 + float64(now-l.denied)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
 }

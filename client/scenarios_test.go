@@ -214,7 +214,7 @@ func drawn(random *rand.Rand) (all []scenario) {
 
 // The client was made with scenarios in view, and not with these.
 func TestScenariosThatAreDrawn(t *testing.T) {
-	for _, seed := range []uint64{20261124, 7} {
+	for _, seed := range []uint64{31, 99} {
 		random := rand.New(rand.NewPCG(seed, 0))
 		for i, s := range drawn(random) {
 			t.Run(fmt.Sprintf("%d/%d %s", seed, i, s.name), func(t *testing.T) { s.test(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
