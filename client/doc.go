@@ -16,6 +16,7 @@
 // A request is never sent earlier than the server said, and never waits longer than
 // [Options.MaxWait] or its context allows. An answer whose wait is longer goes back at once,
 // untouched. A request that was held back without having been sent fails with a [*WaitError].
+// The exception: a refused connection makes a Transport forget what a server said that restarts.
 //
 // The limit waits, not the request: after one denial all requests of the same bucket are held
 // back. When the wait ends one of them goes first, and its answer says how fast the others

@@ -14,7 +14,8 @@ const (
 	Held EventKind = iota + 1
 	// Limited: a server denied a request. It is asked again after Wait at the earliest.
 	Limited
-	// Repeated: a denied request waits to be sent again.
+	// Repeated: a request that was denied, or whose connection was refused, waits to be sent
+	// again.
 	Repeated
 	// GaveUp: a denial goes back to the caller, or a request fails with a [*WaitError]. Why
 	// has the reason.
@@ -56,7 +57,9 @@ type WaitError struct {
 	Wait time.Duration
 	// Source is what asked for the wait: a field, such as "Retry-After"; "backoff" if an
 	// answer denied without saying how long; "limit" for [Options.Limit]; "in flight" for
-	// [Options.MaxInFlight]; "first answer" if nothing is known of the bucket yet;
+	// [Options.MaxInFlight]; "first answer" if little is known of the bucket yet;
+	// "learned pace" of a server that denies and says nothing; "account" for [Options.Account];
+	// "refused connection";
 	// "queue" if too many requests waited before this one; or the name of a rule of the
 	// dialect.
 	Source string

@@ -15,7 +15,8 @@ type Pace uint8
 const (
 	// WhenLow sends without delay until a tenth of the limit is left, or two requests.
 	// It then spreads the rest over the time for which they have to last. The requests that
-	// have waited for a limit to renew are spread in the same way.
+	// have waited for a limit to renew are spread in the same way. It spreads neither if
+	// the limit renews all at once and nobody else uses it.
 	WhenLow Pace = iota
 	// Evenly spreads requests from the first.
 	Evenly
