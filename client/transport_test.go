@@ -495,3 +495,22 @@ func TestOptionsThatAreIllegalAreReportedTogether(t *testing.T) {
 	client.New(client.Options{Limit: illegal, MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9})
 	t.Error("no panic")
 }
+
+func TestAccountsAndDenialsThatAreIllegal(t *testing.T) {
+	for want, o := range map[string]client.Options{
+		"Standard has no accounts":           {Account: limits.PerSecond(5)},
+		"must be 1 to 10000 units":           {Dialect: client.Discord, Account: limits.PerSecond(10_001)},
+		"in a positive period (got 5 in 0s)": {Dialect: client.GitHub, Account: limits.Rate{Units: 5}},
+		"(got 200)":                          {Denials: []int{503, 200}},
+		"429, which always denies":           {Denials: []int{429}},
+	} {
+		func() {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
+					t.Errorf("got %q, want one with %q", text, want)
+				}
+			}()
+			client.New(o)
+		}()
+	}
+}
