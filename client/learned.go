@@ -68,7 +68,7 @@ func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
 	l.learn(tk, now)
 	l.seq, l.at, l.denied = tk.seq, tk.at, now
 	l.before, l.from = l.recent.older, l.recent.earlier
-	if !l.sure && !accepted {
+	if !l.sure && !accepted || l.every == 0 {
 		return b.deny(tk, now, 0, "")
 	}
 	// One goes on at the pace that was learned, as far as the server takes it.
