@@ -19,6 +19,7 @@ const (
 	AlgorithmAnchoredWindow
 	AlgorithmConcurrent
 	AlgorithmBan
+	AlgorithmCalendar
 
 	algorithmEnd // after the last
 )
@@ -55,6 +56,7 @@ var algorithms = [algorithmEnd]struct {
 	AlgorithmAnchoredWindow: {"anchored-window", false, maxUnits},
 	AlgorithmConcurrent:     {"concurrent", false, 100_000},
 	AlgorithmBan:            {"ban", false, maxUnits},
+	AlgorithmCalendar:       {"calendar", false, maxUnits},
 }
 
 // algorithmNames returns the names of all algorithms, in the order of their constants.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unique"
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
@@ -71,20 +72,21 @@ func RateOf(perSecond float64) Rate {
 // is wrong, and everything that takes a Limit calls it.
 type Limit struct {
 	algorithm Algorithm
-	rate      Rate  // zero of a concurrency limit
-	burst     int64 // of a ban: how long it lasts, in microseconds
+	rate      Rate                  // zero of a concurrency limit
+	burst     int64                 // of a ban: how long it lasts, in microseconds
+	period    unique.Handle[Period] // of a calendar limit alone
 }
 
 // TokenBucket refills at rate and holds at most burst units, so that a client
 // that has been quiet may take burst units at once.
 func TokenBucket(rate Rate, burst int64) Limit {
-	return Limit{AlgorithmTokenBucket, rate, burst}
+	return Limit{algorithm: AlgorithmTokenBucket, rate: rate, burst: burst}
 }
 
 // LeakyBucket drains at rate and holds at most capacity units; what would
 // overflow is denied. It is the token bucket's dual and gives the same answers.
 func LeakyBucket(rate Rate, capacity int64) Limit {
-	return Limit{AlgorithmLeakyBucket, rate, capacity}
+	return Limit{algorithm: AlgorithmLeakyBucket, rate: rate, burst: capacity}
 }
 
 // LeakyQueue drains at rate and holds at most capacity units, and tells every
@@ -93,14 +95,14 @@ func LeakyBucket(rate Rate, capacity int64) Limit {
 // under one key; who lets requests wait bounds them all. A request takes its
 // slot when it is decided, and keeps it even if its client leaves before its turn.
 func LeakyQueue(rate Rate, capacity int64) Limit {
-	return Limit{AlgorithmLeakyQueue, rate, capacity}
+	return Limit{algorithm: AlgorithmLeakyQueue, rate: rate, burst: capacity}
 }
 
 // FixedWindow counts in windows that start at whole multiples of the period
 // since the Unix epoch, so that a day is a UTC day. Around the turn of a window
 // it may allow twice its units within one period.
 func FixedWindow(rate Rate) Limit {
-	return Limit{AlgorithmFixedWindow, rate, rate.Units}
+	return Limit{algorithm: AlgorithmFixedWindow, rate: rate, burst: rate.Units}
 }
 
 // SlidingWindow weighs the count of the previous window by how much of it still
@@ -113,14 +115,14 @@ func FixedWindow(rate Rate) Limit {
 // microsecond, for the next one; and after all units at the end of a window
 // come as many again, evenly spread over the period that follows.
 func SlidingWindow(rate Rate) Limit {
-	return Limit{AlgorithmSlidingWindow, rate, rate.Units}
+	return Limit{algorithm: AlgorithmSlidingWindow, rate: rate, burst: rate.Units}
 }
 
 // SlidingLog remembers every allowed request of the last period, so that no
 // period of that length, wherever it starts, sees more than its units. It costs
 // memory in proportion to the units, of which it takes at most 10,000.
 func SlidingLog(rate Rate) Limit {
-	return Limit{AlgorithmSlidingLog, rate, rate.Units}
+	return Limit{algorithm: AlgorithmSlidingLog, rate: rate, burst: rate.Units}
 }
 
 // AnchoredWindow counts in windows that each key opens for itself: one opens with
@@ -134,7 +136,7 @@ func SlidingLog(rate Rate) Limit {
 // twice its units within one period: a client can keep all but one unit until the
 // end of its window, and use up the next right after it.
 func AnchoredWindow(rate Rate) Limit {
-	return Limit{AlgorithmAnchoredWindow, rate, rate.Units}
+	return Limit{algorithm: AlgorithmAnchoredWindow, rate: rate, burst: rate.Units}
 }
 
 // Concurrent allows n units to be held at once, 1 to 100,000, and has no period: a
@@ -142,7 +144,7 @@ func AnchoredWindow(rate Rate) Limit {
 // 64. No one can know when a unit is released, so the RetryAfter of a denial is a guess,
 // one second.
 func Concurrent(n int64) Limit {
-	return Limit{AlgorithmConcurrent, Rate{}, n}
+	return Limit{algorithm: AlgorithmConcurrent, burst: n}
 }
 
 // Ban counts the units of admitted requests in periods that each begin with a key's
@@ -156,13 +158,14 @@ func Concurrent(n int64) Limit {
 // core.OnStatus. To ban clients that go on after another limiter's denials, put the ban in a
 // limiter around that one. lasting is 1ms to 366 days, rounded to a microsecond.
 func Ban(rate Rate, lasting time.Duration) Limit {
-	return Limit{AlgorithmBan, rate, lasting.Round(time.Microsecond).Microseconds()}
+	return Limit{algorithm: AlgorithmBan, rate: rate, burst: lasting.Round(time.Microsecond).Microseconds()}
 }
 
 // Algorithm returns how l counts.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Rate returns the rate of l, which is zero for a concurrency limit.
+// Rate returns the rate of l, which is zero for a concurrency limit. That of a calendar limit has the
+// longest that its period lasts, but for changes of clocks: 24 hours, 7, 31 or 366 days.
 func (l Limit) Rate() Rate { return l.rate }
 
 // Burst returns the most units that l ever allows at one instant: the burst or
@@ -210,6 +213,8 @@ func (l Limit) Validate() error {
 		errs = append(errs, fmt.Errorf("units of %s must be 1 to %d (got %d)", l.algorithm.one(), most, l.rate.Units))
 	}
 	switch p := l.rate.Period; {
+	case l.algorithm == AlgorithmCalendar:
+		errs = append(errs, l.validatePeriod())
 	case p <= 0:
 		errs = append(errs, fmt.Errorf("period must be positive (got %v)", p))
 	case p < minPeriod || p > maxPeriod:

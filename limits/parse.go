@@ -20,6 +20,10 @@ import (
 //	anchored-window 60/hour
 //	concurrent 20
 //	ban 10/10m for 1h
+//	calendar 10000/month
+//	calendar 10000/month from 15 in Europe/Berlin
+//	calendar 500/week from sunday
+//	calendar 1000000/year from april 6 in Europe/London
 //
 // The period is a unit (second, minute, hour, day, their plurals or sec, min, s,
 // m, h, d), a number of days (7d) or a [time.Duration]; a burst, or capacity, of
@@ -42,8 +46,11 @@ func (l Limit) String() string {
 	if l == (Limit{}) {
 		return "limit not set"
 	}
-	if l.algorithm == AlgorithmConcurrent {
+	switch l.algorithm {
+	case AlgorithmConcurrent:
 		return fmt.Sprintf("%v %d", l.algorithm, l.burst)
+	case AlgorithmCalendar:
+		return fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, l.Period())
 	}
 	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
 	switch {
@@ -78,6 +85,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 var errLimitForm = errors.New(`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
 
 func parseLimit(s string) (Limit, error) {
+	if given := strings.Fields(s); len(given) > 0 && strings.EqualFold(given[0], AlgorithmCalendar.String()) {
+		return parseCalendar(given[1:])
+	}
 	words := strings.Fields(strings.ReplaceAll(strings.ToLower(s), "/", " / "))
 	algorithm := AlgorithmSlidingWindow
 	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
@@ -100,7 +110,7 @@ func parseLimit(s string) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	l := Limit{algorithm, rate, rate.Units}
+	l := Limit{algorithm: algorithm, rate: rate, burst: rate.Units}
 	if burst == "" {
 		return l, nil
 	}

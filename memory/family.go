@@ -79,6 +79,7 @@ var families = map[limits.Algorithm]family{
 	limits.AlgorithmAnchoredWindow: anchoredWindow{},
 	limits.AlgorithmConcurrent:     concurrent{},
 	limits.AlgorithmBan:            ban{},
+	limits.AlgorithmCalendar:       calendarWindow{},
 }
 
 // sharedByFamilies has the methods of a family that counts units until they expire.

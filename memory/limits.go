@@ -58,6 +58,9 @@ func (c *scopedLimits) init() {
 func recentIndex(scope string, l *limits.Limit) uint8 {
 	h := uint64(l.Rate().Units)*0x9e3779b97f4a7c15 + uint64(l.Rate().Period)*0xc2b2ae3d27d4eb4f +
 		uint64(l.Burst())*0x165667b19e3779f9 + uint64(len(scope))<<57 + uint64(l.Algorithm())<<60
+	for _, c := range []byte(l.Period()) { // "" of most limits
+		h = (h ^ uint64(c)) * 0x9e3779b97f4a7c15
+	}
 	if scope != "" {
 		h += (uint64(scope[0]) + uint64(scope[len(scope)-1])<<3) * 0x9e3779b97f4a7c15
 	}

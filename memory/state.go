@@ -12,6 +12,7 @@ import (
 //	window            start of the window      units in it                units in the one before; fixed: what the next owes
 //	anchored window   start of the window      units in it                1 if each taking moves the start; above, what the next owes
 //	log               instant of last taking   list of earlier takings    sum and last cost
+//	calendar          start of the period      units in it                what the next owes
 //	ban               start of the period      end of the ban, 0: none,   units in the period
 //	                                           below: units inherited
 //	concurrency limit (not stored)             units held
@@ -64,7 +65,7 @@ func (l *compiledLimit) fresh(s *view, now int64) {
 
 // carries reports whether a state that was written under from means the same under l.
 func (l *compiledLimit) carries(from *compiledLimit) bool {
-	return l.algorithm == from.algorithm && l.form == from.form
+	return l.algorithm == from.algorithm && l.form == from.form && l.calendar == from.calendar
 }
 
 // fits reports whether n units, 0 ≤ n, fit now.

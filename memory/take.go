@@ -41,6 +41,8 @@ func (sh *shard) takeNowLocked(l *compiledLimit, s *state, n, now int64, d *limi
 		return f.takeNowLocked(sh, l, s, n, now, d)
 	case anchoredWindow:
 		return f.takeNowLocked(sh, l, s, n, now, d)
+	case calendarWindow:
+		return f.takeNowLocked(sh, l, s, n, now, d)
 	}
 	return false
 }

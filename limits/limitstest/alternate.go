@@ -78,6 +78,7 @@ var alternating = []limits.Limit{
 	limits.AnchoredWindow(limits.PerDay(5)),
 	limits.Concurrent(10),
 	limits.Ban(limits.Per(10, 5*sec), 7*sec),
+	limits.Calendar(5, limits.Day),
 }
 
 // admission is what a key was admitted at an instant.
@@ -145,9 +146,9 @@ func bound(pair [2]limits.Limit, from, to int64) int64 {
 	burst, drained, begun := int64(0), int64(0), int64(0)
 	for _, l := range pair {
 		burst = max(burst, l.Burst())
-		windows := (windowStart(to, l) - windowStart(from, l)) / micros(l)
+		windows := ceil(ratio(windowStart(to, l)-windowStart(from, l), micros(l), 1)) // of a calendar at least as many
 		switch l.Algorithm() {
-		case limits.AlgorithmFixedWindow:
+		case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
 			begun += windows * l.Rate().Units
 			continue
 		case limits.AlgorithmAnchoredWindow: // they end at least a period apart, however often the limit changes

@@ -133,7 +133,7 @@ var endMutants = []mutant{
 		name: "what is refunded goes to the window of now",
 		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
 			b.ends(e, out)
-			if (e.Limit.Algorithm() == limits.AlgorithmFixedWindow || e.Limit.Algorithm() == limits.AlgorithmAnchoredWindow) && e.Final < e.Taken {
+			if hasWindows(e.Limit) && e.Final < e.Taken {
 				b.edit(e, func(u *usage, now int64) {
 					if i := u.find(ticketOf(e.Ticket)); i < 0 || now-u.events[i].at >= micros(e.Limit) {
 						*u = u.turned(max(now, u.at))
@@ -143,6 +143,16 @@ var endMutants = []mutant{
 			}
 		},
 		caughtBy: []string{"nothing is returned to a later window"},
+	},
+	{
+		name: "a period of the calendar owes nothing",
+		settle: func(b *broken, e limits.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			if e.Limit.Algorithm() == limits.AlgorithmCalendar {
+				b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
+			}
+		},
+		caughtBy: []string{"a period of the calendar owes to the next alone"},
 	},
 	{
 		name: "a bucket returns what has drained",

@@ -100,12 +100,12 @@ func (u usage) with(events []event) usage {
 }
 
 // owing is u after n units were charged at instant x at the end of a request, whether they
-// fit or not. At the turn of a fixed or anchored window, what is above the maximum because
+// fit or not. At the turn of a window, what is above the maximum because
 // of such charges is carried.
 func (u usage) owing(x, n int64) usage {
 	after := u.plus(x, n)
 	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 		after.debt = max(0, min(after.curr-u.limit.Burst(), after.debt+n))
 	}
 	return after
@@ -227,7 +227,7 @@ func (l ledger) refundable(now int64, a account, e limits.Ending, t ticket) (lea
 	}
 	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]
 	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
 		if windowStart(taken.at, u.limit) == u.at { // that of the last taking, which may have left a debt
 			return n, n
 		}

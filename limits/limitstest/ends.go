@@ -2,6 +2,7 @@ package limitstest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
@@ -56,18 +57,47 @@ var endCases = []testCase{
 				a := w.begin("k", l, 8)
 				w.settles(a, 1_000_008, limits.Settlement{Charged: 12, Forgiven: 999_988})
 				w.settles(w.begin("k", l, 0), math.MaxInt64, limits.Settlement{Forgiven: math.MaxInt64})
-				w.clock.advance(2*mins - 1*us)
-				if left := w.look(a.charge).Remaining; left != 0 && (l.Algorithm() == limits.AlgorithmFixedWindow || l.Algorithm() == limits.AlgorithmAnchoredWindow) {
-					w.Error(about(l, "owing 10, 1µs before two minutes: %d remain, want 0", left))
+				p := l.Rate().Period
+				w.clock.advance(2*p - 1*us)
+				if left := w.look(a.charge).Remaining; left != 0 && hasWindows(l) {
+					w.Error(about(l, "owing 10, 1µs before two periods: %d remain, want 0", left))
 				}
-				w.clock.advance(mins + 1*us)
+				w.clock.advance(p + 1*us)
 				if left := w.look(a.charge).Remaining; left != 10 {
-					w.Error(about(l, "three minutes later %d remain, want 10", left))
+					w.Error(about(l, "three periods later %d remain, want 10", left))
 				}
-				w.clock.advance(3 * hour)
+				w.clock.advance(4*day - 3*p)
 			}
 			century := limits.TokenBucket(limits.Per(1, 8766*hour), 100)
 			w.settles(w.begin("c", century, 40), 1000, limits.Settlement{Charged: 60, Forgiven: 900})
+		}),
+	endCase("a period of the calendar owes to the next alone",
+		"8 of 10 a month cost 15, and the next month starts with 5 of them; of 2 a month it starts full, and the month after that with nothing (DESIGN 5, the table of algorithms)",
+		func(w endWorld) {
+			month := limits.Calendar(10, limits.Month)
+			if !w.limits.has(month) {
+				return
+			}
+			for _, after := range []struct {
+				year        int
+				units, left int64
+			}{{2027, 10, 5}, {2029, 2, 0}} {
+				w.clock.set(time.Date(after.year, time.January, 31, 0, 0, 0, 0, time.UTC).UnixMicro())
+				a := w.begin(fmt.Sprint(after.units), month, 8)
+				w.settles(a, 15, limits.Settlement{Charged: 7})
+				w.is(a, allowed(0, 29*day, 1*day))
+				a.charge.Limit, a.charge.Cost = limits.Calendar(after.units, limits.Month), 2
+				w.expect("2 more", []limits.Charge{a.charge}, denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
+				w.clock.advance(day)
+				if left := w.look(a.charge).Remaining; left != after.left {
+					w.Error(about(a.charge.Limit, "in February %d remain, want %d", left, after.left))
+				}
+				w.clock.advance(28*day - 1*us)
+				a.charge.Cost = 0
+				w.expect("at the end of February", []limits.Charge{a.charge}, allowed(after.left, 1*us, 1*us))
+				w.clock.advance(1 * us)
+				w.expect("in March", []limits.Charge{a.charge}, allowed(after.units, 0, 31*day))
+			}
 		}),
 	endCase("what a key owes is gone when it would be without a change of limit",
 		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it would owe for four, and RetryAfter is two all the same while nothing is taken: a backend may then have dropped the state (DESIGN 5: absent state equals fresh state)",

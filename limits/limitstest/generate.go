@@ -36,6 +36,8 @@ var typicalLimits = []limits.Limit{
 	limits.AnchoredWindow(limits.PerMinute(10)),
 	limits.Concurrent(20),
 	limits.Ban(limits.Per(10, 10*mins), hour),
+	limits.Calendar(1000, limits.Day),
+	limits.Calendar(10_000, limits.Month.From(31)),
 }
 
 // extremeLimits are at the edges of what is legal, or do not come out even.
@@ -68,6 +70,8 @@ var extremeLimits = []limits.Limit{
 	limits.Ban(limits.Per(1_000_000_000, 366*day), 1*ms),
 	limits.Ban(limits.Per(1, 1*ms), 366*day),
 	limits.Ban(limits.Per(7, 1001*us), 1003*us),
+	limits.Calendar(1_000_000_000, limits.Year.FromDate(time.February, 29)),
+	limits.Calendar(1, limits.Day),
 }
 
 // randomLimit is any legal limit; common ones and extremes are as likely as
@@ -83,7 +87,7 @@ func randomLimit(random *rand.Rand) limits.Limit {
 		rate := limits.Per(upTo(random, 1_000_000_000), time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
 		limit := limits.Limit{}
-		switch random.IntN(9) {
+		switch random.IntN(10) {
 		case 0:
 			limit = limits.TokenBucket(rate, burst)
 		case 1:
@@ -103,6 +107,8 @@ func randomLimit(random *rand.Rand) limits.Limit {
 			limit = limits.Concurrent(upTo(random, 100_000))
 		case 8:
 			limit = limits.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
+		case 9:
+			limit = limits.Calendar(rate.Units, randomPeriod(random))
 		}
 		if limit.Validate() == nil {
 			return limit
@@ -136,6 +142,8 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 		changed = limits.SlidingLog(limits.Per(most, l.Rate().Period))
 	case limits.AlgorithmAnchoredWindow:
 		changed = limits.AnchoredWindow(limits.Per(most, l.Rate().Period))
+	case limits.AlgorithmCalendar:
+		changed = limits.Calendar(most, l.Period())
 	case limits.AlgorithmConcurrent:
 		changed = limits.Concurrent(most)
 	case limits.AlgorithmBan:
@@ -148,6 +156,22 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 		return l
 	}
 	return changed
+}
+
+// randomPeriod is any period of the calendar, in a zone that the program has data of.
+func randomPeriod(random *rand.Rand) limits.Period {
+	period := [...]limits.Period{
+		limits.Day, limits.Week, limits.Month, limits.Year,
+		limits.Week.From(1 + random.IntN(7)),
+		limits.Month.From(1 + random.IntN(31)),
+		limits.Year.FromDate(time.Month(1+random.IntN(12)), 1+random.IntN(28)),
+	}[random.IntN(7)]
+	zones := [...]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo"}
+	zoned := period.In(zones[random.IntN(len(zones))])
+	if limits.Calendar(1, zoned).Validate() != nil {
+		return period
+	}
+	return zoned
 }
 
 // randomCost is what a request costs of l after a decision like last.

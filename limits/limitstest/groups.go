@@ -210,4 +210,5 @@ var togetherByTen = map[limits.Algorithm][4]limits.Decision{
 	limits.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
 	limits.AlgorithmConcurrent:     {allowed(6, 0, limits.Never), allowed(2, 0, limits.Never), held(2, 1*sec), allowed(0, 0, limits.Never)},
 	limits.AlgorithmBan:            {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
+	limits.AlgorithmCalendar:       {allowed(6, day, day), allowed(2, day, day), denied(2, day, day), allowed(0, day, day)},
 }

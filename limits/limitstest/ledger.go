@@ -148,7 +148,7 @@ func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, 
 	case limits.AlgorithmBan:
 		return decideBan(found, c, x, now, taking)
 	}
-	if found.limit.Algorithm() == limits.AlgorithmFixedWindow || found.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
+	if hasWindows(found.limit) {
 		found = found.turned(x)
 	}
 	inUse := found.inUseBy(l, x)
@@ -181,8 +181,8 @@ func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, 
 		d.EffectiveWindow = d.RetryAfter
 	case after.limit == l && after.debt > 0 && d.Remaining == 0:
 		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
-	case l.Algorithm() == limits.AlgorithmFixedWindow:
-		d.EffectiveWindow = duration(windowStart(x, l) + micros(l) - now)
+	case byClock(l):
+		d.EffectiveWindow = duration(windowEnd(x, l) - now)
 	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
 		d.EffectiveWindow = duration(after.at + micros(l) - now)
 	case l.Algorithm() == limits.AlgorithmAnchoredWindow: // the window that a taking would open

@@ -95,7 +95,7 @@ func (c testCase) check(t testing.TB, h Harness) {
 // cases lists every statement, the simple ones first.
 func cases() []testCase {
 	var all []testCase
-	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, logTables, clockTables, changeTables} {
+	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, calendarTables, logTables, clockTables, changeTables} {
 		for _, table := range tables {
 			all = append(all, table.testCase())
 		}

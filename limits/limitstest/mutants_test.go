@@ -402,6 +402,7 @@ var mutants = append(endMutants, []mutant{
 		caughtBy: []string{
 			"a bucket stops its clock at the last taking", "a leaky queue adds the step to its delay", "a fixed window stops its clock at the start of the window",
 			"a sliding window stops its clock at the start of the window", "a sliding log stops its clock at the last taking", "an anchored window stops its clock at its start",
+			"a period of the calendar stops its clock at its start",
 			"one charge at a time is decided as by the definitions while the clock steps back", "instants are the clock's, in whole microseconds",
 		},
 	},
@@ -609,6 +610,36 @@ var mutants = append(endMutants, []mutant{
 			return err
 		},
 		caughtBy: []string{"a fixed window starts at a whole multiple of its period", "the longest window is aligned with the epoch", "a day is a UTC day"},
+	},
+	asking("a month of the calendar lasts 31 days", func(_ *broken, c *limits.Charge) {
+		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
+			c.Limit = limits.FixedWindow(c.Limit.Rate())
+		}
+	}, "a month of the calendar ends with the month", "weeks and years begin on their days", "the calendar is known in 1970 and in 2254",
+		"another number of units keeps the period and its count", "one charge at a time is decided as by the definitions"),
+	asking("a calendar knows no zones", func(_ *broken, c *limits.Charge) {
+		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
+			c.Limit = limits.Calendar(c.Limit.Rate().Units, c.Limit.Period().In("UTC"))
+		}
+	}, "days of a zone last 23 and 25 hours", "a day is begun once where clocks go back over midnight", "a month in a zone begins with the zone's day"),
+	asking("a month from the 31st begins on the 1st of the next", func(_ *broken, c *limits.Charge) {
+		if c.Limit.Algorithm() == limits.AlgorithmCalendar && c.Limit.Period() == limits.Month.From(31) {
+			c.Limit = limits.Calendar(c.Limit.Rate().Units, limits.Month)
+		}
+	}, "a month from the 31st begins on the last day of shorter months"),
+	{
+		name: "a period of the calendar starts empty with every change of its units",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					if u := l[accountOf(c)]; u.limit != c.Limit && u.limit.Algorithm() == limits.AlgorithmCalendar {
+						delete(l, accountOf(c))
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"another number of units keeps the period and its count", "another period counts the units in use as taken now"},
 	},
 	asking("an anchored window is a fixed one", func(_ *broken, c *limits.Charge) {
 		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {

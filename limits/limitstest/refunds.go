@@ -216,7 +216,7 @@ var refundCases = []testCase{
 				}
 				a := w.begin("changed", l, 3)
 				for _, other := range w.limits.all(limits.PerDay(20)) {
-					if other.Algorithm() == limits.AlgorithmConcurrent || other.Algorithm() == l.Algorithm() && !isRate(l) {
+					if other.Algorithm() == limits.AlgorithmConcurrent || sameCounting(l, other) {
 						continue
 					}
 					key := fmt.Sprint("changed ", other.Algorithm())

@@ -57,7 +57,7 @@ func overMemory(wrap func(limits.Backend) limits.Backend) Harness {
 		},
 		OpenSmall: small,
 		Decisions: 1000,
-		Seed:      2,
+		Seed:      3,
 	}
 }
 

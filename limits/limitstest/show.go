@@ -76,6 +76,9 @@ func showLimit(l limits.Limit) string {
 	if l.Algorithm() == limits.AlgorithmConcurrent {
 		return fmt.Sprintf("concurrent %d", l.Burst())
 	}
+	if l.Algorithm() == limits.AlgorithmCalendar {
+		return l.String()
+	}
 	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)
 	if l.Algorithm() == limits.AlgorithmBan {
 		s += fmt.Sprintf(" for %v", l.Lasting())

@@ -133,7 +133,7 @@ var smallCases = []testCase{
 					d := w.take(limits.Charge{Scope: "s", Key: fmt.Sprint("flood ", i), Limit: l, Cost: 5})[0]
 					longest = max(longest, d.ResetAfter)
 				}
-				if longest > 2*mins {
+				if longest > 2*l.Rate().Period {
 					t.Error(about(l, "a new key is told that it is fresh in %s", longest))
 				}
 				w.clock.advance(longest)

@@ -120,8 +120,8 @@ var (
 	tenPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 )
 
-// everyAlgorithm is a limit of n per period under each algorithm, by name; of n at once, or
-// an hour's ban for n.
+// everyAlgorithm is a limit of n per period under each algorithm, by name; of n at once,
+// an hour's ban for n, or n a day of the calendar.
 func everyAlgorithm(rate limits.Rate) []limits.Limit {
 	return []limits.Limit{
 		limits.TokenBucket(rate, rate.Units),
@@ -133,6 +133,7 @@ func everyAlgorithm(rate limits.Rate) []limits.Limit {
 		limits.AnchoredWindow(rate),
 		limits.Concurrent(rate.Units),
 		limits.Ban(rate, hour),
+		limits.Calendar(rate.Units, limits.Day),
 	}
 }
 

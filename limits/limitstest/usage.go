@@ -23,7 +23,7 @@ type usage struct {
 	curr, prev int64    // windows: units taken in the window of at, and in the one before it (anchored: no such). Bans: units of the period
 	takings    []taking // log, oldest first
 
-	debt  int64  // fixed and anchored windows: what the next one starts with
+	debt  int64  // fixed, anchored and calendar windows: what the next one starts with
 	until int64  // bans: when the ban ends; 0: there is none
 	gone  int64  // a usage of another limit that carries over, until something is taken: when it is fresh under that limit, if that is sooner; 0: it is not
 	held  []hold // concurrency limits
@@ -43,7 +43,7 @@ func (u usage) inUse(x int64) int64 {
 		return 0
 	}
 	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 		return u.turned(x).curr
 	case limits.AlgorithmBan:
 		if u.isOver(x) {
@@ -84,6 +84,9 @@ func (u usage) open(x int64) bool { return u.curr > 0 && x-u.at < micros(u.limit
 // turned is u, of a fixed or anchored window, in the window of instant x: with what its
 // debt leaves. An anchored window that has closed without a debt is none.
 func (u usage) turned(x int64) usage {
+	if u.limit.Algorithm() == limits.AlgorithmCalendar {
+		return u.turnedTo(windowStart(x, u.limit))
+	}
 	n := (x - u.at) / micros(u.limit)
 	if n <= 0 {
 		return u
@@ -94,6 +97,18 @@ func (u usage) turned(x int64) usage {
 	}
 	if next.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 		next.at = x
+	}
+	return next
+}
+
+// turnedTo is u in the period of the calendar that starts at an instant. A period owes to the next alone.
+func (u usage) turnedTo(start int64) usage {
+	if start <= u.at {
+		return u
+	}
+	next := usage{limit: u.limit, at: start, gone: u.gone}
+	if windowEnd(u.at, u.limit) == start {
+		next.curr = min(u.debt, u.limit.Burst())
 	}
 	return next
 }
@@ -133,6 +148,10 @@ func (u usage) freshAt() int64 {
 		return u.until
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
 		return u.at + p
+	case u.limit.Algorithm() == limits.AlgorithmCalendar && u.debt > 0:
+		return windowEnd(windowEnd(u.at, u.limit), u.limit)
+	case u.limit.Algorithm() == limits.AlgorithmCalendar && u.curr > 0:
+		return windowEnd(u.at, u.limit)
 	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow || u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
 		most := u.limit.Burst()
 		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p)) // forgiven after 200 years
@@ -162,7 +181,7 @@ func (u usage) plus(x, n int64) usage {
 			after.prev = u.curr
 		}
 		after.curr += n
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 		after = u.turned(x)
 		if after.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			after.at = x // opens
@@ -204,7 +223,7 @@ func fresh(limit limits.Limit, now int64) usage {
 	switch {
 	case isBucket(limit):
 		u.level = new(big.Rat)
-	case limit.Algorithm() == limits.AlgorithmFixedWindow, limit.Algorithm() == limits.AlgorithmSlidingWindow:
+	case byClock(limit), limit.Algorithm() == limits.AlgorithmSlidingWindow:
 		u.at = windowStart(now, limit)
 	}
 	return u

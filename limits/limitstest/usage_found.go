@@ -131,5 +131,5 @@ func sameCounting(a, b limits.Limit) bool {
 	if isBucket(a) {
 		return big.NewRat(a.Rate().Units, micros(a)).Cmp(big.NewRat(b.Rate().Units, micros(b))) == 0
 	}
-	return micros(a) == micros(b)
+	return micros(a) == micros(b) && a.Period() == b.Period()
 }

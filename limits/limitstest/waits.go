@@ -74,7 +74,7 @@ var waitCases = []testCase{
 					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter), wait(d.EffectiveWindow))
 				}
 				switch last.Limit.Algorithm() {
-				case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow:
+				case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 					if slices.ContainsFunc(p.charges, func(c pastCharge) bool { return c.limit != last.Limit }) {
 						return // units of another limit may still be in use when the window ends
 					}

@@ -1,0 +1,141 @@
+// Package calendar knows when the periods of the calendar begin: days, weeks, months and years of a time
+// zone.
+//
+// A period begins at the first instant at which the clocks of the zone show its first day, or a later
+// one. So a day may last 23 or 25 hours, and none is begun twice where clocks go back over midnight.
+package calendar
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Calendar has the periods of one kind in one zone. Instants are microseconds since the Unix epoch, from
+// 1970 to 2255.
+type Calendar struct {
+	kind
+	zone *time.Location
+
+	recent   [4]atomic.Pointer[Period] // those that were asked for last
+	replaced atomic.Uint32             // how many times one has made room for another
+}
+
+// Period is the time from one instant to another.
+type Period struct {
+	Start, End int64 // the End belongs to the next period
+	Next       int64 // the end of the next period
+}
+
+// At returns the period that an instant lies in.
+func (c *Calendar) At(instant int64) Period {
+	for i := range c.recent {
+		if p := c.recent[i].Load(); p != nil && instant >= p.Start && instant < p.End {
+			return *p
+		}
+	}
+	n := c.number(instant)
+	p := &Period{c.start(n), c.start(n + 1), c.start(n + 2)}
+	c.recent[c.replaced.Add(1)%uint32(len(c.recent))].Store(p)
+	return *p
+}
+
+// Around returns the starts of the period before that of an instant, of that, and of three that follow.
+func (c *Calendar) Around(instant int64) (starts [5]int64) {
+	n := c.number(instant)
+	for i := range starts {
+		starts[i] = c.start(n + i - 1)
+	}
+	return starts
+}
+
+// number returns the number of the period that an instant lies in.
+func (c *Calendar) number(instant int64) int {
+	n := c.numberOf(time.UnixMicro(instant).In(c.zone).Date())
+	for c.start(n+1) <= instant { // the clocks have gone back over midnight
+		n++
+	}
+	return n
+}
+
+// start returns the first instant of the n-th period, 0 if that is before 1970.
+func (c *Calendar) start(n int) int64 {
+	const longestAhead = 26 * time.Hour // more than any clock is ahead of UTC
+	midnight := c.first(n)              // as if in UTC
+	for t := midnight.Add(-longestAhead).In(c.zone); ; {
+		_, ahead := t.Zone()
+		_, end := t.ZoneBounds()            // of the time in which clocks are ahead by as much
+		if !end.IsZero() && !end.After(t) { // so it says of December 31 of leap years that no table has
+			end = t.Add(time.Hour)
+		}
+		at := midnight.Add(-time.Duration(ahead) * time.Second)
+		if at.Before(t) {
+			at = t
+		}
+		if end.IsZero() || at.Before(end) {
+			return max(0, at.UnixMicro())
+		}
+		t = end
+	}
+}
+
+// kind is how days make periods.
+type kind struct {
+	unit  string     // "day", "week", "month" or "year"
+	month time.Month // in which a year begins
+	day   int        // the first day: of a week 1 is Monday, of a month or year the last there is if it has not as many
+}
+
+// numberOf returns the number of the period that has a day.
+func (k kind) numberOf(year int, month time.Month, day int) int {
+	switch k.unit {
+	case "month":
+		n := 12*year + int(month) - 1
+		if day < k.dayIn(year, month) {
+			n--
+		}
+		return n
+	case "year":
+		if month < k.month || month == k.month && day < k.dayIn(year, month) {
+			year--
+		}
+		return year
+	}
+	days := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()) / (24 * 60 * 60) // at midnight: no fraction
+	if k.unit == "week" {
+		return floorDiv(days-k.firstMonday(), 7)
+	}
+	return days
+}
+
+// first returns the first day of the n-th period.
+func (k kind) first(n int) time.Time {
+	year, month, day := 1970, time.January, 1
+	switch k.unit {
+	case "month":
+		year, month = floorDiv(n, 12), time.Month(n-12*floorDiv(n, 12)+1)
+		day = k.dayIn(year, month)
+	case "year":
+		year, month, day = n, k.month, k.dayIn(n, k.month)
+	case "week":
+		day += 7*n + k.firstMonday()
+	default:
+		day += n
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+// firstMonday returns on which day since 1970-01-01, a Thursday, a week begins.
+func (k kind) firstMonday() int { return k.day - int(time.Thursday) }
+
+// dayIn returns on which day of a month a period begins.
+func (k kind) dayIn(year int, month time.Month) int {
+	return min(k.day, time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day())
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,145 @@
+package calendar
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// UTC is the zone of a period that names none.
+const UTC = "UTC"
+
+// Text returns the text of a period, without what is usual: "month from 15 in Europe/Berlin".
+func Text(unit, start, zone string) string {
+	text := unit
+	if start != "" && start != usual[unit] {
+		text += " from " + start
+	}
+	if zone != "" && zone != UTC {
+		text += " in " + zone
+	}
+	return text
+}
+
+// usual is the day on which the periods of each unit begin if none is named.
+var usual = map[string]string{"day": "", "week": "monday", "month": "1", "year": "january 1"}
+
+// Split returns the parts of a text of Text.
+func Split(text string) (unit, start, zone string) {
+	text, zone, _ = strings.Cut(text, " in ")
+	unit, start, _ = strings.Cut(text, " from ")
+	return unit, start, zone
+}
+
+// Length returns the longest time that the periods of a text last, but for the hour by which clocks change.
+func Length(text string) time.Duration {
+	unit, _, _ := Split(text)
+	return lengths[unit]
+}
+
+const day = 24 * time.Hour
+
+var lengths = map[string]time.Duration{"day": day, "week": 7 * day, "month": 31 * day, "year": 366 * day}
+
+// known has the calendars by their texts. There are as many as zones times days of a year, at most.
+var known sync.Map
+
+// Of returns the calendar of a text, the same one for the same text, or an error that says what to change.
+func Of(text string) (*Calendar, error) {
+	if c, ok := known.Load(text); ok {
+		return c.(*Calendar), nil
+	}
+	unit, start, name := Split(text)
+	k, err := kindOf(unit, start)
+	zone, zoneErr := zoneOf(name)
+	if err := errors.Join(err, zoneErr); err != nil {
+		return nil, err
+	}
+	c, _ := known.LoadOrStore(text, &Calendar{kind: k, zone: zone})
+	return c.(*Calendar), nil
+}
+
+func kindOf(unit, start string) (kind, error) {
+	if start == "" {
+		start = usual[unit]
+	}
+	switch unit {
+	case "day":
+		if start == "" {
+			return kind{unit: unit}, nil
+		}
+		return kind{}, fmt.Errorf("a day begins at midnight: remove %q", "from "+shown(start))
+	case "week":
+		for d := time.Sunday; d <= time.Saturday; d++ {
+			if start == strings.ToLower(d.String()) {
+				return kind{unit: unit, day: (int(d)+6)%7 + 1}, nil
+			}
+		}
+		return kind{}, fmt.Errorf(`a week begins on a day such as "monday" (got %q)`, shown(start))
+	case "month":
+		if d, ok := number(start); ok && d >= 1 && d <= 31 {
+			return kind{unit: unit, day: d}, nil
+		}
+		return kind{}, fmt.Errorf("a month begins on a day from 1 to 31 (got %q)", shown(start))
+	case "year":
+		if month, d, ok := dateOf(start); ok {
+			return kind{unit: unit, month: month, day: d}, nil
+		}
+		return kind{}, fmt.Errorf(`a year begins on a date such as "april 6" (got %q)`, shown(start))
+	}
+	return kind{}, fmt.Errorf("a period of the calendar is a day, week, month or year (got %q)", shown(unit))
+}
+
+// dateOf reads "april 6".
+func dateOf(text string) (month time.Month, d int, ok bool) {
+	name, of, _ := strings.Cut(text, " ")
+	d, ok = number(of)
+	for month = time.January; month <= time.December; month++ {
+		if name == strings.ToLower(month.String()) {
+			const leapYear = 2000
+			last := time.Date(leapYear, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+			return month, d, ok && d >= 1 && d <= last
+		}
+	}
+	return 0, 0, false
+}
+
+// number reads a number as Itoa writes it, so that equal periods have equal texts.
+func number(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && strconv.Itoa(n) == text
+}
+
+// zones has those that were found, by name.
+var zones sync.Map
+
+// loadZone is replaced by tests.
+var loadZone = time.LoadLocation
+
+// zoneOf returns the zone of a name of the IANA.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" {
+		return time.UTC, nil
+	}
+	if z, ok := zones.Load(name); ok {
+		return z.(*time.Location), nil
+	}
+	if name == "Local" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return nil, fmt.Errorf(`a time zone is a name of the IANA such as "Europe/Berlin" (got %q)`, shown(name))
+	}
+	zone, err := loadZone(name)
+	if err == nil {
+		zones.Store(name, zone)
+		return zone, nil
+	}
+	if _, missing := loadZone("Europe/London"); missing != nil {
+		return nil, fmt.Errorf(`time zone %q: this program has no time zone data: import _ "time/tzdata" in it, or install the data of the system`, shown(name))
+	}
+	return nil, fmt.Errorf(`unknown time zone %q: use a name of the IANA such as "Europe/Berlin"`, shown(name))
+}
+
+// shown returns the beginning of a text.
+func shown(text string) string { return fmt.Sprintf("%.60s", text) }

@@ -1,0 +1,120 @@
+package limits
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+	"unique"
+
+	"github.com/weir-go/weir/internal/calendar"
+)
+
+// Period is a period of the calendar, in the text that [Parse] reads behind the slash: "month" or
+// "month from 15 in Europe/Berlin". [Limit.Validate] of a limit with it says what is wrong.
+type Period string
+
+// The periods of the calendar in UTC. A week begins on Monday, a month on its first day, and a year on
+// January 1.
+const (
+	Day   Period = "day"
+	Week  Period = "week"
+	Month Period = "month"
+	Year  Period = "year"
+)
+
+// From returns p with another first day: of a month 1 to 31, where the last day of a month stands
+// for those that it does not have; of a week 1 (Monday) to 7 (Sunday). A year has [Period.FromDate].
+func (p Period) From(day int) Period {
+	start := strconv.Itoa(day)
+	if strings.HasPrefix(string(p), string(Week)) && day >= 1 && day <= 7 {
+		start = strings.ToLower(time.Weekday(day % 7).String())
+	}
+	return p.from(start)
+}
+
+// FromDate returns p, a year, with another first day. In a year without February 29, it is February 28.
+func (p Period) FromDate(month time.Month, day int) Period {
+	return p.from(strings.ToLower(month.String()) + " " + strconv.Itoa(day))
+}
+
+func (p Period) from(start string) Period {
+	unit, _, zone := calendar.Split(string(p))
+	return Period(calendar.Text(unit, start, zone))
+}
+
+// In returns p in a time zone of the IANA, such as "Europe/Berlin". Its data come from the system or,
+// if a program imports it, from time/tzdata.
+func (p Period) In(zone string) Period {
+	unit, start, _ := calendar.Split(string(p))
+	return Period(calendar.Text(unit, start, zone))
+}
+
+// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are
+// Calendar(10_000, Month). A period begins at midnight in its time zone, so that days with a
+// change of clocks last 23 or 25 hours. Around the turn of a period it may allow twice its units within
+// a short time, as [FixedWindow] may.
+//
+// Where a request is charged more than it took, its period may owe units to the next, and to that alone.
+func Calendar(units int64, period Period) Limit {
+	p := Period(calendar.Text(calendar.Split(string(period))))
+	return Limit{AlgorithmCalendar, Rate{units, calendar.Length(string(p))}, units, unique.Make(p)}
+}
+
+// Period returns the period of a calendar limit, "" if l is none.
+func (l Limit) Period() Period {
+	if l.algorithm != AlgorithmCalendar {
+		return ""
+	}
+	return l.period.Value()
+}
+
+// Window returns the window that an instant lies in, if all keys have the same windows: those of a
+// [FixedWindow], [SlidingWindow] or [Calendar] limit that is legal. The end belongs to the next window.
+func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
+	switch l.algorithm {
+	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+		period := l.rate.Period.Microseconds()
+		if period <= 0 {
+			return start, end, false
+		}
+		us := at.UnixMicro()
+		from := us - us%period
+		return time.UnixMicro(from), time.UnixMicro(from + period), true
+	case AlgorithmCalendar:
+		c, err := calendar.Of(string(l.Period()))
+		if err != nil {
+			return start, end, false
+		}
+		p := c.At(at.UnixMicro())
+		return time.UnixMicro(p.Start), time.UnixMicro(p.End), true
+	}
+	return start, end, false
+}
+
+// validatePeriod returns what is wrong with the period of a calendar limit.
+func (l Limit) validatePeriod() error {
+	_, err := calendar.Of(string(l.Period()))
+	return err
+}
+
+// parseCalendar reads the words behind "calendar". The names of zones have capital letters and slashes.
+func parseCalendar(given []string) (Limit, error) {
+	zone := ""
+	if n := len(given); n >= 2 && strings.EqualFold(given[n-2], "in") {
+		given, zone = given[:n-2], given[n-1]
+	}
+	words := strings.Fields(strings.ReplaceAll(strings.ToLower(strings.Join(given, " ")), "/", " / "))
+	units, period, ok := splitRate(words[:min(3, len(words))])
+	start, isFrom := strings.CutPrefix(strings.Join(words[min(3, len(words)):], " "), "from ")
+	if !ok || !isFrom && start != "" {
+		return Limit{}, errCalendarForm
+	}
+	n, err := parseUnits(units)
+	if err != nil {
+		return Limit{}, err
+	}
+	return Calendar(n, Period(calendar.Text(period, start, zone))), nil
+}
+
+var errCalendarForm = errors.New(`want calendar units/period [from day] [in zone], such as "calendar 10000/month" or "calendar 10000/month from 15 in Europe/Berlin"`)
