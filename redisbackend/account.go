@@ -32,7 +32,7 @@ func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (er
 		return fmt.Errorf("redisbackend: %w", err)
 	}
 	for _, a := range r.merged {
-		limit, err := b.limits.encode(a.Limit, b.holds.time)
+		limit, err := b.encode(a.Limit, mode.instant)
 		if err != nil {
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
 		}

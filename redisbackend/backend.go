@@ -52,13 +52,14 @@ type Options struct {
 // concurrent use. The caller closes the client of a backend from [New], after [Backend.Close]
 // if rules of it have an end.
 type Backend struct {
-	client redis.Scripter
-	own    io.Closer // the client, if Open made it; otherwise nil
-	lanes  *lanes
-	now    func() time.Time // of tests; nil: the server's clock
-	prefix string
-	tagged map[string]bool // the scopes of Options.Together
-	limits encodedLimits
+	client        redis.Scripter
+	own           io.Closer // the client, if Open made it; otherwise nil
+	lanes         *lanes
+	now           func() time.Time // of tests; nil: the server's clock
+	prefix        string
+	tagged        map[string]bool // the scopes of Options.Together
+	limits        encodedLimits
+	calendarClock calendarClock
 
 	requests sync.Pool // of *request
 
@@ -181,6 +182,12 @@ func (b *Backend) decide(ctx context.Context, charges []limits.Charge, out []lim
 	back, err := b.decideRequest(ctx, r, charges, out, mode)
 	if back {
 		b.recycle(r)
+		if b.calendarClock.learn(err) {
+			r = b.requests.Get().(*request)
+			if back, err = b.decideRequest(ctx, r, charges, out, mode); back {
+				b.recycle(r)
+			}
+		}
 	}
 	return err
 }

@@ -43,6 +43,7 @@ var everyAlgorithm = []limits.Limit{
 	limits.SlidingWindow(limits.PerMinute(10)),
 	limits.SlidingLog(limits.PerMinute(10)),
 	limits.AnchoredWindow(limits.PerMinute(10)),
+	limits.Calendar(10, limits.Month),
 }
 
 // Every decision is replayed in memory at the instant that Redis decided it.

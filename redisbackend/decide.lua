@@ -11,9 +11,11 @@
 --          at, a, b                 the state; 0, 0, 0 is that of a key that has used nothing
 --          debt                     what windows owe, nil for nothing
 --          isRead                   the state was read: others may have written it
+--          periods                  of a calendar the starts of periods, see calendar.lua; nil if they are not known
 --          muldiv, timeOf           see products.lua; a window may go without if P times the units is
 --                                   below 2^53, and a bucket if Q is 1
---   sets   fits                     nil if nobody can have written the state under this limit
+--   sets   fits                     nil if nobody can have written the state under this limit, or
+--                                   the instant is in none of the periods
 --          at, a, b                 the state then, which has taken the units if they fit
 --          left                     the units that remain in it
 --          reset                    the time until it equals one that has used nothing

@@ -20,6 +20,7 @@ var algorithms = [...]byte{
 	limits.AlgorithmAnchoredWindow: 'n',
 	limits.AlgorithmConcurrent:     'c',
 	limits.AlgorithmBan:            'b',
+	limits.AlgorithmCalendar:       'k',
 }
 
 const version = '1'
@@ -29,31 +30,38 @@ type encoded struct {
 	limit    limits.Limit
 	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
 	takesOne string // the form of a request that takes one unit by it
+
+	from, until int64 // of a calendar the instants, microseconds since the Unix epoch, for which it is
 }
 
 // encodedLimits caches the encoded forms of the limits in use.
 type encodedLimits [256]atomic.Pointer[encoded]
 
-// encode returns the encoded form of a limit, or an error if it is invalid. Units of a
-// concurrency limit are held for the time hold unless they are renewed.
-func (c *encodedLimits) encode(l limits.Limit, hold time.Duration) (*encoded, error) {
-	entry := &c[cacheIndex(l)]
-	if e := entry.Load(); e != nil && e.limit == l {
+// encode returns the encoded form of a limit, or an error if it is invalid. The instant is that which scripts are
+// given, 0 for the server's.
+func (b *Backend) encode(l limits.Limit, instant int64) (*encoded, error) {
+	entry := &b.limits[cacheIndex(l)]
+	if e := entry.Load(); e != nil && e.limit == l && (e.until == 0 || b.calendarClock.isWithin(e.from, e.until, instant)) {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e := encode(l, hold)
+	e := encode(l, b.holds.time)
+	if l.Algorithm() == limits.AlgorithmCalendar {
+		e = withPeriods(e, b.calendarClock.now(instant))
+	}
 	entry.Store(e)
 	return e, nil
 }
 
 func cacheIndex(l limits.Limit) uint8 {
-	h := uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
+	h := hashOf(string(l.Period())) ^ uint64(l.Rate().Units) ^ bits.RotateLeft64(uint64(l.Rate().Period), 16) ^ bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
+// encode returns the encoded form of a legal limit. Units of a concurrency limit are held for the time hold
+// unless they are renewed.
 func encode(l limits.Limit, hold time.Duration) *encoded {
 	rate := l.Rate()
 	p, q := rate.Period.Microseconds(), rate.Units
@@ -65,9 +73,11 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 		p, q = hold.Microseconds(), 1
 	case limits.AlgorithmBan:
 		q = l.Lasting().Microseconds()
+	case limits.AlgorithmCalendar:
+		q = int64(hashOf(string(l.Period())) >> 12)
 	}
 	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)
-	return &encoded{l, text, "take " + text + "=1"}
+	return &encoded{limit: l, text: text, takesOne: "take " + text + "=1"}
 }
 
 func gcd(a, b int64) int64 {

@@ -33,6 +33,7 @@ var families = []struct{ file, letters string }{
 	{"ban", "b"},
 	{"concurrent", "c"},
 	{"sliding_log", "g"}, // has no piece
+	{"calendar", "k"},
 }
 
 // Scripts are put together from files: a line "--- name" is replaced by what has that name.

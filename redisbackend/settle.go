@@ -66,7 +66,7 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 		if e.Limit.Algorithm() == limits.AlgorithmConcurrent || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 			continue
 		}
-		limit, err := b.limits.encode(e.Limit, b.holds.time)
+		limit, err := b.encode(e.Limit, b.instant())
 		if err != nil {
 			out[i].Err = fmt.Errorf("redisbackend: limit of scope %q: %w", e.Scope, err)
 			continue

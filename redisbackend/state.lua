@@ -4,6 +4,7 @@
 --
 -- A limit is a text:
 --   "1" algorithm " " most " " P " " Q      1 is the version; see decide.lua
+-- and of a calendar that is charged, "~" and the starts of periods, see calendar.lua.
 --
 -- A state is a string that starts with its limit:
 --   state     limit " " at " " a " " b                all but logs and concurrency limits
@@ -39,24 +40,38 @@ local unreadable = 'WEIR the state of a key was not written by this version of w
 
 --- names
 
+local function copy(s)
+  local other = {}
+  for name, value in pairs(s) do
+    other[name] = value
+  end
+  return other
+end
+
 -- limitOf returns the limit in a text, the same one for the same text, nil if there is none.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
-    local algorithm, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+    local plain, periods = match(text, '^([^~]*)~?(.*)$')
+    local algorithm, most, P, Q = match(plain, '^1(%a) (%d+) (%d+) (%d+)$')
     if not nameOf[algorithm] or P + 0 < 1 or Q + 0 < 1 or math.max(most, P, Q) >= 9007199254740992 then
       return nil
     end
-    limits[text] = { text = text, algorithm = algorithm, most = most + 0, P = P + 0, Q = Q + 0 }
+    limits[text] = {
+      text = plain, algorithm = algorithm, most = most + 0, P = P + 0, Q = Q + 0, periods = periods ~= '' and periods or nil,
+    }
   end
   return limits[text]
 end
 
 -- decide is the piece of decide.lua, as a function.
 local function decide(limit, asOf, at, a, b, n, debt, isRead)
-  local algorithm, most, P, Q = limit.algorithm, limit.most, limit.P, limit.Q
+  local algorithm, most, P, Q, periods = limit.algorithm, limit.most, limit.P, limit.Q, limit.periods
   local fits, left, reset, window, extra
   --- decide
+  if fits == nil and not isRead then
+    error('WEIR asks again at ' .. digits(now) .. ': the clock of the client is wrong by a period of the calendar or more', 0)
+  end
   return fits, at, a, b, left, reset, window, extra
 end
 
@@ -85,7 +100,7 @@ local function step(s, n)
     fits, next.at, next.a, next.b, left, reset, window, next.extra = decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
     s.next = next
   end
-  local refillsAtOnce = limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'c'
+  local refillsAtOnce = limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'k' or limit.algorithm == 'c'
   local isWait = not fits or left == 0 or refillsAtOnce or family.bans and reset > 0
   local asked = fits and 1 or n
   if former and (n == 0 or not fits) then -- it is as its former one
@@ -194,7 +209,7 @@ local function advance(s)
   if not family.drains then
     s.debt = extra
   end
-  if s.a == 0 and s.b == 0 or s.at ~= at and (limit.algorithm == 'f' or limit.algorithm == 'n') then
+  if s.a == 0 and s.b == 0 or s.at ~= at and (limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'k') then
     s.serial = nil -- nothing is returned to what is over
   end
 end
@@ -273,15 +288,7 @@ end
 -- sameState reports whether a state under one limit is also one under the other.
 local function sameState(limit, other)
   return limit.algorithm == other.algorithm
-    and (limit.algorithm == 'b' or limit.P == other.P and (not familyOf(limit).drains or limit.Q == other.Q))
-end
-
-local function copy(s)
-  local other = {}
-  for name, value in pairs(s) do
-    other[name] = value
-  end
-  return other
+    and (limit.algorithm == 'b' or limit.P == other.P and (limit.Q == other.Q or not familyOf(limit).drains and limit.algorithm ~= 'k'))
 end
 
 -- load returns the state of a key under a limit. It is nil if the state cannot be read. If it

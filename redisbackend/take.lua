@@ -61,8 +61,8 @@ local place, i = 0, isAlone and 1 or 2 -- of the latest key, and of the next arg
 
 local decideGenerally -- general.lua, once a request needs it
 local after, latestAt, latestAtText
--- By 16 for each key of a request: its limit, in 1 to 5; the units, in 6, and the ids of those of a
--- concurrency limit, in 7; its state, in 8 to 10; and once it is decided whether the units fit, in
+-- By 16 for each key of a request: its limit, in 1 to 5; the units, in 6; in 7 the ids of those of a
+-- concurrency limit, or the starts of periods of a calendar; its state, in 8 to 10; and once it is decided whether the units fit, in
 -- 11, the state that it gets, in 12 to 14, and the time until that is fresh, in 15.
 local of = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 while argv[i] do
@@ -78,6 +78,10 @@ while argv[i] do
     local text, units, x = argv[i + 2 * j - 1], argv[i + 2 * j], 16 * (j - 1)
     local algorithm, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
     local n = tonumber(units)
+    if not algorithm then -- a calendar
+      text, of[x + 7] = match(text, '^(.*)~(.*)$')
+      algorithm, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+    end
     if algorithm == 'c' then
       of[x + 7] = match(units, '^1#(.*)$')
       n = of[x + 7] and 1
@@ -127,7 +131,7 @@ while argv[i] do
       end
 
       if isKnown and n then
-        local asOf, debt, isRead, fitsNever = now, nil, true, n > most and algorithm ~= 'b'
+        local asOf, debt, isRead, fitsNever, periods = now, nil, true, n > most and algorithm ~= 'b', of[x + 7]
         local fits, left, reset, window, extra
         of[x + 8], of[x + 9], of[x + 10] = at, a, b
         if fitsNever then

@@ -34,19 +34,25 @@ func (c *Calendar) At(instant int64) Period {
 		}
 	}
 	n := c.number(instant)
-	p := &Period{c.start(n), c.start(n + 1), c.start(n + 2)}
+	p := &Period{Start: c.start(n), End: c.start(n + 1)}
+	p.Next = c.endOf(p.End)
 	c.recent[c.replaced.Add(1)%uint32(len(c.recent))].Store(p)
 	return *p
 }
 
 // Around returns the starts of the period before that of an instant, of that, and of three that follow.
 func (c *Calendar) Around(instant int64) (starts [5]int64) {
-	n := c.number(instant)
-	for i := range starts {
-		starts[i] = c.start(n + i - 1)
+	starts[1] = c.start(c.number(instant))
+	starts[0] = c.start(c.number(starts[1] - 1))
+	for i := 2; i < len(starts); i++ {
+		starts[i] = c.endOf(starts[i-1])
 	}
 	return starts
 }
+
+// endOf returns the end of the period that an instant lies in: a zone that crosses the date line has days that
+// never were.
+func (c *Calendar) endOf(instant int64) int64 { return c.start(c.number(instant) + 1) }
 
 // number returns the number of the period that an instant lies in.
 func (c *Calendar) number(instant int64) int {

@@ -1,0 +1,131 @@
+package redisbackend_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// commands counts the calls of scripts.
+type commands struct{ scripts atomic.Int64 }
+
+func (c *commands) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			c.scripts.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A client whose clock is wrong by less than a period is decided in one call by the clock of the server, and one whose
+// clock is wrong by more is told once.
+func TestTheServersClockDecidesWhichPeriodItIs(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, startRedis(t).addr)
+	var count commands
+	client.AddHook(&count)
+	for _, tt := range []struct {
+		wrong time.Duration
+		calls int64 // of three decisions
+	}{
+		{0, 3}, {23 * time.Hour, 3}, {-23 * time.Hour, 3}, {80 * time.Hour, 4}, {-400 * 24 * time.Hour, 4}, {50 * 366 * 24 * time.Hour, 4},
+	} {
+		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		c := charge("s", "k", limits.Calendar(10, limits.Day), 1)
+		take(t, b, charge("s", "warm", limits.SlidingWindow(limits.PerDay(10)), 1)) // the server knows the script
+		redisbackend.SetClockWrong(b, tt.wrong)
+		before := count.scripts.Load()
+		for i := int64(1); i <= 3; i++ {
+			d := take(t, b, c)[0]
+			_, end, _ := c.Limit.Window(time.UnixMicro(d.At))
+			if d.Remaining != 10-i && d.Remaining != 9 || d.ResetAfter != end.Sub(time.UnixMicro(d.At)) { // midnight may come
+				t.Errorf("wrong by %v: %+v, and the day of the server ends at %v", tt.wrong, d, end)
+			}
+		}
+		if calls := count.scripts.Load() - before; calls != tt.calls {
+			t.Errorf("wrong by %v: %d calls, want %d", tt.wrong, calls, tt.calls)
+		}
+	}
+}
+
+func TestARequestWithAWrongClockIsDecidedAmongOthers(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, startRedis(t).addr)
+	b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+	redisbackend.SetClockWrong(b, -1000*time.Hour)
+	month, minute := charge("month", "k", limits.Calendar(10, limits.Day), 1), charge("minute", "k", limits.TokenBucket(limits.PerHour(10), 10), 1)
+	for i := int64(1); i <= 3; i++ {
+		got := take(t, b, minute, month)
+		if got[0].Remaining != 10-i || got[1].Remaining > 9 {
+			t.Errorf("taking %d: %+v", i, got)
+		}
+	}
+}
+
+// What a client with other data of time zones has stored decides until it ends. The state of June is changed to
+// end earlier or later, and a client that knows another end gives no second budget.
+func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, startRedis(t).addr)
+	start := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	const day, june, july, august = 24 * time.Hour, 30 * 24 * time.Hour, 61 * 24 * time.Hour, 92 * 24 * time.Hour // and their ends
+	type step struct {
+		at      time.Duration // since the start of June
+		cost    int64
+		remains int64
+		until   time.Duration
+	}
+	for _, tt := range []struct {
+		name  string
+		later time.Duration // by how much the stored period ends later
+		steps []step
+	}{
+		{"an hour early: the rest of June belongs to July", -time.Hour, []step{
+			{june - day, 0, 2, june - time.Hour},
+			{june - time.Hour - time.Microsecond, 3, 2, june - time.Hour},
+			{june - time.Hour, 9, 1, july},
+			{june, 0, 1, july},
+			{june, 1, 0, july},
+			{july, 1, 9, august},
+		}},
+		{"an hour late: July begins then", time.Hour, []step{
+			{june, 3, 2, june + time.Hour},
+			{june + time.Hour - time.Microsecond, 2, 0, june + time.Hour},
+			{june + time.Hour, 10, 0, july},
+			{july, 1, 9, august},
+		}},
+	} {
+		now := start
+		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), func() time.Time { return now })
+		c := charge("s", "k", limits.Calendar(10, limits.Month), 8)
+		take(t, b, c)
+		key := redisbackend.Name(b, "s", "k")
+		stored := client.Get(t.Context(), key).Val()
+		changed := strings.TrimSuffix(stored, fmt.Sprint(june.Microseconds())) + fmt.Sprint((june + tt.later).Microseconds())
+		ok(t, client.Set(t.Context(), key, changed, redis.KeepTTL).Err())
+		for _, s := range tt.steps {
+			now, c.Cost = start.Add(s.at), s.cost
+			d := take(t, b, c)[0]
+			if until := s.at + d.EffectiveWindow; d.Remaining != s.remains || until != s.until {
+				t.Errorf("%s: after %v and a charge of %d, %d remain until %v, want %d until %v", tt.name, s.at, s.cost, d.Remaining, until, s.remains, s.until)
+			}
+		}
+	}
+}
