@@ -41,7 +41,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 		// The window opened with the 4, and closes in a minute.
 		{limit: limits.AnchoredWindow(rate), allowed: 60, denied: 60, reset: "60.000", resetS: 60, resetAt: "75.250", atS: 76},
 	}
-	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan} // have tests of their own
+	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan, limits.AlgorithmCalendar} // have tests of their own
 	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
 		if i >= len(tests) || tests[i].limit.Algorithm() != algorithm {
 			t.Fatalf("the table does not have %v in its place", algorithm)

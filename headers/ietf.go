@@ -154,7 +154,7 @@ func (w *Writer) appendPolicies(text []byte, v *values, outer []string, o *core.
 		if known := w.policy(d); known.fixed(d) {
 			text = append(text, known.member...)
 		} else {
-			text = appendMember(text, d.Rule(), allowanceOf(d.Limit()), d.Unit())
+			text = appendMember(text, d.Rule(), allowanceAt(d.Limit(), d.At), d.Unit())
 		}
 	}
 	v.add(fieldPolicy, text)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -86,6 +87,17 @@ func (p *Policy) validateUnit() error {
 // limit has no window, which is 0 then.
 type allowance struct{ quota, window int64 }
 
+// allowanceAt returns the allowance of l at an instant, in microseconds since the Unix epoch: periods of the
+// calendar differ in length.
+func allowanceAt(l limits.Limit, at int64) allowance {
+	if start, end, ok := l.Window(time.UnixMicro(at)); ok && isCalendar(l) {
+		return allowance{l.Burst(), int64(end.Sub(start) / time.Second)}
+	}
+	return allowanceOf(l)
+}
+
+func isCalendar(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmCalendar }
+
 func allowanceOf(l limits.Limit) allowance {
 	rate := l.Rate()
 	if rate.Units == 0 {
@@ -101,7 +113,7 @@ func allowanceOf(l limits.Limit) allowance {
 type policy struct {
 	Policy
 	allowance
-	member string // in RateLimit-Policy; "" if LimitFor returns the limit per request
+	member string // in RateLimit-Policy; "" if it is not the same for every request
 	quota  string // the beginning of its member in RateLimit
 	scope  string // the value of X-RateLimit-Scope
 	hidden bool   // by Options.Hidden
@@ -113,7 +125,7 @@ func compile(p Policy) policy {
 		scope:  scopeUser,
 		quota:  string(beginQuota(nil, p.Name)),
 	}
-	if p.Limit != (limits.Limit{}) {
+	if p.Limit != (limits.Limit{}) && !isCalendar(p.Limit) {
 		c.allowance = allowanceOf(p.Limit)
 		c.member = string(appendMember(nil, p.Name, c.allowance, p.unit()))
 	}
@@ -142,5 +154,5 @@ func (w *Writer) allowance(d *core.RuleDecision) allowance {
 	if p := w.policy(d); p.fixed(d) {
 		return p.allowance
 	}
-	return allowanceOf(d.Limit())
+	return allowanceAt(d.Limit(), d.At)
 }

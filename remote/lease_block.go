@@ -39,8 +39,12 @@ func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *limits.Deci
 	b := &block{size: k, sent: sent, answered: answered, until: terms.until, Decision: *d}
 	b.units.Store(k)
 	if terms.windowed() { // no unit is spent beyond the window that counts it
-		p := terms.limit.Rate().Period.Microseconds()
-		b.until = min(b.until, p-d.At%p-leaseSlack.Microseconds())
+		at := time.UnixMicro(d.At)
+		_, end, _ := terms.limit.Window(at)
+		b.until = min(b.until, (end.Sub(at) - leaseSlack).Microseconds())
+	}
+	if terms.limit.Algorithm() == limits.AlgorithmCalendar { // the one that is stored may end sooner
+		b.until = min(b.until, (d.EffectiveWindow - leaseSlack).Microseconds())
 	}
 	return b
 }
@@ -102,7 +106,7 @@ func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64,
 		Allowed: true, Source: limits.SourceLease, Remaining: remaining,
 		ResetAfter: max(0, b.ResetAfter-arith.Wait(passed)), At: b.At + passed, Ticket: b.Ticket,
 	}
-	if terms.limit.Algorithm() == limits.AlgorithmFixedWindow {
+	if terms.endsAtOnce() {
 		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-arith.Wait(passed))
 	} else {
 		d.EffectiveWindow = terms.effectiveWindow(remaining)

@@ -26,7 +26,7 @@ const (
 //
 //   - Token and leaky buckets have a burst that is lower by what the rate brings in a lease.
 //   - Sliding logs have a period that is longer by a lease.
-//   - Fixed and sliding windows are asked for as they are: units are spent in the window in
+//   - Fixed and sliding windows and periods of the calendar are asked for as they are: units are spent in the window in
 //     which they were charged.
 //   - All others are not leased: queues, concurrency limits, bans, and windows that start
 //     with a key's first request.
@@ -44,7 +44,7 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	switch limit.Algorithm() {
 	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
 		lease = min(p, arith.Muldiv(burst, p, rate.Units)) / 20
-	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
+	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow, limits.AlgorithmCalendar:
 		lease = p / 20
 	case limits.AlgorithmSlidingLog:
 		lease = p / 50

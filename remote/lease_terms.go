@@ -32,7 +32,12 @@ func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 
 // windowed reports whether units are void when the window in which they were charged ends.
 func (t *leaseTerms) windowed() bool {
-	return t.limit.Algorithm() == limits.AlgorithmFixedWindow || t.limit.Algorithm() == limits.AlgorithmSlidingWindow
+	return t.endsAtOnce() || t.limit.Algorithm() == limits.AlgorithmSlidingWindow
+}
+
+// endsAtOnce reports whether all units are back when a window ends.
+func (t *leaseTerms) endsAtOnce() bool {
+	return t.limit.Algorithm() == limits.AlgorithmFixedWindow || t.limit.Algorithm() == limits.AlgorithmCalendar
 }
 
 // effectiveWindow returns over which time n units are to be spread.

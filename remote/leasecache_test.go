@@ -178,20 +178,24 @@ func testTheEndOfALease(t *testing.T, early bool) {
 
 // All that a window does not spend is void with it, and none of it is spent in the next.
 func TestUnitsOfAWindowEndWithIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := limits.FixedWindow(limits.PerSecond(1000))
-		inner := newLeaseBackend()
-		cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second - 20*time.Millisecond)))
-		ch := busy(t, cache, limit)
-		if d := takeOf(t, cache, ch); d.Source != limits.SourceLease || d.EffectiveWindow != 20*time.Millisecond {
-			t.Errorf("in the window: %+v", d)
-		}
-		time.Sleep(19 * time.Millisecond)
-		if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
-			t.Errorf("a millisecond before its end: %+v", d)
-		}
-	})
+	for _, limit := range []limits.Limit{limits.FixedWindow(limits.PerSecond(1000)), limits.Calendar(100_000_000, limits.Day), limits.Calendar(100_000_000, limits.Week.In("Asia/Kathmandu"))} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := newLeaseBackend()
+				cache := remote.NewLeaseCache(inner, remote.LeaseOptions{})
+				_, end, _ := limit.Window(time.Now())
+				time.Sleep(time.Until(end) - 20*time.Millisecond)
+				ch := busy(t, cache, limit)
+				if d := takeOf(t, cache, ch); d.Source != limits.SourceLease || d.EffectiveWindow != 20*time.Millisecond {
+					t.Errorf("in the window: %+v", d)
+				}
+				time.Sleep(19 * time.Millisecond)
+				if d := takeOf(t, cache, ch); d.Source != limits.SourcePrimary {
+					t.Errorf("a millisecond before its end: %+v", d)
+				}
+			})
+		})
+	}
 }
 
 func TestWhileTheBackendFailsWhatIsHeldIsSpent(t *testing.T) {
