@@ -11,6 +11,7 @@ package main
 import (
 	"io"
 	"os"
+	_ "time/tzdata" // so that policies with time zones can be read on every machine
 )
 
 func main() {

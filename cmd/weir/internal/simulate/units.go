@@ -33,6 +33,8 @@ func withUnits(l limits.Limit, units int64) (limits.Limit, error) {
 		result = limits.Concurrent(units)
 	case limits.AlgorithmBan:
 		result = limits.Ban(scaled, l.Lasting())
+	case limits.AlgorithmCalendar:
+		result = limits.Calendar(units, l.Period())
 	default:
 		return limits.Limit{}, fmt.Errorf("no other number of units is known for %s", l)
 	}

@@ -17,8 +17,12 @@ type Choice struct {
 	Error string // if not empty, the rest is
 }
 
-// Choose returns the limit of an algorithm with a rate such as "100/minute".
+// Choose returns the limit of an algorithm with a rate such as "100/minute", of a calendar such as
+// "10000/month".
 func Choose(algorithm, rate string) Choice {
+	if algorithm == limits.AlgorithmCalendar.String() {
+		return describe(algorithm + " " + rate)
+	}
 	limit, err := limits.Parse("token-bucket " + rate)
 	if err != nil {
 		return Choice{Error: fmt.Sprintf("%.30q is not a rate: type one such as 100/minute", rate)}
@@ -41,8 +45,11 @@ func describe(text string) Choice {
 
 // goSource returns an expression of Go for limit.
 func goSource(limit limits.Limit) string {
-	if limit.Algorithm() == limits.AlgorithmConcurrent {
+	switch limit.Algorithm() {
+	case limits.AlgorithmConcurrent:
 		return fmt.Sprintf("limits.Concurrent(%d)", limit.Burst())
+	case limits.AlgorithmCalendar:
+		return fmt.Sprintf("limits.Calendar(%d, %q)", limit.Burst(), limit.Period())
 	}
 	rest := rateSource(limit.Rate())
 	switch limit.Algorithm() {

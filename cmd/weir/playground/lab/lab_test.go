@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,10 +46,15 @@ func verdicts(events []lab.Event, panels int) []string {
 	return lines
 }
 
-func TestEveryAlgorithmHasAPanel(t *testing.T) {
+// withRates are all algorithms but those whose periods no rate has.
+func withRates() []limits.Algorithm {
+	return slices.DeleteFunc(limits.Algorithms(), func(a limits.Algorithm) bool { return a == limits.AlgorithmCalendar })
+}
+
+func TestEveryAlgorithmWithARateHasAPanel(t *testing.T) {
 	l := newLab(t, lab.Setup{})
 	panels := l.Panels()
-	for i, a := range limits.Algorithms() {
+	for i, a := range withRates() {
 		if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
 			t.Errorf("panel %d is not that of %v: %+v", i, a, panels)
 		}
@@ -79,34 +85,39 @@ func TestFramesChangeNothing(t *testing.T) {
 }
 
 func TestOneMicrosecondEarlierIsDenied(t *testing.T) {
-	for i, a := range limits.Algorithms() {
+	for i, a := range withRates() {
 		if a == limits.AlgorithmConcurrent { // whose wait is a guess
 			continue
 		}
 		for _, limit := range []string{"5/10s", "3/7s", "7/1m", "1/1ms"} {
-			l := newLab(t, lab.Setup{Limit: limit})
-			l.Advance(333)
-			for {
-				l.Send(1, 1)
-				if strings.Contains(verdicts(l.Events(), 99)[i], "D") {
-					break
-				}
-			}
-			if !l.Approach(i) {
-				t.Fatalf("%v %s: no denial says when", a, limit)
-			}
-			if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "d" {
-				t.Errorf("%v %s: a microsecond early: %q, want d", a, limit, got)
-			}
-			l.Advance(1)
-			if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "a" {
-				t.Errorf("%v %s: in time: %q, want a", a, limit, got)
-			}
-			answer, _ := l.Answer(i, 0)
-			if want := "One microsecond early: denied. In time: allowed."; answer.Proof != want {
-				t.Errorf("%v %s: %q, want %q", a, limit, answer.Proof, want)
-			}
+			oneMicrosecondEarlier(t, lab.Setup{Limit: limit}, i)
 		}
+	}
+	for _, panel := range []string{"calendar 5/day in Europe/Berlin", "calendar 5/month from 31"} {
+		oneMicrosecondEarlier(t, lab.Setup{Panels: []string{panel}}, 0)
+	}
+}
+
+func oneMicrosecondEarlier(t *testing.T, setup lab.Setup, i int) {
+	t.Helper()
+	l := newLab(t, setup)
+	l.Advance(333)
+	for !strings.Contains(verdicts(l.Events(), 99)[i], "D") {
+		l.Send(1, 1)
+	}
+	if !l.Approach(i) {
+		t.Fatalf("%+v: no denial says when", setup)
+	}
+	if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "d" {
+		t.Errorf("%+v: a microsecond early: %q, want d", setup, got)
+	}
+	l.Advance(1)
+	if got := verdicts(l.Events(), 99)[i]; strings.Trim(got, "|") != "a" {
+		t.Errorf("%+v: in time: %q, want a", setup, got)
+	}
+	answer, _ := l.Answer(i, 0)
+	if want := "One microsecond early: denied. In time: allowed."; answer.Proof != want {
+		t.Errorf("%+v: %q, want %q", setup, answer.Proof, want)
 	}
 }
 
@@ -317,7 +328,10 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v: %+v, want %s", limits.Algorithms()[i], c, want)
 		}
 	}
-	if n := len(limits.Algorithms()); n != 9 {
+	if c := lab.Choose("calendar", "10000/month from 15 in Europe/Berlin"); c.Go != `limits.Calendar(10000, "month from 15 in Europe/Berlin")` {
+		t.Errorf("calendar: %+v", c)
+	}
+	if n := len(limits.Algorithms()); n != 10 {
 		t.Errorf("%d algorithms: add the new ones", n)
 	}
 	for rate, want := range map[string]string{
@@ -328,7 +342,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %s, want %s", rate, got, want)
 		}
 	}
-	for _, wrong := range [][2]string{{"fixed-window", "soon"}, {"magic", "1/s"}} {
+	for _, wrong := range [][2]string{{"fixed-window", "soon"}, {"magic", "1/s"}, {"calendar", "1/s"}} {
 		if c := lab.Choose(wrong[0], wrong[1]); c.Error == "" {
 			t.Errorf("%v: %+v, want an error", wrong, c)
 		}

@@ -79,9 +79,8 @@ func (l *Lab) newPanel(index int, plan panelPlan) *panel {
 		panic(err) // names and limits are those of a limiter
 	}
 	for _, r := range p.rules {
-		switch r.limit.Algorithm() {
-		case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
-			l.agenda.add(task{at: 0, kind: taskTurn, panel: p, rule: r})
+		if at, ok := l.turnAfter(r, -1); ok {
+			l.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
 		}
 	}
 	return p
@@ -144,16 +143,19 @@ func (p *panel) opens(o *core.Outcome) {
 	}
 }
 
+// turnAfter returns when the window ends that is open at an instant, if all keys have the same windows.
+func (l *Lab) turnAfter(r *rule, at int64) (end int64, ok bool) {
+	_, turn, ok := r.limit.Window(time.UnixMicro(l.start + at))
+	return turn.UnixMicro() - l.start, ok
+}
+
 // turn reports the end of a window or ban of a rule.
 func (p *panel) turn(r *rule) {
 	l := p.lab
-	switch r.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow:
-		l.agenda.add(task{at: l.now + r.limit.Rate().Period.Microseconds(), kind: taskTurn, panel: p, rule: r})
-	default:
-		if l.now != r.turnAt {
-			return // a later end has replaced this one
-		}
+	if at, ok := l.turnAfter(r, l.now); ok {
+		l.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
+	} else if l.now != r.turnAt {
+		return // a later end has replaced this one
 	}
 	l.events = append(l.events, Event{Kind: Turn, Panel: p.index, At: l.now, Verdict: core.Allowed})
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // page keeps it. The zero Setup is usable.
 type Setup struct {
 	Limit   string   // of every algorithm, where Panels is empty; "": 5/10s
-	Panels  []string // one rule each, or several joined by " and "; empty: every algorithm
+	Panels  []string // one rule each, or several joined by " and "; empty: every algorithm with a rate
 	Traffic string   // click, steady, poisson, burst or script; "": click
 	Rate    string   // of steady, poisson and burst; "": 1/s
 	Size    string   // of a burst; "": 5
@@ -89,7 +90,9 @@ func (s Setup) read() plan {
 	texts := s.Panels
 	if len(texts) == 0 {
 		for _, a := range limits.Algorithms() {
-			texts = append(texts, limitOf(a, p.limit))
+			if a != limits.AlgorithmCalendar { // whose periods no rate has
+				texts = append(texts, limitOf(a, p.limit))
+			}
 		}
 	}
 	for i, text := range texts[:min(len(texts), maxPanels)] {
@@ -152,7 +155,7 @@ func readPanel(text string) ([]rulePlan, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("is longer than %d characters", maxText)
 	}
-	parts := strings.Split(strings.ToLower(strings.Join(strings.Fields(text), " ")), " and ")
+	parts := strings.Split(strings.Join(strings.Fields(text), " "), " and ")
 	if len(parts) > maxRules {
 		return nil, fmt.Errorf("has %d limits: at most %d are decided together here", len(parts), maxRules)
 	}
@@ -169,6 +172,7 @@ func readPanel(text string) ([]rulePlan, error) {
 
 func readRule(text string) (r rulePlan, err error) {
 	if name, rest, ok := strings.Cut(text, ":"); ok {
+		name = strings.ToLower(name)
 		if name == "" || len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			return r, fmt.Errorf("%.40q is no name of a rule: it has letters, digits and hyphens, %d at most", name, maxName)
 		}
@@ -176,6 +180,9 @@ func readRule(text string) (r rulePlan, err error) {
 	}
 	text, undelayed, ok := strings.Cut(text, " undelayed ")
 	if r.limit, err = limits.Parse(text); err != nil || !ok {
+		if err != nil && strings.Contains(err.Error(), "time/tzdata") {
+			err = errors.New("a browser has no data of time zones here: leave the zone out")
+		}
 		return r, err
 	}
 	r.undelayed, err = strconv.ParseInt(undelayed, 10, 64)
