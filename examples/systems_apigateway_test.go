@@ -4,8 +4,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // policyOf returns the path of a copy of a system's policy with other texts in it, each of
@@ -30,14 +34,19 @@ func policyOf(t *testing.T, name string, changes ...string) string {
 	return file
 }
 
+func secondsOfThisMonth() string {
+	start, end, _ := limits.Calendar(1, limits.Month).Window(time.Now())
+	return strconv.Itoa(int(end.Sub(start) / time.Second))
+}
+
 func TestTheGatewayOfAWSHasTheLimitsOfItsFile(t *testing.T) {
 	onBoth(t, "apigateway", func(t *testing.T, url string) {
 		a := send(t, "POST", url+"/prod/orders", "{}", "X-API-Key", "k-basic").want(t, http.StatusOK)
 		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-prod";q=1000;w=1, `+
-			`"method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=86400`)
+			`"method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=`+secondsOfThisMonth())
 		a = send(t, "GET", url+"/test/pets", "", "X-API-Key", "k-gold").want(t, http.StatusOK)
 		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-test";q=50;w=1, `+
-			`"plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=86400`)
+			`"plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=`+secondsOfThisMonth())
 		a = send(t, "GET", url+"/prod/pets", "", "X-API-Key", "k-made-up").want(t, http.StatusForbidden)
 		a.field(t, "X-Amzn-ErrorType", "ForbiddenException")
 		a.field(t, "RateLimit", "")
@@ -52,11 +61,11 @@ func TestTheNarrowestLimitOfTheGatewayOfAWSApplies(t *testing.T) {
 		{"token-bucket 100/second burst 50", "stage-test", "GET", "/test/pets", "k-gold", "GET /prod/pets k-gold"},
 		{"token-bucket 200/second burst 100", "method-orders", "POST", "/prod/orders", "k-gold", "GET /prod/orders k-gold"},
 		{"token-bucket 10/second burst 20", "plan-rate", "GET", "/prod/pets", "k-basic", "GET /prod/pets k-gold"},
-		{"fixed-window 1000/day", "plan-quota", "GET", "/prod/pets", "k-basic", "GET /prod/pets k-gold"},
+		{"calendar 1000/month", "plan-quota", "GET", "/prod/pets", "k-basic", "GET /prod/pets k-gold"},
 	} {
 		three := "token-bucket 3/day burst 3"
 		if c.rule == "plan-quota" {
-			three = "fixed-window 3/365d" // does not end at midnight
+			three = "calendar 3/year" // does not end with the month
 		}
 		t.Run(c.rule, func(t *testing.T) {
 			onBoth(t, "apigateway", func(t *testing.T, url string) {

@@ -159,12 +159,12 @@ func TestTheGatewayHoldsEightStreams(t *testing.T) {
 	})
 }
 
-func TestTheGatewayEndsWithTheBudgetOfTheDay(t *testing.T) {
+func TestTheGatewayEndsWithTheBudgetOfTheMonth(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/llm", "REDIS_URL=redis://"+addr), redisOf(t, addr, "llm")
-	budget := limits.FixedWindow(limits.PerDay(50_000_000))
-	use(t, redis, limits.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 49_999_950})
+	budget := limits.Calendar(1_000_000_000, limits.Month.From(15))
+	use(t, redis, limits.Charge{Scope: "budget", Key: "pro", Limit: budget, Cost: 999_999_950})
 	// A busy machine may answer without Redis, from memory that knows nothing of the charge.
 	// "pro" may send 600 a minute: a denial by that rule is not the one to wait for.
 	a := complete(t, url, "pro", "xx", 1)

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -50,12 +52,39 @@ func ceil(r *big.Rat) int64 {
 	return q.Int64()
 }
 
-func quotaAndWindow(l limits.Limit) (q, w int64) {
+func quotaAndWindow(d *core.RuleDecision) (q, w int64) {
+	l := d.Limit()
+	if l.Algorithm() == limits.AlgorithmCalendar && d.At != 0 {
+		return l.Burst(), secondsOfMonth(d.At, l)
+	}
 	if l.Algorithm() == limits.AlgorithmConcurrent {
 		return l.Burst(), 0
 	}
 	unit := new(big.Rat).Quo(seconds(l.Rate().Period), rat(l.Rate().Units))
 	return l.Burst(), max(1, ceil(unit.Mul(unit, rat(l.Burst()))))
+}
+
+// secondsOfMonth returns how long the period of a month from some day in UTC lasts, that an instant lies in.
+func secondsOfMonth(at int64, l limits.Limit) int64 {
+	_, text, _ := strings.Cut(string(l.Period()), " from ")
+	first := max(1, atoi(text))
+	begins := func(day time.Time) bool {
+		return day.Day() == first || day.Day() < first && day.AddDate(0, 0, 1).Day() == 1
+	}
+	day := time.UnixMicro(at).UTC().Truncate(24 * time.Hour)
+	start, end := day, day.AddDate(0, 0, 1)
+	for start.Unix() > 0 && !begins(start) {
+		start = start.AddDate(0, 0, -1)
+	}
+	for !begins(end) {
+		end = end.AddDate(0, 0, 1)
+	}
+	return end.Unix() - start.Unix()
+}
+
+func atoi(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 func (s *oracle) has(f headers.Format) bool { return slices.Contains(s.options.Formats, f) }
@@ -97,7 +126,7 @@ func (s *oracle) shown(o *core.Outcome) (ds []*core.RuleDecision) {
 func windowOf(o *core.Outcome) (w int64) {
 	for i := range o.Len() {
 		if d := o.At(i); !d.Allowed {
-			_, window := quotaAndWindow(d.Limit())
+			_, window := quotaAndWindow(d)
 			w = max(w, window)
 		}
 	}
@@ -154,7 +183,7 @@ func (s *oracle) tell(o *core.Outcome) {
 }
 
 func (s *oracle) list(d *core.RuleDecision) {
-	q, w := quotaAndWindow(d.Limit())
+	q, w := quotaAndWindow(d)
 	policy := httpsfv.NewItem(d.Rule())
 	policy.Params.Add("q", q)
 	if w > 0 {
@@ -187,7 +216,7 @@ func (s *oracle) listIntegers(ds []*core.RuleDecision) {
 	type policy struct{ q, w int64 }
 	var ours []policy
 	for _, d := range ds {
-		if q, w := quotaAndWindow(d.Limit()); w > 0 {
+		if q, w := quotaAndWindow(d); w > 0 {
 			ours = append(ours, policy{q, w})
 		}
 	}
@@ -220,7 +249,7 @@ func (outer *single) or(inner *single) *single {
 }
 
 func (s *oracle) draft(d *core.RuleDecision) *single {
-	q, _ := quotaAndWindow(d.Limit())
+	q, _ := quotaAndWindow(d)
 	reset := ceil(resetOf(d))
 	if s.retry > 0 {
 		reset = s.retry
@@ -229,7 +258,7 @@ func (s *oracle) draft(d *core.RuleDecision) *single {
 }
 
 func (s *oracle) vendor(f headers.Format, d *core.RuleDecision) *single {
-	q, _ := quotaAndWindow(d.Limit())
+	q, _ := quotaAndWindow(d)
 	after := resetOf(d)
 	instant := new(big.Rat).Add(big.NewRat(d.At, 1_000_000), after)
 	v := &single{denied: !d.Allowed, limit: q, remaining: d.Remaining}

@@ -88,9 +88,9 @@ func (p *Policy) validateUnit() error {
 type allowance struct{ quota, window int64 }
 
 // allowanceAt returns the allowance of l at an instant, in microseconds since the Unix epoch: periods of the
-// calendar differ in length.
+// calendar differ in length. At 0, of decisions that nobody made, it is that of the longest.
 func allowanceAt(l limits.Limit, at int64) allowance {
-	if start, end, ok := l.Window(time.UnixMicro(at)); ok && isCalendar(l) {
+	if start, end, ok := l.Window(time.UnixMicro(at)); ok && isCalendar(l) && at != 0 {
 		return allowance{l.Burst(), int64(end.Sub(start) / time.Second)}
 	}
 	return allowanceOf(l)

@@ -45,6 +45,7 @@ func ExampleAlgorithms() {
 	// anchored-window
 	// concurrent
 	// ban
+	// calendar
 }
 
 // job is a request of an application that is not about HTTP at all.
@@ -151,6 +152,8 @@ func ExampleLimit_Algorithm() {
 		limit = limits.SlidingLog(double)
 	case limits.AlgorithmAnchoredWindow:
 		limit = limits.AnchoredWindow(double)
+	case limits.AlgorithmCalendar:
+		limit = limits.Calendar(double.Units, limit.Period())
 	}
 	fmt.Println(limit, "every", limit.Rate().Period)
 	// Output: token-bucket 200/1m burst 40 every 1m0s
@@ -251,6 +254,74 @@ func ExampleAnchoredWindow() {
 	// 10:20 false 0 left, the window closes in 20m0s
 	// 10:40 true 1 left, the window closes in 1h0m0s
 	// 11:00 true 0 left, the window closes in 40m0s
+}
+
+// A plan of three requests a month, from the 15th.
+func ExampleCalendar() {
+	now := time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
+	store := memory.New(memory.Options{Clock: func() time.Time { return now }})
+	request := []limits.Charge{{Scope: "plan", Key: "ann", Limit: limits.Calendar(3, limits.Month.From(15)), Cost: 2}}
+	decision := make([]limits.Decision, 1)
+	for range 3 {
+		if err := store.Take(context.Background(), request, decision); err != nil {
+			fmt.Println(err)
+		}
+		d := decision[0]
+		fmt.Println(now.Format("Jan 2 15:04"), d.Allowed, d.Remaining, "left, the period ends in", d.EffectiveWindow)
+		now = now.Add(30 * time.Minute)
+	}
+	// Output:
+	// Nov 14 23:00 true 1 left, the period ends in 1h0m0s
+	// Nov 14 23:30 false 1 left, the period ends in 30m0s
+	// Nov 15 00:00 true 1 left, the period ends in 720h0m0s
+}
+
+func ExamplePeriod() {
+	for _, period := range []limits.Period{limits.Day, limits.Week, limits.Month, limits.Year, "month from 15 in Europe/Berlin"} {
+		fmt.Println(limits.Calendar(10_000, period))
+	}
+	// Output:
+	// calendar 10000/day
+	// calendar 10000/week
+	// calendar 10000/month
+	// calendar 10000/year
+	// calendar 10000/month from 15 in Europe/Berlin
+}
+
+func ExamplePeriod_From() {
+	fmt.Println(limits.Month.From(15))
+	fmt.Println(limits.Week.From(7))
+	fmt.Println(limits.Calendar(10_000, limits.Month.From(32)).Validate())
+	// Output:
+	// month from 15
+	// week from sunday
+	// a month begins on a day from 1 to 31 (got "32")
+}
+
+func ExamplePeriod_FromDate() {
+	fmt.Println(limits.Year.FromDate(time.April, 6))
+	// Output: year from april 6
+}
+
+func ExamplePeriod_In() {
+	fmt.Println(limits.Month.From(15).In("Europe/Berlin"))
+	fmt.Println(limits.Calendar(10_000, limits.Month.In("Berlin")).Validate())
+	// Output:
+	// month from 15 in Europe/Berlin
+	// unknown time zone "Berlin": use a name of the IANA such as "Europe/Berlin"
+}
+
+func ExampleLimit_Period() {
+	limit, err := limits.Parse("calendar 10000 per month from 15")
+	fmt.Println(limit.Period(), err)
+	// Output: month from 15 <nil>
+}
+
+func ExampleLimit_Window() {
+	limit := limits.Calendar(10_000, limits.Week)
+	start, end, ok := limit.Window(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
+	fmt.Println(start.UTC().Format(time.DateOnly), end.UTC().Format(time.DateOnly), ok)
+	// Output: 2026-11-23 2026-11-30 true
 }
 
 func ExampleDecision() {

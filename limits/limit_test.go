@@ -40,6 +40,16 @@ func TestEveryIllegalLimitIsRefusedByNameValueAndRange(t *testing.T) {
 		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 100), []string{"a burst of 100 at 1 per 366d takes over 100 years"}},
 		{limits.TokenBucket(limits.Per(1, 366*24*time.Hour), 1_000_000_000), []string{"100 years"}},
 		{limits.TokenBucket(limits.Per(0, 0), 0), []string{"units", "period", "burst"}},
+		{limits.Calendar(0, limits.Month.From(32)), []string{"units of a calendar must be 1 to 1000000000", "got 0", "a month begins on a day from 1 to 31", `got "32"`}},
+		{limits.Calendar(1, "fortnight"), []string{"a period of the calendar is a day, week, month or year", `got "fortnight"`}},
+		{limits.Calendar(1, limits.Day.From(2)), []string{"a day begins at midnight", `remove "from 2"`}},
+		{limits.Calendar(1, limits.Week.From(8)), []string{"a week begins on a day", `got "8"`}},
+		{limits.Calendar(1, limits.Year.From(8)), []string{"a year begins on a date", `got "8"`}},
+		{limits.Calendar(1, limits.Year.FromDate(time.February, 30)), []string{`got "february 30"`}},
+		{limits.Calendar(1, "month from 015"), []string{`got "015"`}},
+		{limits.Calendar(1, limits.Month.In("Europe/Berln")), []string{"unknown time zone", `"Europe/Berln"`}},
+		{limits.Calendar(1, limits.Month.In("Local")), []string{"name of the IANA", `got "Local"`}},
+		{limits.Calendar(1, limits.Month.In("../../etc/passwd")), []string{"unknown time zone"}},
 	} {
 		err := tt.limit.Validate()
 		if err == nil {
@@ -100,6 +110,13 @@ func TestParseLimitReadsWhatPeopleWrite(t *testing.T) {
 		{"concurrent 20", limits.Concurrent(20)},
 		{"ban 10/10m for 1h", limits.Ban(limits.Per(10, 10*time.Minute), time.Hour)},
 		{"anchored-window 60/hour", limits.AnchoredWindow(limits.PerHour(60))},
+		{"calendar 10000/month", limits.Calendar(10_000, limits.Month)},
+		{" Calendar 10000 PER Month FROM 15 IN Europe/Berlin", limits.Calendar(10_000, limits.Month.From(15).In("Europe/Berlin"))},
+		{"calendar 10000/month from 1 in UTC", limits.Calendar(10_000, limits.Month)},
+		{"calendar 5/week from Sunday", limits.Calendar(5, limits.Week.From(7))},
+		{"calendar 5/week from monday", limits.Calendar(5, limits.Week)},
+		{"calendar 5/year from April 6", limits.Calendar(5, limits.Year.FromDate(time.April, 6))},
+		{"calendar 5/year from january 1", limits.Calendar(5, limits.Year.In("UTC"))},
 	} {
 		got, err := limits.Parse(tt.text)
 		if err != nil || got != tt.want {
@@ -126,6 +143,16 @@ func TestParseLimitSaysWhatIsWrong(t *testing.T) {
 		{"1/-1s", "got -1s"},
 		{"sliding-log 10001/day", "1 to 10000"},
 		{"1 2 3 4/s", "want [algorithm]"},
+		{"calendar", "want calendar units/period"},
+		{"calendar 5", "want calendar units/period"},
+		{"calendar 5/month from", "want calendar units/period"},
+		{"calendar 5/month 15", "want calendar units/period"},
+		{"calendar 5/month in", "want calendar units/period"},
+		{"calendar 5/minute", "a day, week, month or year"},
+		{"calendar 5/month burst 3", "want calendar units/period"},
+		{"calendar x/month", `"x" is not a whole number`},
+		{"calendar 5/month from 15 in europe/berlin", "unknown time zone"},
+		{"calendar 0/month from 0", "got 0"},
 	} {
 		got, err := limits.Parse(tt.text)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || got != (limits.Limit{}) {
@@ -161,6 +188,7 @@ func TestNobodysShareIsMoreThanRoundedUp(t *testing.T) {
 		{limits.TokenBucket(limits.PerMinute(100), 20), 1, limits.TokenBucket(limits.PerMinute(100), 20)},
 		{limits.TokenBucket(limits.PerMinute(100), 20), 3, limits.TokenBucket(limits.PerMinute(34), 7)},
 		{limits.FixedWindow(limits.PerMinute(10)), 4, limits.FixedWindow(limits.PerMinute(3))},
+		{limits.Calendar(10, limits.Month.From(3)), 4, limits.Calendar(3, limits.Month.From(3))},
 		{limits.FixedWindow(limits.PerMinute(1)), math.MaxInt, limits.FixedWindow(limits.PerMinute(1))},
 	} {
 		if got := tt.limit.Share(tt.n); got != tt.want {
@@ -184,7 +212,7 @@ func FuzzTheShareOfALegalLimitIsLegal(f *testing.F) {
 }
 
 func FuzzParseLimitRoundTrips(f *testing.F) {
-	for _, text := range []string{"100/minute", "token-bucket 100/1m burst 20", "sliding-log 3/5m", "leaky-queue 7 per 1h0m0.5s", "-1/s", "fixed-window 1/366d"} {
+	for _, text := range []string{"100/minute", "token-bucket 100/1m burst 20", "sliding-log 3/5m", "leaky-queue 7 per 1h0m0.5s", "-1/s", "fixed-window 1/366d", "calendar 5/month from 15 in Europe/Berlin", "calendar 5/year from april 6"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -19,6 +19,7 @@ var benchLimits = []limits.Limit{
 	limits.FixedWindow(limits.PerMinute(1_000_000_000)),
 	limits.SlidingWindow(limits.PerMinute(1_000_000_000)),
 	limits.AnchoredWindow(limits.PerMinute(1_000_000_000)),
+	limits.Calendar(1_000_000_000, limits.Month.In("Europe/Berlin")),
 }
 
 func BenchmarkHotKeyAllowed(b *testing.B) {

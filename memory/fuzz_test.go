@@ -43,6 +43,13 @@ func FuzzBan(f *testing.F) {
 	})
 }
 
+func FuzzCalendar(f *testing.F) {
+	fuzzLimit(f, func(r limits.Rate, burst int64) limits.Limit {
+		periods := [...]limits.Period{limits.Day, limits.Week, limits.Month.From(int(1 + uint64(burst)%31)), limits.Year, limits.Day.In("Europe/Berlin"), limits.Month.In("America/St_Johns")}
+		return limits.Calendar(r.Units, periods[uint64(burst)%uint64(len(periods))])
+	})
+}
+
 func FuzzConcurrent(f *testing.F) {
 	fuzzLimit(f, func(_ limits.Rate, burst int64) limits.Limit { return limits.Concurrent(min(burst, 64)) })
 }

@@ -211,7 +211,7 @@ func TestALateTakingIsGivenBack(t *testing.T) {
 	for _, limit := range []limits.Limit{
 		limits.TokenBucket(limits.PerDay(10), 10), limits.LeakyBucket(limits.PerDay(10), 10), limits.LeakyQueue(limits.PerDay(10), 10),
 		limits.FixedWindow(limits.PerDay(10)), limits.SlidingWindow(limits.PerDay(10)), limits.SlidingLog(limits.PerDay(10)),
-		limits.AnchoredWindow(limits.PerDay(10)), limits.Ban(limits.PerDay(10), time.Hour),
+		limits.AnchoredWindow(limits.PerDay(10)), limits.Ban(limits.PerDay(10), time.Hour), limits.Calendar(10, limits.Month),
 	} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
 			rules := []core.Rule[Request]{four, {Name: "rate", Limit: limit, Key: self, Cost: func(r Request) int64 { return r.Cost }}}

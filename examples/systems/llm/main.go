@@ -1,5 +1,5 @@
 // LLM is a gateway in front of a language model: requests and tokens per minute, streams at
-// once, and a budget per day, for each tenant. docs/systems.md says why.
+// once, and a budget per month, for each tenant. docs/systems.md says why.
 //
 // To try it (of each answer, the lines that matter):
 //
@@ -54,7 +54,7 @@ type tenant struct {
 	name     string
 	requests limits.Limit
 	tokens   limits.Limit
-	budget   limits.Limit // in millionths of a dollar, by days of UTC
+	budget   limits.Limit // in millionths of a dollar, by months from the day of the contract
 }
 
 // tenants are known by their API keys.
@@ -63,13 +63,13 @@ var tenants = map[string]tenant{
 		name:     "trial",
 		requests: limits.SlidingWindow(limits.PerMinute(10)),
 		tokens:   limits.SlidingWindow(limits.PerMinute(100)),
-		budget:   limits.FixedWindow(limits.PerDay(5_000)),
+		budget:   limits.Calendar(150_000, limits.Month.From(31)),
 	},
 	"k-pro": {
 		name:     "pro",
 		requests: limits.SlidingWindow(limits.PerMinute(600)),
 		tokens:   limits.SlidingWindow(limits.PerMinute(100_000)),
-		budget:   limits.FixedWindow(limits.PerDay(50_000_000)),
+		budget:   limits.Calendar(1_000_000_000, limits.Month.From(15)),
 	},
 }
 
