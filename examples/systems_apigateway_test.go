@@ -34,8 +34,9 @@ func policyOf(t *testing.T, name string, changes ...string) string {
 	return file
 }
 
-func secondsOfThisMonth() string {
-	start, end, _ := limits.Calendar(1, limits.Month).Window(time.Now())
+// secondsOf returns how long a period of the calendar lasts in which now is.
+func secondsOf(period limits.Period) string {
+	start, end, _ := limits.Calendar(1, period).Window(time.Now())
 	return strconv.Itoa(int(end.Sub(start) / time.Second))
 }
 
@@ -43,10 +44,10 @@ func TestTheGatewayOfAWSHasTheLimitsOfItsFile(t *testing.T) {
 	onBoth(t, "apigateway", func(t *testing.T, url string) {
 		a := send(t, "POST", url+"/prod/orders", "{}", "X-API-Key", "k-basic").want(t, http.StatusOK)
 		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-prod";q=1000;w=1, `+
-			`"method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=`+secondsOfThisMonth())
+			`"method-orders";q=100;w=1, "plan-rate";q=20;w=2, "plan-quota";q=1000;w=`+secondsOf(limits.Month))
 		a = send(t, "GET", url+"/test/pets", "", "X-API-Key", "k-gold").want(t, http.StatusOK)
 		a.field(t, "RateLimit-Policy", `"account";q=5000;w=1, "stage-test";q=50;w=1, `+
-			`"plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=`+secondsOfThisMonth())
+			`"plan-rate";q=1000;w=2, "plan-quota";q=1000000;w=`+secondsOf(limits.Month))
 		a = send(t, "GET", url+"/prod/pets", "", "X-API-Key", "k-made-up").want(t, http.StatusForbidden)
 		a.field(t, "X-Amzn-ErrorType", "ForbiddenException")
 		a.field(t, "RateLimit", "")

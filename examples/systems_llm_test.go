@@ -59,9 +59,9 @@ func TestParallelRequestsDoNotUseMoreTokensThanTheLimit(t *testing.T) {
 func TestTheGatewayChargesWhatWasUsed(t *testing.T) {
 	onBoth(t, "llm", func(t *testing.T, url string) {
 		a := complete(t, url, "pro", "hello world", 1000).want(t, http.StatusOK)
-		a.field(t, "RateLimit", `"requests";r=599;t=60, "tokens";r=98989;t=60, "budget";r=49979780;t=`)
+		a.field(t, "RateLimit", `"requests";r=599;t=60, "tokens";r=98989;t=60, "budget";r=999979780;t=`)
 		a.field(t, "RateLimit-Policy", `"requests";q=600;w=60, "tokens";q=100000;w=60, `+
-			`"budget";q=50000000;w=86400, "streams";q=8;qu="concurrent-requests"`)
+			`"budget";q=1000000000;w=`+secondsOf(limits.Month.From(15))+`, "streams";q=8;qu="concurrent-requests"`)
 		if used("hello world", a) != 4 {
 			t.Errorf("the answer is %q", a.body)
 		}
