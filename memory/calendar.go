@@ -6,29 +6,35 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// calendarWindow is the calendar limit, which counts in periods of the calendar. Its state is the start of
+// calendarWindow is the calendar limit, which counts in periods of a calendar. Its state is the start of
 // the period, the units in it, and in state.b those that the next period owes. What is more than
 // that holds is forgiven.
-type calendarWindow struct{ sharedByFamilies }
+type calendarWindow struct {
+	sharedByFamilies
+	periods *calendar.Calendar // of one limit
+}
 
+// compile gives l a family that has its calendar.
 func (calendarWindow) compile(l *compiledLimit) {
-	l.calendar, _ = calendar.Of(string(l.given.Period())) // the limit is legal
+	periods, err := calendar.Of(string(l.given.Period()))
+	if err != nil {
+		panic(err) // the limit is legal
+	}
+	l.family, l.form = calendarWindow{periods: periods}, [2]int64{periods.ID}
 }
 
-func (calendarWindow) fresh(l *compiledLimit, s *view) { s.at = l.calendar.At(s.asOf).Start }
+func (f calendarWindow) fresh(_ *compiledLimit, s *view) { s.at = f.periods.At(s.asOf).Start }
 
-func (calendarWindow) advance(l *compiledLimit, s *view, _ *shard) {
-	l.calendarAdvance(&s.state, s.asOf)
-}
+func (f calendarWindow) advance(l *compiledLimit, s *view, _ *shard) { f.turn(l, &s.state, s.asOf) }
 
-// calendarAdvance moves s to the period that contains the instant asOf.
-func (l *compiledLimit) calendarAdvance(s *state, asOf int64) {
-	p := l.calendar.At(asOf)
+// turn moves s to the period that contains the instant asOf.
+func (f calendarWindow) turn(l *compiledLimit, s *state, asOf int64) {
+	p := f.periods.At(asOf)
 	if s.at >= p.Start {
 		return
 	}
 	owed := int64(0)
-	if s.b > 0 && l.calendar.At(s.at).End == p.Start {
+	if s.b > 0 && f.periods.At(s.at).End == p.Start {
 		owed = min(int64(s.b), l.max)
 	}
 	s.at, s.a, s.b = p.Start, owed, 0
@@ -46,9 +52,9 @@ func (f calendarWindow) charge(l *compiledLimit, s *view, n int64) int64 {
 }
 
 // refundLocked returns n units to the period of the taking, if that still counts.
-func (calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (f calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	s := &e.state
-	if of.at < s.at || of.at >= l.calendar.At(s.at).End {
+	if of.at < s.at || of.at >= f.periods.At(s.at).End {
 		return 0
 	}
 	n := min(of.taken-of.final, s.a)
@@ -57,39 +63,39 @@ func (calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund
 	return n
 }
 
-func (calendarWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
-	return l.calendarFitsAt(&s.state, n) - s.asOf
+func (f calendarWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+	return f.fitsAt(l, &s.state, n) - s.asOf
 }
 
-// calendarFitsAt returns the start of the first period, after that of s, in which n units fit, at most
+// fitsAt returns the start of the first period, after that of s, in which n units fit, at most
 // the maximum.
-func (l *compiledLimit) calendarFitsAt(s *state, n int64) int64 {
-	p := l.calendar.At(s.at)
+func (f calendarWindow) fitsAt(l *compiledLimit, s *state, n int64) int64 {
+	p := f.periods.At(s.at)
 	if int64(s.b)+n > l.max {
 		return p.Next
 	}
 	return p.End
 }
 
-func (calendarWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
-	return l.calendarFitsAt(&s.state, 1), true
+func (f calendarWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+	return f.fitsAt(l, &s.state, 1), true
 }
 
 func (calendarWindow) units(s *state) int64 { return s.a + int64(s.b) }
 
-func (calendarWindow) freshAt(l *compiledLimit, s *state) int64 {
+func (f calendarWindow) freshAt(_ *compiledLimit, s *state) int64 {
 	switch {
 	case s.b > 0:
-		return l.calendar.At(s.at).Next
+		return f.periods.At(s.at).Next
 	case s.a > 0:
-		return l.calendar.At(s.at).End
+		return f.periods.At(s.at).End
 	}
 	return s.at
 }
 
 func (f calendarWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
-	l.calendarAdvance(&w, now)
+	f.turn(l, &w, now)
 	allowed := n == 0 || w.a+n <= l.max
 	d.Ticket = 0
 	if allowed && n > 0 {
@@ -104,10 +110,10 @@ func (f calendarWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, 
 	d.Remaining = max(0, l.max-w.a)
 	d.RetryAfter = 0
 	d.ResetAfter = arith.Wait(max(0, f.freshAt(l, &w)-now))
-	d.EffectiveWindow = arith.Wait(l.calendarFitsAt(&w, 1) - now)
+	d.EffectiveWindow = arith.Wait(f.fitsAt(l, &w, 1) - now)
 	d.Delay = 0
 	if !allowed {
-		d.RetryAfter = arith.Wait(l.calendarFitsAt(&w, n) - now)
+		d.RetryAfter = arith.Wait(f.fitsAt(l, &w, n) - now)
 		d.EffectiveWindow = d.RetryAfter
 	}
 	return true

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"github.com/weir-go/weir/internal/arith"
-	"github.com/weir-go/weir/internal/calendar"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -15,12 +14,11 @@ type compiledLimit struct {
 	max       int64    // the most units that fit at one instant
 	period    int64    // microseconds
 
-	held     bool               // units are held until they are released, and no state is stored: concurrent.go
-	lists    bool               // a state may have a list of nodes: sliding_log.go
-	queues   bool               // each taking has a ticket of its own, since only the last is ever returned
-	drains   bool               // levels may be remembered: bucket_ring.go
-	calendar *calendar.Calendar // calendar limits only
-	banned   int64              // bans only: how long one lasts, microseconds; any number of units fits before
+	held   bool  // units are held until they are released, and no state is stored: concurrent.go
+	lists  bool  // a state may have a list of nodes: sliding_log.go
+	queues bool  // each taking has a ticket of its own, since only the last is ever returned
+	drains bool  // levels may be remembered: bucket_ring.go
+	banned int64 // bans only: how long one lasts, microseconds; any number of units fits before
 
 	// One unit comes with every p/q microseconds, in lowest terms.
 	p, q int64

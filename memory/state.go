@@ -65,7 +65,7 @@ func (l *compiledLimit) fresh(s *view, now int64) {
 
 // carries reports whether a state that was written under from means the same under l.
 func (l *compiledLimit) carries(from *compiledLimit) bool {
-	return l.algorithm == from.algorithm && l.form == from.form && l.calendar == from.calendar
+	return l.algorithm == from.algorithm && l.form == from.form
 }
 
 // fits reports whether n units, 0 ≤ n, fit now.

@@ -37,6 +37,8 @@ end
 
 families.anchored_window = function()
   return {
+    ends = true,
+
     encode = function(s)
       return s.debt and s.debt > 0 and digits(s.debt)
     end,

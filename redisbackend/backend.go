@@ -130,7 +130,7 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) error {
 // algorithm of limit: all that this version of weir has.
 func (b *Backend) Supports(limit limits.Limit) bool {
 	a := int(limit.Algorithm())
-	return a < len(algorithms) && algorithms[a] != 0
+	return a < len(algorithms) && algorithms[a].letter != 0
 }
 
 // HonoursDeadline reports that [Backend.Take] and [Backend.Peek] fail as soon as

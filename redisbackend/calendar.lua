@@ -63,6 +63,9 @@ end
 
 families.calendar = function()
   return {
+    ends = true,
+    calendar = true,
+
     encode = function(s)
       if not s.debt or s.debt == 0 then
         return false

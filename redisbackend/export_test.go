@@ -50,7 +50,7 @@ var Explain = explain
 // returns a function that gives it back and reports whether there was anything to give.
 func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.Decision, giveBack func() (bool, error), err error) {
 	var r request
-	if err := b.accountsOf([]limits.Charge{c}, &r, mode{}); err != nil {
+	if err := b.accountsOf([]limits.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
 	l, err := b.lanes.of(ctx, r.accounts[0].name)
@@ -236,7 +236,7 @@ func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) 
 // Form returns a text that is the same for requests that are alike but for their keys.
 func Form(b *Backend, charges []limits.Charge, peeks bool) string {
 	var r request
-	if err := b.accountsOf(charges, &r, mode{peeks: peeks}); err != nil {
+	if err := b.accountsOf(charges, &r, mode{peeks, b.instant()}); err != nil {
 		panic(err)
 	}
 	return formOf(r.accounts, mode{peeks: peeks})

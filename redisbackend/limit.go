@@ -9,18 +9,22 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// algorithms are the letters by which scripts and states name algorithms.
-var algorithms = [...]byte{
-	limits.AlgorithmTokenBucket:    't',
-	limits.AlgorithmLeakyBucket:    'l',
-	limits.AlgorithmLeakyQueue:     'q',
-	limits.AlgorithmFixedWindow:    'f',
-	limits.AlgorithmSlidingWindow:  's',
-	limits.AlgorithmSlidingLog:     'g',
-	limits.AlgorithmAnchoredWindow: 'n',
-	limits.AlgorithmConcurrent:     'c',
-	limits.AlgorithmBan:            'b',
-	limits.AlgorithmCalendar:       'k',
+// algorithms are the letters by which scripts and states name algorithms, and the files of their families.
+// Those that are asked for most come first in each script.
+var algorithms = [...]struct {
+	letter byte
+	file   string
+}{
+	limits.AlgorithmTokenBucket:    {'t', "bucket"},
+	limits.AlgorithmLeakyBucket:    {'l', "bucket"},
+	limits.AlgorithmLeakyQueue:     {'q', "bucket"},
+	limits.AlgorithmFixedWindow:    {'f', "window"},
+	limits.AlgorithmSlidingWindow:  {'s', "window"},
+	limits.AlgorithmSlidingLog:     {'g', "sliding_log"},
+	limits.AlgorithmAnchoredWindow: {'n', "anchored_window"},
+	limits.AlgorithmConcurrent:     {'c', "concurrent"},
+	limits.AlgorithmBan:            {'b', "ban"},
+	limits.AlgorithmCalendar:       {'k', "calendar"},
 }
 
 const version = '1'
@@ -76,7 +80,7 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 	case limits.AlgorithmCalendar:
 		q = int64(hashOf(string(l.Period())) >> 12)
 	}
-	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()], l.Burst(), p, q)
+	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()].letter, l.Burst(), p, q)
 	return &encoded{limit: l, text: text, takesOne: "take " + text + "=1"}
 }
 

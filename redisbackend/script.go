@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -23,18 +24,24 @@ func file(name string) string {
 	return string(text)
 }
 
-// families are the files of the families of algorithms, and the letters of their algorithms. A file
-// starts with its piece of the decision, see decide.lua; behind a line "--- more" it has functions
-// that few requests need.
-var families = []struct{ file, letters string }{
-	{"bucket", "tlq"},
-	{"window", "fs"},
-	{"anchored_window", "n"},
-	{"ban", "b"},
-	{"concurrent", "c"},
-	{"sliding_log", "g"}, // has no piece
-	{"calendar", "k"},
-}
+// family is a file, and the letters of its algorithms. A file starts with its piece of the decision, if it has one,
+// see decide.lua; behind a line "--- more" it has functions that few requests need.
+type family struct{ file, letters string }
+
+// families are those of algorithms, in their order.
+var families = func() (all []family) {
+	for _, a := range algorithms {
+		i := slices.IndexFunc(all, func(f family) bool { return f.file == a.file })
+		switch {
+		case a.file == "": // of no algorithm
+		case i < 0:
+			all = append(all, family{a.file, string(a.letter)})
+		default:
+			all[i].letters += string(a.letter)
+		}
+	}
+	return all
+}()
 
 // Scripts are put together from files: a line "--- name" is replaced by what has that name.
 var (

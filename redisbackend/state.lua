@@ -23,6 +23,8 @@
 --
 -- What a family has besides its piece of decide.lua:
 --   drains    its numbers are times, in Q-ths
+--   ends      it counts in windows: all units are back when one ends, but for those of a sliding one
+--   calendar  Q says which windows they are
 --   bans      any number of units fits a key that is not banned
 --   encode    returns what only version 2 has, if there is any
 --   read      reads that; false if nobody can have written it
@@ -100,7 +102,7 @@ local function step(s, n)
     fits, next.at, next.a, next.b, left, reset, window, next.extra = decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
     s.next = next
   end
-  local refillsAtOnce = limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'k' or limit.algorithm == 'c'
+  local refillsAtOnce = family.ends and limit.algorithm ~= 's' or limit.algorithm == 'c'
   local isWait = not fits or left == 0 or refillsAtOnce or family.bans and reset > 0
   local asked = fits and 1 or n
   if former and (n == 0 or not fits) then -- it is as its former one
@@ -209,7 +211,7 @@ local function advance(s)
   if not family.drains then
     s.debt = extra
   end
-  if s.a == 0 and s.b == 0 or s.at ~= at and (limit.algorithm == 'f' or limit.algorithm == 'n' or limit.algorithm == 'k') then
+  if s.a == 0 and s.b == 0 or s.at ~= at and family.ends and limit.algorithm ~= 's' then
     s.serial = nil -- nothing is returned to what is over
   end
 end
@@ -288,7 +290,7 @@ end
 -- sameState reports whether a state under one limit is also one under the other.
 local function sameState(limit, other)
   return limit.algorithm == other.algorithm
-    and (limit.algorithm == 'b' or limit.P == other.P and (limit.Q == other.Q or not familyOf(limit).drains and limit.algorithm ~= 'k'))
+    and (limit.algorithm == 'b' or limit.P == other.P and (limit.Q == other.Q or not familyOf(limit).drains and not familyOf(limit).calendar))
 end
 
 -- load returns the state of a key under a limit. It is nil if the state cannot be read. If it

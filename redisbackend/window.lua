@@ -89,6 +89,7 @@ families.window = function()
   end
 
   return {
+    ends = true,
     encode = encode,
     used = used,
 

@@ -38,12 +38,11 @@ func (now instant) since(then instant) int64 {
 func newBlock(terms *leaseTerms, k int64, sent, answered instant, d *limits.Decision) *block {
 	b := &block{size: k, sent: sent, answered: answered, until: terms.until, Decision: *d}
 	b.units.Store(k)
-	if terms.windowed() { // no unit is spent beyond the window that counts it
-		at := time.UnixMicro(d.At)
-		_, end, _ := terms.limit.Window(at)
+	at := time.UnixMicro(d.At)
+	if _, end, ok := terms.limit.Window(at); ok { // no unit is spent beyond the window that counts it
 		b.until = min(b.until, (end.Sub(at) - leaseSlack).Microseconds())
 	}
-	if terms.limit.Algorithm() == limits.AlgorithmCalendar { // the one that is stored may end sooner
+	if terms.limit.Period() != "" { // what is stored may end sooner
 		b.until = min(b.until, (d.EffectiveWindow - leaseSlack).Microseconds())
 	}
 	return b

@@ -44,12 +44,13 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	switch limit.Algorithm() {
 	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
 		lease = min(p, arith.Muldiv(burst, p, rate.Units)) / 20
-	case limits.AlgorithmFixedWindow, limits.AlgorithmSlidingWindow, limits.AlgorithmCalendar:
-		lease = p / 20
 	case limits.AlgorithmSlidingLog:
 		lease = p / 50
 	default:
-		return limit, 0
+		if _, _, byClock := limit.Window(time.Now()); !byClock {
+			return limit, 0
+		}
+		lease = p / 20
 	}
 	lease = min(lease, term.Microseconds(), maxLease.Microseconds())
 	switch limit.Algorithm() {

@@ -30,14 +30,10 @@ func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 	return t
 }
 
-// windowed reports whether units are void when the window in which they were charged ends.
-func (t *leaseTerms) windowed() bool {
-	return t.endsAtOnce() || t.limit.Algorithm() == limits.AlgorithmSlidingWindow
-}
-
-// endsAtOnce reports whether all units are back when a window ends.
+// endsAtOnce reports whether all keys have the same windows, and all units are back when one ends.
 func (t *leaseTerms) endsAtOnce() bool {
-	return t.limit.Algorithm() == limits.AlgorithmFixedWindow || t.limit.Algorithm() == limits.AlgorithmCalendar
+	_, _, byClock := t.limit.Window(time.Now())
+	return byClock && t.limit.Algorithm() != limits.AlgorithmSlidingWindow
 }
 
 // effectiveWindow returns over which time n units are to be spread.

@@ -13,6 +13,8 @@ import (
 // Calendar has the periods of one kind in one zone. Instants are microseconds since the Unix epoch, from
 // 1970 to 2255.
 type Calendar struct {
+	ID int64 // its own
+
 	kind
 	zone *time.Location
 

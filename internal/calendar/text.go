@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,6 +48,9 @@ var lengths = map[string]time.Duration{"day": day, "week": 7 * day, "month": 31 
 // known has the calendars by their texts. There are as many as zones times days of a year, at most.
 var known sync.Map
 
+// made counts calendars.
+var made atomic.Int64
+
 // Of returns the calendar of a text, the same one for the same text, or an error that says what to change.
 func Of(text string) (*Calendar, error) {
 	if c, ok := known.Load(text); ok {
@@ -58,7 +62,7 @@ func Of(text string) (*Calendar, error) {
 	if err := errors.Join(err, zoneErr); err != nil {
 		return nil, err
 	}
-	c, _ := known.LoadOrStore(text, &Calendar{kind: k, zone: zone})
+	c, _ := known.LoadOrStore(text, &Calendar{ID: made.Add(1), kind: k, zone: zone})
 	return c.(*Calendar), nil
 }
 
