@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -300,6 +301,97 @@ func TestTheDialogueEndsInALimit(t *testing.T) {
 	b.shotDialog("playground-guide")
 	b.press("#step .main")
 	b.until("it is tried", `document.querySelectorAll('.panel').length === 1 && document.querySelector('.panel h3').textContent === 'Sliding window'`)
+}
+
+func TestThePlaygroundBeginsWithWhatHasPassed(t *testing.T) {
+	b := openPlayground(t, "")
+	if at := value[float64](b, clockOfPage); at < 30e6 {
+		t.Errorf("the clock is at %v µs, want 30 s at least", at)
+	}
+	b.until("every panel has decided what came in 30 s", `[...document.querySelectorAll('.panel')].every(p => [...p.querySelectorAll('.counts span')].reduce((n, e) => n + Number(e.textContent), 0) > 20)`)
+	if empty := value[int](b, `[...document.querySelectorAll('.panel canvas')].filter(c => c.getContext('2d').getImageData(c.width * .3, 0, c.width * .2, c.height - 9).data.every(v => v === 0)).length`); empty > 0 {
+		t.Errorf("the past of %d panels is empty", empty)
+	}
+	if value[string](b, `document.getElementById('verdict').textContent.trim()`) == "" {
+		t.Error("there is no answer to look at")
+	}
+	b.press("#restart")
+	b.until("it begins at the beginning", clockOfPage+` < 30e6`)
+	b.press("#pause")
+	b.press(`#setup label:has([value="steady"])`)
+	b.until("another stream has passed, too", clockOfPage+` === 30e6`)
+}
+
+// clockOfPage is the time of the page, in microseconds.
+const clockOfPage = `Number(document.getElementById('now').textContent.replace(/[ .s]/g, ''))`
+
+// Times are rounded on the page, and exact in answers. Both are written alike: "173 ms", not "173ms".
+func TestTimesHaveOneForm(t *testing.T) {
+	b := openPlayground(t, "?panel=token-bucket+3/7s&panel=fixed-window+1/1h&panel=ban+2/1m+for+1m&traffic=poisson&rate=2/s")
+	for i := range 3 {
+		b.press(".panel:nth-child(" + strconv.Itoa(i+1) + ") h3 button")
+		b.until("its answer is shown", `document.querySelectorAll('#said li').length === 1`)
+		said := value[string](b, `[...document.querySelectorAll('.state, #said li, #proof')].map(e => e.textContent).join('\n')`)
+		if !regexp.MustCompile(`\d (µs|ms|s|min|h)\b`).MatchString(said) || regexp.MustCompile(`\d(ns|µs|ms|s|m|h)\b`).MatchString(said) {
+			t.Errorf("times have several forms, or there are none:\n%s", said)
+		}
+	}
+}
+
+// A telephone shows the first panel at once. The form is behind a button.
+func TestTheFormIsFoldedOnATelephone(t *testing.T) {
+	b := openPlayground(t, "")
+	b.size(390)
+	if top := value[float64](b, `document.querySelector('.panel').getBoundingClientRect().top`); top > 550 {
+		t.Errorf("the first panel begins at %v", top)
+	}
+	const rate = `document.getElementsByName('rate')[0].checkVisibility()`
+	if value[bool](b, rate) {
+		t.Error("the form is not folded")
+	}
+	value[bool](b, `document.getElementById('unfold').focus(), true`)
+	b.key(kb.Enter)
+	b.until("the form is unfolded", rate+` && document.getElementById('unfold').getAttribute('aria-expanded') === 'true'`)
+	b.key(kb.Enter)
+	b.until("and folded", `!(`+rate+`)`)
+	b.size(1280)
+	if !value[bool](b, rate+` && !document.getElementById('unfold').checkVisibility()`) {
+		t.Error("a wide window has a form that is folded")
+	}
+	b = openPlayground(t, "?rate=quick")
+	b.size(390)
+	b.until("what is wrong in it is shown", rate+` && document.getElementById('mistake').textContent.includes('such as 2/s')`)
+}
+
+// A window of 1280 at 200%, and one of 320, as WCAG has it (1.4.4, 1.4.10).
+func TestThePlaygroundIsReadable(t *testing.T) {
+	b := openPlayground(t, "?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many&traffic=script&script=1s+x20,+every+40s&retry=wait")
+	for _, width := range []int64{1280, 640, 320} {
+		b.size(width)
+		b.fits(width)
+		b.readable("the playground, " + strconv.FormatInt(width, 10) + " wide")
+	}
+	b.size(640)
+	for _, id := range []string{"send", "pause", "speed", "restart", "now"} {
+		if !value[bool](b, `(r => r.left >= 0 && r.right <= innerWidth && r.bottom <= innerHeight && r.width > 20)(document.getElementById('`+id+`').getBoundingClientRect())`) {
+			t.Errorf("at 200%%, %s is outside of the window", id)
+		}
+	}
+	value[bool](b, `document.getElementById('unfold').click(), true`)
+	b.press("#open-guide")
+	b.readable("the dialogue")
+	// The marks in the pictures, which are no text, against the panel: 3:1 (1.4.11).
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		if short := value[string](b, `(() => {
+			const lum = hex => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => { const v = parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16) / 255; return sum + w * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); }, 0);
+			const long = hex => hex.length === 4 ? '#' + [...hex.slice(1)].map(c => c + c).join('') : hex;
+			const of = name => lum(long(getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()));
+			return ['ink', 'soft', 'accent', 'denied'].filter(n => { const [x, y] = [of(n), of('card')].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05) < 3; }).join();
+		})()`); short != "" {
+			t.Errorf("%s: in pictures too little contrast: %s", scheme, short)
+		}
+	}
 }
 
 func TestThePlaygroundWithoutMotion(t *testing.T) {

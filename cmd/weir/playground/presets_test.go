@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ type link struct {
 func links(t *testing.T) (all []link) {
 	t.Helper()
 	paragraphs := regexp.MustCompile(`(?s)<p class="presets">.*?</p>`).FindAllString(sources(t)["index.html"], -1)
-	for _, m := range regexp.MustCompile(`<a href="\?([^"]*)">([^<]*)</a>`).FindAllStringSubmatch(strings.Join(paragraphs, ""), -1) {
+	for _, m := range regexp.MustCompile(`<a href="\?([^"]*)"[^>]*>([^<]*)</a>`).FindAllStringSubmatch(strings.Join(paragraphs, ""), -1) {
 		query, err := url.ParseQuery(html.UnescapeString(m[1]))
 		if err != nil {
 			t.Fatalf("%s: %v", m[2], err)
@@ -66,5 +67,31 @@ func TestPresetsShowWhatTheirLimitsDo(t *testing.T) {
 		if slices.ContainsFunc(counts, func(c count) bool { return c.allowed == 0 }) || !slices.ContainsFunc(counts, func(c count) bool { return c.denied > 0 }) {
 			t.Errorf("%s: allowed and denied are %v", p.name, fmt.Sprint(counts))
 		}
+	}
+}
+
+// Every link says what it shows, and those of systems name their program. Each program has a link.
+func TestLinksSayWhatTheyShow(t *testing.T) {
+	index := sources(t)["index.html"]
+	paragraphs := regexp.MustCompile(`(?s)<p class="presets">.*?</p>`).FindAllString(index, -1)
+	abouts := regexp.MustCompile(`<a href="[^"]*"(?: data-program="[^"]+")? data-about="[^"]+\.">`)
+	if got, want := len(abouts.FindAllString(strings.Join(paragraphs, ""), -1)), len(links(t)); got != want {
+		t.Errorf("%d of %d links say what they show", got, want)
+	}
+	var named []string
+	for _, m := range regexp.MustCompile(`data-program="([^"]*)"`).FindAllStringSubmatch(index, -1) {
+		named = append(named, m[1])
+	}
+	programs, err := os.ReadDir("../../../examples/systems")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		if !slices.Contains(named, p.Name()) {
+			t.Errorf("no link has the limits of examples/systems/%s", p.Name())
+		}
+	}
+	if len(named) != len(programs) {
+		t.Errorf("links name the programs %v, and there are %d", named, len(programs))
 	}
 }

@@ -90,10 +90,45 @@ func clock(at int64) string {
 	return strconv.FormatInt(at/1_000_000, 10) + "." + micros[:3] + " " + micros[3:] + " s"
 }
 
-// Duration writes a wait exactly: "1.8s", or "no wait helps" for [limits.Never].
+// Duration writes a wait exactly, to the microsecond, and in the form in which the page writes
+// times: "6.950 441 s", "173 ms", "1 min 3 s", or "no wait helps" for [limits.Never].
 func Duration(d time.Duration) string {
 	if d == limits.Never {
 		return "no wait helps"
 	}
-	return d.String()
+	us := d.Microseconds()
+	switch {
+	case us == 0:
+		return "0 s"
+	case us < 1000:
+		return strconv.FormatInt(us, 10) + " µs"
+	case us < 1_000_000:
+		return thousandths(us) + " ms"
+	}
+	text := ""
+	for _, unit := range []struct {
+		name string
+		long int64
+	}{{"h", 3_600_000_000}, {"min", 60_000_000}} {
+		if us >= unit.long {
+			text += strconv.FormatInt(us/unit.long, 10) + " " + unit.name + " "
+			us %= unit.long
+		}
+	}
+	if us == 0 {
+		return strings.TrimSuffix(text, " ")
+	}
+	seconds, micros := us/1_000_000, us%1_000_000
+	switch {
+	case micros == 0:
+		return text + strconv.FormatInt(seconds, 10) + " s"
+	case micros%1000 == 0:
+		return text + thousandths(seconds*1000+micros/1000) + " s"
+	}
+	return text + clock(us)
+}
+
+// thousandths writes a number of thousandths, without zeros at its end.
+func thousandths(n int64) string {
+	return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
 }

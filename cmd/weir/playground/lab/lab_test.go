@@ -239,7 +239,7 @@ func TestAnswersHaveTheirHeaderFields(t *testing.T) {
 	l.Send(3, 1)
 	for number, want := range map[int64]string{
 		1: `allowed 200 "" [{RateLimit "leaky-queue";r=1;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10}]`,
-		2: `allowed 200 "5s" [{RateLimit "leaky-queue";r=0;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10}]`,
+		2: `allowed 200 "5 s" [{RateLimit "leaky-queue";r=0;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10}]`,
 		3: `denied 429 "" [{RateLimit "leaky-queue";r=0;t=5} {RateLimit-Policy "leaky-queue";q=2;w=10} {Retry-After 5}]`,
 	} {
 		a, _ := l.Answer(0, number)
@@ -252,6 +252,19 @@ func TestAnswersHaveTheirHeaderFields(t *testing.T) {
 	}
 	if _, ok := l.Answer(7, 0); ok {
 		t.Error("a panel that is not there has an answer")
+	}
+}
+
+func TestTimesHaveOneForm(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 7 * time.Microsecond: "7 µs", 173 * time.Millisecond: "173 ms", 216791 * time.Microsecond: "216.791 ms",
+		time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 6950441 * time.Microsecond: "6.950 441 s", 10000001 * time.Microsecond: "10.000 001 s",
+		time.Minute: "1 min", 63 * time.Second: "1 min 3 s", time.Hour + 1500*time.Millisecond: "1 h 1.5 s", 25*time.Hour + time.Minute: "25 h 1 min",
+		limits.Never: "no wait helps",
+	} {
+		if got := lab.Duration(d); got != want {
+			t.Errorf("%v is written as %q, want %q", d, got, want)
+		}
 	}
 }
 

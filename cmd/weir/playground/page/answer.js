@@ -35,7 +35,7 @@ export function show(answer) {
   get('fields').replaceChildren(...answer.fields.flatMap(f => [node('dt', f.name), node('dd', f.value)]));
   get('said').replaceChildren(...answer.rules.map(r => {
     const name = answer.rules.length > 1 ? `${title(r.name)} ` : '';
-    const verdict = r.allowed ? (answer.verdict === 'denied' ? 'would allow it, and nothing is taken' : 'allows it') : `denies it: RetryAfter ${r.retryAfter}`;
+    const verdict = r.allowed ? (answer.verdict === 'denied' ? 'would allow it, and nothing is taken' : 'allows it') : `denies it${r.retryAfter === 'no wait helps' ? ': ' : ' for '}${r.retryAfter}`;
     return node('li', `${name}${name ? verdict : title(verdict)}. ${r.remaining} left${until(r)}.`);
   }));
   if (answer.proof) text(get('proof'), answer.proof);
@@ -45,7 +45,7 @@ export function show(answer) {
 
 // until says when all of a limit is back. Nobody knows when requests end that a concurrency limit counts.
 function until(rule) {
-  if (rule.resetAfter !== '0s') return `, fresh after ${rule.resetAfter}`;
+  if (rule.resetAfter !== '0 s') return `, fresh after ${rule.resetAfter}`;
   return rule.remaining === 0 ? ' until a request ends' : '';
 }
 

@@ -69,7 +69,8 @@ export function draw(canvas, history, rules, gauges, now, span) {
   c.lineWidth = 1;
   c.setLineDash([2, 3]);
   c.beginPath();
-  for (const at of history.turns) if (at > from) line(c, x(at), top - 4, x(at), base);
+  const turns = history.turns.filter(at => at > from);
+  if (turns.length < (right - left) / 8) for (const at of turns) line(c, x(at), top - 4, x(at), base); // closer, they are a pattern that says nothing
   c.globalAlpha = .5;
   c.stroke();
   c.globalAlpha = 1;

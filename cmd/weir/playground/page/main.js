@@ -34,8 +34,9 @@ load().then(engine => {
   get('mistake').textContent = `The engine did not load: ${error.message}`;
 });
 
-// apply begins anew, with another setup.
-function apply(setup, remember) {
+// apply begins anew, with another setup. Unless asked otherwise, what there is to see has
+// passed already.
+function apply(setup, remember, played = true) {
   current = setup;
   const started = weir.setup({ ...setup, panels: setup.panels.join('\n') });
   if (!buffer || buffer.length < started.frameSize) {
@@ -53,7 +54,22 @@ function apply(setup, remember) {
   if (remember) history.pushState(null, '', state.address(setup));
   ask = { by: 0, sends: 0, cost: 0 };
   rest = 0;
+  if (played && setup.traffic !== 'click') play(started.span);
   frame(0);
+}
+
+// play lets a span pass at once, as far as the engine gets.
+function play(span) {
+  const steps = 200;
+  let reply = null;
+  for (let i = 0; i < steps; i++) {
+    const by = Math.round(span * (i + 1) / steps) - Math.round(span * i / steps);
+    reply = weir.frame(by, 0, 0, panels.chosen.panel, 0, buffer) ?? reply;
+    const f = readFrame(numbers);
+    panels.note(f);
+    if (f.lags) break;
+  }
+  answer.show(reply);
 }
 
 // frame lets by microseconds pass and draws.
@@ -119,7 +135,7 @@ const step = by => { setPlaying(false); ask.by += by; };
 
 get('send').addEventListener('click', () => send(0));
 get('pause').addEventListener('click', () => setPlaying(!playing));
-get('restart').addEventListener('click', () => { answer.clear(); apply(current); });
+get('restart').addEventListener('click', () => { answer.clear(); apply(current, false, false); });
 get('approach').addEventListener('click', () => { setPlaying(false); ask.by = -1; });
 get('speed').addEventListener('input', () => {
   setSpeed(10 ** get('speed').value);
@@ -136,6 +152,7 @@ get('panels').addEventListener('chosen', e => {
   if (e.detail.go && get('answer').getBoundingClientRect().top > innerHeight / 2) get('answer').focus();
 });
 get('setup').addEventListener('change', () => { if (weir) apply(state.fromForm(current), true); });
+get('unfold').addEventListener('click', () => state.unfold(get('unfold').getAttribute('aria-expanded') !== 'true'));
 get('setup').addEventListener('submit', e => e.preventDefault());
 for (const link of document.querySelectorAll('.presets a')) {
   link.addEventListener('click', e => {

@@ -80,18 +80,26 @@ function say(rule, g, several) {
   return left;
 }
 
-// show shows a frame. words is whether to write, too, what pictures show, for those who
-// cannot see them.
-export function show(frame, words) {
+// note remembers what a frame says.
+export function note(frame) {
   for (const event of frame.events) {
     const p = panels[event.panel];
     p.history.add(event);
     if (event.kind === request && p.info.rules.length === 1) for (const level of [event.before, event.level]) p.history.level(event.at, 0, [level]);
   }
   panels.forEach((p, i) => {
+    const { gauges } = frame.panels[i];
+    if (gauges.length) p.history.level(frame.now, p.span / 400, gauges.map(g => g.level));
+  });
+}
+
+// show shows a frame. words is whether to write, too, what pictures show, for those who
+// cannot see them.
+export function show(frame, words) {
+  note(frame);
+  panels.forEach((p, i) => {
     const { gauges, allowed, denied } = frame.panels[i];
     if (!gauges.length) return;
-    p.history.level(frame.now, p.span / 400, gauges.map(g => g.level));
     draw(p.canvas, p.history, p.info.rules, gauges, frame.now, p.span);
     gauges.forEach((g, j) => write(p.states[j], say(p.info.rules[j], g, gauges.length > 1)));
     write(p.allowed, String(allowed));

@@ -31,10 +31,22 @@ export function show(state) {
   form.elements.rate.disabled = state.traffic === 'click' || state.traffic === 'script';
   document.getElementById('script').hidden = state.traffic !== 'script';
   const here = new URLSearchParams(address(state)).toString();
+  let chosen = null;
   for (const link of document.querySelectorAll('.presets a')) {
     const same = new URLSearchParams(address(read(link.search))).toString() === here;
-    if (same) link.setAttribute('aria-current', 'true'); else link.removeAttribute('aria-current');
+    if (same) { link.setAttribute('aria-current', 'true'); chosen = link; } else link.removeAttribute('aria-current');
   }
+  showAbout(chosen);
+}
+
+// showAbout says what the chosen link shows, and which program has these limits.
+function showAbout(link) {
+  const about = document.getElementById('about');
+  about.textContent = link ? link.dataset.about : 'Limits and requests of your own.';
+  if (!link?.dataset.program) return;
+  const path = `examples/systems/${link.dataset.program}`;
+  const program = Object.assign(document.createElement('a'), { href: `https://github.com/weir-go/weir/tree/main/${path}`, rel: 'noreferrer', textContent: path });
+  about.append(' The program: ', program, '.');
 }
 
 // fromForm returns state with what the form says.
@@ -51,5 +63,12 @@ export function showMistakes(mistakes) {
   for (const name of fields) {
     for (const input of [form.elements[name]].flat()) if (input.setAttribute) input.setAttribute('aria-invalid', name in mistakes);
   }
+  if (fields.some(name => name in mistakes)) unfold(true);
   document.getElementById('mistake').textContent = fields.filter(name => name in mistakes).map(name => `${name}: ${mistakes[name]}`).join(' ');
+}
+
+// unfold shows or hides the form where it would fill a telephone.
+export function unfold(is) {
+  document.getElementById('choices').classList.toggle('unfolded', is);
+  document.getElementById('unfold').setAttribute('aria-expanded', is);
 }
