@@ -30,7 +30,7 @@ func TestThePageDrawsInABrowser(t *testing.T) {
 			}
 			for _, want := range []string{
 				`id="time-readout"[^>]*>[^<]* asked, [^<]* denied`,
-				`id="peaks-readout"[^>]*>Above 60 per minute: 1 key of 2, and 180 requests of 330\.`,
+				`id="peaks-readout"[^>]*>1 of 2 keys asks for more than 60 in a minute\. sliding-window 60/1m denies [0-9–]+ of 330 requests, of 1 key\.`, ">denied alone<",
 				`class="limit"`, `class="over"`,
 			} {
 				if !regexp.MustCompile(want).MatchString(dom) {
@@ -51,8 +51,9 @@ func TestThePageDrawsInABrowser(t *testing.T) {
 		}
 		dom := load(t, browser, dir, outer)
 		for _, want := range []string{
-			"first: Above 60 per minute", "dragged down: true", "released: true", "by slider: Above 1 per minute: 2 keys of 2", "by number: Above 7 per minute",
-			"by key: true", "end: true", "other rule: Above 100 per minute: 1 key of 1, and ",
+			"first: 1 of 2 keys asks for more than 60", "dragged down: true", "released: true", "by slider: 2 of 2 keys ask for more than 1 in a minute.\n", "by number: 2 of 2 keys ask for more than 7 in a minute.\n",
+			"by rung: 1 of 2 keys asks for more than 120 in a minute. sliding-window 120/1m alone would deny ",
+			"by key: true", "end: true", "other rule: 1 of 1 key asks for more than 100 in a minute. sliding-window 100/1m would deny ",
 		} {
 			if !strings.Contains(dom, want) {
 				t.Errorf("the page does not say %q:\n%s", want, dom[strings.LastIndex(dom, "<pre"):])
@@ -82,6 +83,9 @@ onload = () => setTimeout(() => {
   $('number').value = 7;
   on($('number'), 'input');
   say('by number', peaks());
+  $('number').value = 120;
+  on($('number'), 'input');
+  say('by rung', peaks());
   const before = $('time-readout').textContent;
   on($('time'), 'keydown', {key: 'ArrowLeft'});
   say('by key', $('time-readout').textContent !== before);

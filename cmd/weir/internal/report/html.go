@@ -24,7 +24,7 @@ var (
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"group": group, "between": Range, "share": Share, "wait": Wait, "count": count, "signed": signed, "factor": factor,
-	"bar": barWidth, "longest": longest, "top": top, "others": others,
+	"bar": barWidth, "mostOf": mostOf, "longest": longest, "top": top, "others": others,
 	"topMoved":   func(c []simulate.MovedClient) []simulate.MovedClient { return c[:min(len(c), shownRows)] },
 	"otherMoved": func(c []simulate.MovedClient) []simulate.MovedClient { return c[min(len(c), shownRows):] },
 }).Parse(pageText))
@@ -49,6 +49,7 @@ type page struct {
 	Script                   template.JS
 	Data                     data
 	Rules                    []ruleView
+	MostRefused              int64 // by one rule
 	LogCount                 int64
 	Other                    string // the name of the policy to compare with
 	Uncertain                bool   // the readings of the log differ
@@ -89,6 +90,7 @@ func HTML(w io.Writer, r *simulate.Report) error {
 	for i := range r.Policy.Rules {
 		rule := &r.Policy.Rules[i]
 		p.Rules = append(p.Rules, viewOf(rule))
+		p.MostRefused = max(p.MostRefused, p.Rules[i].Refused.High)
 		p.Hit = p.Hit || rule.KeysDenied.High > 0
 		drawn := *rule
 		drawn.Top = nil // in the tables
@@ -141,6 +143,14 @@ func barWidth(n, of int64) int {
 		return 0
 	}
 	return int(min(100, max(1, (n*100+of/2)/of)))
+}
+
+// mostOf returns the most that a limit of a ladder denies.
+func mostOf(rungs []simulate.Rung) (most int64) {
+	for _, rung := range rungs {
+		most = max(most, rung.Denied.High)
+	}
+	return most
 }
 
 // shownRows is how many keys of a rule the page shows at once.

@@ -43,6 +43,28 @@
   const day = d => d.getUTCDate() + ' ' + months[d.getUTCMonth()];
   const clock = d => two(d.getUTCHours()) + ':' + two(d.getUTCMinutes());
 
+  // ticks returns round instants from one to another, at most so many, each with its text. Days
+  // begin at midnight, weeks on Monday.
+  function ticks(from, to, most) {
+    const minute = 60e3, hour = 3600e3, whole = 864e5, week = 7 * whole;
+    const step = [1e3, 5e3, 15e3, 30e3, minute, 5 * minute, 15 * minute, 30 * minute, hour, 3 * hour, 6 * hour, 12 * hour, whole, 2 * whole, week].find(s => (to - from) / s <= most);
+    const found = [];
+    if (step) {
+      const monday = step === week ? 4 * whole : 0; // 1970 began on a Thursday
+      for (let t = Math.ceil((from - monday) / step) * step + monday; t <= to; t += step) {
+        const d = new Date(t);
+        found.push({at: t, text: t % whole === 0 ? day(d) : clock(d) + (step < minute ? ':' + two(d.getUTCSeconds()) : '')});
+      }
+      return found;
+    }
+    const start = new Date(from), every = [1, 3, 6, 12].find(n => (to - from) / (n * 30 * whole) <= most) || 60;
+    for (let m = 0; ; m++) {
+      const d = new Date(Date.UTC(start.getUTCFullYear(), m));
+      if (d.getTime() > to) return found;
+      if (m % every === 0 && d.getTime() >= from) found.push({at: d.getTime(), text: d.getUTCMonth() === 0 ? String(d.getUTCFullYear()) : months[d.getUTCMonth()]});
+    }
+  }
+
   function timeChart() {
     const element = document.getElementById('time'), readout = document.getElementById('time-readout');
     const bars = data.bars.map(b => ({...b, at: new Date(b.at)}));
@@ -59,41 +81,42 @@
       if (cursor) cursor.setAttribute('x', place(at));
     };
     chart(element, (svg, w, h) => {
-      const left = 44, bottom = 22, top = 6, plotWidth = w - left, plotHeight = h - bottom - top;
-      const most = Math.max(...bars.map(b => b.asked));
-      const ticks = steps(most, 4), full = ticks[ticks.length - 1];
-      const y = n => top + plotHeight * (1 - n / full);
-      for (const t of ticks) {
-        add(svg, 'line', {class: 'grid', x1: left, x2: w, y1: y(t), y2: y(t)});
-        add(svg, 'text', {x: left - 8, y: y(t) + 4, 'text-anchor': 'end'}, short(t));
-      }
+      const left = 44, right = 16, bottom = 22, top = 6, plotWidth = w - left - right;
+      const most = Math.max(...bars.map(b => b.asked)), mostDenied = Math.max(...bars.map(b => Math.max(b.denied.high, b.deniedBefore.high)));
+      // What is denied has a scale of its own, below: beside all that is asked, little of it is seen.
+      const alone = mostDenied > 0 ? 64 : 0, apart = alone ? 26 : 0, foot = h - bottom - alone - apart;
       const each = plotWidth / bars.length, gap = each > 5 ? 1 : 0;
       place = i => left + i * each;
-      const column = (name, i, from, to) => {
-        if (to > from) add(svg, 'rect', {class: name, x: place(i), width: Math.max(each - gap, .5), y: y(to), height: Math.max(y(from) - y(to), 1)});
-      };
-      bars.forEach((b, i) => {
-        column('asked', i, b.denied.high, b.asked);
-        column('maybe', i, b.denied.low, b.denied.high);
-        column('denied', i, 0, b.denied.low);
-      });
-      if (data.compared) {
+      const plot = (head, foot, most, about, draw) => {
+        const marks = steps(most, about), full = marks[marks.length - 1];
+        const y = n => head + (foot - head) * (1 - n / full);
+        for (const t of marks) {
+          add(svg, 'line', {class: 'grid', x1: left, x2: w - right, y1: y(t), y2: y(t)});
+          add(svg, 'text', {x: left - 8, y: y(t) + 4, 'text-anchor': 'end'}, short(t));
+        }
+        const column = (name, i, from, to) => {
+          if (to > from) add(svg, 'rect', {class: name, x: place(i), width: Math.max(each - gap, .5), y: y(to), height: Math.max(y(from) - y(to), 1)});
+        };
+        bars.forEach((b, i) => {
+          column('maybe', i, b.denied.low, b.denied.high);
+          column('denied', i, 0, b.denied.low);
+          draw(column, b, i);
+        });
+        if (!data.compared) return;
         let d = '';
         bars.forEach((b, i) => { d += `${i ? 'L' : 'M'}${place(i)} ${y(b.deniedBefore.high)}L${place(i) + each} ${y(b.deniedBefore.high)}`; });
         add(svg, 'path', {class: 'before', d});
+      };
+      plot(top, foot, most, 4, (column, b, i) => column('asked', i, b.denied.high, b.asked));
+      if (alone) plot(h - bottom - alone, h - bottom, mostDenied, 2, () => {});
+      const from = bars[0].at.getTime(), to = from + bars.length * width * 1000;
+      for (const t of ticks(from, to, Math.max(2, Math.floor(plotWidth / 56)))) {
+        const x = left + (t.at - from) / (to - from) * plotWidth;
+        add(svg, 'line', {class: 'grid', x1: x, x2: x, y1: top, y2: h - bottom + 5});
+        add(svg, 'text', {class: 'tick', x, y: h - 4, 'text-anchor': 'middle', 'data-at': new Date(t.at).toISOString()}, t.text);
       }
-      const labels = Math.max(2, Math.floor(plotWidth / 110)), days = bars.length * width > 2 * 86400;
-      let last = '';
-      for (let k = 0; k < labels; k++) {
-        const i = Math.floor(k * bars.length / labels), d = bars[i].at;
-        const text = days ? day(d) : clock(d) + (width < 60 && bars.length * width < 600 ? ':' + two(d.getUTCSeconds()) : '');
-        if (text !== last) {
-          add(svg, 'line', {class: 'grid', x1: place(i), x2: place(i), y1: h - bottom, y2: h - bottom + 5});
-          add(svg, 'text', {x: place(i), y: h - 4}, text);
-        }
-        last = text;
-      }
-      cursor = add(svg, 'rect', {class: 'cursor', x: place(at), y: top, width: Math.max(each, 2), height: plotHeight});
+      if (alone) add(svg, 'text', {class: 'aside', x: left, y: h - bottom - alone - 8}, 'denied alone');
+      cursor = add(svg, 'rect', {class: 'cursor', x: place(at), y: top, width: Math.max(each, 2), height: h - bottom - top});
       svg.addEventListener('pointermove', e => show(Math.floor((e.clientX - svg.getBoundingClientRect().left - left) / each)));
       svg.addEventListener('pointerdown', e => show(Math.floor((e.clientX - svg.getBoundingClientRect().left - left) / each)));
     });
@@ -114,24 +137,32 @@
     const number = document.getElementById('number'), slider = document.getElementById('slider');
     const readout = document.getElementById('peaks-readout'), select = document.getElementById('rule');
     section.hidden = false;
-    let rule, most, line, redraw = () => {};
+    let rule, most, line, slid, redraw = () => {};
     const position = v => Math.round(1000 * Math.log(Math.max(v, 1)) / Math.log(Math.max(most, 2)));
     const valueAt = p => Math.max(1, Math.round(Math.exp(p / 1000 * Math.log(Math.max(most, 2)))));
-    const things = () => rule.askedUnits === rule.asked ? 'request' : 'unit';
-
     const over = v => {
-      let keys = 0, units = 0;
+      let keys = 0, requests = 0;
       for (const s of rule.busiest) if (s.units > v) keys += s.count;
-      for (const s of rule.periods) if (s.units > v) units += (s.units - v) * s.count;
-      return {keys, units};
+      for (const s of rule.periods) if (s.units > v) requests += (s.units - v) * s.count;
+      return {keys, requests};
+    };
+    // What is denied is told only where it is what the engine counts: for the limit itself and those
+    // of the ladder, and for fixed windows, which count by the clock as the curve does.
+    const denial = (v, requests) => {
+      const shadow = rule.mode === 'shadow';
+      if (v === rule.units && rule.limit) return ` ${rule.limit} ${shadow ? 'would deny' : 'denies'} ${range(shadow ? rule.wouldBeDenied : rule.denied)} of ${plural(rule.asked, 'request')}, of ${range(rule.keysDenied)} ${rule.keysDenied.high === 1 ? 'key' : 'keys'}.`;
+      const rung = (rule.ladder || []).find(r => r.limit.split(' ')[1]?.split('/')[0] === String(v));
+      if (rung) return ` ${rung.limit} alone would deny ${range(rung.denied)} of ${plural(rule.asked, 'request')}.`;
+      if (rule.limit.startsWith('fixed-window') && rule.askedUnits === rule.asked) return ` As a fixed window alone it would deny ${group(requests)} of ${plural(rule.asked, 'request')}.`;
+      return '';
     };
     const set = (v, from) => {
       line = Math.max(0, Math.min(Math.round(v), 1e12));
       if (from !== number) number.value = line;
-      if (from !== slider) slider.value = position(line);
+      slider.value = slid = position(line);
       slider.setAttribute('aria-valuetext', `${line} per ${rule.period}`);
       const o = over(line);
-      readout.textContent = `Above ${group(line)} per ${rule.period}: ${plural(o.keys, 'key')} of ${group(rule.keys)}, and ${plural(o.units, things())} of ${group(rule.askedUnits)}.`;
+      readout.textContent = `${group(o.keys)} of ${plural(rule.keys, 'key')} ${o.keys === 1 ? 'asks' : 'ask'} for more than ${group(line)} in a ${rule.period}.` + denial(line, o.requests);
       redraw();
     };
     const choose = r => {
@@ -139,8 +170,8 @@
       most = Math.max(rule.units, rule.busiest[rule.busiest.length - 1].units) * 1.25;
       document.getElementById('per').textContent = 'per ' + rule.period;
       document.getElementById('peaks-hint').textContent =
-        `Each key of ${rule.name} stands at what it asked for in its busiest ${rule.period}, by the clock. The readout counts demand above the line. ` +
-        (rule.limit && !rule.limit.startsWith('fixed-window') ? 'The limit counts in another way, so what it denies differs: see the tables.' : 'A fixed window would deny just that.');
+        `Each key of ${rule.name} stands at what it asked for in its busiest ${rule.period}, by the clock. ` +
+        (rule.limit && !rule.limit.startsWith('fixed-window') ? `The limit counts in another way. What another limit denies is found by weir simulate --ladder.` : '');
       set(rule.units || valueAt(500));
     };
     if (rules.length > 1) {
@@ -149,7 +180,10 @@
       select.addEventListener('change', () => choose(rules[select.value]));
     }
     number.addEventListener('input', () => { if (number.value !== '') set(+number.value, number); });
-    slider.addEventListener('input', () => set(valueAt(+slider.value), slider));
+    slider.addEventListener('input', () => { // an arrow key moves the line by one at least
+      const v = valueAt(+slider.value);
+      set(+slider.value > slid ? Math.max(v, line + 1) : Math.min(v, line - 1));
+    });
 
     const draw = chart(element, (svg, w, h) => {
       const left = 56, bottom = 36, top = 12, right = 12, plotWidth = w - left - right, plotHeight = h - bottom - top;
@@ -162,7 +196,8 @@
       }
       for (let t = 1; t < keys; t *= 10) {
         for (const f of keys < 100 ? [1, 2, 5] : [1]) {
-          if (f * t < keys) add(svg, 'text', {x: x(f * t), y: h - bottom + 16, 'text-anchor': 'start'}, short(f * t));
+          const at = x(f * t), text = short(f * t), end = at + 7 * text.length > w; // within the picture, however narrow
+          if (f * t < keys) add(svg, 'text', {x: end ? w : at, y: h - bottom + 16, 'text-anchor': end ? 'end' : 'start'}, text);
         }
       }
       add(svg, 'text', {x: w - right, y: h - 2, 'text-anchor': 'end'}, 'keys, those that ask for most first');
