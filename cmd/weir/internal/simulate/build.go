@@ -35,6 +35,9 @@ func (r *run) report(mask *masker) *Report {
 		result.Against = &against
 		result.Moved = r.moved(mask)
 	}
+	for n := 1; r.moves == nil && n < len(r.sides); n++ {
+		result.Others = append(result.Others, r.side(n, mask))
+	}
 	r.bars(result)
 	r.notes(result)
 	return result
@@ -236,7 +239,7 @@ func (r *run) bars(result *Report) {
 		for n, p := range sides[0] {
 			bar.Denied.include(n == 0, p.series.bars[index])
 		}
-		if len(sides) > 1 {
+		if r.moves != nil {
 			for n, p := range sides[1] {
 				bar.Before.include(n == 0, p.series.bars[index])
 			}

@@ -26,14 +26,14 @@ newly-denied             requests that --against allows, or their share
 newly-allowed            requests that --against denies, or their share
 unread                   damaged lines, or their share`
 
-var conditionForm = regexp.MustCompile(`^\s*([a-z-]+)(?:\((.+)\))?\s*(<=|>=|<|>)\s*([0-9.]+)\s*(%|ms|s|m|h)?\s*$`)
+const conditionForm = `^\s*([a-z-]+)(?:\((.+)\))?\s*(<=|>=|<|>)\s*([0-9.]+)\s*(%|ms|s|m|h)?\s*$`
 
 // ParseCondition reads a condition: a metric, one of < <= > >=, and a number.
 func ParseCondition(text string) (*Condition, error) {
 	bad := func(why string) error {
 		return fmt.Errorf("%q: %s: write a condition such as 'denied > 1%%'", text, why)
 	}
-	m := conditionForm.FindStringSubmatch(text)
+	m := regexp.MustCompile(conditionForm).FindStringSubmatch(text)
 	if m == nil {
 		return nil, bad("is no condition")
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -53,7 +54,7 @@ func (s *simulation) open() (*openLogs, error) {
 			}
 			r = f
 		} else {
-			name = "standard input"
+			name = cmp.Or(s.Name, "standard input")
 			o.total = -1 << 60
 		}
 		o.infos = append(o.infos, info)

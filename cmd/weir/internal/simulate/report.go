@@ -37,6 +37,7 @@ type Report struct {
 	Logged503    int64            `json:"logged503"`
 	Policy       Side             `json:"policy"`
 	Against      *Side            `json:"against,omitempty"`
+	Others       []Side           `json:"others,omitempty"` // of Options.Others
 	Moved        *Moved           `json:"moved,omitempty"`
 	BarSeconds   int64            `json:"barSeconds"`
 	Bars         []Bar            `json:"bars"`

@@ -66,6 +66,15 @@ func (r *request) set() bool {
 	return true
 }
 
+// appendClient appends who sent r: its address, or the /64 of one, as keyfuncs.Address has them.
+func (r *request) appendClient(b []byte) []byte {
+	if !r.entry.Address.Is6() {
+		return r.entry.Address.AppendTo(b)
+	}
+	prefix, _ := r.entry.Address.Prefix(64) // no error: the address is valid
+	return prefix.AppendTo(b)
+}
+
 // item is a request of a log with what the rules of all policies charge it. Rules read a
 // line once, however often it is decided.
 type item struct {
@@ -123,8 +132,7 @@ func (it *item) add(c charge) {
 	it.more = append(it.more, c)
 }
 
-// read makes it the item of r. A client is an address, or the /64 of one, as keyfuncs.Address
-// has them.
+// read makes it the item of r.
 func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
 	e := r.entry
 	*it = item{at: e.At, spread: e.At, lasted: -1, bytes: e.Bytes, status: uint16(e.Status), more: it.more[:0]}
@@ -132,13 +140,8 @@ func (it *item) read(r *request, rules []core.Rule[*request], keys *keys) {
 		it.lasted = e.Lasted.Microseconds()
 	}
 	var buf [64]byte
-	client := e.Address.AppendTo(buf[:0])
-	if e.Address.Is6() {
-		prefix, _ := e.Address.Prefix(64) // no error: the address is valid
-		client = prefix.AppendTo(buf[:0])
-	}
 	var kept string
-	it.client, kept = keys.of(string(client))
+	it.client, kept = keys.of(string(r.appendClient(buf[:0])))
 	for i := range rules {
 		rule := &rules[i]
 		key, err := rule.Key(r)

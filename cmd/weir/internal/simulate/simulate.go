@@ -15,9 +15,11 @@ import (
 type Options struct {
 	Logs    []string  // paths; "-": Stdin
 	Stdin   io.Reader // read once
+	Name    string    // of Stdin, for messages; "": standard input
 	Log     accesslog.Options
 	Policy  *Policy
-	Against *Policy // nil: none
+	Against *Policy   // nil: none
+	Others  []*Policy // decided beside Policy, which is not compared with them
 
 	Ladder      bool       // decide each rule alone by a quarter to eight times its limit, too
 	Suggest     *Condition // find the lowest limit that meets this; nil: do not
@@ -118,6 +120,12 @@ func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]vari
 		}
 		sides = append(sides, p)
 	}
+	for _, other := range s.Others {
+		if p, err = other.plan(known); err != nil {
+			return err
+		}
+		sides = append(sides, p)
+	}
 	which, err := variants(sides)
 	if err != nil {
 		return err
@@ -125,6 +133,9 @@ func (s *simulation) tryPass(ctx context.Context, variants func([]*plan) ([]vari
 	r, err := newRun(sides, known, logs.logs, s.maxKeys, which)
 	if err != nil {
 		return err
+	}
+	if s.Against == nil {
+		r.moves = nil
 	}
 	r.stop = s.maxKeys < mostKeys && !slices.Contains(s.Logs, "-")
 	r.progress = func() { s.progress(logs) }

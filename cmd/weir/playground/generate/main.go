@@ -1,6 +1,6 @@
 // Command generate builds the engine of the playground: package lab as WebAssembly, and
-// what loads it. Run it by go generate, in cmd/weir/playground, after each change of core
-// or headers; a test compares.
+// what loads it. Run it by go generate, in cmd/weir/playground, after each change of core,
+// headers or what reads logs; a test compares.
 package main
 
 import (

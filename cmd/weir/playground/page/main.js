@@ -7,6 +7,7 @@ import * as answer from './answer.js';
 import { ahead, readColours } from './draw.js';
 import { readFrame, clock, wait } from './frame.js';
 import { prepare } from './guide.js';
+import * as replay from './replay.js';
 
 const get = id => document.getElementById(id);
 const still = matchMedia('(prefers-reduced-motion: reduce)');
@@ -26,6 +27,7 @@ load().then(engine => {
   weir = engine;
   for (const e of document.querySelectorAll('button, #speed')) if (!['older', 'newer', 'approach'].includes(e.id)) e.disabled = false;
   prepare(engine, limit => apply({ ...current, panels: [limit] }, true));
+  replay.prepare(engine);
   apply(current);
   document.documentElement.dataset.engine = 'ready';
   schedule();
@@ -51,6 +53,7 @@ function apply(setup, remember, played = true) {
     if (text === null) texts.splice(i, 1); else texts[i] = text;
     apply({ ...current, panels: texts }, true);
   });
+  replay.changed();
   if (remember) history.pushState(null, '', state.address(setup));
   ask = { by: 0, sends: 0, cost: 0 };
   rest = 0;
@@ -154,7 +157,7 @@ get('panels').addEventListener('chosen', e => {
 get('setup').addEventListener('change', () => { if (weir) apply(state.fromForm(current), true); });
 get('unfold').addEventListener('click', () => state.unfold(get('unfold').getAttribute('aria-expanded') !== 'true'));
 get('setup').addEventListener('submit', e => e.preventDefault());
-for (const link of document.querySelectorAll('.presets a')) {
+for (const link of document.querySelectorAll('.presets a[data-about]')) {
   link.addEventListener('click', e => {
     if (!weir || e.metaKey || e.ctrlKey || e.shiftKey) return;
     e.preventDefault();

@@ -66,6 +66,7 @@ export function choose(i, { fresh, go } = {}) {
 }
 
 export const chosenName = () => panels[chosen.panel]?.name ?? '';
+export const names = () => panels.map(p => ({ name: p.name, text: p.info.text }));
 export const texts = () => panels.map(p => p.info.text);
 export const measure = () => panels.forEach(p => fit(p.canvas));
 

@@ -32,7 +32,7 @@ export function show(state) {
   document.getElementById('script').hidden = state.traffic !== 'script';
   const here = new URLSearchParams(address(state)).toString();
   let chosen = null;
-  for (const link of document.querySelectorAll('.presets a')) {
+  for (const link of document.querySelectorAll('.presets a[data-about]')) {
     const same = new URLSearchParams(address(read(link.search))).toString() === here;
     if (same) { link.setAttribute('aria-current', 'true'); chosen = link; } else link.removeAttribute('aria-current');
   }

@@ -23,6 +23,7 @@ func main() {
 		"setup":  js.FuncOf(setup),
 		"frame":  js.FuncOf(nextFrame),
 		"choose": js.FuncOf(choose),
+		"replay": js.FuncOf(replay), "feed": js.FuncOf(feed), "replayed": js.FuncOf(replayed), "stopReplay": js.FuncOf(stopReplay),
 	}))
 	select {} // the methods are called from now on
 }

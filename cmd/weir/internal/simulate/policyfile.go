@@ -1,0 +1,172 @@
+//go:build !js
+
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/cmd/weir/internal/files"
+	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/policy"
+)
+
+// The playground has no policy files: what reads them would make its page twice as large.
+
+// maxPolicy is what is read of a policy file: a byte more than one may have.
+const maxPolicy = 1<<20 + 1
+
+// ReadPolicy reads a policy file. Its error reports every mistake of it.
+func ReadPolicy(path string) (*Policy, error) {
+	file, err := files.Open(path)
+	if err != nil {
+		return nil, visible.Error(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPolicy))
+	if err != nil {
+		return nil, visible.Error(err)
+	}
+	return newPolicy(path, text)
+}
+
+// OneLimitName is the name of the policies of [OneLimit].
+const OneLimitName = "--limit"
+
+// OneLimit returns the policy of one rule, whose name is its key. match has patterns of
+// requests to which it applies; none: all.
+func OneLimit(limit, key string, match []string) (*Policy, error) {
+	rule := map[string]any{"name": ruleName(key), "limit": limit, "key": key}
+	if len(match) > 0 {
+		rule["match"] = match
+	}
+	file := map[string]any{"version": 1, "client": map[string]any{"peer": true}, "rules": []any{rule}}
+	if isProgramKey(key) {
+		file["program"] = map[string]any{"keys": []string{key}}
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPolicy(OneLimitName, text)
+	if mistakes := policy.Mistakes(err); len(mistakes) > 0 {
+		said := make([]string, len(mistakes))
+		for i, m := range mistakes {
+			said[i] = fmt.Sprintf("--%s: %s", m.Field, m.Text)
+		}
+		return nil, fmt.Errorf("%s", strings.Join(said, "\n"))
+	}
+	return p, err
+}
+
+// ruleName returns the name of the rule that counts by key.
+func ruleName(key string) string { return "per-" + strings.ReplaceAll(key, " ", "-") }
+
+// isProgramKey reports whether a key is none of those that every policy file knows.
+func isProgramKey(key string) bool {
+	switch source, _, _ := strings.Cut(key, " "); source {
+	case "address", "everybody", "route", "bearer", "header", "cookie", "api-key":
+		return false
+	}
+	return !strings.ContainsAny(key, " {[")
+}
+
+func newPolicy(name string, text []byte) (*Policy, error) {
+	outline, err := policy.ReadOutline(name, text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Policy{name: name}
+	for i := range outline.Rules {
+		r := &outline.Rules[i]
+		p.reads = append(p.reads, ruleReads{r.Name, needs(r), r.Host})
+	}
+	p.parse = func(known *Known) (*parsed, error) {
+		file, err := policy.Parse(name, text, namesOf(outline, known))
+		if err != nil {
+			return nil, err
+		}
+		return &parsed{file.Rules(), file.Expired}, nil
+	}
+	return p, nil
+}
+
+// needs returns the extras that a rule reads.
+func needs(r *policy.RuleOutline) (extras []string) {
+	for _, source := range r.Sources {
+		kind, arg, _ := strings.Cut(source, " ")
+		switch kind {
+		case "address", "everybody", "route":
+		case "header", "api-key":
+			extras = append(extras, "header."+arg)
+		case "cookie":
+			extras = append(extras, "header.Cookie")
+		case "bearer":
+			extras = append(extras, "header.Authorization")
+		default:
+			extras = append(extras, "key."+source)
+		}
+	}
+	if r.Route {
+		extras = append(extras, "key.route")
+	}
+	if r.Plan != "" {
+		extras = append(extras, "plan."+r.Plan)
+	}
+	if r.Cost != "" {
+		extras = append(extras, "cost."+r.Cost)
+	}
+	return extras
+}
+
+// names returns the functions by which rules read a request of a log. A rule whose function
+// has nothing to read is left out later.
+func namesOf(outline *policy.Outline, known *Known) policy.Names[*request] {
+	text := func(extra string) func(*request) (string, error) {
+		i := slices.Index(known.Extras, extra)
+		return func(r *request) (string, error) {
+			if i < 0 || r.entry.Extra[i] == "" {
+				return "", core.ErrAbsent
+			}
+			return r.entry.Extra[i], nil
+		}
+	}
+	route := text("key.route")
+	names := policy.Names[*request]{
+		Request: (*request).forPolicy,
+		Route:   func(r *request) string { s, _ := route(r); return s },
+		Address: func(r *request) (netip.Addr, error) { return r.entry.Address, nil },
+		Now:     func(r *request) time.Time { return time.UnixMicro(r.entry.At) },
+		Keys:    make(map[string]func(*request) (string, error)),
+		Plans:   make(map[string]func(*request) (string, error)),
+		Costs:   make(map[string]func(*request) int64),
+	}
+	for _, key := range outline.Keys {
+		names.Keys[key] = text("key." + key)
+	}
+	for _, plan := range outline.Plans {
+		names.Plans[plan] = text("plan." + plan)
+	}
+	for _, cost := range outline.Costs {
+		read := text("cost." + cost)
+		names.Costs[cost] = func(r *request) int64 {
+			s, err := read(r)
+			if err != nil {
+				return 1
+			}
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				return -1 // the rule fails, and the report says so
+			}
+			return n
+		}
+	}
+	return names
+}

@@ -1,0 +1,140 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/cmd/weir/internal/report"
+	"github.com/weir-go/weir/cmd/weir/internal/simulate"
+)
+
+// Replay is an access log that the limits of all panels decide, as weir simulate does: each
+// panel by itself, and its limits by the address of the client. Make one by [Lab.Replay]. What
+// it has read stays in its memory.
+type Replay struct {
+	log    *io.PipeWriter
+	stop   context.CancelFunc
+	ended  chan struct{}
+	report *simulate.Report
+	err    error
+	panels []int // of the sides of report
+}
+
+// Replayed is what a log has come to.
+type Replayed struct {
+	Headline string // how many requests, when, of how many clients
+	Reading  string // how the log was read
+	Rows     []ReplayedPanel
+	Notes    []string
+}
+
+// ReplayedPanel is what a panel would have done. Numbers are ranges where the stamps of the log
+// are whole seconds.
+type ReplayedPanel struct {
+	Panel        int
+	Denied       string  // requests
+	DeniedShare  string  // of all
+	Part         float64 // of all, 0 to 1
+	Delayed      string  // requests that would wait in a queue; "": there is none
+	Clients      string  // denied at least once
+	ClientsShare string  // of all
+	Wait         string  // the longest; "": there is none
+	First        string  // denial; "": there is none
+	Missing      []string
+}
+
+// errOver is what a log is told that is not needed any more.
+var errOver = errors.New("the replay is over")
+
+// Replay begins to replay a log through the panels as they are. name is for messages. Write the
+// log to it, compressed or not, and ask for the Result.
+func (l *Lab) Replay(name string) (*Replay, error) {
+	r := &Replay{ended: make(chan struct{})}
+	var policies []*simulate.Policy
+	for i, p := range l.panels {
+		var rules []simulate.Limit
+		for j, rule := range p.rules {
+			rules = append(rules, simulate.Limit{Name: rule.name, Limit: rule.limit, NoDelay: l.plan.panels[i].rules[j].undelayed})
+		}
+		if len(rules) > 0 {
+			policies, r.panels = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules)), append(r.panels, i)
+		}
+	}
+	if len(policies) == 0 {
+		return nil, errors.New("no panel has a limit")
+	}
+	var read *io.PipeReader
+	read, r.log = io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	go func() {
+		defer close(r.ended)
+		r.report, r.err = simulate.Do(ctx, simulate.Options{Logs: []string{"-"}, Stdin: read, Name: name, Policy: policies[0], Others: policies[1:]})
+		read.CloseWithError(errOver)
+	}()
+	return r, nil
+}
+
+// Write takes more of the log. It fails once the log cannot be used, as Result says.
+func (r *Replay) Write(text []byte) (int, error) { return r.log.Write(text) }
+
+// Stop ends a replay whose result nobody wants.
+func (r *Replay) Stop() {
+	r.stop()
+	r.log.CloseWithError(errOver)
+	<-r.ended
+}
+
+// Result ends the log, and returns what it has come to.
+func (r *Replay) Result() (Replayed, error) {
+	r.log.Close()
+	<-r.ended
+	r.stop()
+	if r.err != nil {
+		return Replayed{}, r.err
+	}
+	all := r.report
+	if all.Requests == 0 {
+		return Replayed{}, errors.New("the log has no requests: " + report.Reading(all))
+	}
+	if n := all.Disordered(); n > 0 {
+		return Replayed{}, errors.New(strconv.FormatInt(n, 10) + " lines are out of order by time, so nothing can be said of them: sort the log first")
+	}
+	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: all.Notes}
+	for i, side := range append([]simulate.Side{all.Policy}, all.Others...) {
+		row := ReplayedPanel{
+			Panel: r.panels[i], Denied: report.Range(side.Denied), DeniedShare: report.Share(side.Denied, all.Requests),
+			Part:    float64(side.Denied.High) / float64(all.Requests),
+			Clients: report.Range(side.Clients), ClientsShare: report.Share(side.Clients, all.Clients),
+		}
+		if side.Delayed.High > 0 {
+			row.Delayed = report.Range(side.Delayed)
+		}
+		var first *time.Time
+		wait := time.Duration(0)
+		for i := range side.Rules {
+			rule := &side.Rules[i]
+			wait = max(wait, time.Duration(rule.WaitMillis.High)*time.Millisecond)
+			if rule.First != nil && (first == nil || rule.First.Before(*first)) {
+				first = rule.First
+			}
+		}
+		if wait > 0 {
+			row.Wait = Duration(wait)
+		}
+		if first != nil {
+			row.First = first.Format("2 Jan 15:04:05")
+		}
+		for _, s := range side.Skipped {
+			row.Missing = append(row.Missing, s.Rule+": "+s.Why)
+		}
+		if len(side.Rules) == 0 {
+			row.Denied, row.DeniedShare, row.Clients, row.ClientsShare = "", "", "", ""
+		}
+		result.Rows = append(result.Rows, row)
+	}
+	return result, nil
+}
