@@ -50,7 +50,7 @@ func (b *tab) shot(name string) {
 // shotWhole is shot in a window as high as the page, for pages with something fixed.
 func (b *tab) shotWhole(name string) {
 	b.Helper()
-	for _, width := range []int64{1280, 400} {
+	for _, width := range []int64{1400, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.size(width)
 			b.scheme(scheme)

@@ -266,9 +266,12 @@ func TestThePlaygroundIsUsedByKeyboard(t *testing.T) {
 			break
 		}
 		reached = append(reached, at)
+		if value[bool](b, `(e => !e.closest('.deck') && e.getBoundingClientRect().top >= document.querySelector('.deck').getBoundingClientRect().top)(document.activeElement)`) {
+			t.Errorf("%s has the focus behind the deck", at)
+		}
 	}
 	all := strings.Join(reached, "\n")
-	for _, want := range []string{"Skip to the limits", "Which limit do I need?", "traffic", "a retry storm", "Limit: Token bucket", "Remove Ban", "Add a limit", "Send a request", "speed", "+1 µs"} {
+	for _, want := range []string{"Skip to the limits", "Which limit do I need?", "traffic", "a retry storm", "Limit: Token bucket", "Remove Ban", "Add a limit", "your own log", "log", "Send a request", "speed", "+1 µs"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
 		}

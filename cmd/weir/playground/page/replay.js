@@ -108,17 +108,17 @@ function show(name, result, more) {
     const part = element('meter', { min: 0, max: most || 1, value: r.part });
     part.setAttribute('aria-hidden', 'true');
     const cells = [
-      ['denied', [part], r.denied, r.deniedShare && `${r.deniedShare} of requests`, r.delayed && `${r.delayed} wait for their turn`],
-      ['clients denied', [], r.clients, r.clientsShare && `${r.clientsShare} of clients`],
-      ['longest wait', [], r.wait],
-      ['first denial', [], r.first],
-    ].map(([label, before, text, ...smalls]) => {
-      const cell = element('td', {}, ...before, text || '–', ...smalls.filter(Boolean).map(small => element('small', { textContent: small })));
+      ['denied', r.denied, r.deniedShare && `${r.deniedShare} of requests`, r.delayed && `${r.delayed} wait for their turn`],
+      ['clients denied', r.clients, r.clientsShare && `${r.clientsShare} of clients`],
+      ['longest wait', r.wait],
+      ['first denial', r.first],
+    ].map(([label, text, ...smalls]) => {
+      const cell = element('td', {}, text || '–', ...smalls.filter(Boolean).map(small => element('small', { textContent: small })));
       cell.dataset.label = label;
       return cell;
     });
     const missing = r.missing.map(text => element('small', { textContent: `Not simulated: ${text}` }));
-    return element('tr', {}, element('th', { scope: 'row' }, all[r.panel].name, element('code', { textContent: all[r.panel].text }), ...missing), ...cells);
+    return element('tr', {}, element('th', { scope: 'row' }, all[r.panel].name, element('code', { textContent: all[r.panel].text }), ...missing), element('td', { className: 'part' }, part), ...cells);
   }));
   get('replay-notes').replaceChildren(...[`${result.reading}.`, ...result.notes].map(text => element('li', { textContent: text })));
   get('replayed').hidden = false;
