@@ -24,8 +24,8 @@ func newPlayground() *cobra.Command {
 		Long: `playground serves a page that shows what limits do. Requests come by click, steadily, by
 chance, in bursts or by a script, and every algorithm decides the same ones. Time can be
 slowed down, stopped, and moved on by a microsecond. The address of the page keeps what is
-set up. An access log that is dropped on the page is decided by the same limits, there in the
-browser, and never leaves it.
+set up. An access log that is dropped on the page is decided by the same limits. It is read
+in the browser, and never leaves it.
 
 The decisions are those of the engine itself, compiled to WebAssembly. The page loads
 nothing from elsewhere. The command ends when it is interrupted.`,

@@ -79,7 +79,7 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 	if now := asked.Load(); now != before {
 		t.Errorf("the page has asked the server %d times since", now-before)
 	}
-	for _, width := range []int64{1400, 700, 390, 320} {
+	for _, width := range []int64{1400, 1280, 1100, 700, 390, 320} {
 		b.size(width)
 		b.fits(width)
 		b.readable(fmt.Sprintf("a replay, %d wide", width))
