@@ -455,3 +455,20 @@ func TestHowLongAFrameTakes(t *testing.T) {
 	promised[int](b, `new Promise(r => { let n = 0; const each = () => ++n < `+strconv.Itoa(frames)+` ? requestAnimationFrame(each) : r(n); each() })`)
 	t.Logf("the engine and the drawing of a frame with all panels, full of requests: %.2f ms", (script()-before)/frames*1000)
 }
+
+// The text of a panel is seen whole, and so is the time of a long picture.
+func TestLongTextsFit(t *testing.T) {
+	b := openPlayground(t, "?panel=account:+token-bucket+10000/1s+burst+5000+and+stage-prod:+token-bucket+2000/1s+burst+1000+and+plan-rate:+token-bucket+10/1s+burst+20+and+plan-quota:+fixed-window+1000/1d&panel=5/10s&traffic=script&script=5m+x9,+every+70m&span=30h&speed=100")
+	for _, width := range []int64{1280, 390} {
+		b.size(width)
+		b.until("the text of the panel is whole", `[...document.querySelectorAll('.panel textarea')].every(e => e.scrollHeight <= e.clientHeight + 1)`)
+		if rows := value[int](b, `document.querySelectorAll('.panel textarea')[1].rows`); rows != 1 {
+			t.Errorf("%d wide: a short text has %d rows", width, rows)
+		}
+		b.until("its clock tells hours", `/^30 h \d+ min \d+\.\d{3} \d{3} s$/.test(document.getElementById('now').textContent)`)
+		if !value[bool](b, `(r => r.left >= 0 && r.right <= innerWidth && r.bottom <= innerHeight)(document.getElementById('now').getBoundingClientRect())`) {
+			t.Errorf("%d wide: the time is outside of the window", width)
+		}
+		b.fits(width)
+	}
+}

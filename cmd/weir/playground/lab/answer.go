@@ -84,10 +84,17 @@ func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
 // display returns a canonical name as the drafts write it.
 func display(name string) string { return strings.Replace(name, "Ratelimit", "RateLimit", 1) }
 
-// clock writes an instant: seconds with all microseconds.
+// clock writes an instant with all its microseconds.
 func clock(at int64) string {
+	text := ""
+	if at >= 3_600_000_000 {
+		text = strconv.FormatInt(at/3_600_000_000, 10) + " h "
+	}
+	if at >= 60_000_000 {
+		text += strconv.FormatInt(at/60_000_000%60, 10) + " min "
+	}
 	micros := strconv.FormatInt(at%1_000_000+1_000_000, 10)[1:]
-	return strconv.FormatInt(at/1_000_000, 10) + "." + micros[:3] + " " + micros[3:] + " s"
+	return text + strconv.FormatInt(at/1_000_000%60, 10) + "." + micros[:3] + " " + micros[3:] + " s"
 }
 
 // Duration writes a wait exactly, to the microsecond, and in the form in which the page writes

@@ -247,8 +247,13 @@ func TestAnswersHaveTheirHeaderFields(t *testing.T) {
 			t.Errorf("answer %d: %s, want %s", number, got, want)
 		}
 	}
-	if a, _ := l.Answer(0, 99); a.Number != 3 {
-		t.Errorf("an answer that is not there is number %d, want the last, 3", a.Number)
+	l.Advance(3_725_000_007)
+	l.Send(1, 1)
+	if a, _ := l.Answer(0, 0); a.At != "1 h 2 min 5.000 007 s" {
+		t.Errorf("the instant is %q", a.At)
+	}
+	if a, _ := l.Answer(0, 99); a.Number != 4 {
+		t.Errorf("an answer that is not there is number %d, want the last, 4", a.Number)
 	}
 	if _, ok := l.Answer(7, 0); ok {
 		t.Error("a panel that is not there has an answer")

@@ -31,6 +31,6 @@ export function wait(us) {
 
 // clock writes an instant with all its microseconds.
 export function clock(us) {
-  const text = String(us % 1e6).padStart(6, '0');
-  return `${Math.floor(us / 1e6)}.${text.slice(0, 3)} ${text.slice(3)} s`;
+  const hours = Math.floor(us / 36e8), minutes = Math.floor(us / 6e7) % 60, text = String(us % 1e6).padStart(6, '0');
+  return `${hours ? `${hours} h ` : ''}${us >= 6e7 ? `${minutes} min ` : ''}${Math.floor(us / 1e6) % 60}.${text.slice(0, 3)} ${text.slice(3)} s`;
 }

@@ -23,7 +23,7 @@ export function build(setup, changed) {
   chosen.panel = Math.min(chosen.panel, setup.panels.length - 1);
   panels = setup.panels.map((info, i) => {
     const name = nameOf(info);
-    const input = element('textarea', { value: info.text, rows: Math.max(info.rules.length > 1 ? 2 : 1, Math.ceil(info.text.length / 34)), spellcheck: false, autocapitalize: 'off' });
+    const input = element('textarea', { value: info.text, rows: 1, spellcheck: false, autocapitalize: 'off' });
     input.setAttribute('aria-label', `Limit: ${name}`);
     input.addEventListener('change', () => changed(i, input.value.replace(/\s+/g, ' ')));
     input.addEventListener('keydown', e => { if (e.key === 'Enter') { e.preventDefault(); changed(i, input.value.replace(/\s+/g, ' ')); } });
@@ -43,7 +43,7 @@ export function build(setup, changed) {
       element('div', { className: 'line' }, element('h3', {}, answers), remove),
       input, canvas, ...states, element('p', { className: 'counts' }, allowed, denied));
     canvas.hidden = info.rules.length === 0;
-    return { info, name, article, answers, canvas, states, allowed, denied, history: new History(), span: setup.span };
+    return { info, name, article, input, answers, canvas, states, allowed, denied, history: new History(), span: setup.span };
   });
   box.classList.toggle('few', panels.length <= 4);
   box.classList.toggle('two', [1, 2, 4].includes(panels.length));
@@ -68,7 +68,16 @@ export function choose(i, { fresh, go } = {}) {
 export const chosenName = () => panels[chosen.panel]?.name ?? '';
 export const names = () => panels.map(p => ({ name: p.name, text: p.info.text }));
 export const texts = () => panels.map(p => p.info.text);
-export const measure = () => panels.forEach(p => fit(p.canvas));
+
+// measure fits pictures to the width of panels, and fields to their text.
+export function measure() {
+  for (const p of panels) {
+    fit(p.canvas);
+    p.input.rows = 1;
+    while (p.input.scrollHeight > p.input.clientHeight && p.input.rows < 12) p.input.rows++;
+  }
+}
+
 
 // say returns what a rule has left, in words.
 function say(rule, g, several) {
