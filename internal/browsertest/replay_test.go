@@ -51,8 +51,12 @@ func TestALogIsReplayedInThePage(t *testing.T) {
 	b.chooseLog(log)
 	b.until("it is replayed", replayDone)
 	rows := value[[]string](b, `[...document.querySelectorAll('#replay-rows tr')].map(r => [...r.children].map(c => c.innerText.replace(/\s+/g, ' ').trim()).join('|'))`)
-	if len(rows) != 4 {
-		t.Fatalf("the panels are %q", rows)
+	if len(rows) != 5 || rows[0] != "All 3,444 requests|" {
+		t.Fatalf("the rows are %q", rows)
+	}
+	rows = rows[1:]
+	if drawn := value[string](b, `[...document.querySelectorAll('#replay-rows path')].map(e => Math.min(2, e.getAttribute('d').split('M').length - 1)).join('')`); drawn != "2111" { // the log has one burst
+		t.Errorf("over time, it draws columns: %s", drawn)
 	}
 	for i, limit := range []string{"60/1m", "fixed-window 40/1m"} {
 		var r struct {

@@ -234,15 +234,25 @@ func (r *run) bars(result *Report) {
 	if len(asked.bars) == 0 {
 		return
 	}
+	reported := []*Side{&result.Policy}
+	if result.Against != nil {
+		reported = append(reported, result.Against)
+	}
+	for i := range result.Others {
+		reported = append(reported, &result.Others[i])
+	}
 	for index := asked.min; index <= asked.max; index++ {
-		bar := Bar{At: time.Unix(index*widths[width], 0).UTC(), Asked: asked.bars[index]}
-		for n, p := range sides[0] {
-			bar.Denied.include(n == 0, p.series.bars[index])
-		}
-		if r.moves != nil {
-			for n, p := range sides[1] {
-				bar.Before.include(n == 0, p.series.bars[index])
+		for n, side := range reported {
+			denied := Range{}
+			for i, p := range sides[n] {
+				denied.include(i == 0, p.series.bars[index])
 			}
+			side.Over = append(side.Over, denied)
+		}
+		bar := Bar{At: time.Unix(index*widths[width], 0).UTC(), Asked: asked.bars[index]}
+		bar.Denied = result.Policy.Over[len(result.Bars)]
+		if result.Against != nil {
+			bar.Before = result.Against.Over[len(result.Bars)]
 		}
 		result.Bars = append(result.Bars, bar)
 	}

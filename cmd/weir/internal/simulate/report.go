@@ -72,6 +72,7 @@ type Side struct {
 	Delayed Range     `json:"delayed"` // requests that wait for their turn in a leaky queue
 	Rules   []Rule    `json:"rules"`
 	Skipped []Skipped `json:"notSimulated"`
+	Over    []Range   `json:"-"` // denied requests by Report.Bars
 }
 
 // Rule is what one rule does.

@@ -25,8 +25,10 @@ type Replay struct {
 
 // Replayed is what a log has come to.
 type Replayed struct {
-	Headline string // how many requests, when, of how many clients
-	Reading  string // how the log was read
+	Headline string  // how many requests, when, of how many clients
+	Reading  string  // how the log was read
+	Requests string  // how many
+	Over     []int64 // requests in each stretch of time, all equally long
 	Rows     []ReplayedPanel
 	Notes    []string
 }
@@ -37,7 +39,7 @@ type ReplayedPanel struct {
 	Panel        int
 	Denied       string  // requests
 	DeniedShare  string  // of all
-	Part         float64 // of all, 0 to 1
+	Over         []int64 // denied in each stretch of time, at most
 	Delayed      string  // requests that would wait in a queue; "": there is none
 	Clients      string  // denied at least once
 	ClientsShare string  // of all
@@ -103,15 +105,20 @@ func (r *Replay) Result() (Replayed, error) {
 	if n := all.Disordered(); n > 0 {
 		return Replayed{}, errors.New(strconv.FormatInt(n, 10) + " lines are out of order by time, so nothing can be said of them: sort the log first")
 	}
-	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: all.Notes}
+	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: all.Notes, Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests})}
+	for _, bar := range all.Bars {
+		result.Over = append(result.Over, bar.Asked)
+	}
 	for i, side := range append([]simulate.Side{all.Policy}, all.Others...) {
 		row := ReplayedPanel{
 			Panel: r.panels[i], Denied: report.Range(side.Denied), DeniedShare: report.Share(side.Denied, all.Requests),
-			Part:    float64(side.Denied.High) / float64(all.Requests),
 			Clients: report.Range(side.Clients), ClientsShare: report.Share(side.Clients, all.Clients),
 		}
 		if side.Delayed.High > 0 {
 			row.Delayed = report.Range(side.Delayed)
+		}
+		for _, denied := range side.Over {
+			row.Over = append(row.Over, denied.High)
 		}
 		var first *time.Time
 		wait := time.Duration(0)

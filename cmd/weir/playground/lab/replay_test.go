@@ -43,7 +43,7 @@ func replay(t *testing.T, s lab.Setup, log string) (lab.Replayed, error) {
 func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 	panels := []string{"token-bucket 5/10s", "5/10s", "fixed-window 20/1m", "sliding-log 5/10s", "ban 5/10s for 1m", "leaky-queue 5/10s"}
 	got, err := replay(t, lab.Setup{Panels: append(panels, "fast: 9/10s and slow: fixed-window 20/1m", "concurrent 5")}, accessLog())
-	if err != nil || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread (the first is line 601") {
+	if err != nil || got.Requests != "600" || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread (the first is line 601") {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	denied := 0
@@ -57,6 +57,11 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		row := got.Rows[i]
+		for at, bar := range want.Bars {
+			if got.Over[at] != bar.Asked || row.Over[at] != bar.Denied.High {
+				t.Errorf("%s: at %v it denies %d of %d, and simulate %v of %d", limit, bar.At, row.Over[at], got.Over[at], bar.Denied, bar.Asked)
+			}
+		}
 		if row.Panel != i || row.Denied != report.Range(want.Policy.Denied) || row.DeniedShare != report.Share(want.Policy.Denied, want.Requests) || row.Clients != report.Range(want.Policy.Clients) ||
 			row.Wait != lab.Duration(time.Duration(want.Policy.Rules[0].WaitMillis.High)*time.Millisecond) || row.Delayed != map[bool]string{true: report.Range(want.Policy.Delayed)}[want.Policy.Delayed.High > 0] ||
 			row.First != want.Policy.Rules[0].First.Format("2 Jan 15:04:05") {

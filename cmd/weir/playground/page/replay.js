@@ -103,23 +103,43 @@ async function replay(more = '') {
 
 function show(name, result, more) {
   say(`${name}: ${result.headline}.${more}`);
-  const most = Math.max(...result.rows.map(r => r.part)), all = names();
-  get('replay-rows').replaceChildren(...result.rows.map(r => {
-    const part = element('meter', { min: 0, max: most || 1, value: r.part });
-    part.setAttribute('aria-hidden', 'true');
-    const cells = [
-      ['denied', r.denied, r.deniedShare && `${r.deniedShare} of requests`, r.delayed && `${r.delayed} wait for their turn`],
-      ['clients denied', r.clients, r.clientsShare && `${r.clientsShare} of clients`],
-      ['longest wait', r.wait],
-      ['first denial', r.first],
-    ].map(([label, text, ...smalls]) => {
-      const cell = element('td', {}, text || '–', ...smalls.filter(Boolean).map(small => element('small', { textContent: small })));
-      cell.dataset.label = label;
-      return cell;
-    });
-    const missing = r.missing.map(text => element('small', { textContent: `Not simulated: ${text}` }));
-    return element('tr', {}, element('th', { scope: 'row' }, all[r.panel].name, element('code', { textContent: all[r.panel].text }), ...missing), element('td', { className: 'part' }, part), ...cells);
-  }));
+  const all = names(), most = Math.max(...result.rows.map(r => Math.max(...columns(r.over))));
+  const rows = result.rows.map(r => row(
+    [all[r.panel].name, element('code', { textContent: all[r.panel].text }), ...r.missing.map(text => element('small', { textContent: `Not simulated: ${text}` }))],
+    r.denied && picture('denied', r.over, most),
+    ['denied', r.denied, r.deniedShare && `${r.deniedShare} of requests`, r.delayed && `${r.delayed} wait for their turn`],
+    ['clients denied', r.clients, r.clientsShare && `${r.clientsShare} of clients`],
+    ['longest wait', r.wait],
+    ['first denial', r.first],
+  ));
+  get('replay-rows').replaceChildren(row([element('small', { textContent: `All ${result.requests} requests` })], picture('asked', result.over, Math.max(...columns(result.over)))), ...rows);
   get('replay-notes').replaceChildren(...[`${result.reading}.`, ...result.notes].map(text => element('li', { textContent: text })));
   get('replayed').hidden = false;
+}
+
+function row(head, drawn, ...cells) {
+  return element('tr', {}, element('th', { scope: 'row' }, ...head), element('td', { className: 'part' }, ...(drawn ? [drawn] : [])), ...cells.map(([label, text, ...smalls]) => {
+    const cell = element('td', {}, text || '–', ...smalls.filter(Boolean).map(small => element('small', { textContent: small })));
+    cell.dataset.label = label;
+    return cell;
+  }));
+}
+
+// columns returns the numbers of stretches of time as the columns of a small picture, of which each
+// stands for as many stretches.
+function columns(over) {
+  const each = Math.ceil(over.length / 56);
+  return Array.from({ length: Math.ceil(over.length / each) }, (_, i) => over.slice(i * each, (i + 1) * each).reduce((sum, v) => sum + v, 0));
+}
+
+// picture draws numbers over time. Whoever cannot see it has the numbers of the row.
+function picture(name, over, most) {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS('http://www.w3.org/2000/svg', 'path'), all = columns(over);
+  svg.setAttribute('class', name);
+  svg.setAttribute('viewBox', `0 0 ${all.length} 1`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  path.setAttribute('d', all.map((v, i) => v && `M${i} 1h.8v${-Math.max(v / most, .06)}h-.8z`).filter(Boolean).join(''));
+  svg.append(path);
+  return svg;
 }
