@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 	if chromium.end != nil {
 		chromium.end()
 	}
+	os.RemoveAll(commandDirectory)
 	os.Exit(code)
 }
 

@@ -19,13 +19,15 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// weirCommand returns the path of the command weir, which is built once.
-var weirCommand = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "weir")
-	if err != nil {
+// commandDirectory is where the command weir is built, once. TestMain removes it.
+var commandDirectory string
+
+// weirCommand returns the path of the command weir.
+var weirCommand = sync.OnceValues(func() (path string, err error) {
+	if commandDirectory, err = os.MkdirTemp("", "weir"); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "weir")
+	path = filepath.Join(commandDirectory, "weir")
 	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = "../../cmd/weir"
 	said, err := build.CombinedOutput()

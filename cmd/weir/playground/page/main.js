@@ -165,7 +165,12 @@ for (const link of document.querySelectorAll('.presets a[data-about]')) {
     setSpeed(Number(current.speed) || 1);
   });
 }
-addEventListener('popstate', () => { if (weir) { apply(state.read(location.search)); setSpeed(Number(current.speed) || 1); } });
+addEventListener('popstate', () => {
+  const setup = state.read(location.search);
+  if (!weir || state.address(setup) === state.address(current)) return; // a link within the page leads elsewhere, and changes nothing
+  apply(setup);
+  setSpeed(Number(current.speed) || 1);
+});
 addEventListener('resize', () => { panels.measure(); dirty = true; });
 for (const kind of ['click', 'keydown', 'change']) addEventListener(kind, () => { dirty = true; }, true);
 addEventListener('keydown', e => {

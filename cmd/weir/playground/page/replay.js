@@ -65,6 +65,7 @@ function end() {
   turn++;
   weir.stopReplay();
   get('stop').hidden = get('part').hidden = true;
+  get('left').textContent = '';
 }
 
 async function replay(more = '') {
@@ -76,6 +77,7 @@ async function replay(more = '') {
   const wrong = weir.replay(log.name);
   if (wrong) return fail(wrong);
   get('stop').hidden = get('part').hidden = false;
+  say(`Reading ${log.name}`);
   const begun = performance.now();
   try {
     for (let at = 0; at < log.size;) {
@@ -86,7 +88,7 @@ async function replay(more = '') {
       at += text.length;
       const done = at / log.size, passed = (performance.now() - begun) * 1000;
       get('part').value = done;
-      say(`Reading ${log.name}${passed > 1e6 && done < 1 ? `, ${wait(Math.round(passed * (1 - done) / done))} left` : ''}`);
+      get('left').textContent = passed > 1e6 && done < 1 ? `${wait(Math.round(passed * (1 - done) / done))} left` : '';
       if (!wanted) break;
       await new Promise(r => setTimeout(r)); // lets the page be drawn
       if (mine !== turn) return;
@@ -97,6 +99,7 @@ async function replay(more = '') {
   }
   const result = weir.replayed();
   get('stop').hidden = get('part').hidden = true;
+  get('left').textContent = '';
   if (result.error) return fail(`${result.error}.${result.error.includes('--') ? ' The flags are those of weir simulate.' : ''}`);
   show(log.name, result, more);
 }
