@@ -90,8 +90,8 @@ func TestThePageHasThePolicyOfTheServer(t *testing.T) {
 }
 
 func TestTheEngineIsSmall(t *testing.T) {
-	if n := get(t, "GET", "/playground.wasm.gz").Body.Len(); n > 1_900_000 {
-		t.Errorf("playground.wasm.gz has %d bytes, want at most 1900000", n)
+	if n := get(t, "GET", "/playground.wasm.gz").Body.Len(); n > 1_750_000 {
+		t.Errorf("playground.wasm.gz has %d bytes, want at most 1750000", n)
 	}
 }
 

@@ -1,9 +1,6 @@
 package accesslog
 
-import (
-	"bytes"
-	"encoding/json"
-)
+import "bytes"
 
 // Counts are what became of the lines of a log.
 type Counts struct {
@@ -72,7 +69,7 @@ func (l *Log) damage(why problem, line []byte) string {
 		return "it is longer than 256 KiB"
 	case isBinary(line):
 		return "it has bytes that no text has"
-	case line[0] == '{' && !json.Valid(line):
+	case line[0] == '{' && !isJSON(line):
 		return "it is no valid JSON"
 	case line[0] != '{' && (bytes.Count(line, []byte{'"'})-bytes.Count(line, []byte(`\"`)))%2 != 0:
 		return "an unclosed quote"

@@ -32,6 +32,18 @@ func CheckJSON(t *testing.T, text string, valid bool) {
 	}
 }
 
+// CheckText compares a text in quotes, which has escapes, with what encoding/json reads.
+func CheckText(t *testing.T, text string) {
+	quoted := []byte(`"` + text + `"`)
+	var want string
+	valid := json.Unmarshal(quoted, &want) == nil
+	got, rest, ok := quotedText(quoted)
+	whole := ok && len(rest) == 0
+	if valid != whole || valid && strings.Contains(text, `\`) && string(got) != want {
+		t.Fatalf("%s: got %q, %v, encoding/json reads %q, %v", quoted, got, whole, want, valid)
+	}
+}
+
 // isDeep reports whether v may be deeper than the scanner looks.
 func isDeep(v any, depth int) bool {
 	if depth > maxDepth-1 {

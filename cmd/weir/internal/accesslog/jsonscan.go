@@ -2,13 +2,17 @@ package accesslog
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // maxDepth is how deeply objects are looked into.
 const maxDepth = 8
+
+// isJSON reports whether line is one JSON object, however deep.
+func isJSON(line []byte) bool { return (&scanner{deeper: 1000}).scan(line) }
 
 // scanner walks through one JSON object and keeps the values of the paths that it wants.
 // encoding/json takes some ten times as long for a line.
@@ -16,6 +20,7 @@ type scanner struct {
 	wanted map[string]int // paths such as request.headers.User-Agent
 	values []value        // by the index in wanted
 	path   []byte
+	deeper int // than maxDepth: how much so
 }
 
 // value is a scalar of a line, a view of it unless it had to be unescaped.
@@ -57,7 +62,7 @@ func space(b []byte) []byte {
 // object reads an object at the start of b, and returns what follows.
 func (s *scanner) object(b []byte, depth int) ([]byte, bool) {
 	b = space(b)
-	if len(b) == 0 || b[0] != '{' || depth > maxDepth {
+	if len(b) == 0 || b[0] != '{' || depth > maxDepth+s.deeper {
 		return nil, false
 	}
 	b = space(b[1:])
@@ -127,7 +132,7 @@ func (s *scanner) value(b []byte, depth int) ([]byte, bool) {
 
 // array reads an array. Its first element counts: header fields are lists in some logs.
 func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
-	if depth > maxDepth {
+	if depth > maxDepth+s.deeper {
 		return nil, false
 	}
 	b = space(b[1:])
@@ -196,9 +201,48 @@ func quotedText(b []byte) (text, rest []byte, ok bool) {
 	if !escaped {
 		return text, rest, true
 	}
-	var unescaped string
-	if json.Unmarshal(b[:end+1], &unescaped) != nil {
-		return nil, nil, false
+	text, ok = unescaped(text)
+	return text, rest, ok
+}
+
+// unescaped returns what a text with escapes says, as encoding/json reads it: what is no UTF-8, and
+// half of a surrogate pair, is U+FFFD.
+func unescaped(text []byte) ([]byte, bool) {
+	result := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if text[0] != '\\' {
+			c, n := utf8.DecodeRune(text)
+			result, text = utf8.AppendRune(result, c), text[n:]
+			continue
+		}
+		if len(text) < 2 {
+			return nil, false
+		}
+		if i := strings.IndexByte(`"\/bfnrt`, text[1]); i >= 0 {
+			result, text = append(result, "\"\\/\b\f\n\r\t"[i]), text[2:]
+			continue
+		}
+		c, ok := escapedUnit(text)
+		if !ok {
+			return nil, false
+		}
+		text = text[6:]
+		if utf16.IsSurrogate(c) {
+			second, _ := escapedUnit(text)
+			if c = utf16.DecodeRune(c, second); c != utf8.RuneError {
+				text = text[6:]
+			}
+		}
+		result = utf8.AppendRune(result, c)
 	}
-	return []byte(unescaped), rest, true
+	return result, true
+}
+
+// escapedUnit reads an escape such as \u00e9 at the start of text.
+func escapedUnit(text []byte) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' || bytes.ContainsAny(text[2:6], "+-_") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
