@@ -191,6 +191,9 @@ func truth(is bool) float64 {
 func TestThePlaygroundIsThereBeforeTheEngine(t *testing.T) {
 	var want []string
 	for _, a := range limits.Algorithms() {
+		if a == limits.AlgorithmCalendar { // whose periods no rate has
+			continue
+		}
 		name := strings.ReplaceAll(a.String(), "-", " ")
 		want = append(want, strings.ToUpper(name[:1])+name[1:])
 	}
@@ -327,6 +330,19 @@ func TestThePlaygroundBeginsWithWhatHasPassed(t *testing.T) {
 
 // clockOfPage is the time of the page, in microseconds.
 const clockOfPage = `Number(document.getElementById('now').textContent.replace(/[ .s]/g, ''))`
+
+func TestTheDialogueEndsInACalendar(t *testing.T) {
+	b := openPlayground(t, "")
+	b.press("#open-guide")
+	for _, answer := range []string{"How many requests come in a time", "Any way, up to the number", "Yes: the count starts anew at set times, as a quota does", "By the calendar: with the month, in a time zone"} {
+		value[bool](b, `[...document.querySelectorAll('#step .choice')].find(e => e.textContent === '`+answer+`').click(), true`)
+	}
+	if got := value[string](b, `[...document.querySelectorAll('#step pre')].map(e => e.textContent).join('|')`); got != `Limit: limits.Calendar(10000, "month"),|limit: calendar 10000/month` {
+		t.Errorf("the dialogue ends in %s", got)
+	}
+	b.press("#step .main")
+	b.until("it is tried", `document.querySelectorAll('.panel').length === 1 && document.querySelector('.panel h3').textContent === 'Calendar' && /^[\d,]+ of 10,000 left/.test(document.querySelector('.state').textContent)`)
+}
 
 // Times are rounded on the page, and exact in answers. Both are written alike: "173 ms", not "173ms".
 func TestTimesHaveOneForm(t *testing.T) {

@@ -19,6 +19,7 @@ const steps = {
   quota: ['When does the count start anew?', [
     ['By the clock: with the minute, or at midnight UTC', 'fixed-window'],
     ['A period after the first request of each client', 'anchored-window'],
+    ['By the calendar: with the month, in a time zone', 'calendar'],
   ]],
 };
 
@@ -30,11 +31,12 @@ const reasons = {
   'sliding-window': 'The one to start with: a few bytes for each client, and no jump between two windows.',
   'sliding-log': 'Exact, and remembers each request. At most 10,000 in a period.',
   'fixed-window': 'Simple to explain and to bill. Around the turn of a window, twice the number may pass.',
+  'calendar': 'As plans are sold: days, weeks, months and years have the length that the calendar gives them.',
   'anchored-window': 'As GitHub counts: each client has windows of its own. Twice the number may pass around their turn.',
 };
 
 const dialog = document.getElementById('guide'), box = document.getElementById('step'), path = document.getElementById('path');
-let rate = '100/minute', weir, use;
+let rate = '100/minute', quota = '10000/month', weir, use;
 
 const element = (name, properties, ...children) => {
   const e = Object.assign(document.createElement(name), properties);
@@ -71,13 +73,13 @@ function ask(answers) {
 }
 
 function conclude(algorithm) {
-  const input = element('input', { value: rate, spellcheck: false });
+  const input = element('input', { value: algorithm === 'calendar' ? quota : rate, spellcheck: false });
   const go = element('pre'), yaml = element('pre'), mistake = element('p', { className: 'mistake' });
   const show = element('button', { type: 'button', className: 'main', textContent: 'Try it here' });
   let limit = '';
   const update = () => {
-    rate = input.value;
-    const choice = weir.choose(algorithm, rate);
+    if (algorithm === 'calendar') quota = input.value; else rate = input.value;
+    const choice = weir.choose(algorithm, input.value);
     limit = choice.limit;
     mistake.textContent = choice.error;
     input.setAttribute('aria-invalid', choice.error !== '');
