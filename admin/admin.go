@@ -114,12 +114,12 @@ func New(who func(*http.Request) (Person, error), sources Sources, o Options) (h
 		o.Logger = slog.Default()
 	}
 	sources.Limiters = maps.Clone(sources.Limiters)
-	sources.Stats.KeepHistory()
 	mask := newMasker(o.Keys)
 	p := &page{
 		who: who, sources: sources, options: o, names: slices.Sorted(maps.Keys(sources.Limiters)),
 		mask: mask, rows: newRows(mask), sameOrigin: http.NewCrossOriginProtection(),
 	}
-	p.snapshot.make, p.lines.make, p.denials.make = p.viewSnapshot, p.viewLines, p.viewDenials
+	p.snapshot.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewHistory, p.viewDenials
+	p.follow()
 	return p, nil
 }

@@ -84,7 +84,9 @@ func (p *page) record(ctx context.Context, c *Change) {
 		attrs = append(attrs, slog.Any("error", c.Err))
 	}
 	p.log(ctx, level, "weir: admin: change", attrs...)
+	p.look()
 	p.snapshot.forget()
+	p.past.forget()
 	if p.options.Audit == nil {
 		return
 	}

@@ -30,7 +30,7 @@
 //
 // # Without the page
 //
-// The page reads these, and so can a program. GET: api/session, api/snapshot, api/lines,
+// The page reads these, and so can a program. GET: api/session, api/snapshot, api/history,
 // api/denials. POST, with a JSON object of these fields:
 //
 //	api/explain  Key, or ID, or Request; Rule ("": all); Limit, for rules with a LimitFor

@@ -24,8 +24,10 @@ type page struct {
 	rows       *rows
 	sameOrigin *http.CrossOriginProtection
 
-	snapshot, lines, denials view
-	changing                 sync.Mutex // an override is read, changed and written by one at a time
+	history history
+
+	snapshot, past, denials view
+	changing                sync.Mutex // an override is read, changed and written by one at a time
 }
 
 //go:embed page
@@ -77,8 +79,8 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.read(w, r, func() { answer(w, p.session(person)) })
 	case "api/snapshot":
 		p.read(w, r, func() { p.snapshot.serve(w) })
-	case "api/lines":
-		p.read(w, r, func() { p.lines.serve(w) })
+	case "api/history":
+		p.read(w, r, func() { p.past.serve(w) })
 	case "api/denials":
 		p.read(w, r, func() { p.denials.serve(w) })
 	case "api/explain":

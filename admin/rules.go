@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -89,21 +88,29 @@ func (v *ruleView) count(r *stats.RuleSnapshot) {
 	if r == nil {
 		return
 	}
+	v.Allowed, v.Denied, v.WouldDeny = decided(r)
 	for _, d := range r.Decisions {
-		switch {
-		case d.Allowed:
-			v.Allowed += d.Count
-		case d.Mode == core.Shadow:
-			v.WouldDeny += d.Count
-		default:
-			v.Denied += d.Count
-		}
 		if d.Count > 0 {
 			v.Sources[d.Source.String()] += d.Count
 		}
 	}
 	v.Binding, v.NearLimit, v.Units = r.Binding, r.NearLimit, r.Units
 	v.Lost, v.Dropped = r.Settlements.Lost, r.Settlements.Dropped
+}
+
+// decided returns how much a rule has decided.
+func decided(r *stats.RuleSnapshot) (allowed, denied, wouldDeny int64) {
+	for _, d := range r.Decisions {
+		switch {
+		case d.Allowed:
+			allowed += d.Count
+		case d.Mode == core.Shadow:
+			wouldDeny += d.Count
+		default:
+			denied += d.Count
+		}
+	}
+	return allowed, denied, wouldDeny
 }
 
 // plain is a rule name that YAML reads as a text without quotes.
@@ -130,38 +137,4 @@ func difference(r *core.RuleState) string {
 		fmt.Fprintf(&b, "    mode: %v # was %v\n", r.Mode, r.GivenMode)
 	}
 	return b.String()
-}
-
-type linesView struct {
-	Every int64 // milliseconds between samples
-	Lines []lineView
-}
-
-// lineView is what a rule decided of late, in stretches of equal length, oldest first.
-type lineView struct {
-	Limiter, Rule              string
-	From                       int64
-	Allowed, Denied, WouldDeny []int64
-}
-
-// sampleTime is the length of a [stats.Sample].
-const sampleTime = 10 * time.Second
-
-func (p *page) viewLines(time.Time) any {
-	v := linesView{Every: sampleTime.Milliseconds()}
-	shot := p.sources.Stats.Snapshot()
-	for i := range shot.Limiters {
-		for j := range shot.Limiters[i].Rules {
-			r := &shot.Limiters[i].Rules[j]
-			if len(r.History) == 0 {
-				continue
-			}
-			line := lineView{Limiter: shot.Limiters[i].Name, Rule: r.Name, From: millis(r.History[0].At)}
-			for _, s := range r.History {
-				line.Allowed, line.Denied, line.WouldDeny = append(line.Allowed, s.Allowed), append(line.Denied, s.Denied), append(line.WouldDeny, s.WouldDeny)
-			}
-			v.Lines = append(v.Lines, line)
-		}
-	}
-	return v
 }

@@ -115,7 +115,7 @@ func TestAPageNeedsNoLimiter(t *testing.T) {
 	if len(v.Limiters)+len(v.Rules) != 0 || len(v.Shedders) != 1 || v.Shedders[0].Name != "api" {
 		t.Errorf("%+v", v)
 	}
-	for path, want := range map[string]int{"/": 200, "/api/session": 200, "/api/lines": 200, "/api/denials": 200} {
+	for path, want := range map[string]int{"/": 200, "/api/session": 200, "/api/history": 200, "/api/denials": 200} {
 		if w := s.send("GET", path, ""); w.Code != want {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}

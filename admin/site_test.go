@@ -23,8 +23,9 @@ import (
 // site is a limited service and its page.
 type site struct {
 	*testing.T
-	limit *nethttp.Limiter
-	page  http.Handler
+	counts *stats.Stats
+	limit  *nethttp.Limiter
+	page   http.Handler
 
 	mu     sync.Mutex
 	audits []admin.Change
@@ -66,8 +67,8 @@ func newSiteOf(t *testing.T, who func(*http.Request) (admin.Person, error), poli
 	if rules == nil {
 		rules = []nethttp.Rule{perClient(1)}
 	}
-	s := &site{T: t}
 	counts := stats.New(stats.Options{Logger: slog.New(slog.DiscardHandler)})
+	s := &site{T: t, counts: counts}
 	api := counts.Limiter("api")
 	s.limit = nethttp.MustNew(nethttp.Config{Rules: rules, Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd})
 	api.Watch(s.limit)

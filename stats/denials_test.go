@@ -178,36 +178,3 @@ func same(a, b stats.Denial) bool {
 	a.At, b.At = time.Time{}, time.Time{}
 	return at && a == b
 }
-
-func TestHistoryHasTenMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, counts := denying(quietly(),
-			core.Rule[request]{Name: "a", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey},
-			core.Rule[request]{Name: "b", Limit: limits.FixedWindow(limits.PerHour(1)), Key: byKey, Mode: core.Shadow},
-		)
-		l.Decide(t.Context(), request{key: "early"})
-		if got := only(counts).Rules[0].History; len(got) != 0 {
-			t.Errorf("history without KeepHistory: %v", got)
-		}
-		counts.KeepHistory()
-		counts.KeepHistory()
-		for range 3 {
-			l.Decide(t.Context(), request{key: "k"})
-		}
-		begun := time.Now()
-		time.Sleep(15 * time.Second)
-		l.Decide(t.Context(), request{key: "other"})
-		time.Sleep(10 * time.Second)
-		want := []stats.Sample{{begun.Add(10 * time.Second), 1, 2, 0}, {begun.Add(20 * time.Second), 1, 0, 0}}
-		if got := only(counts).Rules[0].History; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
-			t.Errorf("%v: want %v", got, want)
-		}
-		if got := only(counts).Rules[1].History; len(got) != 2 || got[0].Allowed != 1 || got[0].Denied != 0 || got[0].WouldDeny != 2 {
-			t.Errorf("shadow: %v: want 1 allowed, 2 that it would deny", got)
-		}
-		time.Sleep(time.Hour)
-		if got := only(counts).Rules[0].History; len(got) != 60 || time.Since(got[59].At) > 10*time.Second || got[0].Allowed != 0 {
-			t.Errorf("%d samples, the last of %v", len(got), got[len(got)-1].At)
-		}
-	})
-}

@@ -284,21 +284,6 @@ func ExampleStats_WatchPolicy() {
 	// Output: limits.yaml 1f3a 1 applied 0 failed
 }
 
-// The operator's page draws ten minutes.
-func ExampleStats_KeepHistory() {
-	counts := stats.New(stats.Options{})
-	counts.Limiter("jobs").Watch(core.MustNew(core.Config[string]{Rules: []core.Rule[string]{perClient}}))
-	counts.KeepHistory()
-	fmt.Println(len(counts.Snapshot().Limiters[0].Rules[0].History), "samples in the first 10 s")
-	// Output: 0 samples in the first 10 s
-}
-
-func ExampleSample() {
-	s := stats.Sample{Allowed: 120, Denied: 30}
-	fmt.Println(float64(s.Allowed+s.Denied)/10, "requests a second")
-	// Output: 15 requests a second
-}
-
 // A snapshot as JSON, for expvar: expvar.Publish("weir", expvar.Func(func() any { return counts.Snapshot() })).
 func ExampleStats_Snapshot() {
 	counts := stats.New(stats.Options{Logger: discard})

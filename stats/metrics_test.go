@@ -30,7 +30,6 @@ var noMetric = map[string]string{
 	"Limiters.Rules.Override.Mode":  "the mode in force shows it",
 	"Limiters.Rules.Override.Limit": "the limit in force shows it",
 	"Limiters.Rules.Override.Why":   "for people",
-	"Limiters.Rules.History":        "those who read metrics keep a history",
 	"Limiters.Top":                  "of keys",
 	"Limiters.Denials":              "of keys",
 	"Limiters.Skipped":              "how complete Top and Denials are",

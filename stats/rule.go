@@ -10,12 +10,11 @@ import (
 
 // rule has the counters of one rule.
 type rule struct {
-	name    string
-	number  uint16                    // in the limiter's list
-	delay   atomic.Pointer[histogram] // nil: no request had to wait
-	ends    ends
-	history history
-	log     ruleLog // guarded by the lock of the denials
+	name   string
+	number uint16                    // in the limiter's list
+	delay  atomic.Pointer[histogram] // nil: no request had to wait
+	ends   ends
+	log    ruleLog // guarded by the lock of the denials
 
 	stripes [stripes]stripe
 }
@@ -178,7 +177,6 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		requests.countAlone(source, shadow, k, n)
 	})
 	shot.Decisions = shot.decisionCounts(&of)
-	shot.History = r.history.snapshot()
 	done, lost, dropped := r.ends.done.Load(), r.ends.lost.Load(), r.ends.dropped.Load()
 	shot.Settlements = Settlements{
 		done + lost + dropped, r.ends.returned.Load(), r.ends.charged.Load(), r.ends.forgiven.Load(), lost, dropped,

@@ -79,10 +79,6 @@ type RuleSnapshot struct {
 
 	Delay       Histogram // of requests that had to wait for their turn in a leaky queue
 	Settlements Settlements
-
-	// History has what was decided in each stretch of 10 s, for 10 minutes at most, oldest
-	// first. Empty unless [Stats.KeepHistory] was called.
-	History []Sample
 }
 
 // DecisionCount counts the decisions of one kind that a rule has made. It does not count
@@ -113,12 +109,6 @@ type Settlements struct {
 
 	Lost    int64 // ends that the backend failed to carry out
 	Dropped int64 // ends that were not sent, because too many waited: [limits.ErrEndingDropped]
-}
-
-// Sample is what a rule decided in the 10 s before At. Denials of a shadow are WouldDeny.
-type Sample struct {
-	At                         time.Time
-	Allowed, Denied, WouldDeny int64
 }
 
 // TopKeys are the keys that were denied most.

@@ -40,7 +40,6 @@ type Stats struct {
 	leases   map[string]func() limits.LeaseCounts
 	shedders map[string]*shedder
 	policies map[string]PolicyStatus
-	keeps    bool // history
 	looks    bool // at shedders
 }
 

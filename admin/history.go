@@ -1,0 +1,312 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/stats"
+)
+
+const (
+	sampleEvery  = 5 * time.Second
+	historyLasts = 10 * time.Minute
+	maxMarks     = 100
+)
+
+// history is what was decided in the last ten minutes, and what changed meanwhile. It reads
+// the counters of stats, so a request pays nothing for it.
+type history struct {
+	sources *Sources
+
+	mu      sync.Mutex
+	times   []time.Time // of the samples, oldest first
+	samples map[historyKey]*[historyKinds][]int64
+	marks   []mark // oldest first
+	before  state
+}
+
+// historyKey names a rule. The zero historyKey is all requests.
+type historyKey struct{ limiter, rule string }
+
+// What samples of all requests and of a rule count. Each is a sum at each of the times.
+const (
+	historyAllowed = iota
+	historyDenied
+	historyUnavailable
+	historyShed
+	historyAdmitted // by shedders
+	historyKinds
+
+	historyWouldDeny = historyUnavailable // of a rule
+)
+
+// mark is something that changed.
+type mark struct {
+	at   time.Time
+	text string
+}
+
+// state is what marks are the changes of.
+type state struct {
+	known     bool
+	applied   time.Time // the policy
+	overrides map[historyKey]core.Override
+	opened    map[string]int64 // how often breakers have opened
+	isBroken  map[string]bool  // whether breakers are open, or try whether they may close
+}
+
+// follow samples now, and every 5 s as long as p is in use.
+func (p *page) follow() {
+	p.history.sources = &p.sources
+	p.history.samples = make(map[historyKey]*[historyKinds][]int64)
+	p.sample()
+	sampleLater(weak.Make(p))
+}
+
+// sampleLater keeps no page that nobody serves.
+func sampleLater(page weak.Pointer[page]) {
+	time.AfterFunc(sampleEvery, func() {
+		if p := page.Value(); p != nil {
+			p.sample()
+			sampleLater(page)
+		}
+	})
+}
+
+// sample adds a sample. Limiters, policies and breakers of the program may panic.
+func (p *page) sample() {
+	defer p.noPanic()
+	p.history.sample()
+}
+
+// look adds marks of what has just been changed.
+func (p *page) look() {
+	defer p.noPanic()
+	shot := p.sources.Stats.Snapshot()
+	p.history.mu.Lock()
+	defer p.history.mu.Unlock()
+	p.history.lookLocked(&shot)
+}
+
+func (p *page) noPanic() {
+	if v := recover(); v != nil {
+		p.logPanic(context.Background(), "weir: admin: the history lacks a sample", v)
+	}
+}
+
+func (h *history) sample() {
+	shot := h.sources.Stats.Snapshot()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lookLocked(&shot)
+	h.times = append(h.times, shot.At)
+	h.addLocked(historyKey{}, allRequests(&shot))
+	for i := range shot.Limiters {
+		l := &shot.Limiters[i]
+		for j := range l.Rules {
+			allowed, denied, wouldDeny := decided(&l.Rules[j])
+			h.addLocked(historyKey{l.Name, l.Rules[j].Name}, [historyKinds]int64{historyAllowed: allowed, historyDenied: denied, historyWouldDeny: wouldDeny})
+		}
+	}
+	h.forgetLocked(shot.At)
+}
+
+// allRequests returns the sums over all limiters and shedders.
+func allRequests(shot *stats.Snapshot) (sums [historyKinds]int64) {
+	for i := range shot.Limiters {
+		r := &shot.Limiters[i].Requests
+		sums[historyAllowed] += r.Allowed
+		sums[historyDenied] += r.Denied
+		sums[historyUnavailable] += r.Unavailable
+	}
+	for i := range shot.Shedders {
+		for _, c := range shot.Shedders[i].Classes {
+			sums[historyShed] += c.Shed
+			sums[historyAdmitted] += c.Admitted
+		}
+	}
+	return sums
+}
+
+// addLocked adds the sums of the latest sample. What is new has decided nothing before.
+func (h *history) addLocked(key historyKey, sums [historyKinds]int64) {
+	of := h.samples[key]
+	if of == nil {
+		of = new([historyKinds][]int64)
+		for kind := range of {
+			of[kind] = make([]int64, len(h.times)-1, len(h.times))
+		}
+		h.samples[key] = of
+	}
+	for kind := range of {
+		of[kind] = append(of[kind], sums[kind])
+	}
+}
+
+// forgetLocked forgets what is too old to be shown, but for the sample before, which begins
+// the first stretch.
+func (h *history) forgetLocked(now time.Time) {
+	old := 0
+	for old+1 < len(h.times) && now.Sub(h.times[old]) > historyLasts {
+		old++
+	}
+	h.times = slices.Delete(h.times, 0, old)
+	for _, of := range h.samples {
+		for kind := range of {
+			of[kind] = slices.Delete(of[kind], 0, old)
+		}
+	}
+	h.marks = slices.DeleteFunc(h.marks, func(m mark) bool { return now.Sub(m.at) > historyLasts })
+}
+
+// lookLocked adds a mark for each change since it was last called.
+func (h *history) lookLocked(shot *stats.Snapshot) {
+	now := shot.At
+	next := state{known: true, overrides: make(map[historyKey]core.Override), opened: make(map[string]int64), isBroken: make(map[string]bool)}
+	var marks []mark
+	add := func(at time.Time, text string) {
+		if age := now.Sub(at); age < 0 || age > 2*sampleEvery { // it is new, whatever a clock says
+			at = now
+		}
+		marks = append(marks, mark{at, text})
+	}
+	if policy := h.sources.Policy; policy != nil {
+		next.applied = policy.Applied()
+		if !next.applied.Equal(h.before.applied) {
+			add(next.applied, "policy "+policy.Source()+": applied"+summary(policy.Differences()))
+		}
+	}
+	for _, b := range shot.Breakers {
+		next.opened[b.Name] = b.Opened
+		next.isBroken[b.Name] = b.Open || b.State == "half-open"
+		was, is := h.before.isBroken[b.Name], next.isBroken[b.Name]
+		switch {
+		case is && !was:
+			add(b.Since, "breaker "+b.Name+": opened")
+		case was && !is:
+			add(b.Since, "breaker "+b.Name+": closed")
+		case !is && b.Opened > h.before.opened[b.Name]:
+			add(now, "breaker "+b.Name+": opened, and closed again")
+		}
+	}
+	for i := range shot.Limiters {
+		l := &shot.Limiters[i]
+		for j := range l.Rules {
+			r := &l.Rules[j]
+			key := historyKey{l.Name, r.Name}
+			was, is := h.before.overrides[key], r.Override
+			if !is.Until.IsZero() {
+				next.overrides[key] = is
+			}
+			if !r.InForce || overrideText(&was) == overrideText(&is) && was.Until.Equal(is.Until) {
+				continue
+			}
+			add(now, "rule "+h.nameOf(key)+": "+overrideText(&is)+because(is.Why))
+		}
+	}
+	if h.before.known { // else all of it was so before
+		slices.SortStableFunc(marks, func(a, b mark) int { return a.at.Compare(b.at) })
+		h.marks = append(h.marks, marks...)
+		h.marks = slices.Delete(h.marks, 0, max(0, len(h.marks)-maxMarks))
+	}
+	h.before = next
+}
+
+// nameOf returns the name of a rule, with that of its limiter if there are several.
+func (h *history) nameOf(key historyKey) string {
+	if len(h.sources.Limiters) > 1 {
+		return key.limiter + " / " + key.rule
+	}
+	return key.rule
+}
+
+// because returns why somebody has changed something, in brackets.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// summary returns the first lines of what a policy changed.
+func summary(differences []string) string {
+	const shown = 3
+	if len(differences) == 0 {
+		return ""
+	}
+	text := ": " + strings.Join(differences[:min(shown, len(differences))], "; ")
+	if more := len(differences) - shown; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+type historyView struct {
+	Every int64   // milliseconds between samples, about
+	Times []int64 // of samples, oldest first
+	All   lineView
+	Rules []lineView
+	Marks []markView
+}
+
+// lineView has a count for each stretch between two of Times. A list without a count is nil.
+type lineView struct {
+	Limiter, Rule               string  `json:",omitempty"`
+	Allowed, Denied             []int64 `json:",omitempty"`
+	WouldDeny                   []int64 `json:",omitempty"` // of a rule
+	Unavailable, Shed, Admitted []int64 `json:",omitempty"` // of all requests
+}
+
+type markView struct {
+	At   int64
+	Text string
+}
+
+func (p *page) viewHistory(now time.Time) any {
+	h := &p.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// By the monotonic clock: a step of the wall clock changes the length of no stretch.
+	at := func(t time.Time) int64 { return now.UnixMilli() - now.Sub(t).Milliseconds() }
+	v := historyView{Every: sampleEvery.Milliseconds(), Times: []int64{}, Rules: []lineView{}, Marks: []markView{}}
+	for _, t := range h.times {
+		v.Times = append(v.Times, at(t))
+	}
+	for _, m := range h.marks {
+		v.Marks = append(v.Marks, markView{at(m.at), m.text})
+	}
+	for key, of := range h.samples {
+		line := lineView{Limiter: key.limiter, Rule: key.rule, Allowed: rises(of[historyAllowed]), Denied: rises(of[historyDenied])}
+		if key != (historyKey{}) {
+			line.WouldDeny = rises(of[historyWouldDeny])
+			v.Rules = append(v.Rules, line)
+			continue
+		}
+		line.Unavailable, line.Shed, line.Admitted = rises(of[historyUnavailable]), rises(of[historyShed]), rises(of[historyAdmitted])
+		v.All = line
+	}
+	slices.SortFunc(v.Rules, func(a, b lineView) int {
+		return cmp.Or(cmp.Compare(a.Limiter, b.Limiter), cmp.Compare(a.Rule, b.Rule))
+	})
+	return v
+}
+
+// rises returns by how much each sum is above the one before, nil if none is. A shedder that
+// takes the place of another counts from zero.
+func rises(sums []int64) []int64 {
+	if len(sums) == 0 || sums[0] == sums[len(sums)-1] {
+		return nil
+	}
+	rises := make([]int64, len(sums)-1)
+	for i := range rises {
+		rises[i] = max(0, sums[i+1]-sums[i])
+	}
+	return rises
+}
