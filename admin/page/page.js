@@ -27,7 +27,7 @@ function rate(n) {
   if (n === null) return '–';
   if (n === 0) return '0';
   if (n < 0.05) return '<0.1';
-  return n < 10 ? n.toFixed(1) : count(Math.round(n));
+  return n < 9.95 ? n.toFixed(1) : count(Math.round(n));
 }
 
 function wait(us) {
@@ -60,12 +60,12 @@ function clock(ms) {
 
 const kept = [];      // snapshots of the last seconds, oldest first
 const keptTime = 5000;
-const lines = new Map(); // by limiter and rule
+let past = {Times: [], Marks: [], All: {}}; // of ten minutes
+const pastOf = new Map(); // of each rule
 let session = null;
 const all = {top: false, denials: false}; // what is shown whole
 let denials = [];
 let denialsOf = '';   // what the denials were read for
-let linesAt = -Infinity;
 
 const nameOf = r => JSON.stringify([r.Limiter, r.Name]);
 const classOf = c => JSON.stringify([c.Of.Name, c.Name]);
@@ -88,6 +88,12 @@ function keep(snapshot) {
   if (kept.length && snapshot.At === latest().At) return;
   kept.push(snapshot);
   while (kept.length > 2 && kept[1].At <= snapshot.At - keptTime) kept.shift();
+}
+
+function remember(history) {
+  past = history;
+  pastOf.clear();
+  for (const line of past.Rules) pastOf.set(JSON.stringify([line.Limiter, line.Rule]), line);
 }
 
 /* Talking to the server */
@@ -123,12 +129,7 @@ async function poll() {
       denials = await ask('api/denials');
       denialsOf = changed;
     }
-    if (performance.now() - linesAt > 5000) {
-      const view = await ask('api/lines');
-      lines.clear();
-      for (const line of view.Lines ?? []) lines.set(JSON.stringify([line.Limiter, line.Rule]), {...line, Every: view.Every});
-      linesAt = performance.now();
-    }
+    if (latest().At - (past.Times.at(-1) ?? 0) >= 5000 || latest().At < past.Times[0]) remember(await ask('api/history'));
     failures = 0;
     show();
   } catch (e) {
@@ -170,12 +171,11 @@ function begin(s) {
 /* Showing */
 
 // rows makes the rows of a table those of list. A row that stays keeps its elements, and
-// so its focus.
-function rows(table, list, keyOf, make, fill) {
-  const body = table.tBodies[0];
+// so its focus. The row that is chosen is open: below it is what open makes, and fills.
+function rows(table, list, keyOf, make, fill, open) {
+  const body = table.tBodies[0], focused = document.activeElement;
   table.made ??= new Map();
-  const made = new Map();
-  let at = body.firstChild;
+  const made = new Map(), wanted = [];
   for (const item of list) {
     const key = keyOf(item);
     if (made.has(key)) continue;
@@ -183,19 +183,52 @@ function rows(table, list, keyOf, make, fill) {
     if (!row) {
       row = el('tr', {role: 'row'});
       row.cells_ = {};
+      row.key_ = key;
       make(row, item);
     }
     made.set(key, row);
     fill(row, item);
+    wanted.push(row);
+    const isOpen = open !== undefined && table.chosen === key;
+    row.toggleAttribute('data-open', isOpen);
+    row.picker?.setAttribute('aria-expanded', isOpen);
+    if (!isOpen) {
+      if (row.below) row.plot?.end();
+      row.below = null;
+      continue;
+    }
+    if (!row.below) {
+      row.inside = el('td', {role: 'cell', colspan: row.children.length});
+      row.below = el('tr', {role: 'row', class: 'below'}, row.inside);
+      open.make(row, item);
+    }
+    open.fill(row, item);
+    wanted.push(row.below);
+  }
+  let at = body.firstChild;
+  for (const row of wanted) {
     if (row === at) at = at.nextSibling;
     else body.insertBefore(row, at);
   }
   while (at) {
     const next = at.nextSibling;
+    if (at.key_ !== undefined && at.below) at.plot?.end();
     at.remove();
     at = next;
   }
   table.made = made;
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({preventScroll: true}); // its row has moved
+}
+
+// picker makes a button of a row that opens and closes the row.
+function picker(row, table, draw) {
+  const b = el('button', {type: 'button', class: 'pick', 'aria-expanded': 'false'});
+  b.addEventListener('click', () => {
+    table.chosen = table.chosen === row.key_ ? undefined : row.key_;
+    draw();
+  });
+  row.picker = b;
+  return b;
 }
 
 // cell adds a cell to a row, with a label for narrow screens.
@@ -219,6 +252,7 @@ function show() {
   for (const part of document.querySelectorAll('.of-rules')) part.hidden = !limits();
   showHeadline();
   showVerdicts();
+  showPast();
   showFacts();
   showShedders();
   showRules();
@@ -380,31 +414,24 @@ function showShedders() {
 }
 
 function showRules() {
-  rows($('rule-table'), latest().Rules, r => nameOf(r) + r.InForce, makeRule, fillRule);
+  rows($('rule-table'), latest().Rules, r => nameOf(r) + r.InForce, makeRule, fillRule, {make: openRule, fill: fillOpenRule});
 }
 
 function makeRule(row, r) {
   const name = cell(row, 'name', '', '', 'th');
-  row.label = el('span');
+  row.label = picker(row, $('rule-table'), showRules);
   row.differs = el('div', {class: 'differs', hidden: ''}, el('p'), el('details', {}, el('summary', {}, 'what to write to make it last'), el('pre', {tabindex: '0'})));
   name.append(row.label, row.differs);
   cell(row, 'limit', 'Limit', 'limit');
   cell(row, 'mode', 'Mode');
   for (const [field, label] of [['allowed', 'Allowed/s'], ['denied', 'Denied/s'], ['would', 'Would deny/s']]) cell(row, field, label, 'n');
-  row.chart = chart();
-  cell(row, 'line', 'Ten minutes').append(row.chart.svg);
+  row.line = sparkline();
+  cell(row, 'line', 'Over time').append(row.line.svg);
   for (const [field, label] of [['binding', 'Binds/s'], ['near', 'Near/s'], ['units', 'Units/s']]) cell(row, field, label, 'n');
   cell(row, 'source', 'Decided by');
-  const acts = el('div', {class: 'acts'});
-  cell(row, 'acts', '', 'wide').append(acts);
-  if (!session.MayChange || !r.Ours) return;
-  row.clear = button('End', 'End the change of rule ' + r.Name, () => changeDialog('clear', row.rule));
-  row.limitButton = button('Limit', 'Change the limit of rule ' + r.Name, () => changeDialog('limit', row.rule));
-  acts.append(button('Mode', 'Change the mode of rule ' + r.Name, () => changeDialog('mode', row.rule)), row.limitButton, row.clear);
 }
 
 function fillRule(row, r) {
-  row.rule = r;
   const c = row.cells_;
   const of = field => perSecond(s => s.byName.get(nameOf(r))?.[field]);
   row.className = !r.InForce ? 'gone' : r.Mode === 'disabled' ? 'off' : '';
@@ -418,7 +445,7 @@ function fillRule(row, r) {
   number(c.near, of('NearLimit'));
   number(c.units, of('Units'));
   say(c.source, sourcesOf(r));
-  row.chart.draw(lines.get(nameOf(r)));
+  row.line.draw(pastOf.get(nameOf(r)) ?? {});
   row.differs.hidden = !r.Until && !r.YAML;
   if (!row.differs.hidden) {
     const changed = [[r.Limit, r.GivenLimit], [r.Mode, r.GivenMode]].filter(([now, given]) => now !== given).map(([now, given]) => now + ' instead of ' + given);
@@ -427,14 +454,29 @@ function fillRule(row, r) {
     details.hidden = !r.YAML;
     say(details.children[1], r.YAML);
   }
-  if (row.clear) {
-    row.clear.hidden = !r.Until;
-    row.limitButton.hidden = !r.GivenLimit;
-  }
+}
+
+// openRule makes what is below the rule that is chosen.
+function openRule(row, r) {
+  row.plot = plot('Rule ' + ruleName(r.Limiter, r.Name) + ' over time', () => seriesOf(pastOf.get(nameOf(r)) ?? {}, ['allowed', 'denied', 'would']));
+  row.inside.append(row.plot.box);
+  if (!session.MayChange || !r.Ours) return;
+  row.clear = button('End the change', 'End the change of rule ' + r.Name, () => changeDialog('clear', row.rule));
+  row.limitButton = button('Change the limit', 'Change the limit of rule ' + r.Name, () => changeDialog('limit', row.rule));
+  row.inside.append(el('div', {class: 'acts'}, button('Change the mode', 'Change the mode of rule ' + r.Name, () => changeDialog('mode', row.rule)), row.limitButton, row.clear));
+}
+
+function fillOpenRule(row, r) {
+  row.rule = r;
+  row.plot.draw();
+  if (!row.clear) return;
+  row.clear.hidden = !r.Until;
+  row.limitButton.hidden = !r.GivenLimit;
 }
 
 function number(c, n, kind = '') {
   say(c, rate(n));
+  c.toggleAttribute('data-whole', n !== null && !rate(n).includes('.'));
   c.className = 'n ' + (n ? kind : 'zero');
 }
 
@@ -447,39 +489,222 @@ function sourcesOf(r) {
   return parts.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => (name === 'primary' ? 'backend' : name) + (n === all ? '' : ' ' + Math.max(1, Math.round(100 * n / all)) + '%')).join(', ') || '–';
 }
 
-/* Lines */
+/* Over time */
 
 const svgName = 'http://www.w3.org/2000/svg';
-const points = 60, width = 136, height = 28;
 
-// chart returns a drawing of three lines, and a function that draws it.
-function chart() {
+// draw adds an element to a drawing.
+function draw(parent, tag, attributes, text) {
+  const e = document.createElementNS(svgName, tag);
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  if (text !== undefined) e.textContent = text;
+  parent.append(e);
+  return e;
+}
+
+const kinds = { // of requests: their name in a history, and for people
+  allowed: ['Allowed', 'allowed'], denied: ['Denied', 'denied'], would: ['WouldDeny', 'would deny'],
+  unavailable: ['Unavailable', 'unavailable'], admitted: ['Admitted', 'admitted'], shed: ['Shed', 'shed'],
+};
+
+// seriesOf returns the kinds of requests of a line, with how many a second there were in each
+// stretch.
+function seriesOf(line, list) {
+  const t = past.Times;
+  return list.map(kind => {
+    const [field, name] = kinds[kind];
+    return {kind, name, used: line[field] !== undefined, of: i => (line[field]?.[i] ?? 0) * 1000 / Math.max(1, t[i + 1] - t[i])};
+  });
+}
+
+// frame returns the times that a drawing is of: as many minutes as the past fills half.
+function frame() {
+  const t = past.Times, from = t[0], last = t[t.length - 1];
+  return {from, to: from + 60e3 * ([1, 2, 5].find(minutes => last - from <= minutes * 60e3) ?? 10)};
+}
+
+// scaleOf returns the steps of a scale from 0 to at least most.
+function scaleOf(most, about) {
+  const least = Math.max(most, 1) / about, ten = 10 ** Math.floor(Math.log10(least));
+  const step = ten * [1, 2, 5, 10].find(m => ten * m >= least);
+  return Array.from({length: Math.ceil(Math.max(most, 1) / step - 1e-9) + 1}, (_, i) => i * step);
+}
+
+// stairs returns the path of a series: a rate is that of a whole stretch.
+function stairs(s, x, y) {
+  const t = past.Times;
+  let d = '';
+  for (let i = 0; i + 1 < t.length; i++) d += (i ? 'V' : 'M' + x(t[i]) + ' ') + y(s.of(i)) + 'H' + x(t[i + 1]);
+  return d;
+}
+
+const most = series => Math.max(0, ...series.filter(s => s.used).flatMap(s => past.Times.slice(1).map((_, i) => s.of(i))));
+
+const markedAt = at => past.Marks.filter(m => at(m.At));
+
+// The stretch that is read is the same in all drawings.
+let reading = null; // its end; null: none
+const plots = new Set();
+
+// plot returns a drawing of requests over time with a scale, and a function that draws it.
+// Arrow keys and the pointer read it.
+function plot(label, series) {
+  const when = el('span', {class: 'when'}), readout = el('p', {class: 'readout'}, when), values = new Map();
+  const field = el('div', {class: 'plot', role: 'slider', tabindex: '0', 'aria-label': label, 'aria-orientation': 'horizontal'});
+  const box = el('div', {class: 'past'}, readout, field);
+  let drawn = [], x, cursor, left, width = 0, height = 0;
+
+  const at = () => {
+    const t = past.Times, last = t.length - 2;
+    if (reading === null) return last;
+    const i = t.findIndex(time => time >= reading) - 1;
+    return i < 0 ? (reading > t[0] ? last : 0) : i;
+  };
+  const read = i => {
+    reading = i === null || past.Times.length < 2 ? null : past.Times[Math.max(0, Math.min(i, past.Times.length - 2)) + 1];
+    for (const p of plots) p.draw();
+  };
+
+  // tell says what was at the stretch that is read, or else the latest.
+  function tell() {
+    const t = past.Times, i = at(), list = series();
+    for (const s of list) {
+      let of = values.get(s.kind);
+      if (!of) {
+        of = el('b');
+        values.set(s.kind, of);
+        readout.append(el('span', {class: 'swatch ' + s.kind}, s.name + ' ', of));
+      }
+      say(of, i < 0 ? '–' : rate(s.of(i)));
+    }
+    say(when, i < 0 ? 'The first five seconds are not over.' : (reading === null ? 'latest: ' : '') + clock(t[i]) + ' to ' + clock(t[i + 1]));
+    field.setAttribute('aria-valuemin', 0);
+    field.setAttribute('aria-valuemax', Math.max(0, t.length - 2));
+    field.setAttribute('aria-valuenow', Math.max(0, i));
+    const changes = i < 0 ? [] : markedAt(ms => ms > t[i] && ms <= t[i + 1]).map(m => m.Text);
+    const text = i < 0 ? when.textContent : [clock(t[i]) + ' to ' + clock(t[i + 1]) + ', per second: ' + list.map(s => s.name + ' ' + rate(s.of(i))).join(', '), ...changes].join('. ');
+    if (field.getAttribute('aria-valuetext') !== text) field.setAttribute('aria-valuetext', text);
+    if (!cursor) return;
+    cursor.setAttribute('visibility', reading === null ? 'hidden' : 'visible');
+    if (i >= 0) {
+      cursor.setAttribute('x', x(t[i]));
+      cursor.setAttribute('width', Math.max(1, x(t[i + 1]) - x(t[i])));
+    }
+  }
+
+  function paint() {
+    if (past.Times.length < 1 || width < 50) return;
+    if (drawn[0] === past && drawn[1] === width && drawn[2] === height) return;
+    drawn = [past, width, height];
+    const list = series();
+    const right = 12, top = 20, bottom = 24, steps = scaleOf(most(list), 4), full = steps[steps.length - 1];
+    const words = steps.map(n => n > 0 && steps[1] < 1 ? n.toFixed(1) : count(n));
+    left = 18 + 8 * Math.max(...words.map(w => w.length));
+    const f = frame(), round = n => Math.round(n * 10) / 10;
+    x = ms => round(left + (ms - f.from) * (width - left - right) / (f.to - f.from));
+    const y = n => round(top + (height - top - bottom) * (1 - n / full));
+    const svg = document.createElementNS(svgName, 'svg');
+    svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+    svg.setAttribute('aria-hidden', 'true');
+    steps.forEach((n, i) => {
+      draw(svg, 'line', {class: 'grid', x1: left, x2: width - right, y1: y(n), y2: y(n)});
+      draw(svg, 'text', {x: left - 8, y: y(n) + 4, 'text-anchor': 'end'}, words[i]);
+    });
+    const every = [10, 30, 60, 120, 300].find(s => (f.to - f.from) / s / 1e3 <= Math.max(2, (width - left) / 90)) * 1e3;
+    for (let ms = Math.ceil(f.from / every) * every; ms <= f.to; ms += every) {
+      draw(svg, 'line', {class: 'grid', x1: x(ms), x2: x(ms), y1: height - bottom, y2: height - bottom + 4});
+      if (x(ms) > left + 14 && x(ms) < width - 30) draw(svg, 'text', {x: x(ms), y: height - 6, 'text-anchor': 'middle'}, every < 60e3 ? clock(ms) : clock(ms).slice(0, -3));
+    }
+    cursor = draw(svg, 'rect', {class: 'cursor', y: top, height: height - top - bottom});
+    if (past.Times.length > 1) {
+      for (const s of list) {
+        if (!s.used && s.kind !== 'allowed' && s.kind !== 'admitted') continue;
+        draw(svg, 'path', {class: s.kind, d: stairs(s, x, y)});
+      }
+    }
+    let last = -Infinity;
+    past.Marks.forEach((m, i) => {
+      if (m.At < f.from) return;
+      draw(svg, 'line', {class: 'mark', x1: x(m.At), x2: x(m.At), y1: top - 4, y2: height - bottom});
+      if (x(m.At) - last < 14) return;
+      last = x(m.At);
+      draw(svg, 'text', {class: 'mark', x: last, y: top - 8, 'text-anchor': 'middle'}, i + 1);
+    });
+    field.replaceChildren(svg);
+  }
+
+  field.addEventListener('keydown', e => {
+    const i = at(), to = {ArrowLeft: i - 1, ArrowDown: i - 1, ArrowRight: i + 1, ArrowUp: i + 1, PageUp: i - 12, PageDown: i + 12, Home: 0, End: Infinity, Escape: null}[e.key];
+    if (to === undefined || e.altKey || e.ctrlKey || e.metaKey) return;
+    e.preventDefault();
+    read(to);
+  });
+  const point = e => {
+    if (past.Times.length < 2 || !x) return;
+    const place = e.clientX - field.getBoundingClientRect().left - field.clientLeft;
+    const i = past.Times.findIndex(ms => x(ms) > place);
+    read(i < 0 ? Infinity : i - 1);
+  };
+  field.addEventListener('pointermove', point);
+  field.addEventListener('pointerdown', point);
+  field.addEventListener('pointerleave', () => { if (document.activeElement !== field) read(null); });
+  field.addEventListener('blur', () => read(null));
+  const p = {
+    box,
+    draw() {
+      paint();
+      tell();
+    },
+    end() {
+      plots.delete(p);
+      resized.disconnect();
+    },
+  };
+  plots.add(p);
+  const resized = new ResizeObserver(() => {
+    [width, height] = [field.clientWidth, field.clientHeight];
+    p.draw();
+  });
+  resized.observe(field);
+  return p;
+}
+
+let whole = null; // the drawing of all requests
+
+function showPast() {
+  if (!whole) {
+    whole = plot('Requests over time', () => seriesOf(past.All, [...limits() ? ['allowed', 'denied', 'unavailable'] : ['admitted'], ...latest().Shedders.length ? ['shed'] : []]));
+    $('past').append(whole.box);
+  }
+  whole.draw();
+  const list = $('marks'), text = JSON.stringify(past.Marks);
+  if (list.made === text) return;
+  list.made = text;
+  list.hidden = past.Marks.length === 0;
+  list.replaceChildren(...past.Marks.map((m, i) => el('li', {value: i + 1}, el('span', {class: 'when'}, clock(m.At)), ' ' + m.Text)));
+}
+
+const lineWidth = 136, lineHeight = 28;
+
+// sparkline returns a drawing of a rule without a scale, and a function that draws it.
+function sparkline() {
   const svg = document.createElementNS(svgName, 'svg');
   svg.setAttribute('class', 'line');
-  svg.setAttribute('viewBox', `0 -1 ${width} ${height + 2}`);
+  svg.setAttribute('viewBox', `0 -1 ${lineWidth} ${lineHeight + 2}`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
-  const paths = ['allowed', 'would', 'denied'].map(kind => {
-    const path = document.createElementNS(svgName, 'path');
-    path.setAttribute('class', kind);
-    svg.append(path);
-    return path;
-  });
-  let drawn = '';
+  const paths = ['allowed', 'would', 'denied'].map(kind => draw(svg, 'path', {class: kind}));
+  let drawn = null;
   return {svg, draw(line) {
-    const series = line ? [line.Allowed, line.WouldDeny, line.Denied].map(s => s ?? []) : [[], [], []];
-    const text = JSON.stringify(series);
-    if (text === drawn) return;
-    drawn = text;
-    const top = Math.max(1, ...series.flat());
-    series.forEach((s, i) => {
-      const from = points - s.length;
-      const used = i === 0 || s.some(n => n > 0);
-      paths[i].setAttribute('d', used ? s.map((n, x) => `${x ? 'L' : 'M'}${((from + x) * width / (points - 1)).toFixed(1)} ${(height - n * height / top).toFixed(1)}`).join('') : '');
-    });
-    const every = line ? line.Every / 1000 : 1;
-    const most = s => rate(Math.max(0, ...s) / every) + ' a second';
-    svg.setAttribute('aria-label', `Ten minutes: at most ${most(series[0])} allowed, ${most(series[2])} denied, ${most(series[1])} would be denied`);
+    if (drawn === past) return;
+    drawn = past;
+    const series = seriesOf(line, ['allowed', 'would', 'denied']);
+    if (past.Times.length > 1) {
+      const f = frame(), top = Math.max(1e-9, most(series)), round = n => Math.round(n * 10) / 10;
+      series.forEach((s, i) => paths[i].setAttribute('d', i > 0 && !s.used ? '' : stairs(s, ms => round((ms - f.from) * lineWidth / (f.to - f.from)), n => round(lineHeight * (1 - n / top)))));
+    }
+    const highest = s => rate(most([s])) + ' a second';
+    svg.setAttribute('aria-label', `Over time: at most ${highest(series[0])} allowed, ${highest(series[2])} denied, ${highest(series[1])} would be denied`);
   }};
 }
 

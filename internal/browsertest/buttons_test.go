@@ -62,10 +62,20 @@ func row(name string) string {
 	return `[...document.querySelectorAll('#rule-table tbody tr')].find(r => r.cells[0].textContent.startsWith('` + name + `'))`
 }
 
+// openRow opens a row of a table by what its button begins with.
+func (b *tab) openRow(table, name string) {
+	b.Helper()
+	picker := `[...document.querySelectorAll('#` + table + ` .pick')].find(e => e.textContent.startsWith('` + name + `'))`
+	b.until("the row "+name+" is there", picker+` !== undefined`)
+	value[bool](b, picker+`.click(), true`)
+	b.until("the row "+name+" is open", picker+`.getAttribute('aria-expanded') === 'true' && document.querySelector('#`+table+` tr.below') !== null`)
+}
+
 func TestTheModeOfARuleIsChanged(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	b := open(t, s)
 	const mode = `button[aria-label="Change the mode of rule per-client"]`
+	b.openRow("rule-table", "per-client")
 	b.press(mode)
 	b.until("a dialog opens", dialogOpen)
 	if text := value[string](b, `document.getElementById('dialog').textContent`); !strings.Contains(text, "On eu-1 only") || !strings.Contains(text, "Mode of per-client") {
@@ -104,6 +114,7 @@ func TestTheLimitOfARuleIsChanged(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	b := open(t, s)
 	b.forgive("422") // the browser reports every answer above 399
+	b.openRow("rule-table", "per-client")
 	b.press(`button[aria-label="Change the limit of rule per-client"]`)
 	b.write("#dialog input[name=limit]", "many")
 	b.press("#dialog-do")

@@ -29,6 +29,7 @@ func TestThePageWhileRulesAreReplaced(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	b := open(t, s)
 	const button = `button[aria-label="Change the mode of rule per-client"]`
+	b.openRow("rule-table", "per-client")
 	b.do("focus a button", chromedp.Focus(chromedp.CSS(button)))
 	for i := range 20 { // the page is asked for now and then meanwhile
 		text := rules
@@ -102,25 +103,41 @@ func TestScriptsInNamesAndKeysAreText(t *testing.T) {
 	}
 }
 
+// reach goes on by the tabulator key until the element e that has the focus is as wanted.
+func (b *tab) reach(wanted string) {
+	b.Helper()
+	for range 200 {
+		b.key(kb.Tab)
+		if value[bool](b, `(e => `+wanted+`)(document.activeElement)`) {
+			return
+		}
+	}
+	b.Fatalf("the keyboard does not reach what has %s", wanted)
+}
+
 func TestThePageIsUsedByKeyboard(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	s.visit(4, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
 	b.until("the denial is shown", `document.querySelectorAll('#denial-table tbody tr').length === 1`)
+	b.reach(`e.textContent === 'uploads'`)
+	b.key(kb.Enter)
+	b.until("the rule is open", `document.querySelector('#rule-table tr.below') !== null`)
+	b.do("begin at the top", chromedp.Focus(chromedp.CSS(".skip")))
 	var reached []string
 	for range 100 {
-		b.key(kb.Tab)
 		at := value[string](b, `(e => e === document.body ? '' : (e.getAttribute('aria-label') || e.name || e.textContent).trim() + (getComputedStyle(e).outlineStyle === 'none' ? ' (no focus to be seen)' : ''))(document.activeElement)`)
 		if at == "" || len(reached) > 0 && at == reached[0] {
 			break
 		}
 		reached = append(reached, at)
+		b.key(kb.Tab)
 	}
 	all := strings.Join(reached, "\n")
 	if strings.Contains(all, "no focus to be seen") {
 		t.Errorf("the focus cannot be seen:\n%s", all)
 	}
-	for _, want := range []string{"Skip to the rules", "Change the mode of rule everybody", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is 203.0.113.0/24", "Forgive 203.0.113.0/24"} {
+	for _, want := range []string{"Skip to the rules", "Requests over time", "everybody", "uploads", "Rule uploads over time", "Change the mode of rule uploads", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is 203.0.113.0/24", "Forgive 203.0.113.0/24"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
 		}
@@ -128,7 +145,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	if unnamed := value[string](b, `[...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter(e => e.checkVisibility() && !e.getAttribute('aria-label') && !e.labels?.length && !e.textContent.trim()).map(e => e.outerHTML).join()`); unnamed != "" {
 		t.Errorf("without a name: %s", unnamed)
 	}
-	b.do("focus a button", chromedp.Focus(chromedp.CSS(`button[aria-label="Change the mode of rule per-client"]`)))
+	b.do("focus a button", chromedp.Focus(chromedp.CSS(`button[aria-label="Change the mode of rule uploads"]`)))
 	b.key(kb.Enter)
 	b.until("a dialog opens", dialogOpen)
 	if inside := value[bool](b, `document.getElementById('dialog').contains(document.activeElement)`); !inside {
@@ -136,27 +153,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	}
 	b.key(kb.Escape)
 	b.until("the dialog closes", dialogClosed)
-	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
+	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule uploads" {
 		t.Errorf("after the dialog, the focus is on %q", got)
-	}
-}
-
-// The lines of a page are made up here: real ones take ten minutes.
-func TestLinesAreDrawn(t *testing.T) {
-	s := newSite(t, admin.Options{})
-	b := open(t, s)
-	value[bool](b, `lines.set(JSON.stringify(['api', 'per-client']), {Allowed: [5, 9, 50], Denied: [0, 20, 10], WouldDeny: [0, 0, 0], Every: 10000}); linesAt = Infinity; showRules(); true`)
-	d := value[[]string](b, `[...`+row("per-client")+`.querySelectorAll('path')].map(p => p.getAttribute('d'))`)
-	if len(d) != 3 || d[0] != "M131.4 25.2L133.7 23.0L136.0 0.0" || d[1] != "" || d[2] != "M131.4 28.0L133.7 16.8L136.0 22.4" {
-		t.Errorf("drawn: %q", d)
-	}
-	if label := value[string](b, row("per-client")+`.querySelector('svg').getAttribute('aria-label')`); label != "Ten minutes: at most 5.0 a second allowed, 2.0 a second denied, 0 a second would be denied" {
-		t.Errorf("told: %q", label)
-	}
-	for _, width := range []int64{1280, 500, 400} {
-		b.size(width)
-		if n := value[int](b, `[...document.querySelectorAll('svg.line')].filter(e => e.getBoundingClientRect().right > e.closest('td').getBoundingClientRect().right + 1).length`); n != 0 {
-			t.Errorf("in a window of %d, %d drawings reach into the next number", width, n)
-		}
 	}
 }

@@ -26,7 +26,7 @@ func init() {
 // shot writes a picture of the whole page, light and dark, wide and narrow.
 func (b *tab) shot(name string) {
 	b.Helper()
-	for _, width := range []int64{1280, 400} {
+	for _, width := range []int64{1400, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.size(width)
 			b.scheme(scheme)
