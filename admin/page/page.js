@@ -40,6 +40,9 @@ function wait(us) {
   return span(s);
 }
 
+// waitInTable is wait with one decimal, so that waits stand below each other.
+function waitInTable(us) { return us >= 1e3 && us < 60e6 ? (us < 1e6 ? (us / 1e3).toFixed(1) + ' ms' : (us / 1e6).toFixed(1) + ' s') : wait(us); }
+
 function span(s) {
   const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
   const at = units.findIndex(([size]) => s >= size);
@@ -63,7 +66,7 @@ const keptTime = 5000;
 let past = {Times: [], Marks: [], All: {}}; // of ten minutes
 const pastOf = new Map(); // of each rule
 let session = null;
-const all = {top: false, denials: false}; // what is shown whole
+const all = {top: false, denials: false, single: false}; // what is shown whole
 let denials = [];
 let denialsOf = '';   // what the denials were read for
 
@@ -480,13 +483,15 @@ function number(c, n, kind = '') {
   c.className = 'n ' + (n ? kind : 'zero');
 }
 
+const sourceName = source => source === 'primary' ? 'backend' : source;
+
 // sourcesOf says who decided of late, or ever.
 function sourcesOf(r) {
   const before = kept[0].byName.get(nameOf(r))?.Sources ?? {};
   let parts = Object.entries(r.Sources).map(([name, n]) => [name, n - (before[name] ?? 0)]);
   if (!parts.some(([, n]) => n > 0)) parts = Object.entries(r.Sources);
   const all = parts.reduce((n, [, m]) => n + m, 0);
-  return parts.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => (name === 'primary' ? 'backend' : name) + (n === all ? '' : ' ' + Math.max(1, Math.round(100 * n / all)) + '%')).join(', ') || '–';
+  return parts.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => sourceName(name) + (n === all ? '' : ' ' + Math.max(1, Math.round(100 * n / all)) + '%')).join(', ') || '–';
 }
 
 /* Over time */
@@ -710,14 +715,6 @@ function sparkline() {
 
 /* Denials */
 
-function rowButtons(item, rule) {
-  const acts = el('div', {class: 'acts'});
-  if (!item.ID) return acts;
-  acts.append(button('Why?', 'Why is ' + item.Key + ' denied?', () => why({ID: item.ID}, item.Key)));
-  if (session.MayChange && !(rule && rule.Concurrent)) acts.append(button('Forgive', 'Forgive ' + item.Key + ' under rule ' + item.Rule, () => forgiveDialog(item)));
-  return acts;
-}
-
 const ruleOf = item => latest().byName.get(JSON.stringify([item.Limiter, item.Rule]));
 
 const shownAtFirst = 8;
@@ -729,45 +726,104 @@ function part(list, which, button) {
   return all[which] ? list : list.slice(0, shownAtFirst);
 }
 
+// openKey makes what can be done about the key of the row that is chosen.
+function openKey(row, item) {
+  row.acts = el('div', {class: 'acts'});
+  row.inside.append(row.acts);
+  if (!item.ID) {
+    row.acts.append(el('span', {class: 'hint'}, 'The page cannot look this key up: it is too long, or its limiter is not known here.'));
+    return;
+  }
+  row.acts.append(button('Why?', 'Why is ' + item.Key + ' denied?', () => why({ID: item.ID}, item.Key)));
+  if (session.MayChange && !ruleOf(item)?.Concurrent) row.acts.append(button('Forgive', 'Forgive ' + item.Key + ' under rule ' + item.Rule, () => forgiveDialog(item)));
+}
+
 function showTop() {
   const s = latest();
   say($('top-hint'), s.Top.length === 0 ? 'No key was denied of late.' :
     (s.Spread ? 'Denials are spread over so many keys that this list says little. ' : '') + 'Since ' + clock(s.TopSince) + (s.Skipped ? '; ' + count(s.Skipped) + ' denials were too quick to be listed' : '') + '.');
   $('top-table').hidden = s.Top.length === 0;
   rows($('top-table'), part(s.Top, 'top', $('more-top')), t => JSON.stringify([t.Limiter, t.Rule, t.Mode, t.ID || t.Key]), (row, t) => {
-    cell(row, 'key', 'Key', 'key');
+    cell(row, 'key', 'Key', 'key').append(picker(row, $('top-table'), showTop));
     cell(row, 'rule', 'Rule');
     cell(row, 'count', 'Denials', 'n');
-    cell(row, 'acts', '', 'wide').append(rowButtons(t, ruleOf(t)));
   }, (row, t) => {
-    say(row.cells_.key, t.Key);
+    say(row.picker, t.Key);
     say(row.cells_.rule, ruleName(t.Limiter, t.Rule) + (t.Mode === 'shadow' ? ' (would be)' : ''));
     say(row.cells_.count, (t.Error ? '≤ ' : '') + count(t.Count) + (t.Error ? ', ≥ ' + count(t.Count - t.Error) : ''));
-  });
+  }, {make: openKey, fill() {}});
+}
+
+// groupsOf returns the denials by key and rule. What was denied just now is in the order of
+// numbers, so that rows do not change places with each denial; what is older, by time.
+function groupsOf(list) {
+  const groups = new Map();
+  for (const d of list) {
+    const key = JSON.stringify([d.Limiter, d.Rule, d.ID || d.Key]), group = groups.get(key);
+    if (group) group.list.push(d);
+    else groups.set(key, {...d, key, list: [d]});
+  }
+  const now = latest().At, age = g => Math.max(0, Math.floor((now - g.list[0].At) / 10e3));
+  return [...groups.values()].sort((a, b) => age(a) - age(b) || b.list.length - a.list.length || (a.key < b.key ? -1 : 1));
 }
 
 function showDenials() {
-  const shown = part(denials, 'denials', $('more')), seen = new Map();
-  $('denial-table').hidden = denials.length === 0;
-  $('none').hidden = denials.length > 0;
-  for (const d of shown) {
-    const key = [d.At, d.ID, d.Key, d.Rule].join(' ');
+  const groups = groupsOf(denials), table = $('denial-table');
+  say($('denial-hint'), denials.length === 0 ? 'None within the last hour.' :
+    'The last ' + count(denials.length) + ', by key and rule. None is older than ' + clock(denials.at(-1).At) + '.');
+  table.hidden = denials.length === 0;
+  rows(table, part(groups, 'denials', $('more')), g => g.key, (row, g) => {
+    cell(row, 'key', 'Key', 'key').append(picker(row, table, showDenials));
+    cell(row, 'rule', 'Rule');
+    cell(row, 'count', 'Denials', 'n');
+    cell(row, 'last', 'Last', 'n');
+  }, (row, g) => {
+    say(row.picker, g.Key);
+    say(row.cells_.rule, ruleName(g.Limiter, g.Rule));
+    say(row.cells_.count, count(g.list.length));
+    say(row.cells_.last, clock(g.list[0].At));
+  }, {make: openGroup, fill: fillGroup});
+}
+
+const singles = [['Time', d => clock(d.At)], ['Cost', d => count(d.Cost)], ['Left', d => count(d.Remaining)], ['Retry after', d => waitInTable(d.RetryAfter)]];
+
+// openGroup makes a list of the single denials of a key.
+function openGroup(row, g) {
+  row.about = el('p', {class: 'hint'});
+  row.list = tableOf(singles.map(([label]) => [label, 'n']));
+  row.more = el('button', {type: 'button'});
+  row.more.addEventListener('click', () => {
+    all.single = !all.single;
+    showDenials();
+  });
+  all.single = false;
+  row.inside.append(row.about);
+  openKey(row, g);
+  row.inside.append(row.list, row.more);
+}
+
+// tally returns the values in a list, and how many there are of each if there are several.
+function tally(values) {
+  const counts = new Map();
+  for (const v of values) counts.set(v, (counts.get(v) ?? 0) + 1);
+  return [...counts].map(([v, n]) => counts.size > 1 ? v + ' (' + count(n) + ')' : v).join(', ');
+}
+
+function fillGroup(row, g) {
+  const seen = new Map(), list = part(g.list, 'single', row.more).map(d => {
+    const key = [d.At, d.Cost, d.Remaining, d.RetryAfter].join();
     seen.set(key, (seen.get(key) ?? 0) + 1);
-    d.key_ = key + ' ' + seen.get(key);
-  }
-  rows($('denial-table'), shown, d => d.key_, (row, d) => {
-    for (const [field, label, kind] of [['at', 'Time', ''], ['key', 'Key', 'key'], ['rule', 'Rule', ''], ['cost', 'Cost', 'n'], ['left', 'Left', 'n'], ['retry', 'Retry after', 'n'], ['limit', 'Limit', 'limit'], ['source', 'Decided by', '']]) cell(row, field, label, kind);
-    const c = row.cells_;
-    say(c.at, clock(d.At));
-    say(c.key, d.Key);
-    say(c.rule, ruleName(d.Limiter, d.Rule));
-    say(c.cost, count(d.Cost));
-    say(c.left, count(d.Remaining));
-    say(c.retry, wait(d.RetryAfter));
-    say(c.limit, d.Limit);
-    say(c.source, d.Source === 'primary' ? 'backend' : d.Source);
-    cell(row, 'acts', '', 'wide').append(rowButtons(d, ruleOf(d)));
+    return {...d, key: key + ' ' + seen.get(key)};
+  });
+  say(row.about, 'Limit: ' + tally(g.list.map(d => d.Limit)) + '. Decided by: ' + tally(g.list.map(d => sourceName(d.Source))) + '.');
+  rows(row.list, list, d => d.key, (line, d) => {
+    for (const [label, text] of singles) say(cell(line, label, label, 'n'), text(d));
   }, () => {});
+}
+
+// tableOf returns a table with a head and no rows.
+function tableOf(head) {
+  return el('table', {role: 'table'}, el('thead', {role: 'rowgroup'}, el('tr', {role: 'row'}, ...head.map(([text, kind]) => el('th', {role: 'columnheader', scope: 'col', class: kind || null}, text || el('span', {class: 'hidden'}, 'Actions'))))), el('tbody', {role: 'rowgroup'}));
 }
 
 for (const [id, which, draw] of [['more-top', 'top', showTop], ['more', 'denials', showDenials]]) {
@@ -857,7 +913,7 @@ function unusedHint(list) {
 
 function replyTable(list) {
   const head = [['Rule', ''], ['Says', ''], ['Left', 'n'], ['Full again in', 'n'], ['Limit', ''], ['Key', ''], ['Decided by', ''], ['', '']];
-  const table = el('table', {role: 'table'}, el('thead', {role: 'rowgroup'}, el('tr', {role: 'row'}, ...head.map(([text, kind]) => el('th', {role: 'columnheader', scope: 'col', class: kind || null}, text || el('span', {class: 'hidden'}, 'Actions'))))), el('tbody', {role: 'rowgroup'}));
+  const table = tableOf(head);
   for (const v of list) {
     const row = el('tr', {role: 'row'});
     row.cells_ = {};
@@ -869,7 +925,7 @@ function replyTable(list) {
     say(cell(row, 'reset', 'Full again in', 'n'), numbers ? wait(v.ResetAfter) : '');
     say(cell(row, 'limit', 'Limit', 'limit'), v.Limit);
     say(cell(row, 'key', 'Key', 'key'), v.Matches ? v.Key : '');
-    say(cell(row, 'source', 'Decided by'), numbers ? (v.Source === 'primary' ? 'backend' : v.Source) : '');
+    say(cell(row, 'source', 'Decided by'), numbers ? sourceName(v.Source) : '');
     const acts = el('div', {class: 'acts'});
     if (v.ID && session.MayChange) acts.append(button('Forgive', 'Forgive ' + v.Key + ' under rule ' + v.Rule, () => forgiveDialog(v)));
     cell(row, 'acts', '', 'wide').append(acts);

@@ -62,13 +62,14 @@ func row(name string) string {
 	return `[...document.querySelectorAll('#rule-table tbody tr')].find(r => r.cells[0].textContent.startsWith('` + name + `'))`
 }
 
-// openRow opens a row of a table by what its button begins with.
-func (b *tab) openRow(table, name string) {
+// openRow opens the first row of a table whose text begins as wanted, where a space stands for
+// the mark of a key.
+func (b *tab) openRow(table, begins string) {
 	b.Helper()
-	picker := `[...document.querySelectorAll('#` + table + ` .pick')].find(e => e.textContent.startsWith('` + name + `'))`
-	b.until("the row "+name+" is there", picker+` !== undefined`)
+	picker := `[...document.querySelectorAll('#` + table + ` .pick')].find(e => e.closest('tr').textContent.replace(/#[0-9a-f]{6}/, ' ').startsWith('` + begins + `'))`
+	b.until("the row "+begins+" is there", picker+` !== undefined`)
 	value[bool](b, picker+`.click(), true`)
-	b.until("the row "+name+" is open", picker+`.getAttribute('aria-expanded') === 'true' && document.querySelector('#`+table+` tr.below') !== null`)
+	b.until("the row "+begins+" is open", picker+`.getAttribute('aria-expanded') === 'true' && document.querySelector('#`+table+` tr.below') !== null`)
 }
 
 func TestTheModeOfARuleIsChanged(t *testing.T) {
@@ -131,13 +132,15 @@ func TestAKeyIsForgiven(t *testing.T) {
 	s := newSite(t, admin.Options{Changes: true})
 	s.visit(4, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
-	b.until("the denial is shown", `document.querySelectorAll('#denial-table tbody tr').length === 1`)
+	b.until("the denial is shown", `document.querySelectorAll('#denial-table > tbody > tr').length === 1`)
+	b.openRow("denial-table", "203.0.113.0/24")
+	b.openRow("top-table", "203.0.113.0/24 per-client1")
 	b.press(`#denial-table button[aria-label^="Why is 203.0.113.0/24"]`)
 	b.until("it says why", `document.getElementById('reply').textContent.includes('denies, retry after')`)
 	if about := value[string](b, `document.activeElement.textContent`); !strings.HasPrefix(about, "203.0.113.0/24") {
 		t.Errorf("the focus is on %q", about)
 	}
-	for i, button := range []string{`#reply button`, `#top-table button[aria-label$="rule per-client"]`, `#denial-table button[aria-label^="Forgive"]`} {
+	for i, button := range []string{`#reply button`, `#top-table button[aria-label^="Forgive"]`, `#denial-table button[aria-label^="Forgive"]`} {
 		if i > 0 {
 			s.visit(4, "GET", "/api/things", "203.0.113.77")
 		}
@@ -205,7 +208,7 @@ func TestAllRowsAreShown(t *testing.T) {
 	s.traffic()
 	b := open(t, s)
 	for _, list := range []string{"denial", "top"} {
-		button, rows := "#more", `document.querySelectorAll('#`+list+`-table tbody tr').length`
+		button, rows := "#more", `document.querySelectorAll('#`+list+`-table > tbody > tr').length`
 		if list == "top" {
 			button = "#more-top"
 		}
@@ -217,12 +220,58 @@ func TestAllRowsAreShown(t *testing.T) {
 	}
 }
 
+func TestDenialsAreGroupedByKeyAndRule(t *testing.T) {
+	s := newSite(t, admin.Options{Changes: true})
+	s.visit(3+2, "GET", "/api/things", "198.51.100.7")
+	s.visit(3+20, "GET", "/api/things", "203.0.113.77")
+	s.visit(2+3, "POST", "/login", "203.0.113.9", "X-User", "alice@example.com")
+	b := open(t, s)
+	const table = `[...document.querySelectorAll('#denial-table > tbody > tr:not(.below)')].map(r => [...r.cells].map(c => c.textContent.replace(/#.*/, '')).slice(0, 3).join(' ')).join(' | ')`
+	const grouped = "203.0.113.0/24 per-client 20 | header.X-User: alic… log-in 3 | 198.51.100.0/24 per-client 2"
+	b.until("keys denied just now are in the order of their numbers", table+` === '`+grouped+`'`)
+	if hint := value[string](b, `document.getElementById('denial-hint').textContent`); !strings.HasPrefix(hint, "The last 25, by key and rule. None is older than ") {
+		t.Errorf("it says %q", hint)
+	}
+	if n := value[int](b, `document.querySelectorAll('#denial-table tbody button:not(.pick)').length`); n != 0 {
+		t.Errorf("rows that nobody has chosen have %d buttons", n)
+	}
+	b.reach(`e.matches('#denial-table .pick')`)
+	b.key(kb.Enter)
+	const singles = `[...document.querySelectorAll('#denial-table tr.below tbody tr')]`
+	b.until("its single denials are shown", singles+`.length === 8`)
+	if got := value[string](b, singles+`.map(r => [...r.cells].slice(1, 3).map(c => c.textContent).join(' ')).filter((t, i, all) => all.indexOf(t) === i).join()`); got != "1 0" {
+		t.Errorf("their costs, and what was left: %q", got)
+	}
+	if got := value[string](b, `document.querySelector('#denial-table tr.below .hint').textContent`); got != "Limit: fixed-window 3/1d. Decided by: backend." {
+		t.Errorf("it says %q", got)
+	}
+	s.visit(1, "GET", "/api/things", "203.0.113.77")
+	b.until("one more is counted", table+` === '`+strings.Replace(grouped, " 20 ", " 21 ", 1)+`'`)
+	if at := value[bool](b, `document.activeElement.matches('#denial-table .pick[aria-expanded=true]')`); !at {
+		t.Error("the row has lost the focus")
+	}
+	b.reach(`e.textContent === 'Show all 21'`)
+	b.key(kb.Enter)
+	b.until("all are shown", singles+`.length === 21`)
+	b.size(390)
+	if got := value[string](b, `[...document.querySelectorAll('#denial-table tr.below table tr')].map(r => r.getBoundingClientRect().height < 40 && [...r.cells].every((c, i) => Math.abs(c.getBoundingClientRect().right - document.querySelectorAll('#denial-table tr.below tbody td')[i].getBoundingClientRect().right) < 1)).filter(ok => !ok).join()`); got != "" {
+		t.Errorf("on a telephone its columns do not stand below each other: %s", got)
+	}
+	b.shot("denials")
+	b.openRow("denial-table", "198.51.100.0/24")
+	b.until("one row is open", singles+`.length === 2 && document.querySelectorAll('#denial-table .pick[aria-expanded=true]').length === 1`)
+	b.openRow("top-table", "203.0.113.0/24")
+	b.until("what can be done is on the row that is chosen", `[...document.querySelectorAll('#top-table button:not(.pick)')].map(e => e.textContent).join() === 'Why?,Forgive'`)
+}
+
 func TestAReadOnlyPageHasNoButtonsThatChange(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	s.traffic()
 	b := open(t, s)
-	b.until("there are denials", `document.querySelectorAll('#denial-table tbody tr').length > 0`)
-	if text := value[string](b, `[...document.querySelectorAll('main button')].filter(e => e.checkVisibility()).map(e => e.textContent.replace(/ \d+/, '')).filter((t, i, all) => all.indexOf(t) === i).sort().join()`); text != "Ask,Show all,Why?" {
+	b.openRow("denial-table", "203.0.113.0/24")
+	b.openRow("top-table", "203.0.113.0/24")
+	b.openRow("rule-table", "per-client")
+	if text := value[string](b, `[...document.querySelectorAll('main button')].filter(e => e.checkVisibility() && !e.matches('.pick')).map(e => e.textContent.replace(/ \d+/, '')).filter((t, i, all) => all.indexOf(t) === i).sort().join()`); text != "Ask,Show all,Why?" {
 		t.Errorf("its buttons: %s", text)
 	}
 	if who := value[string](b, `document.getElementById('who').textContent`); who != "ann, read-only" {

@@ -89,7 +89,7 @@ func (b *tab) size(width int64) {
 func (b *tab) fits(width int64) {
 	b.Helper()
 	if got := value[int64](b, `document.documentElement.scrollWidth`); got > width {
-		b.Errorf("the page is %d wide in a window of %d: %s", got, width, value[string](b, `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30)).slice(0, 5).join('; ')`))
+		b.Errorf("the page is %d wide in a window of %d: %s", got, width, value[string](b, fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('thead')).map(e => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30)).slice(0, 5).join('; ')`, width)))
 	}
 }
 
