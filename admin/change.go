@@ -103,14 +103,15 @@ func (p *page) forgive(r *http.Request, who Person, o order) (*done, error) {
 	if err != nil {
 		return nil, err
 	}
+	var state core.RuleState
 	name, limiter, err := p.limiter(at.limiter)
 	if err == nil {
-		_, err = p.rule(limiter, at.rule)
+		state, err = p.rule(limiter, at.rule)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := Change{Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule, Key: p.mask.mask(at.key), Why: shortened(o.Why)}
+	c := Change{Who: who.Name, Action: "forgive", Limiter: name, Rule: at.rule, Key: p.mask.text(at.key, state.KeyName), Why: shortened(o.Why)}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
 	defer cancel()
 	c.Err = p.attempt(ctx, func() error { return limiter.ResetKey(ctx, at.rule, at.key) })

@@ -35,7 +35,7 @@ func TestAKeyIsForgivenByItsRowOrByItself(t *testing.T) {
 			t.Errorf("forgiven by %s: %d", by, got)
 		}
 		audits := s.audited()
-		if len(audits) != 1 || audits[0].Who != "ann" || audits[0].Action != "forgive" || audits[0].Limiter != "api" || audits[0].Rule != "per-client" || !strings.HasPrefix(audits[0].Key, "192.0.2.0/24#") || audits[0].Why != "a customer called" || audits[0].Err != nil || audits[0].At.IsZero() {
+		if len(audits) != 1 || audits[0].Who != "ann" || audits[0].Action != "forgive" || audits[0].Limiter != "api" || audits[0].Rule != "per-client" || !strings.HasPrefix(audits[0].Key, "address in 192.0.2.0/24#") || audits[0].Why != "a customer called" || audits[0].Err != nil || audits[0].At.IsZero() {
 			t.Errorf("by %s: audited as %+v", by, audits)
 		}
 		if log := s.logged(); strings.Count(log, "\n") != 1 || strings.Contains(log, "until=") || strings.Contains(log, "from=") || strings.Contains(log, "192.0.2") || !strings.Contains(log, "who=ann action=forgive") {

@@ -8,11 +8,12 @@ import (
 )
 
 type denialView struct {
-	At                     int64
-	Limiter, Rule, Key, ID string
-	Limit, Source          string
-	Cost, Remaining        int64
-	RetryAfter             int64
+	At              int64
+	Limiter, Rule   string
+	Kind, Key, ID   string
+	Limit, Source   string
+	Cost, Remaining int64
+	RetryAfter      int64
 }
 
 const maxDenials = 256
@@ -31,12 +32,19 @@ func (p *page) viewDenials(now time.Time) any {
 			denials = append(denials, denial{l.Name, &l.Denials[j]})
 		}
 	}
+	names := make(map[ruleKey]string)
+	for name, limiter := range p.sources.Limiters {
+		for _, r := range limiter.Rules() {
+			names[ruleKey{name, r.Name}] = r.KeyName
+		}
+	}
 	slices.SortStableFunc(denials, func(a, b denial) int { return b.At.Compare(a.At) })
 	views := []denialView{}
 	for _, d := range denials[:min(maxDenials, len(denials))] { // no others have ids: these would be forgotten for them
 		id := p.rowID(row{d.limiter, d.Rule, d.Key, d.Limit}, d.Cut, now)
+		kind, key := p.mask.show(d.Key, names[ruleKey{d.limiter, d.Rule}])
 		views = append(views, denialView{
-			millis(d.At), d.limiter, d.Rule, p.mask.mask(d.Key), id, limitText(d.Limit), d.Source.String(), d.Cost, d.Remaining, micros(d.RetryAfter),
+			millis(d.At), d.limiter, d.Rule, kind, key, id, limitText(d.Limit), d.Source.String(), d.Cost, d.Remaining, micros(d.RetryAfter),
 		})
 	}
 	return views

@@ -158,7 +158,7 @@ func ExampleChange() {
 	// allowed
 	// allowed
 	// denied
-	// ann forgive per-client 192.0.2.0/24 <nil>
+	// ann forgive per-client address in 192.0.2.0/24 <nil>
 	// allowed
 }
 

@@ -35,7 +35,7 @@ type verdict struct {
 	Matches    bool
 	Counted    bool // the numbers mean something
 	Allowed    bool
-	Key        string
+	Kind, Key  string
 	ID         string // to forgive the key; "": it cannot be
 	Limit      string
 	Source     string
@@ -87,7 +87,8 @@ func (p *page) explain(r *http.Request, q question) (*reply, error) {
 
 // explainKey asks one rule about a key. limit is for rules with a LimitFor.
 func (p *page) explainKey(ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit) verdict {
-	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Key: p.mask.mask(at.key), Cost: 1}
+	v := verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Cost: 1}
+	v.Kind, v.Key = p.mask.show(at.key, rule.KeyName)
 	switch {
 	case rule.Mode == core.Disabled:
 		v.Matches, v.Why = false, "the rule is disabled"

@@ -22,7 +22,7 @@ import (
 type explained struct {
 	Verdict, Error, Binding string
 	Rules                   []struct {
-		Rule, Mode, Key, ID, Limit, Source, Why string
+		Rule, Mode, Kind, Key, ID, Limit, Source, Why string
 		Matches, Counted, Allowed               bool
 		Cost, Remaining, RetryAfter, ResetAfter int64
 	}
@@ -100,7 +100,7 @@ rules:
 			t.Errorf("%+v, want %q", r, why)
 		}
 	}
-	if r := v.Rules[2]; r.Mode != "shadow" || !strings.HasPrefix(r.Key, "header.X-User: a") || strings.Contains(r.Key, "alice") {
+	if r := v.Rules[2]; r.Mode != "shadow" || r.Kind != "header X-User" || !strings.HasPrefix(r.Key, "a") || strings.Contains(r.Key, "alice") {
 		t.Errorf("the shadow: %+v", r)
 	}
 	v = s.explain(`{"Request":{"Method":"POST","Path":"/login","Address":"192.0.2.7","Headers":[["X-Tenant","acme"]]}}`)

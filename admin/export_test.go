@@ -10,8 +10,8 @@ import (
 // Files are the files of the page.
 func Files() embed.FS { return files }
 
-// Mask returns a function that shows keys.
-func Mask(display KeyDisplay) func(key string) string { return newMasker(display).mask }
+// Mask returns a function that shows keys of a rule with a KeyName.
+func Mask(display KeyDisplay) func(key, name string) string { return newMasker(display).text }
 
 // Quantile returns what the page shows of a percentile of h, in microseconds.
 func Quantile(h stats.Histogram, percent int64) int64 { return quantile(&h, percent) }

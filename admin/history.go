@@ -27,13 +27,13 @@ type history struct {
 
 	mu      sync.Mutex
 	times   []time.Time // of the samples, oldest first
-	samples map[historyKey]*[historyKinds][]int64
+	samples map[ruleKey]*[historyKinds][]int64
 	marks   []mark // oldest first
 	before  state
 }
 
-// historyKey names a rule. The zero historyKey is all requests.
-type historyKey struct{ limiter, rule string }
+// ruleKey names a rule. The zero ruleKey is all requests.
+type ruleKey struct{ limiter, rule string }
 
 // What samples of all requests and of a rule count. Each is a sum at each of the times.
 const (
@@ -57,7 +57,7 @@ type mark struct {
 type state struct {
 	known     bool
 	applied   time.Time // the policy
-	overrides map[historyKey]core.Override
+	overrides map[ruleKey]core.Override
 	opened    map[string]int64 // how often breakers have opened
 	isBroken  map[string]bool  // whether breakers are open, or try whether they may close
 }
@@ -65,7 +65,7 @@ type state struct {
 // follow samples now, and every 5 s as long as p is in use.
 func (p *page) follow() {
 	p.history.sources = &p.sources
-	p.history.samples = make(map[historyKey]*[historyKinds][]int64)
+	p.history.samples = make(map[ruleKey]*[historyKinds][]int64)
 	p.sample()
 	sampleLater(weak.Make(p))
 }
@@ -107,12 +107,12 @@ func (h *history) sample() {
 	defer h.mu.Unlock()
 	h.lookLocked(&shot)
 	h.times = append(h.times, shot.At)
-	h.addLocked(historyKey{}, allRequests(&shot))
+	h.addLocked(ruleKey{}, allRequests(&shot))
 	for i := range shot.Limiters {
 		l := &shot.Limiters[i]
 		for j := range l.Rules {
 			allowed, denied, wouldDeny := decided(&l.Rules[j])
-			h.addLocked(historyKey{l.Name, l.Rules[j].Name}, [historyKinds]int64{historyAllowed: allowed, historyDenied: denied, historyWouldDeny: wouldDeny})
+			h.addLocked(ruleKey{l.Name, l.Rules[j].Name}, [historyKinds]int64{historyAllowed: allowed, historyDenied: denied, historyWouldDeny: wouldDeny})
 		}
 	}
 	h.forgetLocked(shot.At)
@@ -136,7 +136,7 @@ func allRequests(shot *stats.Snapshot) (sums [historyKinds]int64) {
 }
 
 // addLocked adds the sums of the latest sample. What is new has decided nothing before.
-func (h *history) addLocked(key historyKey, sums [historyKinds]int64) {
+func (h *history) addLocked(key ruleKey, sums [historyKinds]int64) {
 	of := h.samples[key]
 	if of == nil {
 		of = new([historyKinds][]int64)
@@ -169,7 +169,7 @@ func (h *history) forgetLocked(now time.Time) {
 // lookLocked adds a mark for each change since it was last called.
 func (h *history) lookLocked(shot *stats.Snapshot) {
 	now := shot.At
-	next := state{known: true, overrides: make(map[historyKey]core.Override), opened: make(map[string]int64), isBroken: make(map[string]bool)}
+	next := state{known: true, overrides: make(map[ruleKey]core.Override), opened: make(map[string]int64), isBroken: make(map[string]bool)}
 	var marks []mark
 	add := func(at time.Time, text string) {
 		if age := now.Sub(at); age < 0 || age > 2*sampleEvery { // it is new, whatever a clock says
@@ -200,7 +200,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 		l := &shot.Limiters[i]
 		for j := range l.Rules {
 			r := &l.Rules[j]
-			key := historyKey{l.Name, r.Name}
+			key := ruleKey{l.Name, r.Name}
 			was, is := h.before.overrides[key], r.Override
 			if !is.Until.IsZero() {
 				next.overrides[key] = is
@@ -220,7 +220,7 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 }
 
 // nameOf returns the name of a rule, with that of its limiter if there are several.
-func (h *history) nameOf(key historyKey) string {
+func (h *history) nameOf(key ruleKey) string {
 	if len(h.sources.Limiters) > 1 {
 		return key.limiter + " / " + key.rule
 	}
@@ -284,7 +284,7 @@ func (p *page) viewHistory(now time.Time) any {
 	}
 	for key, of := range h.samples {
 		line := lineView{Limiter: key.limiter, Rule: key.rule, Allowed: rises(of[historyAllowed]), Denied: rises(of[historyDenied])}
-		if key != (historyKey{}) {
+		if key != (ruleKey{}) {
 			line.WouldDeny = rises(of[historyWouldDeny])
 			v.Rules = append(v.Rules, line)
 			continue

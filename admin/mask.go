@@ -18,7 +18,8 @@ type KeyDisplay uint8
 
 const (
 	// Masked: an IPv4 address as its /24, an IPv6 address as its /48, anything else as at
-	// most four characters, and each with a short digest. Equal keys look equal until the
+	// most four characters, and each with a short digest. Before it stands what kind of key it
+	// is, by the KeyName of its rule. Equal keys look equal until the
 	// process ends. The digest says nothing to whoever has no access to this process.
 	Masked KeyDisplay = iota
 	// Shown: as they are. Keys may identify persons.
@@ -38,15 +39,75 @@ func newMasker(display KeyDisplay) *masker {
 	return m
 }
 
-// mask returns key as it is shown.
-func (m *masker) mask(key string) string {
+// show returns in words of what kind a key is, "" if nothing tells, and the key as it is shown.
+// name is the KeyName of its rule.
+func (m *masker) show(key, name string) (kind, shown string) {
 	if key == "" {
-		return "(no key)"
+		return "", "(no key)"
 	}
-	if m.display != Shown {
-		key = m.hide(key, 0)
+	kind, shown = kindOf(key, name)
+	if network, ok := hideAddress(shown); ok && m.display != Shown && kind != "" && strings.Contains(network, "/") {
+		kind += " in"
 	}
-	return strings.Map(visible, key)
+	if m.display == Shown {
+		shown = key
+	} else {
+		shown = m.hide(shown, 0)
+	}
+	return strings.Map(visible, kind), strings.Map(visible, shown)
+}
+
+// text is show in one line.
+func (m *masker) text(key, name string) string {
+	kind, shown := m.show(key, name)
+	return strings.TrimPrefix(kind+" "+shown, " ")
+}
+
+// kindOf returns in words of what kind a key is, and the key without what says so.
+func kindOf(key, name string) (kind, rest string) {
+	names := strings.Split(name, " or ")
+	if name != "" && len(names) == 1 {
+		return name, key
+	}
+	label, rest, isChosen := chosen(key)
+	i, err := strconv.Atoi(label)
+	switch isPosition := err == nil; {
+	case isChosen && !isPosition:
+		return inWords(label), rest
+	case isChosen && i < len(names) && name != "":
+		return names[i], rest
+	case isChosen && formOf(rest) != "":
+		return formOf(rest), rest
+	}
+	return formOf(key), key
+}
+
+// formOf says what the form of a key tells about it.
+func formOf(key string) string {
+	if _, ok := hideAddress(key); ok {
+		return "address"
+	}
+	if len(key) == 32 && strings.Trim(key, "0123456789abcdef") == "" { // of keyfuncs.Digest
+		return "credential"
+	}
+	return ""
+}
+
+// inWords returns the name of a key function, as FirstNamed and policy files have it, in words.
+func inWords(name string) string {
+	words := strings.Split(name, "+")
+	for i, word := range words {
+		word, field, _ := strings.Cut(word, ".")
+		switch word {
+		case "apikey", "api-key":
+			words[i] = "API key"
+		case "bearer":
+			words[i] = "bearer token"
+		case "header", "cookie":
+			words[i] = strings.TrimSuffix(word+" "+field, " ")
+		}
+	}
+	return strings.Join(words, " + ")
 }
 
 // visible returns c, or a sign in place of what cannot be seen: control characters, and

@@ -95,7 +95,8 @@ func (p *page) explainRequest(ctx context.Context, q *question) (*reply, error) 
 	for _, rule := range limiter.Rules() {
 		v := verdict{Rule: rule.Name, Mode: rule.Mode.String()}
 		if d, ok := decided[rule.Name]; ok {
-			v.Matches, v.Mode, v.Key, v.Limit, v.Cost = true, d.Mode().String(), p.mask.mask(d.Key), limitText(d.Limit()), d.Cost
+			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()), d.Cost
+			v.Kind, v.Key = p.mask.show(d.Key, rule.KeyName)
 			v.decided(&d.Decision)
 			if d.Key != "" || d.Source.Counted() { // else the key function may have failed
 				v.ID = p.forgivable(name, rule.Name, d.Key, d.Limit())

@@ -13,6 +13,7 @@ import (
 
 type ruleView struct {
 	Limiter, Name, Scope  string
+	KeyName               string // what its keys are, in words
 	InForce               bool   // false: the rule is gone, and keeps its counters
 	Ours                  bool   // the page can explain and change the rule
 	Limit, Mode           string // Limit "": by request
@@ -64,7 +65,7 @@ func (p *page) viewRules(name string, rules []stats.RuleSnapshot) (views []ruleV
 
 func viewRule(limiter string, r *core.RuleState) ruleView {
 	v := ruleView{
-		Limiter: limiter, Name: r.Name, Scope: r.Scope, InForce: true, Ours: true,
+		Limiter: limiter, Name: r.Name, Scope: r.Scope, KeyName: r.KeyName, InForce: true, Ours: true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit), GivenMode: r.GivenMode.String(),
 		Percent: r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Concurrent: r.Limit.Algorithm() == limits.AlgorithmConcurrent,
 	}

@@ -36,8 +36,8 @@ type limiterView struct {
 }
 
 type topView struct {
-	Limiter, Rule, Mode, Key, ID string
-	Count, Error                 int64
+	Limiter, Rule, Mode, Kind, Key, ID string
+	Count, Error                       int64
 }
 
 type memoryView struct {
@@ -115,7 +115,12 @@ func (p *page) viewTop(l *stats.LimiterSnapshot, v *snapshotView, now time.Time)
 	v.Spread = v.Spread || l.Top.Spread
 	for _, k := range l.Top.Keys[:min(maxTop, len(l.Top.Keys))] {
 		id := p.rowID(row{l.Name, k.Rule, k.Key, limits.Limit{}}, k.Cut, now)
-		v.Top = append(v.Top, topView{l.Name, k.Rule, k.Mode.String(), p.mask.mask(k.Key), id, k.Count, k.Error})
+		name := ""
+		if i := slices.IndexFunc(v.Rules, func(r ruleView) bool { return r.Limiter == l.Name && r.Name == k.Rule }); i >= 0 {
+			name = v.Rules[i].KeyName
+		}
+		kind, key := p.mask.show(k.Key, name)
+		v.Top = append(v.Top, topView{l.Name, k.Rule, k.Mode.String(), kind, key, id, k.Count, k.Error})
 	}
 }
 

@@ -31,6 +31,7 @@ type override struct {
 type RuleState struct {
 	Name      string
 	Scope     string
+	KeyName   string       `json:",omitzero"` // see [Rule].KeyName
 	Limit     limits.Limit `json:",omitzero"` // zero if LimitFor finds it
 	Mode      Mode
 	Local     bool     `json:",omitzero"`
@@ -228,7 +229,7 @@ func (l *Limiter[R]) Rules() []RuleState {
 	for i, rule := range overridden(l.config.Rules, l.overrides) {
 		given := &l.config.Rules[i]
 		state := RuleState{
-			Name: rule.Name, Scope: rule.scopeOrName(), Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, DenyAs503: rule.DenyAs503,
+			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit, Mode: rule.Mode, Local: rule.Local, DenyAs503: rule.DenyAs503,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}
 		if o := l.overrides[rule.Name]; o != nil {

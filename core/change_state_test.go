@@ -392,3 +392,12 @@ func TestRulesSayWhichDenialsAre503(t *testing.T) {
 		t.Errorf("%+v", states)
 	}
 }
+
+func TestRulesSayWhatTheirKeysAre(t *testing.T) {
+	named := rule("named", limits.FixedWindow(limits.PerHour(1)), core.Enforce)
+	named.KeyName = "user or address"
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{named}})
+	if got := l.Rules()[0].KeyName; got != "user or address" {
+		t.Errorf("it says %q", got)
+	}
+}

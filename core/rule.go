@@ -41,6 +41,12 @@ type Rule[R any] struct {
 	// Key finds who is counted. Required. See [ErrAbsent] and [When].
 	Key func(R) (string, error)
 
+	// KeyName says in words what Key returns, for the operator's page, such as "API key". If
+	// Key returns one of several keys, as that of keyfuncs.First does, it has their names in
+	// that order, as in "API key or address". It changes no decision. "": the page says what
+	// the form of a key tells.
+	KeyName string
+
 	// Cost finds how many units a request takes, 0 or more; 0 takes nothing and is
 	// always allowed, except during a ban. A negative cost fails like an error of Key. So do not return
 	// the ContentLength of an http.Request as it is: it is -1 if the client

@@ -15,7 +15,8 @@ import (
 //
 // Each result begins with the position of its key function among keys, as in "0:alice",
 // so that a user named 203.0.113.7 does not count with that address. Changing the order
-// of keys therefore resets the counts. [FirstNamed] writes names instead of positions.
+// of keys therefore resets the counts. [FirstNamed] writes names instead of positions. The
+// field KeyName of a rule says what each of keys is: "user or address".
 //
 // Another key costs a client as much as the cheapest of keys. Put nothing that is free
 // before an address: see [Known].

@@ -33,6 +33,7 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 	rule := core.Rule[R]{
 		Name:      r.name,
 		Key:       b.restricted(r, key),
+		KeyName:   r.key.name(),
 		Cost:      b.cost(&r.cost),
 		Unit:      r.unit,
 		OnFailure: r.onFailure,

@@ -108,6 +108,26 @@ func (k *key) label() string {
 	return strings.Join(labels, "+")
 }
 
+// name is k in words.
+func (k *key) name() string {
+	switch {
+	case k.source == "api-key":
+		return "API key"
+	case k.source == "bearer":
+		return "bearer token"
+	case k.kind == single:
+		return k.text
+	}
+	names := make([]string, len(k.parts))
+	for i, part := range k.parts {
+		names[i] = part.name()
+	}
+	if k.kind == first {
+		return strings.Join(names, " or ")
+	}
+	return strings.Join(names, " + ")
+}
+
 // source reads a source such as address, header X-Tenant or the name of a function.
 func (d *decoder) source(n *node, k *key) {
 	text, ok := d.text(n)

@@ -425,7 +425,9 @@ function makeRule(row, r) {
   row.label = picker(row, $('rule-table'), showRules);
   row.differs = el('div', {class: 'differs', hidden: ''}, el('p'), el('details', {}, el('summary', {}, 'what to write to make it last'), el('pre', {tabindex: '0'})));
   name.append(row.label, row.differs);
-  cell(row, 'limit', 'Limit', 'limit');
+  row.limit = el('span');
+  row.per = el('span', {class: 'kind'});
+  cell(row, 'limit', 'Limit', 'limit').append(row.limit, row.per);
   cell(row, 'mode', 'Mode');
   for (const [field, label] of [['allowed', 'Allowed/s'], ['denied', 'Denied/s'], ['would', 'Would deny/s']]) cell(row, field, label, 'n');
   row.line = sparkline();
@@ -439,7 +441,8 @@ function fillRule(row, r) {
   const of = field => perSecond(s => s.byName.get(nameOf(r))?.[field]);
   row.className = !r.InForce ? 'gone' : r.Mode === 'disabled' ? 'off' : '';
   say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : ''));
-  say(c.limit, r.InForce ? r.Limit || 'by request' : 'gone');
+  say(row.limit, r.InForce ? r.Limit || 'by request' : 'gone');
+  say(row.per, r.KeyName ? 'by ' + r.KeyName : '');
   say(c.mode, r.InForce ? r.Mode : '');
   number(c.allowed, of('Allowed'));
   number(c.denied, of('Denied'), 'hot');
@@ -715,6 +718,15 @@ function sparkline() {
 
 /* Denials */
 
+const keyText = item => (item.Kind ? item.Kind + ' ' : '') + item.Key;
+
+// sayKey says of what kind a key is, in words, and the key.
+function sayKey(e, item) {
+  if (e.children.length === 0) e.append(el('span', {class: 'kind'}), el('span'));
+  say(e.children[0], item.Kind ? item.Kind + ' ' : '');
+  say(e.children[1], item.Key);
+}
+
 const ruleOf = item => latest().byName.get(JSON.stringify([item.Limiter, item.Rule]));
 
 const shownAtFirst = 8;
@@ -734,8 +746,8 @@ function openKey(row, item) {
     row.acts.append(el('span', {class: 'hint'}, 'The page cannot look this key up: it is too long, or its limiter is not known here.'));
     return;
   }
-  row.acts.append(button('Why?', 'Why is ' + item.Key + ' denied?', () => why({ID: item.ID}, item.Key)));
-  if (session.MayChange && !ruleOf(item)?.Concurrent) row.acts.append(button('Forgive', 'Forgive ' + item.Key + ' under rule ' + item.Rule, () => forgiveDialog(item)));
+  row.acts.append(button('Why?', 'Why is ' + keyText(item) + ' denied?', () => why({ID: item.ID}, keyText(item))));
+  if (session.MayChange && !ruleOf(item)?.Concurrent) row.acts.append(button('Forgive', 'Forgive ' + keyText(item) + ' under rule ' + item.Rule, () => forgiveDialog(item)));
 }
 
 function showTop() {
@@ -748,7 +760,7 @@ function showTop() {
     cell(row, 'rule', 'Rule');
     cell(row, 'count', 'Denials', 'n');
   }, (row, t) => {
-    say(row.picker, t.Key);
+    sayKey(row.picker, t);
     say(row.cells_.rule, ruleName(t.Limiter, t.Rule) + (t.Mode === 'shadow' ? ' (would be)' : ''));
     say(row.cells_.count, (t.Error ? '≤ ' : '') + count(t.Count) + (t.Error ? ', ≥ ' + count(t.Count - t.Error) : ''));
   }, {make: openKey, fill() {}});
@@ -778,7 +790,7 @@ function showDenials() {
     cell(row, 'count', 'Denials', 'n');
     cell(row, 'last', 'Last', 'n');
   }, (row, g) => {
-    say(row.picker, g.Key);
+    sayKey(row.picker, g);
     say(row.cells_.rule, ruleName(g.Limiter, g.Rule));
     say(row.cells_.count, count(g.list.length));
     say(row.cells_.last, clock(g.list[0].At));
@@ -924,10 +936,10 @@ function replyTable(list) {
     say(cell(row, 'left', 'Left', 'n'), numbers ? count(v.Remaining) : '');
     say(cell(row, 'reset', 'Full again in', 'n'), numbers ? wait(v.ResetAfter) : '');
     say(cell(row, 'limit', 'Limit', 'limit'), v.Limit);
-    say(cell(row, 'key', 'Key', 'key'), v.Matches ? v.Key : '');
+    sayKey(cell(row, 'key', 'Key', 'key'), v.Matches ? v : {Kind: '', Key: ''});
     say(cell(row, 'source', 'Decided by'), numbers ? sourceName(v.Source) : '');
     const acts = el('div', {class: 'acts'});
-    if (v.ID && session.MayChange) acts.append(button('Forgive', 'Forgive ' + v.Key + ' under rule ' + v.Rule, () => forgiveDialog(v)));
+    if (v.ID && session.MayChange) acts.append(button('Forgive', 'Forgive ' + keyText(v) + ' under rule ' + v.Rule, () => forgiveDialog(v)));
     cell(row, 'acts', '', 'wide').append(acts);
     table.tBodies[0].append(row);
   }
@@ -1007,7 +1019,7 @@ function changeDialog(what, r) {
 
 function forgiveDialog(item) {
   const reason = whyField();
-  open('Forgive ' + item.Key, 'The key starts afresh under rule ' + item.Rule + ', wherever its state is kept: for all instances if that is a shared backend.', [labelled('Why', reason)], 'Forgive', () => ask('api/forgive', {ID: item.ID, Why: reason.value}));
+  open('Forgive ' + keyText(item), 'The key starts afresh under rule ' + item.Rule + ', wherever its state is kept: for all instances if that is a shared backend.', [labelled('Why', reason)], 'Forgive', () => ask('api/forgive', {ID: item.ID, Why: reason.value}));
 }
 
 poll();

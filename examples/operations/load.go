@@ -28,7 +28,7 @@ func generate(api net.Addr) {
 		time.Sleep(time.Second / second)
 		if i%(5*second) == 0 {
 			for n := range 40 {
-				go load.send(clientName(n), "/search")
+				go load.send(nameOf(n), "/search")
 			}
 		}
 		runsAway := i/(10*second)%2 == 1
@@ -38,12 +38,12 @@ func generate(api net.Addr) {
 		case i%3 == 0 || runsAway:
 			go load.send("runaway", "/items")
 		default:
-			go load.send(clientName(rand.IntN(6)), "/items")
+			go load.send(nameOf(rand.IntN(6)), "/items")
 		}
 	}
 }
 
-func clientName(n int) string { return fmt.Sprintf("client-%d", n) }
+func nameOf(n int) string { return fmt.Sprintf("client-%d", n) }
 
 type load struct {
 	client *http.Client

@@ -53,24 +53,28 @@ import (
 
 // rules has a limit of every kind that an operator meets.
 var rules = []nethttp.Rule{{
-	Name:  "per-client",
-	Limit: limits.TokenBucket(limits.PerSecond(10), 20),
-	Key:   client,
+	Name:    "per-client",
+	Limit:   limits.TokenBucket(limits.PerSecond(10), 20),
+	Key:     client,
+	KeyName: clientName,
 }, {
-	Name:  "next-year", // denies nobody
-	Limit: limits.TokenBucket(limits.PerSecond(5), 10),
-	Key:   client,
-	Mode:  core.Shadow,
+	Name:    "next-year", // denies nobody
+	Limit:   limits.TokenBucket(limits.PerSecond(5), 10),
+	Key:     client,
+	KeyName: clientName,
+	Mode:    core.Shadow,
 }, {
 	Name:      "reports", // in rows
 	Limit:     limits.SlidingWindow(limits.PerMinute(600)),
 	Key:       core.When(isReport, client),
+	KeyName:   clientName,
 	Cost:      estimate,
 	FinalCost: core.SpentCost,
 }, {
-	Name:  "at-once",
-	Limit: limits.Concurrent(4),
-	Key:   core.When(isReport, client),
+	Name:    "at-once",
+	Limit:   limits.Concurrent(4),
+	Key:     core.When(isReport, client),
+	KeyName: clientName,
 }}
 
 // shedder keeps searches, of which there are suddenly many, to half of what the service does at
@@ -92,6 +96,9 @@ const (
 
 // client counts by API key, or else by address.
 var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer))
+
+// clientName says so on the operator's page.
+const clientName = "API key or address"
 
 func isReport(r *http.Request) bool { return r.URL.Path == "/reports" }
 

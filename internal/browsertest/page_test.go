@@ -43,9 +43,9 @@ func TestThePageWhileRulesAreReplaced(t *testing.T) {
 		s.visit(1, "GET", "/api/things", "203.0.113.77")
 	}
 	s.write(strings.ReplaceAll(strings.ReplaceAll(rules, "log-in", "sign-in"), "fixed-window 3/day", "fixed-window 4/day"))
-	b.until("the new limit is shown", row("per-client")+`.cells[1].textContent === 'fixed-window 4/1d'`)
+	b.until("the new limit is shown", row("per-client")+`.cells[1].textContent === 'fixed-window 4/1dby address'`)
 	b.until("the new rule is shown", row("sign-in")+`?.cells[1].textContent.startsWith('ban ')`)
-	b.until("the old rule is gone", row("log-in")+`.cells[1].textContent === 'gone'`)
+	b.until("the old rule is gone", row("log-in")+`.cells[1].firstChild.textContent === 'gone'`)
 	b.until("the policy tells what changed", `document.getElementById('facts').textContent.includes('rule "per-client": limit: fixed-window 3/1d → fixed-window 4/1d')`)
 	if got := value[string](b, `document.activeElement.getAttribute('aria-label')`); got != "Change the mode of rule per-client" {
 		t.Errorf("the focus has gone to %q", got)
@@ -84,19 +84,19 @@ func TestScriptsInNamesAndKeysAreText(t *testing.T) {
 	const script = `</script><img src=/x onerror=alert(1)>`
 	s := newSite(t, admin.Options{Changes: true, Keys: admin.Shown})
 	rule := parse(t, rules)[1]
-	rule.Name, rule.Key = script, constant("key"+script)
+	rule.Name, rule.Key, rule.KeyName = script, constant("key"+script), "<b>kind</b>"
 	if err := s.limit.Replace([]nethttp.Rule{rule}); err != nil {
 		t.Fatal(err)
 	}
 	s.visit(9, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
 	b.until("the name is text", `[...document.querySelectorAll('#rule-table th')].some(e => e.textContent.includes('`+script+`'))`)
-	b.until("the key is text", `[...document.querySelectorAll('#denial-table td')].some(e => e.textContent === 'key`+script+`')`)
-	b.openRow("denial-table", "key<")
+	b.until("the key is text", `[...document.querySelectorAll('#denial-table td')].some(e => e.textContent === '<b>kind</b> key`+script+`')`)
+	b.openRow("denial-table", "<b>kind</b> key<")
 	b.press(`#denial-table button[aria-label^="Why"]`)
-	b.until("the reply is text", `document.querySelector('#reply h3')?.textContent === 'key`+script+`'`)
+	b.until("the reply is text", `document.querySelector('#reply h3')?.textContent === '<b>kind</b> key`+script+`'`)
 	b.press(`#denial-table button[aria-label^="Forgive"]`)
-	b.until("the dialog is text", `document.getElementById('dialog-title').textContent === 'Forgive key`+script+`'`)
+	b.until("the dialog is text", `document.getElementById('dialog-title').textContent === 'Forgive <b>kind</b> key`+script+`'`)
 	b.press("#dialog-do")
 	b.until("the toast is text", `document.getElementById('toast').textContent.includes('onerror')`)
 	if n := value[int](b, `document.querySelectorAll('img, main script').length`); n != 0 {
@@ -121,7 +121,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	s.visit(4, "GET", "/api/things", "203.0.113.77")
 	b := open(t, s)
 	b.until("the denial is shown", `document.querySelectorAll('#denial-table > tbody > tr').length === 1`)
-	b.openRow("denial-table", "203.0.113.0/24")
+	b.openRow("denial-table", "address in 203.0.113.0/24")
 	b.reach(`e.textContent === 'uploads'`)
 	b.key(kb.Enter)
 	b.until("the rule is open", `document.querySelector('#rule-table tr.below') !== null`)
@@ -139,7 +139,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	if strings.Contains(all, "no focus to be seen") {
 		t.Errorf("the focus cannot be seen:\n%s", all)
 	}
-	for _, want := range []string{"Skip to the rules", "Requests over time", "everybody", "uploads", "Rule uploads over time", "Change the mode of rule uploads", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is 203.0.113.0/24", "Forgive 203.0.113.0/24"} {
+	for _, want := range []string{"Skip to the rules", "Requests over time", "everybody", "uploads", "Rule uploads over time", "Change the mode of rule uploads", "Change the limit of rule uploads", "about", "key", "rule", "limit", "Ask", "Why is address in 203.0.113.0/24", "Forgive address in 203.0.113.0/24"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the keyboard does not reach %q:\n%s", want, all)
 		}

@@ -213,7 +213,7 @@ func TestThePageIsReadable(t *testing.T) {
 	b := open(t, s)
 	b.until("all is shown", `document.querySelectorAll('#denial-table tbody tr').length > 3`)
 	b.openRow("rule-table", "per-client")
-	b.openRow("denial-table", "203.0.113.0/24")
+	b.openRow("denial-table", "address in 203.0.113.0/24")
 	b.remember(120, `{Allowed: i, Denied: 600 - 5 * i, WouldDeny: 10, Unavailable: 5, Shed: 50}`, `[[300, 'breaker redis: opened']]`)
 	for _, width := range []int64{1400, 700, 320} {
 		b.size(width)
