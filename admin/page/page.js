@@ -345,7 +345,7 @@ function factsOf(s) {
   const backends = new Map();
   for (const o of s.Backends) {
     const errors = [['timed out', o.Timeout], ['canceled', o.Canceled], ['unsupported', o.Unsupported], ['other', o.Other]].filter(([, n]) => n).map(([t, n]) => count(n) + ' ' + t);
-    const text = o.Operation + ': ' + count(o.Succeeded) + ' answered' + (o.Succeeded ? ' (median ≤ ' + wait(o.Median) + ', 99% ≤ ' + wait(o.P99) + ')' : '') + (o.Failed ? ', ' + count(o.Failed) + ' failed (' + errors.join(', ') + ')' : '');
+    const text = o.Operation + ': ' + count(o.Succeeded) + ' answered' + (o.Succeeded ? ' (median ≤ ' + wait(o.Median) + ', 99% of calls ≤ ' + wait(o.P99) + ')' : '') + (o.Failed ? ', ' + count(o.Failed) + ' failed (' + errors.join(', ') + ')' : '');
     backends.set(o.Backend, [...(backends.get(o.Backend) ?? []), text]);
   }
   for (const [name, texts] of backends) facts.push(fact('Backend ' + name, texts.join('; ')));
@@ -399,7 +399,7 @@ function showShedders() {
   showList($('shedders'), s.Shedders.map(d => fact(d.Name, shedderText(d), d.Panics ? 'bad' : d.Mode === 'disabled' ? 'soft' : '')));
   rows($('shed-table'), s.classes, classOf, (row, c) => {
     cell(row, 'name', '', '', 'th');
-    for (const [field, label] of [['share', 'Share'], ['entry', 'Enters below'], ['flight', 'In flight'], ['waiting', 'Waiting'], ['admitted', 'Admitted/s'], ['shed', 'Shed/s'], ['would', 'Would shed/s'], ['left', 'Left/s'], ['total', 'Shed so far']]) cell(row, field, label, 'n');
+    for (const [field, label] of [['share', 'Share of limit'], ['entry', 'Enters below'], ['flight', 'In flight'], ['waiting', 'Waiting'], ['admitted', 'Admitted/s'], ['shed', 'Shed/s'], ['would', 'Would shed/s'], ['left', 'Left/s'], ['total', 'Shed so far']]) cell(row, field, label, 'n');
   }, (row, c) => {
     const e = row.cells_;
     row.className = c.Of.Mode === 'disabled' ? 'off' : '';
@@ -443,7 +443,7 @@ function fillRule(row, r) {
   say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : ''));
   say(row.limit, r.InForce ? r.Limit || 'by request' : 'gone');
   say(row.per, r.KeyName ? 'by ' + r.KeyName : '');
-  say(c.mode, r.InForce ? r.Mode : '');
+  say(c.mode, r.InForce ? r.Mode + (r.Percent > 0 && r.Percent < 100 ? ' of keys' : '') : '');
   number(c.allowed, of('Allowed'));
   number(c.denied, of('Denied'), 'hot');
   number(c.would, of('WouldDeny'), 'warm');

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,47 @@ func TestARuleShowsItsOwnPast(t *testing.T) {
 	}
 	if at := value[string](b, `document.activeElement.textContent`); at != "per-client" {
 		t.Errorf("the focus is on %q", at)
+	}
+}
+
+func TestNumbersStandBelowEachOther(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	b.remember(1, `{}`, `[]`)
+	const points = `(() => {
+		const cells = [...document.querySelectorAll('#rule-table tbody tr')].map(r => r.cells_.allowed);
+		[12345.6, 38, 9.96, 2.4, 0].forEach((n, i) => number(cells[i], n));
+		return cells.map(c => { // where the point is, or would be
+			const text = c.firstChild, range = document.createRange(), at = text.data.indexOf('.');
+			range.setStart(text, 0);
+			range.setEnd(text, at < 0 ? text.length : at);
+			return Math.round(range.getBoundingClientRect().right);
+		});
+	})()`
+	if got := value[[]int](b, points); len(got) != 5 || slices.Min(got) != slices.Max(got) {
+		t.Errorf("their decimal points are at %v", got)
+	}
+	if got := value[string](b, `[...document.querySelectorAll('#rule-table tbody tr')].map(r => r.cells_.allowed.textContent).join(' | ')`); got != "12\u202f346 | 38 | 10 | 2.4 | 0" {
+		t.Errorf("they are %s", got)
+	}
+	if got := value[string](b, `[2.21e3, 20e3, 64.04e3, 2.4e6, 59e6].map(waitInTable).join(' | ')`); got != "2.2 ms | 20.0 ms | 64.0 ms | 2.4 s | 59.0 s" {
+		t.Errorf("waits are %s", got)
+	}
+}
+
+func TestAPercentageSaysOfWhat(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	mode := core.EnforceFor(25)
+	if err := s.limit.Override("per-client", core.Override{Mode: &mode, Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	s.counts.WatchShedder("api", newShedder(core.Enforce))
+	s.visit(1, "GET", "/api/things", "203.0.113.77")
+	b := open(t, s)
+	b.until("the mode says so", row("per-client")+`.cells[2].textContent === 'enforce 25% of keys'`)
+	b.until("backend and memory say so", `/99% of calls ≤ /.test(document.getElementById('facts').textContent) && / of 100.000 keys \(\d+%\)/.test(document.getElementById('facts').textContent)`)
+	if said := value[string](b, `document.querySelector('#shed-table thead').textContent + document.querySelector('#rules + .legend').textContent`); !strings.Contains(said, "Share of limit") || !strings.Contains(said, "Percentages are of the rule’s decisions") {
+		t.Errorf("the tables say %q", said)
 	}
 }
 
