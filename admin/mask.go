@@ -54,6 +54,9 @@ func (m *masker) show(key, name string) (kind, shown string) {
 	} else {
 		shown = m.hide(shown, 0)
 	}
+	if kind == shown { // everybody
+		kind = ""
+	}
 	return strings.Map(visible, kind), strings.Map(visible, shown)
 }
 

@@ -88,6 +88,7 @@ func TestTheKindOfAKeyIsToldInWords(t *testing.T) {
 		{"user:alice", "X-Tenant", "X-Tenant user: a…#"}, // what a client has sent names no kind
 		{"5:alice3:GET", "user + method", "user + method a…# + GET"},
 		{"everybody", "", "everybody"},
+		{"everybody", "everybody", "everybody"},
 		{"", "API key", "(no key)"},
 	} {
 		if got := digests.ReplaceAllString(mask(test.key, test.name), "#"); got != test.want {

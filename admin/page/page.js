@@ -442,7 +442,7 @@ function fillRule(row, r) {
   row.className = !r.InForce ? 'gone' : r.Mode === 'disabled' ? 'off' : '';
   say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : ''));
   say(row.limit, r.InForce ? r.Limit || 'by request' : 'gone');
-  say(row.per, r.KeyName ? 'by ' + r.KeyName : '');
+  say(row.per, r.KeyName ? (r.KeyName === 'everybody' ? 'for ' : 'by ') + r.KeyName : '');
   say(c.mode, r.InForce ? r.Mode + (r.Percent > 0 && r.Percent < 100 ? ' of keys' : '') : '');
   number(c.allowed, of('Allowed'));
   number(c.denied, of('Denied'), 'hot');

@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+
+	"github.com/weir-go/weir/admin"
 )
 
 // renew writes the pictures of the guides anew:
@@ -42,23 +44,44 @@ var guidePictures = map[string]func(*testing.T) []byte{
 		b.until("it is replayed", replayDone)
 		b.scheme("light")
 		b.tall(1280)
-		picture, err := chromedp.Run(b.ctx, chromedp.Screenshot(chromedp.CSS("#replay"), chromedp.NodeVisible))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return picture
+		return b.part("#replay")
+	},
+	"operations-light": func(t *testing.T) []byte { return busyPage(t).view(1280, 1010, "light") },
+	"operations-phone": func(t *testing.T) []byte { return busyPage(t).view(390, 844, "dark") },
+	"operations-rule": func(t *testing.T) []byte {
+		b := busyPage(t)
+		b.openRow("rule-table", "per-client")
+		b.scheme("light")
+		b.tall(1280)
+		return b.part(`section[aria-labelledby="rules"]`)
+	},
+	"operations-why": func(t *testing.T) []byte {
+		b := busyPage(t)
+		b.press("#ask input[value=request]")
+		b.write("#ask input[name=path]", "/api/things")
+		b.write("#ask input[name=address]", "203.0.113.77")
+		b.press("#ask button")
+		b.until("it is explained", `document.getElementById('reply').textContent.includes('It would be denied by rule per-client.')`)
+		value[bool](b, `document.activeElement.blur(), true`)
+		b.scheme("light")
+		b.tall(1280)
+		return b.part(`section[aria-labelledby="why"]`)
 	},
 	"simulate":       func(t *testing.T) []byte { return weekReport(t).view(1100, 1240, "light") },
 	"simulate-phone": func(t *testing.T) []byte { return weekReport(t).view(390, 844, "dark") },
 }
 
 // guides are those whose pictures are drawn here.
-var guides = []string{"playground.md", "simulate.md"}
+var guides = []string{"operations.md", "playground.md", "simulate.md"}
 
 // mostPicture is how many bytes a picture of a guide has at most.
 const mostPicture = 60_000
 
 func TestPicturesOfTheGuides(t *testing.T) {
+	images, err := filepath.Abs("../../docs/images") // tests change the working directory
+	if err != nil {
+		t.Fatal(err)
+	}
 	var named []string
 	for _, guide := range guides {
 		text, err := os.ReadFile(filepath.Join("../../docs", guide))
@@ -73,24 +96,72 @@ func TestPicturesOfTheGuides(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(guidePictures)) {
-		path := filepath.Join("../../docs/images", name+".png")
-		if !slices.Contains(named, name) {
-			t.Errorf("no guide shows %s", path)
-		}
-		small := small(t, guidePictures[name](t)) // in every run: what draws them may break
-		if *renew {
-			if err := os.WriteFile(path, small, 0o644); err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(images, name+".png")
+			if !slices.Contains(named, name) {
+				t.Errorf("no guide shows %s", path)
 			}
-		}
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			t.Errorf("%v: go -C internal/browsertest test . -run PicturesOfTheGuides -renew", err)
-		case info.Size() > mostPicture:
-			t.Errorf("%s has %d bytes, want %d at most", path, info.Size(), mostPicture)
-		}
+			small := small(t, guidePictures[name](t)) // in every run: what draws them may break
+			if *renew {
+				if err := os.WriteFile(path, small, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			info, err := os.Stat(path)
+			switch {
+			case err != nil:
+				t.Errorf("%v: go -C internal/browsertest test . -run PicturesOfTheGuides -renew", err)
+			case info.Size() > mostPicture:
+				t.Errorf("%s has %d bytes, want %d at most", path, info.Size(), mostPicture)
+			}
+		})
 	}
+}
+
+// busyPage opens the page of a service of which one client asks too much. Rates are made up of its
+// counts, and its past is made up: both would take minutes.
+func busyPage(t *testing.T) *tab {
+	t.Helper()
+	s := newSite(t, admin.Options{Changes: true})
+	s.visit(540, "GET", "/", "198.51.100.8")
+	s.traffic()
+	s.visit(120, "GET", "/api/things", "203.0.113.77")
+	b := open(t, s)
+	b.until("all is shown", `document.querySelectorAll('#top-table tbody tr').length > 5 && document.querySelectorAll('#denial-table tbody tr').length > 5`)
+	const ago = `{
+		Allowed: Math.round(600 + 60 * Math.sin(i / 9) + 25 * Math.sin(i * 1.7)),
+		Denied: i < 70 ? 3 + i % 3 : Math.round(i < 96 ? 260 - 30 * Math.sin(i) : 160 - 20 * Math.sin(i)),
+	}`
+	b.remember(120, ago, `[[250, 'policy weir.yaml: applied: rule "per-client": limit: fixed-window 9/1d → fixed-window 3/1d'], [118, 'rule log-in: ban 5/1d for 1h (ann: ticket 7)']]`)
+	value[bool](b, `(() => {
+		const now = latest(), before = structuredClone({...now, byName: undefined, byLimiter: undefined, classes: undefined, byClass: undefined});
+		before.At -= 5000;
+		for (const of of [...before.Limiters, ...before.Rules]) for (const name of Object.keys(of)) if (typeof of[name] === 'number') of[name] = 0;
+		for (const of of before.Rules) of.Sources = {};
+		kept.length = 0;
+		keep(before);
+		keep(now);
+		const later = now.At - past.Times.at(-1); // the past ends now
+		past.Times = past.Times.map(ms => ms + later);
+		past.Marks = past.Marks.map(m => ({...m, At: m.At + later}));
+		past.Rules[0].Allowed = past.All.Allowed.map(n => Math.round(n / 6));
+		past.Rules[0].Denied = past.All.Denied;
+		remember({...past});
+		show();
+		return true;
+	})()`)
+	b.drawn()
+	return b
+}
+
+// part returns a picture of an element.
+func (b *tab) part(selector string) []byte {
+	b.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return picture
 }
 
 // playgroundAt31 opens the playground, and stops it at 31 seconds, so that its picture is the same each time.
