@@ -23,8 +23,8 @@ type explained struct {
 	Verdict, Error, Binding string
 	Rules                   []struct {
 		Rule, Mode, Kind, Key, ID, Limit, Source, Why string
-		Matches, Counted, Allowed               bool
-		Cost, Remaining, RetryAfter, ResetAfter int64
+		Matches, Counted, Allowed                     bool
+		Cost, Remaining, RetryAfter, ResetAfter       int64
 	}
 }
 

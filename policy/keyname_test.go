@@ -11,15 +11,15 @@ import (
 // The rules of a file say in words what their keys are.
 func TestRulesNameTheirKeys(t *testing.T) {
 	for key, want := range map[string]string{
-		"address":                                     "address",
-		"everybody":                                   "everybody",
-		"header x-tenant":                             "header X-Tenant",
-		"cookie sid":                                  "cookie sid",
-		"bearer":                                      "bearer token",
-		"api-key X-API-Key":                           "API key",
-		"member":                                      "member", // of the program
-		"[address, bearer]":                           "address + bearer token",
-		"{first: [api-key X-API-Key, address]}":       "API key or address",
+		"address":                               "address",
+		"everybody":                             "everybody",
+		"header x-tenant":                       "header X-Tenant",
+		"cookie sid":                            "cookie sid",
+		"bearer":                                "bearer token",
+		"api-key X-API-Key":                     "API key",
+		"member":                                "member", // of the program
+		"[address, bearer]":                     "address + bearer token",
+		"{first: [api-key X-API-Key, address]}": "API key or address",
 		"{first: [[address, header X-User], member]}": "address + header X-User or member",
 	} {
 		text := "version: 1\nclient: {peer: true}\n"
