@@ -25,10 +25,16 @@ type adaptive struct {
 	known float64       // limit at which too many waited; below it, growth is fast
 	most  time.Duration // that a window lasts
 
+	lent  float64 // limit for now, if that is more: see glance
+	safe  float64 // may be lent
+	doubt bool    // a loan was taken back, and requests have waited since
+	few   float64 // that may wait while a loan lasts
+
 	clients float64 // requests that wait for their clients, or did of late
 	crowd   bool    // they have become more, and others were shed
 
 	routes map[string]*baseline
+	usual  float64       // seconds that a request takes that is in flight, on average and without a queue
 	sure   time.Time     // when the baselines were last confirmed; zero: never
 	late   bool          // the window before was late, too
 	calm   int           // windows in a row that were not limited
@@ -43,10 +49,10 @@ type adaptive struct {
 }
 
 const (
-	startLimit  = 100
+	startLimit  = 100                    // of which more than mostIdle are lent
 	leastIdle   = 6.0                    // limit that is always left to a service with nothing to do
 	mostIdle    = 20.0                   // and to one whose requests are fast: 6 at once of a class with a share of 30%
-	headroom    = 3.0                    // limit above the most in flight, while nothing waits
+	headroom    = 2.0                    // limit above the most in flight, while nothing waits
 	peakLife    = 10 * time.Second       // see adaptive.peak
 	idleLife    = 2 * time.Second        // in which half of the limit above headroom goes away
 	standing    = 450 * time.Millisecond // a queue that is older is no burst
@@ -62,13 +68,19 @@ const (
 
 // newAdaptive returns the Algorithm that is used if Options.Algorithm is nil.
 func newAdaptive() Algorithm {
-	return &adaptive{limit: startLimit, most: longWindow, routes: make(map[string]*baseline)}
+	return &adaptive{
+		limit: mostIdle, lent: startLimit, safe: startLimit, few: leastQueue,
+		usual: firstUsual, most: longWindow, routes: make(map[string]*baseline),
+	}
 }
 
 // Window makes a window longer if few requests complete.
 func (a *adaptive) Window() (least, most time.Duration, completed int) {
 	if wait := a.drain.cleanAt.Sub(a.now); wait > 0 && wait < shortWindow {
 		return wait, wait, 1 // says nothing
+	}
+	if len(a.routes) == 0 {
+		return firstWindow, a.most, 20
 	}
 	if a.crowd {
 		return shortWindow, shortWindow, 1
@@ -91,19 +103,30 @@ func (a *adaptive) Update(s Sample) int {
 		wait := max(float64(s.AtClients), s.MeanAtClients)
 		a.crowd = s.Shed > 0 && wait > a.clients
 		a.clients = max(wait, a.clients*half(s.Elapsed, idleLife))
-		a.update(&s)
+		w := a.look(&s)
+		a.few = w.room
+		a.takeBack(w.aged, s.InFlight)
+		a.update(&s, w)
+		a.believe(w)
 	case s.Limit > 0: // of the algorithm before this one
-		a.limit = float64(s.Limit)
+		a.limit, a.lent, a.safe = float64(s.Limit), 0, 0
 	}
 	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
-	return min(int(math.Round(a.limit))+a.places(), s.MaxLimit)
+	return a.inForce(s.MaxLimit)
 }
+
+// inForce returns the limit, and what is lent.
+func (a *adaptive) inForce(most int) int {
+	return min(int(math.Round(a.reach()))+a.places(), most)
+}
+
+// reach returns how many may be in flight that do not wait for their clients.
+func (a *adaptive) reach() float64 { return max(a.limit, a.lent) }
 
 // places returns how many of the limit are for requests that wait for their clients.
 func (a *adaptive) places() int { return int(math.Round(a.clients)) }
 
-func (a *adaptive) update(s *Sample) {
-	w := a.look(s)
+func (a *adaptive) update(s *Sample, w *view) {
 	a.remember(s, w)
 	if w.stuck(s) {
 		// Less would not help those in flight. More would only get stuck as well.
@@ -134,7 +157,7 @@ func (a *adaptive) update(s *Sample) {
 		if !w.limited && a.stood >= standing {
 			a.limit = min(a.limit, w.now)
 		}
-	case w.limited && a.unsure(s.Elapsed) && w.inFlight >= 2:
+	case w.limited && a.unsure(s.Elapsed) && a.known > 0 && w.inFlight >= 2:
 		a.probe(w)
 	default:
 		a.learn(w)
@@ -206,10 +229,10 @@ func (a *adaptive) unsure(took time.Duration) bool {
 }
 
 // queue returns how many wait. Before the first decrease the limit is a guess. In a window that is long enough for a queue
-// to stand, those in flight beyond what completions explain count: they would complete too late to show that it is too high.
+// to stand, those in flight that are too old count: they would complete too late to show that it is too high.
 func (a *adaptive) queue(s *Sample, w *view) float64 {
 	if w.limited && a.known == 0 && s.Elapsed >= standing {
-		return w.waiting + w.more()
+		return w.waiting + w.aged
 	}
 	return w.waiting
 }

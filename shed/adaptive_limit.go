@@ -26,10 +26,7 @@ func (a *adaptive) grow(s *Sample, w *view) {
 	if w.nearly {
 		return
 	}
-	free := max(0, 1-(w.waiting+w.more())/w.room) // 1: nobody waits
-	if (a.known == 0 || !w.limited) && w.now > w.busy+w.room {
-		free = 0 // no great step into the unknown
-	}
+	free := max(0, 1-(w.waiting+w.aged)/w.room) // 1: nobody waits
 	switch {
 	case w.limited && a.limit < 0.9*a.known && free > 0.5:
 		a.limit = min(2*a.limit, 0.9*a.known)
@@ -50,9 +47,10 @@ func (a *adaptive) cut(w *view, goal float64) {
 	scale := 1.0
 	if w.limited {
 		// Classes with a smaller share are what fills it, and fill no more of a lower one.
-		scale = max(1, a.limit/w.now)
+		scale = max(1, a.reach()/w.now)
 	}
-	a.limit = max(1, min(a.limit, goal*scale))
+	a.limit = max(1, min(a.reach(), goal*scale))
+	a.lent = 0
 	a.drain = drain{on: true, atMost: a.now.Add(longDrain + 2*w.typical)}
 	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
 }
@@ -86,7 +84,7 @@ func (a *adaptive) clean(s *Sample, w *view) bool {
 // reached returns the limit if requests reached it, otherwise what was in flight.
 func (a *adaptive) reached(w *view) float64 {
 	if w.limited {
-		return a.limit
+		return a.reach()
 	}
-	return min(a.limit, w.now)
+	return min(a.reach(), w.now)
 }

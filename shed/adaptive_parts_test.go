@@ -67,19 +67,19 @@ func TestATrialIsJudgedByWork(t *testing.T) {
 	}
 }
 
-func TestNothingGrowsWhileMoreAreInFlightThanCompletionsExplain(t *testing.T) {
+func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		known, peak, limit float64
 		w                  view
 		least, most        float64
 	}{
-		{"limited, explained", 0, 0, 13, view{limited: true, busy: 1, room: 4, now: 4}, 20, 21},
-		{"limited", 0, 0, 13, view{limited: true, busy: 1, room: 4, now: 12}, 13, 15},
-		{"below a known limit, explained", 20, 0, 12, view{limited: true, rate: 5, typical: 2 * time.Second, inFlight: 10, now: 12, busy: 1, room: 4}, 17, 20},
-		{"below a known limit", 20, 0, 12, view{limited: true, rate: 5, typical: time.Second / 2, inFlight: 10, now: 12, busy: 1, room: 4}, 12, 13},
-		{"unlimited, explained", 0, 14, 17, view{busy: 1, room: 4, now: 5}, 20, 22},
-		{"unlimited", 0, 14, 17, view{busy: 1, room: 4, now: 13}, 17, 17},
+		{"limited, all young", 0, 0, 13, view{limited: true, room: 4}, 20, 21},
+		{"limited", 0, 0, 13, view{limited: true, room: 4, aged: 4}, 13, 15},
+		{"below a known limit, all young", 20, 0, 12, view{limited: true, room: 4}, 17, 20},
+		{"below a known limit", 20, 0, 12, view{limited: true, room: 4, aged: 4, typical: time.Second / 2}, 12, 13},
+		{"unlimited, all young", 0, 14, 17, view{room: 4}, 20, 22},
+		{"unlimited", 0, 14, 17, view{room: 4, aged: 4}, 17, 17},
 	} {
 		a := newAdaptive().(*adaptive)
 		a.limit, a.known, a.peak = c.limit, c.known, c.peak
@@ -95,7 +95,7 @@ func TestNothingGrowsWhileMoreAreInFlightThanCompletionsExplain(t *testing.T) {
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
-	a.now, a.sure, a.limit = now, now, limit
+	a.now, a.sure, a.limit, a.safe, a.lent = now, now, limit, 0, 0
 	a.routes["/"] = &baseline{figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
 	return a, func(completed int, latency time.Duration, inFlight, shed int) {
 		now = now.Add(2 * time.Second)
@@ -103,7 +103,11 @@ func known(limit float64) (a *adaptive, window func(completed int, latency time.
 		for i := range latencies {
 			latencies[i] = latency
 		}
-		a.Update(Sample{Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
+		ages := make([]time.Duration, inFlight)
+		for i := range ages {
+			ages[i] = latency
+		}
+		a.Update(Sample{Ages: ages, Now: now, Elapsed: 2 * time.Second, MaxLimit: 500, Completed: completed, Shed: shed,
 			InFlight: inFlight, PeakInFlight: inFlight, MeanInFlight: float64(inFlight),
 			Routes: []RouteSample{{Route: "/", Completed: completed, Latencies: latencies}}})
 	}
@@ -148,7 +152,7 @@ func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 func tried(t trial, completed int) (*adaptive, *view) {
 	a := newAdaptive().(*adaptive)
 	a.now = time.Unix(1e9, 0)
-	a.sure, a.limit = a.now, 10
+	a.sure, a.limit, a.lent = a.now, 10, 0
 	base := &baseline{figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
 	t.on, t.ends = true, a.now.Add(time.Hour)
 	t.limit, t.inFlight, t.rate, t.work = 20, 20, 400, 8
@@ -224,7 +228,7 @@ func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
 }
 
 func TestTheFirstDecreaseDoesNotWaitForTheQueueToComplete(t *testing.T) {
-	// 10 completions in 2 s that took 300 ms explain 1.5 requests in flight, not 18.
+	// Requests take 200 ms without a queue. Those in flight are older.
 	a, window := known(18)
 	if window(10, 300*time.Millisecond, 18, 5); a.limit > 6 {
 		t.Errorf("limit %.1f before the first decrease, want 1 that is busy and 4 that wait, nearly", a.limit)

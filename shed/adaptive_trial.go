@@ -70,7 +70,7 @@ func (a *adaptive) judge(w *view) {
 		if w.completed < fewest || !tried {
 			return
 		}
-		confirmed := t.probe && !a.sure.IsZero() && w.asFast()
+		confirmed := t.probe && !a.sure.IsZero() && w.pace() < 1.1
 		if _, starved := a.effect(w, 2); !starved && !confirmed {
 			return
 		}
@@ -85,7 +85,7 @@ func (a *adaptive) judge(w *view) {
 	}
 	t.on = false
 	switch latency, starved := a.effect(w, 1.5); {
-	case latency > 1.1:
+	case latency > 1.1 && !t.probe:
 		// The service has become slower meanwhile.
 	case starved:
 		for _, r := range w.routes {
@@ -98,11 +98,12 @@ func (a *adaptive) judge(w *view) {
 	case !t.probe:
 		a.sure = a.now
 	default:
+		pace := w.pace()
 		for _, r := range w.routes {
 			r.base.lower(r)
 		}
-		// While latency falls there may be less of a queue still.
-		if !a.sure.IsZero() || latency > 0.9 || a.limit < 4 {
+		// While latency falls there may be less of a queue still, unless what was known holds.
+		if !a.sure.IsZero() || latency > 0.9 || pace > 0.85 && pace < 1.1 || a.limit < 4 {
 			a.sure = a.now
 			a.limit = t.limit
 		}
@@ -147,12 +148,15 @@ func (a *adaptive) effect(w *view, deviations float64) (latency float64, starved
 	return low / before, waited < 0.7 && fell > max(0.12, 0.3*fewer/t.inFlight, noise)
 }
 
-// asFast reports that fast requests take no longer than their baselines say.
-func (w *view) asFast() bool {
+// pace returns how many times as long fast requests take as their baselines say.
+func (w *view) pace() float64 {
 	low, base := 0.0, 0.0
 	for _, r := range w.routes {
 		low += r.rate * r.low
 		base += r.rate * r.base.low
 	}
-	return low <= 1.1*base
+	if base == 0 {
+		return 1
+	}
+	return low / base
 }

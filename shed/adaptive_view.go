@@ -21,6 +21,7 @@ type view struct {
 	room    float64 // may wait
 	noise   float64 // mean square of service times over the square of their mean; 1 if all are the same
 	overdue int     // in flight for far too long
+	aged    float64 // wait by their ages: see adaptive.aged
 
 	typical time.Duration // mean latency
 
@@ -53,7 +54,7 @@ func (a *adaptive) look(s *Sample) *view {
 		took:     s.Elapsed.Seconds(),
 		inFlight: s.MeanInFlight,
 		now:      max(1, s.MeanInFlight, float64(s.InFlight)),
-		limited:  s.Shed > 0 || float64(s.PeakInFlight) >= a.limit,
+		limited:  s.Shed > 0 || float64(s.PeakInFlight) >= a.reach(),
 	}
 	total := 0.0
 	for i := range s.Routes {
@@ -81,6 +82,8 @@ func (a *adaptive) look(s *Sample) *view {
 	w.noise = w.vary()
 	w.room = max(leastQueue, w.mayWait())
 	w.overdue = a.overdue(s, w)
+	a.expect(w)
+	w.aged = a.aged(s)
 	if s.SLO > 0 {
 		w.punctuality(s)
 	}
@@ -114,17 +117,22 @@ func (w *view) mayWait() float64 {
 	return waiting * each / (wait / waiting)
 }
 
-// vary returns view.noise.
-func (w *view) vary() float64 {
-	mean, spread := 0.0, 0.0
+// moments returns the sum of service times, and that of their squares, for each second.
+func (w *view) moments() (mean, square float64) {
 	for _, r := range w.routes {
 		mean += r.rate * r.base.mean
-		spread += r.rate * r.base.spread
+		square += r.rate * r.base.mean * r.base.spread
 	}
+	return mean, square
+}
+
+// vary returns view.noise.
+func (w *view) vary() float64 {
+	mean, square := w.moments()
 	if mean == 0 {
 		return 1
 	}
-	return min(max(1, spread/mean), 20)
+	return min(max(1, square*w.rate/(mean*mean)), 60)
 }
 
 // overdue returns how many have been in flight for twice as long as the slowest of any route, those that
@@ -268,10 +276,6 @@ func (w *view) join(next *view) {
 	w.limited = w.limited || next.limited
 	w.now, w.room, w.noise = next.now, next.room, next.noise
 }
-
-// more returns how many more are in flight than those that completed explain, by Little's law: these may still be from
-// before a queue.
-func (w *view) more() float64 { return max(0, w.inFlight-w.rate*w.typical.Seconds()) }
 
 // takes returns in what time n requests complete.
 func (w *view) takes(n float64) time.Duration {

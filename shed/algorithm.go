@@ -57,6 +57,10 @@ type Sample struct {
 	// first. If more than 1,024 are in flight, it has every second one, every third, and so on, the
 	// oldest included.
 	Ages []time.Duration
+
+	// Requests whose age is above overtaken were overtaken: one that began later has completed. 0: none was. The last
+	// one that could overtake others has completed quiet ago.
+	overtaken, quiet time.Duration
 }
 
 // RouteSample is the part of a [Sample] that belongs to one route.

@@ -37,6 +37,11 @@ type limiter struct {
 
 	window          window
 	updates, panics int64 // of the algorithm
+
+	glanced   instant       // when the algorithm has last looked between two windows
+	overtakes time.Duration // see glancer
+	overtook  instant       // the latest start of a request that has completed and took that long
+	completed instant       // when one last has
 }
 
 func (l *limiter) now() instant { return time.Since(l.epoch) }
@@ -153,6 +158,7 @@ func (l *limiter) enter(c *class, queue bool) (entry, *waiter) {
 		c = l.classes[len(l.classes)-1]
 	}
 	l.advanceLocked(now)
+	l.glanceLocked(c, now)
 	if l.admitsLocked(c, now) {
 		p := l.beginLocked(c, now)
 		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
@@ -210,6 +216,9 @@ func (l *limiter) updateLocked(now instant) {
 	l.places = 0
 	if a, ok := l.algorithm.(*adaptive); ok {
 		l.places = a.places()
+	}
+	if g, ok := l.algorithm.(glancer); ok {
+		l.overtakes = g.overtakes()
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
@@ -273,4 +282,32 @@ func (l *limiter) leastLocked() int {
 		return 2
 	}
 	return 1
+}
+
+// glancer is an Algorithm that may change its limit between two windows.
+type glancer interface {
+	// glanceFrom returns from how many in flight on the algorithm has to look before another request begins or is
+	// shed. ok is false if it never has to.
+	glanceFrom() (inFlight int, ok bool)
+	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the window.
+	glance(Sample) (limit int)
+	// overtakes returns how long a request has to take to overtake others. What takes less may not need what is scarce.
+	overtakes() time.Duration
+}
+
+const glanceEvery = 10 * time.Millisecond
+
+// glanceLocked lets the algorithm look before a request of c begins or is shed.
+func (l *limiter) glanceLocked(c *class, now instant) {
+	g, ok := l.algorithm.(glancer)
+	if !ok || now-l.glanced < glanceEvery {
+		return
+	}
+	if from, ok := g.glanceFrom(); !ok || l.inFlight < min(c.full, from) {
+		return
+	}
+	l.glanced = now
+	s := Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
+	l.agesLocked(&s, now)
+	l.setLimitLocked(g.glance(s))
 }

@@ -69,7 +69,11 @@ func (l *limiter) end(p *Permit, result *Result) {
 	case inFlight:
 		l.leaveLocked(p, now)
 		if result != nil {
-			l.window.note(result, now-p.start-p.noted)
+			took := now - p.start - p.noted
+			l.window.note(result, took)
+			if !result.Failed && !result.Left && took >= l.overtakes {
+				l.overtook, l.completed = max(l.overtook, p.start+p.noted), now
+			}
 		}
 		l.advanceLocked(now)
 	}

@@ -174,6 +174,16 @@ func (l *limiter) sampleLocked(now instant) Sample {
 		})
 	}
 	s.Routes = w.samples
+	l.agesLocked(&s, now)
+	if s.Elapsed > 0 {
+		s.MeanAtClients = min(float64(w.clients)/float64(s.Elapsed), s.MeanInFlight)
+	}
+	return s
+}
+
+// agesLocked sets the fields of s that say for how long requests have been in flight.
+func (l *limiter) agesLocked(s *Sample, now instant) {
+	w := &l.window
 	w.ages = w.ages[:0]
 	for n := l.running.First; n != nil; n = n.Next {
 		if _, waits := w.wait(n.Of, now); waits {
@@ -195,8 +205,5 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	}
 	slices.SortFunc(w.ages, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	s.Ages = w.ages
-	if s.Elapsed > 0 {
-		s.MeanAtClients = min(float64(w.clients)/float64(s.Elapsed), s.MeanInFlight)
-	}
-	return s
+	s.overtaken, s.quiet = now-l.overtook, now-l.completed
 }

@@ -1,0 +1,97 @@
+package shed
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Before a service is busy, its limit follows what was in flight of late. If more come at once, the next window is too late.
+// So the limiter asks before it sheds. As long as nobody waits, by the ages of those in flight, it lends as much as was safe
+// before, and takes that back at once if requests wait.
+
+const (
+	firstUsual  = 1.0                   // seconds; see adaptive.usual
+	firstWindow = 25 * time.Millisecond // until a request has completed
+	firstGrowth = 100 * time.Millisecond
+	firstTimes  = 4 // startLimit may be lent until then, one more each firstGrowth
+
+	old        = 1.3 // times adaptive.usual
+	notable    = 0.5 // times that
+	mostQuiet  = 100 * time.Millisecond
+	fewOfThose = 1.0 / 8 // in flight may wait while a loan lasts
+)
+
+// glanceFrom is of a glancer.
+func (a *adaptive) glanceFrom() (inFlight int, ok bool) {
+	lends := len(a.routes) == 0 || a.limit < max(a.safe, a.lent)
+	return int(math.Round(a.limit)) + a.places(), lends && !a.trial.on && !a.drain.on
+}
+
+// glance is of a glancer.
+func (a *adaptive) glance(s Sample) int {
+	s.InFlight -= s.AtClients
+	waiting := a.aged(&s)
+	a.takeBack(waiting, s.InFlight)
+	switch {
+	case len(a.routes) == 0 && len(s.Ages) > 0:
+		a.lent = startLimit * min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds())
+	case waiting < 1 && !a.doubt:
+		a.lent = max(a.lent, a.safe)
+	}
+	return a.inForce(s.MaxLimit)
+}
+
+// takeBack lowers the loan to what is in flight without waiting, if more than a few wait.
+func (a *adaptive) takeBack(waiting float64, inFlight int) {
+	if few := max(a.few, fewOfThose*float64(inFlight)); waiting > few {
+		a.lent = min(a.lent, float64(inFlight)-waiting+few)
+		a.doubt = true
+	}
+}
+
+// believe takes from a window what is safe, and ends a loan that is not needed.
+func (a *adaptive) believe(w *view) {
+	switch {
+	case a.trial.on || a.drain.on:
+		a.safe = min(a.safe, a.limit)
+	case w.limited:
+		a.safe = max(a.safe, a.limit)
+	case w.waiting+w.aged <= leastQueue:
+		a.safe = max(a.safe, w.inFlight)
+		a.doubt = false
+	}
+	if !w.limited && w.completed > 0 && a.limit >= min(a.lent, headroom*a.peak) {
+		a.lent = 0
+	}
+}
+
+// expect takes from a window what is usual. The longer requests take, the more of those in flight are such. So it
+// is their mean square over their mean.
+func (a *adaptive) expect(w *view) {
+	mean, square := w.moments()
+	if w.completed >= fewest && mean > 0 {
+		a.usual = square / mean
+	}
+}
+
+// aged returns how many wait, by their ages when a request has last completed: they are older than usual, and none that
+// began later has completed. One that others have overtaken is slow, and waits for nobody.
+func (a *adaptive) aged(s *Sample) float64 {
+	if len(s.Ages) == 0 {
+		return 0
+	}
+	older := func(than time.Duration) int {
+		n, _ := slices.BinarySearchFunc(s.Ages, than, func(age, t time.Duration) int { return cmp.Compare(t, age) })
+		return n
+	}
+	n := older(seconds(old*a.usual) + min(s.quiet, mostQuiet))
+	if s.overtaken > 0 {
+		n -= older(s.overtaken)
+	}
+	return float64(max(0, n)*s.InFlight) / float64(len(s.Ages))
+}
+
+// overtakes is of a glancer.
+func (a *adaptive) overtakes() time.Duration { return seconds(notable * a.usual) }
