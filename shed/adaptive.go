@@ -39,6 +39,7 @@ type adaptive struct {
 	late   bool          // the window before was late, too
 	calm   int           // windows in a row that were not limited
 	stood  time.Duration // for how long too many have been waiting
+	sheds  float64       // part of requests that is shed, over the last second
 	rate   float64       // completions a second, over the last second in which requests were limited
 	work   float64       // view.busy, likewise
 
@@ -56,6 +57,7 @@ const (
 	peakLife    = 10 * time.Second       // see adaptive.peak
 	idleLife    = 2 * time.Second        // in which half of the limit above headroom goes away
 	standing    = 450 * time.Millisecond // a queue that is older is no burst
+	muchShed    = 0.3                    // see adaptive.gaps
 	fewest      = 5                      // completions of which a window can be judged
 	shortWindow = 250 * time.Millisecond
 	longWindow  = 2 * time.Second
@@ -103,6 +105,8 @@ func (a *adaptive) Update(s Sample) int {
 		wait := max(float64(s.AtClients), s.MeanAtClients)
 		a.crowd = s.Shed > 0 && wait > a.clients
 		a.clients = max(wait, a.clients*half(s.Elapsed, idleLife))
+		shed := float64(s.Shed) / float64(max(1, s.Shed+s.Admitted))
+		a.sheds = shed + (a.sheds-shed)*half(s.Elapsed, time.Second/2)
 		w := a.look(&s)
 		a.few = w.room
 		a.takeBack(w.aged, s.InFlight)
@@ -226,6 +230,12 @@ func (a *adaptive) goal(s *Sample, w *view) float64 {
 // without a queue, or from long ago.
 func (a *adaptive) unsure(took time.Duration) bool {
 	return a.sure.IsZero() || a.now.Sub(a.sure) > max(believed, believedWindows*took)
+}
+
+// gaps returns which part of unevenWait counts. Without a long queue, slots are empty after a run of slow requests, until
+// others arrive. The more are shed, the sooner they do, and of many slots few become empty at once.
+func (a *adaptive) gaps(w *view) float64 {
+	return 1 + (1/math.Sqrt(max(1, w.busy))-1)*min(1, a.sheds/muchShed)
 }
 
 // queue returns how many wait. Before the first decrease the limit is a guess. In a window that is long enough for a queue

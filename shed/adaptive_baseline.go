@@ -32,7 +32,26 @@ func measure(sorted []time.Duration) figures {
 }
 
 // baseline is what is known of a route without a queue.
-type baseline struct{ figures }
+type baseline struct {
+	figures
+	completed int // that it was made of, as long as they are few
+}
+
+// enoughKnown is how many completions make a baseline. The first ones alone are the fastest.
+const enoughKnown = 20
+
+// gather adds what a window saw to a baseline of few. wait is for how long a request of any route waits.
+func (b *baseline) gather(r seen, wait float64) {
+	if b.completed >= enoughKnown {
+		return
+	}
+	b.completed += r.completed
+	part := float64(r.completed) / float64(b.completed)
+	b.low = min(b.low, r.low)
+	b.mean += (max(r.mean-wait, b.low) - b.mean) * part
+	b.spread += (max(r.spread-wait, b.mean) - b.spread) * part
+	b.high = max(b.high, r.high)
+}
 
 // learn moves the baseline towards what a window saw: by the given part if that is slower, quickly
 // if it is faster.

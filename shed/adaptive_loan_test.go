@@ -97,8 +97,8 @@ func TestAllowancesUntilTheFirstRequestCompletes(t *testing.T) {
 
 // The longer requests take, the longer they are in flight, and the more of those in flight are such.
 func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
-	fast := &baseline{figures{mean: 0.001, spread: 0.001}}
-	slow := &baseline{figures{mean: 0.1, spread: 0.1}}
+	fast := &baseline{figures: figures{mean: 0.001, spread: 0.001}}
+	slow := &baseline{figures: figures{mean: 0.1, spread: 0.1}}
 	a := newAdaptive().(*adaptive)
 	a.expect(&view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
 	if math.Abs(a.usual-0.0918) > 0.0001 {

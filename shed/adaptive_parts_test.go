@@ -47,8 +47,8 @@ func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
 
 // While a slow route becomes more frequent, fewer requests complete, and as much is done.
 func TestATrialIsJudgedByWork(t *testing.T) {
-	fast := &baseline{figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
-	slow := &baseline{figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
+	fast := &baseline{figures: figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
+	slow := &baseline{figures: figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
 	a := newAdaptive().(*adaptive)
 	a.trial = trial{on: true, inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
 	w := func(fasts, slows int) *view {
@@ -96,7 +96,7 @@ func known(limit float64) (a *adaptive, window func(completed int, latency time.
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
 	a.now, a.sure, a.limit, a.safe, a.lent = now, now, limit, 0, 0
-	a.routes["/"] = &baseline{figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
+	a.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
 	return a, func(completed int, latency time.Duration, inFlight, shed int) {
 		now = now.Add(2 * time.Second)
 		latencies := make([]time.Duration, completed)
@@ -153,7 +153,7 @@ func tried(t trial, completed int) (*adaptive, *view) {
 	a := newAdaptive().(*adaptive)
 	a.now = time.Unix(1e9, 0)
 	a.sure, a.limit, a.lent = a.now, 10, 0
-	base := &baseline{figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
+	base := &baseline{figures: figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
 	t.on, t.ends = true, a.now.Add(time.Hour)
 	t.limit, t.inFlight, t.rate, t.work = 20, 20, 400, 8
 	t.low = map[*baseline]float64{base: 0.05}
@@ -267,7 +267,7 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		s := Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
 		for i, r := range c.routes {
 			name := string(rune('a' + i))
-			a.routes[name] = &baseline{figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
+			a.routes[name] = &baseline{figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
 			sample := RouteSample{Route: name, Completed: r.completed}
 			for range r.completed {
 				sample.Latencies = append(sample.Latencies, r.latency)
@@ -300,5 +300,42 @@ func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
 		if got, want := ninth(a, b), both[len(both)*9/10]; got != want {
 			t.Fatalf("%v and %v: %d, want %d", a, b, got, want)
 		}
+	}
+}
+
+// The first completions of a route are the fastest: of requests that take 10 to 400 ms, those of 10 ms.
+func TestABaselineOfFewRequestsGrows(t *testing.T) {
+	b := &baseline{figures: figures{low: 0.01, mean: 0.01, spread: 0.01, high: 0.01}}
+	window := func(completed int, mean float64) {
+		b.gather(seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed}, 0.05)
+	}
+	window(4, 0.06)
+	window(4, 0.25)
+	if math.Abs(b.mean-0.105) > 1e-9 || b.low != 0.01 || b.high != 0.25 {
+		t.Errorf("4 of 10 ms and 4 of 200 ms, all of which waited 50 ms: %+v, want a mean of 105 ms", b.figures)
+	}
+	window(12, 0.155)
+	if window(100, 1); math.Abs(b.mean-0.105) > 1e-9 {
+		t.Errorf("a baseline of 20 completions has become %+v", b.figures)
+	}
+}
+
+func TestALongQueueIsForServicesThatShedLittle(t *testing.T) {
+	a := newAdaptive().(*adaptive)
+	for _, c := range []struct{ sheds, busy, want float64 }{{0, 16, 1}, {0.15, 16, 0.625}, {0.3, 16, 0.25}, {0.9, 16, 0.25}, {0.9, 0.5, 1}} {
+		a.sheds = c.sheds
+		if got := a.gaps(&view{busy: c.busy}); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%g shed, %g busy: %g, want %g", c.sheds, c.busy, got, c.want)
+		}
+	}
+}
+
+// What is known of before would make each trial of the slower service too small.
+func TestATrialDuringWhichTheServiceBecameSlowerIsRepeated(t *testing.T) {
+	a, w := tried(trial{}, 200)
+	w.routes[0].low = 0.06
+	low := w.routes[0].base.low
+	if a.judge(w); a.trial.on || a.limit != 20 || w.routes[0].base.low != low {
+		t.Errorf("limit %.1f, baseline %g, want the 20 and %g of before", a.limit, w.routes[0].base.low, low)
 	}
 }

@@ -86,7 +86,10 @@ func (a *adaptive) judge(w *view) {
 	t.on = false
 	switch latency, starved := a.effect(w, 1.5); {
 	case latency > 1.1 && !t.probe:
-		// The service has become slower meanwhile.
+		// The service has become slower meanwhile. If the trial has cost throughput, try again what is so now.
+		if starved {
+			a.limit = t.limit
+		}
 	case starved:
 		for _, r := range w.routes {
 			r.base.set(r)
@@ -116,7 +119,7 @@ func (a *adaptive) needs(w *view) float64 {
 	work, wait := 0.0, 0.0
 	for _, r := range w.routes {
 		work += r.rate * r.base.mean
-		wait += r.rate * (evenWait*r.base.mean + unevenWait*max(0, r.base.spread-r.base.mean))
+		wait += r.rate * (evenWait*r.base.mean + unevenWait*w.gaps*max(0, r.base.spread-r.base.mean))
 	}
 	if w.rate == 0 {
 		return 0

@@ -19,6 +19,7 @@ type view struct {
 	busy    float64 // would be in flight without a queue
 	waiting float64 // waited all the time
 	room    float64 // may wait
+	gaps    float64 // part of unevenWait that counts: see adaptive.gaps
 	noise   float64 // mean square of service times over the square of their mean; 1 if all are the same
 	overdue int     // in flight for far too long
 	aged    float64 // wait by their ages: see adaptive.aged
@@ -64,7 +65,7 @@ func (a *adaptive) look(s *Sample) *view {
 		}
 		x := seen{figures: measure(r.Latencies), base: a.routes[r.Route], completed: r.Completed}
 		if x.base == nil {
-			x.base = &baseline{x.figures}
+			x.base = &baseline{figures: x.figures}
 			a.routes[r.Route] = x.base
 		}
 		x.rate = float64(r.Completed) / s.Elapsed.Seconds()
@@ -79,7 +80,11 @@ func (a *adaptive) look(s *Sample) *view {
 	if w.rate > 0 {
 		w.typical = seconds(total / w.rate)
 	}
+	for _, r := range w.routes {
+		r.base.gather(r, w.waiting/w.rate)
+	}
 	w.noise = w.vary()
+	w.gaps = a.gaps(w)
 	w.room = max(leastQueue, w.mayWait())
 	w.overdue = a.overdue(s, w)
 	a.expect(w)
@@ -110,7 +115,7 @@ func (w *view) mayWait() float64 {
 		return 0
 	}
 	mean, spread := mean/waiting, square/mean
-	each := min(mostWait*mean, max(leastWait.Seconds(), evenWait*mean+unevenWait*max(0, spread-mean)))
+	each := min(mostWait*mean, max(leastWait.Seconds(), evenWait*mean+unevenWait*w.gaps*max(0, spread-mean)))
 	if wait == 0 {
 		return w.rate * each
 	}
