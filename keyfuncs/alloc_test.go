@@ -45,6 +45,8 @@ func TestTheCommonKeysAllocateAtMostTheirText(t *testing.T) {
 		{"bearer token", keyfuncs.BearerToken, request("", "Authorization: Bearer k"), 1},
 		{"basic user", keyfuncs.BasicAuthUser, request("", basic("alice:pw")), 1},
 		{"cookie", keyfuncs.Cookie("sid"), request("", "Cookie: a=b; sid=c"), 1},
+		{"common name", keyfuncs.CommonName, withCertificate(t, "billing", true), 0},
+		{"SPIFFE ID", keyfuncs.SPIFFEID, withCertificate(t, "", true, "spiffe://example.org/billing"), 1},
 		{"method", keyfuncs.Method, request(""), 0},
 		{"host", keyfuncs.Host, withHost, 0},
 		{"path", keyfuncs.Path, request(""), 0},

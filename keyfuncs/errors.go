@@ -25,6 +25,8 @@ var (
 	errAllTrusted  = unidentified("every hop is a trusted proxy")
 	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
+	errUnverified  = unidentified("nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert")
+	errNoSPIFFEID  = unidentified("the client's certificate has several URIs, or one that is no SPIFFE ID")
 	errNoText      = unidentified("the value is not a string, an integer or a fmt.Stringer")
 )
 

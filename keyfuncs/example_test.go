@@ -2,11 +2,15 @@ package keyfuncs_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/weir-go/weir/core"
@@ -512,6 +516,31 @@ func ExampleMustOutside_orPeer() {
 	// Output:
 	// core: the rule does not apply to this request
 	// core: the request has no such key
+}
+
+// The certificates of callers inside a network name their services.
+func ExampleCommonName() {
+	certificate := &x509.Certificate{Subject: pkix.Name{CommonName: "billing"}}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
+	show(keyfuncs.CommonName, r)
+	r.TLS.VerifiedChains = [][]*x509.Certificate{{certificate}}
+	show(keyfuncs.CommonName, r)
+	// Output:
+	// keyfuncs: cannot tell who sent the request: nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert
+	// billing
+}
+
+func ExampleSPIFFEID() {
+	id := &url.URL{Scheme: "spiffe", Host: "example.org", Path: "/billing"}
+	certificate := &x509.Certificate{URIs: []*url.URL{id}}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.TLS = &tls.ConnectionState{
+		PeerCertificates: []*x509.Certificate{certificate},
+		VerifiedChains:   [][]*x509.Certificate{{certificate}},
+	}
+	show(keyfuncs.SPIFFEID, r)
+	// Output: spiffe://example.org/billing
 }
 
 func ExampleErrUnidentified() {

@@ -83,6 +83,7 @@ func TestABodyIsNeverRead(t *testing.T) {
 	mux := http.NewServeMux()
 	keys := []key{
 		keyfuncs.Header("X-Tenant"), keyfuncs.APIKey("X-API-Key"), keyfuncs.BearerToken, keyfuncs.BasicAuthUser,
+		keyfuncs.CommonName, keyfuncs.SPIFFEID,
 		keyfuncs.Cookie("sid"), keyfuncs.FromContext(user), keyfuncs.Method, keyfuncs.Host, keyfuncs.Path,
 		keyfuncs.RoutePattern, keyfuncs.MuxPattern(mux), keyfuncs.Constant[*http.Request]("x"),
 		keyfuncs.Address(keyfuncs.Peer), keyfuncs.Address(keyfuncs.MustTrustedProxies("192.0.2.1")),
