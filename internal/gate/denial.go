@@ -70,7 +70,7 @@ func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	named := false
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Allowed || d.Mode() != core.Enforce || !d.Source.Counted() || names[d.Index()] == "" {
+		if !isViolated(d, names) {
 			continue
 		}
 		if named {
@@ -85,6 +85,11 @@ func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 		b = append(b, ']')
 	}
 	return b
+}
+
+// isViolated reports whether d denied, by a rule that clients may know. names are those of violated.
+func isViolated(d *core.RuleDecision, names []string) bool {
+	return !d.Allowed && d.Mode() == core.Enforce && d.Source.Counted() && names[d.Index()] != ""
 }
 
 // violated returns the names of rules as problem documents have them, "" for those that are hidden;

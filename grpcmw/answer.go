@@ -1,0 +1,128 @@
+package grpcmw
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// headerPool has empty headers, in which fields are written. Their values go into metadata.
+var headerPool = sync.Pool{New: func() any { return make(http.Header) }}
+
+// metadata returns the fields that were written, once.
+func (c *call) metadata() metadata.MD {
+	if c.fields == nil {
+		return nil
+	}
+	md := metadataOf(c.fields)
+	clear(c.fields)
+	headerPool.Put(c.fields)
+	c.fields = nil
+	return md
+}
+
+func metadataOf(fields http.Header) metadata.MD {
+	md := make(metadata.MD, len(fields)+1)
+	for name, values := range fields {
+		md[lower(name)] = values
+	}
+	return md
+}
+
+// lower returns the name of a field as metadata has it. To know the common ones spares an allocation for each.
+func lower(name string) string {
+	switch name {
+	case "Ratelimit":
+		return "ratelimit"
+	case "Ratelimit-Policy":
+		return "ratelimit-policy"
+	case "Retry-After":
+		return "retry-after"
+	}
+	return strings.ToLower(name)
+}
+
+// pushback is how a server tells gRPC's own retries when to repeat a call: gRFC A6.
+const pushback = "grpc-retry-pushback-ms"
+
+// trailer returns the trailer of a call that may not go on.
+func (c *call) trailer(r *gate.Refusal) metadata.MD {
+	md := c.metadata()
+	if r.Status != 0 {
+		md[pushback] = []string{pushbackOf(r.Wait)}
+	}
+	return md
+}
+
+// pushbackOf returns the wait in milliseconds, rounded up; -1 if no wait helps, or none that every
+// client can read.
+func pushbackOf(wait time.Duration) string {
+	ms := (wait + time.Millisecond - 1) / time.Millisecond
+	if wait <= 0 || ms > math.MaxInt32 {
+		return "-1"
+	}
+	return strconv.FormatInt(int64(ms), 10)
+}
+
+// refuse returns the error of a call that may not go on.
+func (c *call) refuse(r *gate.Refusal) error {
+	if r.Status == 0 {
+		return status.FromContextError(r.Err).Err()
+	}
+	code := codes.Unavailable
+	if r.Status == http.StatusTooManyRequests {
+		code = codes.ResourceExhausted
+	}
+	s := refusal(code, r.Detail, r.Wait, r.Violated())
+	if denied := c.limiter.denied; denied != nil {
+		if err := denied(&c.Call, r.Outcome, s); err != nil {
+			return err
+		}
+	}
+	return s.Err()
+}
+
+// refusal returns a status with details: the wait if that is positive, and the rules that denied.
+func refusal(code codes.Code, message string, wait time.Duration, violated []string) *status.Status {
+	s := status.New(code, message)
+	var details []protoadapt.MessageV1
+	if wait > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	if len(violated) > 0 {
+		failure := new(errdetails.QuotaFailure)
+		for _, name := range violated {
+			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{Subject: name, Description: message})
+		}
+		details = append(details, failure)
+	}
+	detailed, err := s.WithDetails(details...)
+	if err != nil { // impossible: the messages are ours
+		return s
+	}
+	return detailed
+}
+
+// statusOf returns the HTTP status of what a handler has returned.
+func statusOf(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		s = status.FromContextError(err)
+	}
+	return gate.StatusOfCode(uint32(s.Code()))
+}

@@ -1,0 +1,67 @@
+package grpcmw
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// Call is a call that a server has received. Rules read it. It is not to be kept.
+type Call struct {
+	// Context is that of the call. It has the metadata and the peer: see
+	// metadata.FromIncomingContext and peer.FromContext.
+	Context context.Context
+
+	// FullMethod is the method in the form "/package.Service/Method".
+	FullMethod string
+
+	// Message is the message of a unary call. nil: a stream, whose messages have not arrived.
+	Message any
+
+	unregistered bool          // a handler of unknown methods serves it
+	request      *http.Request // that Request has returned
+}
+
+// Request returns the call in the form of package http, for policy files and functions that read an
+// http.Request: a POST for the full method, with the metadata as header fields, the peer's address,
+// the state of TLS, and no body. It is made once.
+func (c *Call) Request() *http.Request {
+	if c.request == nil {
+		c.request = c.newRequest()
+	}
+	return c.request
+}
+
+func (c *Call) newRequest() *http.Request {
+	md, _ := metadata.FromIncomingContext(c.Context)
+	r := &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: c.FullMethod}, RequestURI: c.FullMethod,
+		Proto: "HTTP/2.0", ProtoMajor: 2, Body: http.NoBody, Header: make(http.Header, len(md)),
+	}
+	for name, values := range md {
+		switch {
+		case name == ":authority":
+			r.Host = values[0]
+		case !strings.HasPrefix(name, ":"):
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	ctx := c.Context
+	if p, ok := peer.FromContext(ctx); ok {
+		if p.Addr != nil {
+			r.RemoteAddr = p.Addr.String()
+		}
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			r.TLS = &info.State
+		}
+		if p.LocalAddr != nil { // by which package keyfuncs tells a unix socket
+			ctx = context.WithValue(ctx, http.LocalAddrContextKey, p.LocalAddr)
+		}
+	}
+	return r.WithContext(ctx)
+}

@@ -1,0 +1,378 @@
+package grpcmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/shed"
+)
+
+// handler answers with "served".
+func handler(context.Context, any) (any, error) { return "served", nil }
+
+// send has a limiter decide a unary call, and prints the answer.
+func send(l *grpcmw.Limiter, ctx context.Context, method string, handler grpc.UnaryHandler) {
+	response, err := l.Unary()(ctx, new(healthpb.HealthCheckRequest), &grpc.UnaryServerInfo{FullMethod: method}, handler)
+	fmt.Println(response, status.Code(err))
+}
+
+// with returns a context with metadata, as a server has it.
+func with(pairs ...string) context.Context {
+	return metadata.NewIncomingContext(context.Background(), metadata.Pairs(pairs...))
+}
+
+// fromAddress returns the context of a call from an address.
+func fromAddress(ip string) context.Context {
+	return peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 1}})
+}
+
+// once is a limiter that allows one call a day for each key.
+func once(key func(*grpcmw.Call) (string, error)) *grpcmw.Limiter {
+	return grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: key}}})
+}
+
+func ExampleNew() {
+	_, err := grpcmw.New(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(0)), Key: grpcmw.Method}},
+	})
+	fmt.Println(err)
+	// Output: core: rule "per-client": limit: units of a sliding-window must be 1 to 1000000000 (got 0)
+}
+
+func ExampleMustNew() {
+	defer func() { fmt.Println(recover()) }()
+	grpcmw.MustNew(grpcmw.Config{})
+	// Output: core: no rules: a limiter needs at least one
+}
+
+// Install both interceptors: that of unary calls does not see streams.
+func ExampleLimiter_Unary() {
+	limiter := once(keyfuncs.Address(grpcmw.Peer))
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(limiter.Unary()),
+		grpc.ChainStreamInterceptor(limiter.Stream()),
+	)
+	_ = server // register services, and serve
+
+	for range 2 {
+		send(limiter, fromAddress("192.0.2.1"), "/shop.v1.Orders/Place", handler)
+	}
+	// Output:
+	// served OK
+	// <nil> ResourceExhausted
+}
+
+// Each client may have 2 streams at once.
+func ExampleLimiter_Stream() {
+	streams := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
+		Name:  "streams",
+		Limit: limits.Concurrent(2),
+		Key:   keyfuncs.Address(grpcmw.Peer),
+	}}})
+	server := grpc.NewServer(grpc.ChainStreamInterceptor(streams.Stream()))
+	_ = server // register services, and serve
+	fmt.Println(streams.Held())
+	// Output: 0 0001-01-01 00:00:00 +0000 UTC
+}
+
+// A handler that decides by itself, here for each item of its message.
+func ExampleLimiter_Decide() {
+	items := once(grpcmw.Method)
+	c := &grpcmw.Call{Context: context.Background(), FullMethod: "/shop.v1.Orders/Place"}
+	for range 2 {
+		outcome := items.Decide(c)
+		fmt.Println(outcome.Verdict())
+	}
+	// Output:
+	// allowed
+	// denied
+}
+
+func ExampleLimiter_Held() {
+	slots := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "slots", Limit: limits.Concurrent(5), Key: grpcmw.Method}}})
+	send(slots, context.Background(), "/shop.v1.Orders/Place", func(context.Context, any) (any, error) {
+		units, _ := slots.Held()
+		return fmt.Sprint(units, " held"), nil
+	})
+	units, _ := slots.Held()
+	fmt.Println(units, "held")
+	// Output:
+	// 1 held OK
+	// 0 held
+}
+
+func ExampleLimiter_Queue() {
+	queue := grpcmw.MustNew(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "queue", Limit: limits.LeakyQueue(limits.PerSecond(1), 10), Key: grpcmw.Method}},
+	})
+	waiting, full, left := queue.Queue()
+	fmt.Println(waiting, full, left)
+	// Output: 0 0 0
+}
+
+// Behind a proxy that appends to x-forwarded-for, metadata of other clients are not believed.
+func ExampleLift() {
+	key := grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
+	for _, ip := range []string{"10.0.0.1", "192.0.2.1"} {
+		ctx := metadata.NewIncomingContext(fromAddress(ip), metadata.Pairs("x-forwarded-for", "203.0.113.7"))
+		fmt.Println(key(&grpcmw.Call{Context: ctx}))
+	}
+	token := grpcmw.Lift(keyfuncs.BearerToken)
+	fmt.Println(token(&grpcmw.Call{Context: with("authorization", "Bearer secret")}))
+	// Output:
+	// 203.0.113.7 <nil>
+	// 192.0.2.1 <nil>
+	// 2bb80d537b1da3e38bd30361aa855686 <nil>
+}
+
+func ExamplePeer() {
+	key := keyfuncs.Address(grpcmw.Peer)
+	fmt.Println(key(&grpcmw.Call{Context: fromAddress("192.0.2.1")}))
+	// Output: 192.0.2.1 <nil>
+}
+
+// Each client may use each method once.
+func ExampleMethod() {
+	limiter := once(keyfuncs.Join(grpcmw.Method, keyfuncs.Address(grpcmw.Peer)))
+	for _, method := range []string{"/shop.v1.Orders/Place", "/shop.v1.Orders/Place", "/shop.v1.Orders/Cancel"} {
+		send(limiter, fromAddress("192.0.2.1"), method, handler)
+	}
+	// Output:
+	// served OK
+	// <nil> ResourceExhausted
+	// served OK
+}
+
+func ExampleService() {
+	fmt.Println(grpcmw.Service(&grpcmw.Call{FullMethod: "/shop.v1.Orders/Place"}))
+	// Output: shop.v1.Orders <nil>
+}
+
+// The cost of a call is what its message asks for.
+func ExampleCall() {
+	limiter := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
+		Name:  "names",
+		Limit: limits.TokenBucket(limits.PerDay(100), 100),
+		Key:   grpcmw.Service,
+		Cost: func(c *grpcmw.Call) int64 {
+			if check, ok := c.Message.(*healthpb.HealthCheckRequest); ok {
+				return int64(len(check.GetService()))
+			}
+			return 1
+		},
+	}}})
+	outcome := limiter.Decide(&grpcmw.Call{
+		Context:    context.Background(),
+		FullMethod: healthpb.Health_Check_FullMethodName,
+		Message:    &healthpb.HealthCheckRequest{Service: "orders"},
+	})
+	fmt.Println(outcome.At(0).Remaining)
+	// Output: 94
+}
+
+// The rules of a policy file read calls as POST requests for the full method.
+func ExampleCall_Request() {
+	file, err := policy.Parse("rules.yaml", []byte(`
+version: 1
+client: {peer: true}
+rules:
+  - {name: place, match: POST /shop.v1.Orders/Place, key: address, limit: 1/day}
+`), policy.Names[*grpcmw.Call]{Request: (*grpcmw.Call).Request})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter := grpcmw.MustNew(grpcmw.Config{Rules: file.Rules()})
+	for _, method := range []string{"/shop.v1.Orders/Place", "/shop.v1.Orders/Place", "/shop.v1.Orders/Cancel"} {
+		send(limiter, fromAddress("192.0.2.1"), method, handler)
+	}
+	// Output:
+	// served OK
+	// <nil> ResourceExhausted
+	// served OK
+}
+
+// Denials in the words of the program.
+func ExampleConfig() {
+	limiter := grpcmw.MustNew(grpcmw.Config{
+		Rules: []grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: grpcmw.Method}},
+		Denied: func(c *grpcmw.Call, _ core.Outcome, s *status.Status) error {
+			p := s.Proto() // a copy, with the details
+			p.Message = "come back tomorrow"
+			return status.FromProto(p).Err()
+		},
+	})
+	for range 2 {
+		_, err := limiter.Unary()(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, handler)
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// rpc error: code = ResourceExhausted desc = come back tomorrow
+}
+
+// Only log-ins that fail count.
+func ExampleRule() {
+	failures := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
+		Name:      "failed log-ins",
+		Limit:     limits.SlidingLog(limits.PerHour(1)),
+		Key:       keyfuncs.Address(grpcmw.Peer),
+		FinalCost: core.OnStatus(func(status int) bool { return status == 401 }), // codes.Unauthenticated
+	}}})
+	wrong := status.Error(codes.Unauthenticated, "wrong password")
+	for _, err := range []error{nil, wrong, nil} {
+		send(failures, fromAddress("192.0.2.1"), "/users.v1.Users/LogIn", func(context.Context, any) (any, error) { return "welcome", err })
+	}
+	// Output:
+	// welcome OK
+	// welcome Unauthenticated
+	// <nil> ResourceExhausted
+}
+
+func ExampleOutcomeFrom() {
+	limiter := grpcmw.MustNew(grpcmw.Config{
+		Rules:            []grpcmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.PerDay(5), 5), Key: grpcmw.Method}},
+		OutcomeInContext: true,
+	})
+	send(limiter, context.Background(), "/a.B/C", func(ctx context.Context, _ any) (any, error) {
+		outcome, ok := grpcmw.OutcomeFrom(ctx)
+		return fmt.Sprint(outcome.At(0).Remaining, " left ", ok), nil
+	})
+	// Output: 4 left true OK
+}
+
+// A stream that pays for each message it sends.
+func ExampleSpend() {
+	limiter := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
+		Name:      "messages",
+		Limit:     limits.TokenBucket(limits.PerDay(100), 100),
+		Key:       grpcmw.Service,
+		FinalCost: core.SpentCost,
+	}}})
+	c := &grpcmw.Call{Context: context.Background(), FullMethod: "/a.B/C"}
+	send(limiter, c.Context, c.FullMethod, func(ctx context.Context, _ any) (any, error) {
+		for range 7 {
+			grpcmw.Spend(ctx, "messages", 1)
+		}
+		return "served", nil
+	})
+	o := limiter.Explain(c)
+	fmt.Println(o.At(0).Remaining, "left")
+	// Output:
+	// served OK
+	// 93 left
+}
+
+// A job that goes on after its call has been answered.
+func ExampleDetach() {
+	jobs := grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{Name: "jobs", Limit: limits.Concurrent(1), Key: grpcmw.Service}}})
+	var end func(core.Result)
+	start := func(ctx context.Context, _ any) (any, error) {
+		end, _ = grpcmw.Detach(ctx)
+		return "started", nil
+	}
+	send(jobs, context.Background(), "/a.B/C", start)
+	send(jobs, context.Background(), "/a.B/C", start)
+	end(core.Result{Status: 200})
+	send(jobs, context.Background(), "/a.B/C", start)
+	// Output:
+	// started OK
+	// <nil> ResourceExhausted
+	// started OK
+}
+
+func ExampleLimiter_Replace() {
+	limiter := once(grpcmw.Method)
+	send(limiter, context.Background(), "/a.B/C", handler)
+	err := limiter.Replace([]grpcmw.Rule{{Name: "once", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: grpcmw.Method}})
+	fmt.Println(err, len(limiter.Rules()))
+	send(limiter, context.Background(), "/a.B/C", handler)
+	// Output:
+	// served OK
+	// <nil> 1
+	// served OK
+}
+
+func ExampleLimiter_Override() {
+	limiter := once(grpcmw.Method)
+	fmt.Println(limiter.Override("twice", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}) != nil)
+	fmt.Println(limiter.Override("once", core.Override{Mode: new(core.Shadow), Until: time.Now().Add(time.Hour)}))
+	for range 2 {
+		send(limiter, context.Background(), "/a.B/C", handler)
+	}
+	// Output:
+	// true
+	// <nil>
+	// served OK
+	// served OK
+}
+
+func ExampleLimiter_Rules() {
+	for _, rule := range once(grpcmw.Method).Rules() {
+		fmt.Println(rule.Name, rule.Limit)
+	}
+	// Output: once token-bucket 1/1d burst 1
+}
+
+func ExampleLimiter_Explain() {
+	limiter := once(grpcmw.Method)
+	o := limiter.Explain(&grpcmw.Call{Context: context.Background(), FullMethod: "/a.B/C"})
+	fmt.Println(o.Verdict(), o.At(0).Remaining)
+	// Output: allowed 1
+}
+
+func ExampleLimiter_ExplainKey() {
+	limiter := once(grpcmw.Method)
+	send(limiter, context.Background(), "/a.B/C", handler)
+	d, err := limiter.ExplainKey(context.Background(), "once", "/a.B/C", limits.Limit{})
+	fmt.Println(d.Allowed, d.Remaining, err)
+	// Output:
+	// served OK
+	// false 0 <nil>
+}
+
+func ExampleLimiter_ResetKey() {
+	limiter := once(grpcmw.Method)
+	send(limiter, context.Background(), "/a.B/C", handler)
+	fmt.Println(limiter.ResetKey(context.Background(), "once", "/a.B/C"))
+	send(limiter, context.Background(), "/a.B/C", handler)
+	// Output:
+	// served OK
+	// <nil>
+	// served OK
+}
+
+// A shedder goes outside of the limiter.
+func ExampleShed() {
+	shedder := shed.MustNew(shed.Options[*grpcmw.Call]{
+		Exempt: func(c *grpcmw.Call) bool { return c.FullMethod == healthpb.Health_Check_FullMethodName },
+	})
+	limiter := once(grpcmw.Method)
+	unary, stream := grpcmw.Shed(shedder)
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(unary, limiter.Unary()),
+		grpc.ChainStreamInterceptor(stream, limiter.Stream()),
+	)
+	_ = server // register services, and serve
+
+	_, err := unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
+		return nil, errors.New("in flight: " + fmt.Sprint(shedder.State().InFlight))
+	})
+	fmt.Println(err)
+	// Output: in flight: 1
+}

@@ -1,0 +1,58 @@
+package grpcmw_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+)
+
+// Each client may make 2 calls a day. Health checks are not limited.
+var perClient = grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
+	Name:  "per-client",
+	Limit: limits.TokenBucket(limits.PerDay(2), 2),
+	Key:   core.When(isLimited, keyfuncs.Address(grpcmw.Peer)),
+}}})
+
+func isLimited(c *grpcmw.Call) bool { return c.FullMethod != healthpb.Health_Watch_FullMethodName }
+
+func Example() {
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(perClient.Unary()),
+		grpc.ChainStreamInterceptor(perClient.Stream()),
+	)
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go server.Serve(listener)
+	defer server.Stop()
+
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	client := healthpb.NewHealthClient(conn)
+	for range 3 {
+		_, err := client.Check(context.Background(), new(healthpb.HealthCheckRequest))
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}

@@ -1,0 +1,98 @@
+package grpcmw
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/internal/shedcall"
+	"github.com/weir-go/weir/shed"
+)
+
+// Shed returns the interceptors that pass only calls that s admits to their handlers, and end the
+// others with codes.Unavailable and RetryInfo. Use both: that of unary calls does not see streams.
+// All interceptors of one shedder count together. They go outside limiters and authentication. Where
+// [shed.Options].Route is nil, the route of a call is its full method. If [shed.Options].Denied returns
+// an error, the call ends with it; what Denied writes is not sent, but for header fields, which become
+// trailer metadata.
+//
+// A stream is in flight until its first message to the client, as an answer over HTTP is until its first
+// Flush. The time in which a handler waits for the client's messages is the client's.
+//
+// Shed panics if s is nil or was not made by [shed.New].
+func Shed(s *shed.Shedder[*Call]) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	g := shedcall.New(s, func(c *Call) string { return c.FullMethod }, statusOf)
+	unary := func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+		c := &Call{Context: ctx, FullMethod: info.FullMethod, Message: message}
+		refusal, err := g.Serve(ctx, c, nil, func(*shedcall.Stream) (err error) {
+			response, err = handler(ctx, message)
+			return err
+		})
+		if refusal != nil {
+			_ = grpc.SetTrailer(ctx, shedTrailer(refusal))
+			return nil, shedError(refusal, err)
+		}
+		return response, err
+	}
+	stream := func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		c := &Call{Context: stream.Context(), FullMethod: info.FullMethod, unregistered: server == nil}
+		watched := &watchedStream{ServerStream: stream}
+		refusal, err := g.Serve(c.Context, c, watched.receive, func(s *shedcall.Stream) error {
+			watched.of = s
+			return handler(server, watched)
+		})
+		if refusal != nil {
+			stream.SetTrailer(shedTrailer(refusal))
+			return shedError(refusal, err)
+		}
+		return err
+	}
+	return unary, stream
+}
+
+// watchedStream is a stream of which a shedder sees when it waits for the client.
+type watchedStream struct {
+	grpc.ServerStream
+	of      *shedcall.Stream
+	message any
+}
+
+func (s *watchedStream) receive() error { return s.ServerStream.RecvMsg(s.message) }
+
+func (s *watchedStream) RecvMsg(m any) error {
+	s.message = m
+	return s.of.Receive()
+}
+
+func (s *watchedStream) SendMsg(m any) error {
+	s.of.Send()
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *watchedStream) SendHeader(md metadata.MD) error {
+	s.of.Send()
+	return s.ServerStream.SendHeader(md)
+}
+
+func shedTrailer(r *shedcall.Refusal) metadata.MD {
+	delete(r.Fields, "Cache-Control") // no cache stores calls
+	md := metadataOf(r.Fields)
+	if r.Left == nil {
+		md[pushback] = []string{pushbackOf(r.Wait)}
+	}
+	return md
+}
+
+// shedError returns the error of a call that was shed. err is that of [shed.Options].Denied.
+func shedError(r *shedcall.Refusal, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case r.Left != nil:
+		return status.FromContextError(r.Left).Err()
+	}
+	return refusal(codes.Unavailable, r.Detail, r.Wait, nil).Err()
+}
