@@ -112,8 +112,8 @@ func TestKeys(t *testing.T) {
 // A client must not get a fresh budget by inventing methods.
 func TestMethodsThatNobodyHasRegisteredAreOneKey(t *testing.T) {
 	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{
-		{Name: "method", Limit: limits.FixedWindow(limits.PerDay(1)), Key: grpcmw.Method},
-		{Name: "service", Limit: limits.FixedWindow(limits.PerDay(1)), Key: grpcmw.Service},
+		{Name: "method", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: grpcmw.Method},
+		{Name: "service", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: grpcmw.Service},
 	}})
 	conn := dial(t, listen(t, new(service), append(both(l), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))...))
 	for i, method := range []string{"/a.B/C", "/a.B/D", "/x.Y/Z"} {

@@ -65,7 +65,7 @@ func TestTheRetryPolicyOfAClientKeepsToTheWait(t *testing.T) {
 func TestEachRefusalHasItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := keyfuncs.Constant[*grpcmw.Call]("everybody")
-		down := core.Rule[*grpcmw.Call]{Name: "closed", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}
+		down := core.Rule[*grpcmw.Call]{Name: "closed", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}
 		for _, c := range []struct {
 			name     string
 			rule     grpcmw.Rule
@@ -93,7 +93,7 @@ func TestEachRefusalHasItsCode(t *testing.T) {
 }
 
 func TestNoErrorOfTheServerReachesTheClient(t *testing.T) {
-	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(1)), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}}})
+	l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: func(*grpcmw.Call) (string, error) { return "", errors.New("secret") }}}})
 	_, err := serve(t, new(service), both(l)...).UnaryCall(t.Context(), new(pb.SimpleRequest))
 	if wantCode(t, err, codes.Unavailable); strings.Contains(err.Error(), "secret") {
 		t.Error(err)
@@ -328,7 +328,7 @@ func TestTheOutcomeIsInTheContext(t *testing.T) {
 
 func TestTheProgramAnswersDenialsItself(t *testing.T) {
 	config := grpcmw.Config{
-		Rules: everybody(limits.FixedWindow(limits.PerDay(1))),
+		Rules: everybody(limits.TokenBucket(limits.PerDay(1), 1)),
 		Denied: func(c *grpcmw.Call, o core.Outcome, s *status.Status) error {
 			if c.Message == nil {
 				return nil
@@ -351,7 +351,7 @@ func TestTheProgramAnswersDenialsItself(t *testing.T) {
 }
 
 func TestFieldsThatWereChosenAreMetadata(t *testing.T) {
-	config := grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1))), Headers: headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}}
+	config := grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerDay(1), 1)), Headers: headers.Options{Formats: []headers.Format{headers.EpochSeconds}, RetryAfter: headers.Window}}
 	client := serve(t, new(service), both(newLimiter(t, config))...)
 	if got := ask(t.Context(), client); got.header.Get("x-ratelimit-limit")[0] != "1" || len(got.header.Get("ratelimit")) > 0 {
 		t.Errorf("%+v", got)
@@ -363,7 +363,7 @@ func TestFieldsThatWereChosenAreMetadata(t *testing.T) {
 }
 
 func TestAMessageMayDecideTheCost(t *testing.T) {
-	rules := everybody(limits.FixedWindow(limits.PerDay(10)))
+	rules := everybody(limits.TokenBucket(limits.PerDay(10), 10))
 	rules[0].Cost = func(c *grpcmw.Call) int64 { return int64(c.Message.(*pb.SimpleRequest).GetResponseSize()) }
 	client := serve(t, new(service), both(newLimiter(t, grpcmw.Config{Rules: rules}))...)
 	for _, c := range []struct {
@@ -376,16 +376,16 @@ func TestAMessageMayDecideTheCost(t *testing.T) {
 }
 
 func TestRulesChangeWhileCallsAreUnderWay(t *testing.T) {
-	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
+	l := newLimiter(t, grpcmw.Config{Rules: everybody(limits.TokenBucket(limits.PerDay(1), 1))})
 	client := serve(t, new(service), both(l)...)
 	ask(t.Context(), client)
-	if err := l.Replace(everybody(limits.FixedWindow(limits.PerDay(2)))); err != nil {
+	if err := l.Replace(everybody(limits.TokenBucket(limits.PerDay(2), 2))); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(t.Context(), client); got.code != codes.OK {
 		t.Errorf("%+v", got)
 	}
-	if err := l.Override("everybody", core.Override{Limit: limits.FixedWindow(limits.PerDay(3)), Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := l.Override("everybody", core.Override{Limit: limits.TokenBucket(limits.PerDay(3), 3), Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if o := l.Explain(&grpcmw.Call{Context: t.Context()}); o.At(0).Remaining != 1 || len(l.Rules()) != 1 {

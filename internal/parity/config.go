@@ -21,15 +21,22 @@ var onlyInCore = []string{"Companion"}
 // onlyInAdapters are the fields of a Config that a gate.Config has under another name.
 var onlyInAdapters = []string{"OutcomeInContext"} // Attach
 
+// notOfCalls are the fields that have no meaning for remote procedure calls.
+var notOfCalls = []string{"SkipPreflight"}
+
 // SameConfig checks that the Config of an adapter has the fields that all have, and that New, in
 // the file limiter.go of the package under test, reads every one and forwards those of a
 // core.Config under their own names.
-func SameConfig[C any](t *testing.T) {
-	config := reflect.TypeFor[C]()
+func SameConfig[C any](t *testing.T) { sameConfig(t, reflect.TypeFor[C](), nil) }
+
+// SameCallConfig is SameConfig for an adapter for remote procedure calls.
+func SameCallConfig[C any](t *testing.T) { sameConfig(t, reflect.TypeFor[C](), notOfCalls) }
+
+func sameConfig(t *testing.T, config reflect.Type, without []string) {
 	ofCore := fieldsOf(reflect.TypeFor[core.Config[int]]())
 	want := slices.DeleteFunc(slices.Clone(ofCore), func(field string) bool { return slices.Contains(onlyInCore, field) })
 	for _, field := range fieldsOf(reflect.TypeFor[gate.Config[int]]()) {
-		if field != "Config" && !slices.Contains(onlyInGateConfig, field) {
+		if field != "Config" && !slices.Contains(onlyInGateConfig, field) && !slices.Contains(without, field) {
 			want = append(want, field)
 		}
 	}

@@ -140,7 +140,16 @@ func NotAllowed(w http.ResponseWriter) {
 
 // Sorry answers a denial in the application's own way.
 func Sorry(w http.ResponseWriter, o core.Outcome) {
-	answer(w, o.Status(), fmt.Sprintf("sorry, %v by %s", o.Verdict(), o.At(o.BindingRule()).Rule()))
+	answer(w, o.Status(), SorryText(o))
+}
+
+// SorryText is what Sorry says.
+func SorryText(o core.Outcome) string {
+	rule := "nobody"
+	if i := o.BindingRule(); i >= 0 {
+		rule = o.At(i).Rule()
+	}
+	return fmt.Sprintf("sorry, %v by %s", o.Verdict(), rule)
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -1,0 +1,80 @@
+package connectmw
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weir-go/weir/internal/answer"
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// refuse returns the error of a call that may not go on. header is that of the response.
+func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
+	answer.SetUncached(header)
+	if r.Status == 0 {
+		return endedError(r.Err)
+	}
+	code := connect.CodeUnavailable
+	if r.Status == http.StatusTooManyRequests {
+		code = connect.CodeResourceExhausted
+	}
+	refused := refusal(code, r.Detail, r.Wait, r.Violated())
+	if l.denied != nil {
+		if err := l.denied(c, r.Outcome, refused); err != nil {
+			return err
+		}
+	}
+	return refused
+}
+
+// endedError returns the error of a call whose context has ended with err.
+func endedError(err error) error {
+	code := connect.CodeCanceled
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = connect.CodeDeadlineExceeded
+	}
+	return connect.NewError(code, err)
+}
+
+// refusal returns an error with details: the wait if that is positive, and the rules that denied.
+func refusal(code connect.Code, message string, wait time.Duration, violated []string) *connect.Error {
+	err := connect.NewError(code, errors.New(message))
+	add := func(m proto.Message) {
+		if detail, e := connect.NewErrorDetail(m); e == nil { // always: the messages are ours
+			err.AddDetail(detail)
+		}
+	}
+	if wait > 0 {
+		add(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	if len(violated) > 0 {
+		failure := new(errdetails.QuotaFailure)
+		for _, name := range violated {
+			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{Subject: name, Description: message})
+		}
+		add(failure)
+	}
+	return err
+}
+
+// statusOf returns the HTTP status of what a handler has returned.
+func statusOf(err error) int {
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, new(*connect.Error)):
+		return gate.StatusOfCode(uint32(connect.CodeOf(err)))
+	case errors.Is(err, context.Canceled):
+		return gate.StatusOfCode(uint32(connect.CodeCanceled))
+	case errors.Is(err, context.DeadlineExceeded):
+		return gate.StatusOfCode(uint32(connect.CodeDeadlineExceeded))
+	}
+	return gate.StatusOfCode(uint32(connect.CodeUnknown))
+}

@@ -1,0 +1,64 @@
+package connectmw
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/url"
+
+	"connectrpc.com/connect"
+)
+
+// Call is a call that a server has received. Rules read it. It is not to be kept.
+type Call struct {
+	// Context is that of the call.
+	Context context.Context
+
+	// Spec has the procedure, in the form "/package.Service/Method", and the kind of stream.
+	Spec connect.Spec
+
+	// Peer is the client, with the protocol that it speaks.
+	Peer connect.Peer
+
+	// Header is that of the request. It is not to be changed.
+	Header http.Header
+
+	// Message is the message of a unary call. nil: a stream, whose messages may not have arrived.
+	Message any
+
+	request *http.Request // that Request has returned
+}
+
+// Request returns the call in the form of package http, for policy files and functions that read an
+// http.Request: a POST for the procedure, even if the client has sent a GET, with the header, the peer's
+// address, the state of TLS if [WithTLS] has kept it, and no body. It is made once.
+func (c *Call) Request() *http.Request {
+	if c.request != nil {
+		return c.request
+	}
+	r := &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: c.Spec.Procedure}, RequestURI: c.Spec.Procedure,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
+		Header: c.Header, Host: c.Header.Get("Host"), RemoteAddr: c.Peer.Addr,
+	}
+	r.TLS, _ = c.Context.Value(tlsKey{}).(*tls.ConnectionState)
+	c.request = r.WithContext(c.Context)
+	return c.request
+}
+
+type tlsKey struct{}
+
+// WithTLS returns a handler that keeps the state of TLS of each request for rules, and calls next. It
+// goes around the handlers of Connect if a rule reads certificates, by [keyfuncs.CommonName] or
+// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise. It panics if next is nil.
+func WithTLS(next http.Handler) http.Handler {
+	if next == nil {
+		panic("connectmw: WithTLS: next is nil")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			r = r.WithContext(context.WithValue(r.Context(), tlsKey{}, r.TLS))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

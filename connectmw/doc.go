@@ -1,0 +1,36 @@
+// Package connectmw limits the calls of a Connect server, in its protocols Connect, gRPC and gRPC-Web, and
+// keeps the calls of a client to the limits of servers.
+//
+// A [Limiter] decides each call against its rules before its handler runs:
+//
+//	limiter := connectmw.MustNew(connectmw.Config{
+//		Rules: []connectmw.Rule{{
+//			Name:  "per-client",
+//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
+//			Key:   keyfuncs.Address(connectmw.Peer),
+//		}},
+//	})
+//	path, handler := ordersv1connect.NewOrdersHandler(orders, connect.WithInterceptors(limiter.Interceptor()))
+//
+// Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift].
+// Requests for paths that no handler has reach no interceptor. Package nethttp limits these too, and denies
+// requests before their messages are read, but in the form of HTTP alone.
+//
+// # Answers
+//
+// A denied call ends with connect.CodeResourceExhausted, and with the details RetryInfo and QuotaFailure. A
+// call that could not be decided, and one that is denied by rules with DenyAs503 alone, ends with
+// connect.CodeUnavailable and RetryInfo. RetryInfo is missing if no wait helps. In the Connect protocol these are
+// the statuses 429 and 503 for a unary call. A call whose context has ended gets connect.CodeCanceled or
+// connect.CodeDeadlineExceeded.
+//
+// The fields of package headers are in the response header of every call, as over plain HTTP.
+//
+// # Streams
+//
+// A stream is one request, which ends when its handler does. Concurrency limits hold it until then. A
+// handler may say what messages have cost by [Spend].
+//
+// A unary call is decided once its message has arrived: connect.WithReadMaxBytes bounds what that takes. A
+// stream is decided before its first message, but where the server alone streams, which reads one first.
+package connectmw

@@ -1,0 +1,49 @@
+package connectmw_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weir-go/weir/connectmw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+)
+
+// Each client may make 2 calls a day.
+var perClient = connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{
+	Name:  "per-client",
+	Limit: limits.TokenBucket(limits.PerDay(2), 2),
+	Key:   keyfuncs.Address(connectmw.Peer),
+}}})
+
+const greet = "/greet.v1.Greeter/Greet"
+
+func Example() {
+	mux := http.NewServeMux()
+	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(perClient.Interceptor())))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet)
+	for range 3 {
+		response, err := client.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("Ann")))
+		if err != nil {
+			fmt.Println(connect.CodeOf(err))
+			continue
+		}
+		fmt.Println(response.Msg.GetValue(), response.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// Hello, Ann. "per-client";q=2;w=86400
+	// Hello, Ann. "per-client";q=2;w=86400
+	// resource_exhausted
+}
+
+func greeter(_ context.Context, r *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+	return connect.NewResponse(wrapperspb.String("Hello, " + r.Msg.GetValue() + ".")), nil
+}

@@ -1,0 +1,238 @@
+package connectmw
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limits"
+)
+
+// Rule is a named limit and how to apply it to a call. Its fields are those of
+// [core.Rule]: Name, Scope, Limit, LimitFor, LimitForKey, Key, Cost, Unit, OnFailure, Mode, FinalCost,
+// NoDelay, Local, DenyAs503. The status in the [core.Result] of a FinalCost is that of
+// google/rpc/code.proto for the code of the call, such as 401 for connect.CodeUnauthenticated; it is 0 after a
+// panic, and if the client has left. Its Bytes are 0.
+type Rule = core.Rule[*Call]
+
+// Config configures a [Limiter]. The zero value of every field but Rules is a usable
+// default.
+type Config struct {
+	// Rules are decided together for every call, in one atomic step. Required.
+	Rules []Rule
+
+	// Backend keeps the state. nil: in-process memory, see [memory.New].
+	Backend limits.Backend
+
+	// Fallback decides while Backend fails, for the rules that fall back. nil:
+	// in-process memory, which is created when it is first needed and shared by all
+	// limiters on one Backend. See [core.Config].
+	Fallback limits.Backend
+
+	// Instances is the number of processes that share Backend. If it is above 1, each
+	// falls back to its share of every limit. 0: each falls back to the whole limit.
+	Instances int
+
+	// Observe is called once per call, before the answer, also if its context has ended
+	// before there was a decision ([core.Abandoned]). It must be quick and safe for
+	// concurrent use. nil: nothing is called.
+	Observe func(context.Context, *Call, core.Outcome)
+
+	// ObserveEnd is called once for every rule with a concurrency limit or a FinalCost,
+	// after the end of a call that the rule allowed. It must be quick and safe for
+	// concurrent use. A panic in it is dropped. nil: nothing is called.
+	ObserveEnd func(limits.Settlement)
+
+	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
+	// of the current IETF draft on every answer, and Retry-After on the answer to every
+	// call that is not allowed.
+	Headers headers.Options
+
+	// Denied returns the error of a call that is denied or could not be decided, instead of err, which
+	// has the code, a message and the details RetryInfo and QuotaFailure. The outcome has all
+	// rules, whatever Headers shows: tell clients only of the rules that denied. Denied is not
+	// called for a call whose context has ended. If it returns nil, the error is err. nil: err.
+	Denied func(c *Call, o core.Outcome, err *connect.Error) error
+
+	// MaxWaiting is how many calls may wait for their turn at once, if a limit is a
+	// leaky queue. A further call ends with connect.CodeUnavailable. Its outcome becomes
+	// [core.Unavailable] with the error nethttp.ErrQueueFull, after Observe has seen it
+	// allowed, and its slot stays spent. 0: 10,000.
+	MaxWaiting int
+
+	// OutcomeInContext makes [OutcomeFrom] return the outcome of an allowed call in its
+	// handler and in the interceptors inside.
+	OutcomeInContext bool
+}
+
+// Limiter limits the calls of a server. It is safe for concurrent use.
+type Limiter struct {
+	gate   *gate.Gate[*Call]
+	denied func(*Call, core.Outcome, *connect.Error) error
+}
+
+// New returns a limiter, or an error that reports every mistake in config.
+func New(config Config) (*Limiter, error) {
+	gateConfig := gate.Config[*Call]{
+		Config: core.Config[*Call]{
+			Rules:      config.Rules,
+			Backend:    config.Backend,
+			Fallback:   config.Fallback,
+			Instances:  config.Instances,
+			Observe:    config.Observe,
+			ObserveEnd: config.ObserveEnd,
+		},
+		Headers:     config.Headers,
+		MaxWaiting:  config.MaxWaiting,
+		WithContext: withContext,
+	}
+	if config.OutcomeInContext {
+		gateConfig.Attach = withOutcome
+	}
+	g, err := gate.New(gateConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{g, config.Denied}, nil
+}
+
+// MustNew is [New] for package variables. It panics if config has a mistake.
+func MustNew(config Config) *Limiter {
+	l, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Decide decides c and takes its cost, without answering it. It is for handlers that
+// act on the outcome themselves. If a rule has a concurrency limit or a FinalCost, whoever
+// calls Decide must call [core.Outcome.End] when the call is over.
+func (l *Limiter) Decide(c *Call) core.Outcome { return l.gate.DecideCall(c.Context, c) }
+
+// Held returns how many units of concurrency limits are held, and since when the oldest
+// call is under way that has an end; the zero Time if there is none. A number that only
+// rises shows that somebody calls Decide or [Detach] and does not end the call.
+func (l *Limiter) Held() (units int, oldest time.Time) { return l.gate.Held() }
+
+// Queue returns how many calls wait for their turn in a leaky queue, how many ended
+// with connect.CodeUnavailable because no more could wait, and how many ended while they waited.
+func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue() }
+
+// Interceptor returns the interceptor that passes only allowed calls to their handlers, unary calls and
+// streams. All interceptors of one limiter count together. A call ends when its handler has returned or
+// panicked, unless [Detach] is called. In a client the interceptor does nothing. Interceptor panics if l is
+// nil or was not made by [New].
+func (l *Limiter) Interceptor() connect.Interceptor {
+	if l == nil || l.gate == nil {
+		panic("connectmw: Limiter.Interceptor: the limiter is nil or zero: make one with New")
+	}
+	return interceptor{l}
+}
+
+type interceptor struct{ limiter *Limiter }
+
+func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		if request.Spec().IsClient {
+			return next(ctx, request)
+		}
+		u := &unary{Call: callOf(ctx, request), limiter: i.limiter, request: request, next: next}
+		err := i.limiter.gate.ServeCall(ctx, &u.Call, u)
+		return u.response, err
+	}
+}
+
+func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		s := &streaming{Call: streamOf(ctx, conn), limiter: i.limiter, conn: conn, next: next}
+		return i.limiter.gate.ServeCall(ctx, &s.Call, s)
+	}
+}
+
+func callOf(ctx context.Context, request connect.AnyRequest) Call {
+	return Call{Context: ctx, Spec: request.Spec(), Peer: request.Peer(), Header: request.Header(), Message: request.Any()}
+}
+
+func streamOf(ctx context.Context, conn connect.StreamingHandlerConn) Call {
+	return Call{Context: ctx, Spec: conn.Spec(), Peer: conn.Peer(), Header: conn.RequestHeader()}
+}
+
+// unary implements [gate.Caller] for a unary call.
+type unary struct {
+	Call
+	limiter  *Limiter
+	request  connect.AnyRequest
+	next     connect.UnaryFunc
+	response connect.AnyResponse
+}
+
+func (u *unary) Fields() http.Header { return unaryHeader(u.Context) }
+
+func (u *unary) Go() (int, error) {
+	var err error
+	u.response, err = u.next(u.Context, u.request)
+	return statusOf(err), err
+}
+
+func (u *unary) Refuse(r *gate.Refusal) error {
+	return u.limiter.refuse(&u.Call, r, unaryHeader(u.Context))
+}
+
+// unaryHeader returns the header of the response to a unary call, whether that succeeds or not.
+func unaryHeader(ctx context.Context) http.Header {
+	info, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok { // a test calls the interceptor without a handler
+		return make(http.Header)
+	}
+	return info.ResponseHeader()
+}
+
+// streaming implements [gate.Caller] for a stream.
+type streaming struct {
+	Call
+	limiter *Limiter
+	conn    connect.StreamingHandlerConn
+	next    connect.StreamingHandlerFunc
+}
+
+func (s *streaming) Fields() http.Header { return s.conn.ResponseHeader() }
+
+func (s *streaming) Go() (int, error) {
+	err := s.next(s.Context, s.conn)
+	return statusOf(err), err
+}
+
+func (s *streaming) Refuse(r *gate.Refusal) error {
+	return s.limiter.refuse(&s.Call, r, s.conn.ResponseHeader())
+}
+
+func withContext(c *Call, ctx context.Context) *Call {
+	c.Context = ctx
+	return c
+}
+
+type outcomeKey struct{}
+
+func withOutcome(c *Call, o core.Outcome) *Call {
+	return withContext(c, context.WithValue(c.Context, outcomeKey{}, &o))
+}
+
+// OutcomeFrom returns the outcome of the call with context ctx, and whether there is
+// one. With several limiters, it is the outcome of the innermost one that has
+// [Config].OutcomeInContext set.
+func OutcomeFrom(ctx context.Context) (core.Outcome, bool) {
+	if o, ok := ctx.Value(outcomeKey{}).(*core.Outcome); ok {
+		return *o, true
+	}
+	return core.Outcome{}, false
+}

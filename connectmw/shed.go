@@ -1,0 +1,97 @@
+package connectmw
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/shedcall"
+	"github.com/weir-go/weir/shed"
+)
+
+// Shed returns the interceptor that passes only calls that s admits to their handlers, and ends the
+// others with connect.CodeUnavailable and RetryInfo. All interceptors of one shedder count together. It goes
+// outside limiters and authentication. Where [shed.Options].Route is nil, the route of a call is its
+// procedure. If [shed.Options].Denied returns an error, the call ends with it; what Denied writes is not
+// sent, but for header fields.
+//
+// A stream is in flight until its first message to the client, as an answer over HTTP is until its first
+// Flush. The time in which a handler waits for the client's messages is the client's.
+//
+// In a client the interceptor does nothing. Shed panics if s is nil or was not made by [shed.New].
+func Shed(s *shed.Shedder[*Call]) connect.Interceptor {
+	return shedder{shedcall.New(s, func(c *Call) string { return c.Spec.Procedure }, statusOf)}
+}
+
+type shedder struct{ gate *shedcall.Gate[*Call] }
+
+func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
+		if request.Spec().IsClient {
+			return next(ctx, request)
+		}
+		c := callOf(ctx, request)
+		refusal, err := s.gate.Serve(ctx, &c, nil, func(*shedcall.Stream) (err error) {
+			response, err = next(ctx, request)
+			return err
+		})
+		if refusal != nil {
+			return nil, shedError(refusal, unaryHeader(ctx), err)
+		}
+		return response, err
+	}
+}
+
+func (s shedder) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+func (s shedder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		c := streamOf(ctx, conn)
+		watched := &watchedConn{StreamingHandlerConn: conn}
+		refusal, err := s.gate.Serve(ctx, &c, watched.receive, func(of *shedcall.Stream) error {
+			watched.of = of
+			return next(ctx, watched)
+		})
+		if refusal != nil {
+			return shedError(refusal, conn.ResponseHeader(), err)
+		}
+		return err
+	}
+}
+
+// watchedConn is a stream of which a shedder sees when it waits for the client.
+type watchedConn struct {
+	connect.StreamingHandlerConn
+	of      *shedcall.Stream
+	message any
+}
+
+func (c *watchedConn) receive() error { return c.StreamingHandlerConn.Receive(c.message) }
+
+func (c *watchedConn) Receive(m any) error {
+	c.message = m
+	return c.of.Receive()
+}
+
+func (c *watchedConn) Send(m any) error {
+	c.of.Send()
+	return c.StreamingHandlerConn.Send(m)
+}
+
+// shedError returns the error of a call that was shed. err is that of [shed.Options].Denied.
+func shedError(r *shedcall.Refusal, header http.Header, err error) error {
+	headers.Delete(header) // of a limiter outside: the client's quotas are not the reason
+	maps.Copy(header, r.Fields)
+	switch {
+	case err != nil:
+		return err
+	case r.Left != nil:
+		return endedError(r.Left)
+	}
+	return refusal(connect.CodeUnavailable, r.Detail, r.Wait, nil)
+}
