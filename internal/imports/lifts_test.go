@@ -37,6 +37,8 @@ var programs = []program{
 	{"github.com/go-chi/chi/v5", []string{"chimw"}, ""},
 	{"github.com/labstack/echo/v4", []string{"echomw"}, ""},
 	{"github.com/labstack/echo/v5", []string{"echo5mw"}, "echo5mw"},
+	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
+	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
 	{"github.com/redis/go-redis/v9", []string{"redisbackend", "remote"}, ""},
 	{"github.com/dunglas/httpsfv", []string{"client"}, ""},
 	{"go.yaml.in/yaml/v4", []string{"policy"}, ""},

@@ -1,0 +1,2 @@
+// Package greetconnect has the handlers of a service that greets, and its client.
+package greetconnect

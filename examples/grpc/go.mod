@@ -1,0 +1,26 @@
+module github.com/weir-go/weir/examples/grpc
+
+go 1.26.0
+
+require (
+	github.com/weir-go/weir v0.0.0
+	github.com/weir-go/weir/grpcmw v0.0.0
+	google.golang.org/grpc v1.79.3
+	google.golang.org/protobuf v1.36.10
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/redis/go-redis/v9 v9.20.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
+)
+
+replace (
+	github.com/weir-go/weir => ../..
+	github.com/weir-go/weir/grpcmw => ../../grpcmw
+)

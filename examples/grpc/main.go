@@ -1,0 +1,128 @@
+// Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Servers that
+// share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
+//
+// To try it (of each answer, the lines that matter). A call with an empty message is five bytes
+// that are 0, which curl can send; programs use the generated client:
+//
+//	$ go -C examples/grpc run .
+//	$ printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
+//	HTTP/2 200
+//	ratelimit: "per-client";r=59;t=59
+//	grpc-status: 0
+//	$ for i in $(seq 60); do
+//	    printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
+//	  done | grep -c 'grpc-status: 0'
+//	59
+//	$ printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
+//	grpc-status: 8
+//	grpc-message: Too many requests: retry in 60 seconds.
+//	ratelimit: "per-client";r=0;t=60
+//	retry-after: 60
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/examples/grpc/greet"
+	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/redisbackend"
+	"github.com/weir-go/weir/remote"
+)
+
+// client counts by the address at the other end of the connection. Behind a proxy, use
+// grpcmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or a similar function.
+var client = keyfuncs.Address(grpcmw.Peer)
+
+var rules = []grpcmw.Rule{{
+	Name:  "per-client",
+	Limit: limits.SlidingLog(limits.PerMinute(60)),
+	Key:   client,
+}, {
+	Name:  "streams",
+	Limit: limits.Concurrent(2),
+	Key:   streams,
+}}
+
+// streams returns the client of a stream. Unary calls are not limited by the rule.
+var streams = core.When(func(c *grpcmw.Call) bool { return c.Message == nil }, client)
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	config := grpcmw.Config{Rules: rules}
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis, err := redisbackend.Open(url, redisbackend.Options{Prefix: "grpc-example"})
+		if err != nil {
+			return fmt.Errorf("REDIS_URL: %w", err)
+		}
+		defer redis.Close() // after the last call has ended
+		config.Backend = remote.NewStack(redis, remote.Options{})
+	}
+	limiter, err := grpcmw.New(config)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(limiter.Unary()),
+		grpc.ChainStreamInterceptor(limiter.Stream()), // both: that of unary calls sees no streams
+	)
+	greet.RegisterGreeterServer(server, greeter{})
+	return serve(server)
+}
+
+type greeter struct {
+	greet.UnimplementedGreeterServer
+}
+
+func (greeter) Greet(_ context.Context, r *greet.GreetRequest) (*greet.GreetResponse, error) {
+	return &greet.GreetResponse{Greeting: "Hello, " + cmp.Or(r.GetName(), "stranger") + "."}, nil
+}
+
+func (greeter) Count(_ *greet.CountRequest, stream greet.Greeter_CountServer) error {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for n := int64(1); ; n++ {
+		if err := stream.Send(&greet.CountResponse{Number: n}); err != nil {
+			return err
+		}
+		select {
+		case <-second.C:
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
+}
+
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted.
+func serve(server *grpc.Server) error {
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		return err
+	}
+	log.Printf("listening on %v", listener.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		server.Stop() // GracefulStop waits for streams, which last as long as clients like
+	}()
+	return server.Serve(listener)
+}
