@@ -125,7 +125,7 @@ func open(t *testing.T, app parity.CallApp[*connectmw.Call], http2 bool, options
 		}, with...))
 	}
 	c, url := start(t, mux, http2)
-	return &client{func(path string) *connect.Client[message, message] {
+	return &parityClient{func(path string) *connect.Client[message, message] {
 		return connect.NewClient[message, message](c, url+path, options...)
 	}}
 }
@@ -189,7 +189,7 @@ func (m *up) Receive() (string, error) {
 	return m.s.Msg().GetValue(), nil
 }
 
-type client struct {
+type parityClient struct {
 	of func(path string) *connect.Client[message, message]
 }
 
@@ -199,17 +199,17 @@ func setHeader(h, fields http.Header) {
 	}
 }
 
-func (c *client) Call(ctx context.Context, service string, fields http.Header, text string) parity.CallAnswer {
+func (c *parityClient) Call(ctx context.Context, service string, fields http.Header, text string) parity.CallAnswer {
 	r := connect.NewRequest(wrapperspb.String(text))
 	setHeader(r.Header(), fields)
 	response, err := c.of("/"+service+"/Unary").CallUnary(ctx, r)
 	if err != nil {
-		return answerOf(err)
+		return parityAnswer(err)
 	}
 	return parity.CallAnswer{Fields: response.Header()}
 }
 
-func (c *client) Stream(ctx context.Context, method string, fields http.Header) parity.ClientMessages {
+func (c *parityClient) Stream(ctx context.Context, method string, fields http.Header) parity.ClientMessages {
 	client := c.of("/parity.v1.First/" + method)
 	if method == "Down" {
 		r := connect.NewRequest(wrapperspb.String("x"))
@@ -249,7 +249,7 @@ func (m *downClient) Receive() (string, error) {
 func (m *downClient) Answer() parity.CallAnswer {
 	a := parity.CallAnswer{Fields: make(http.Header)}
 	if m.err != nil {
-		a = answerOf(m.err)
+		a = parityAnswer(m.err)
 	}
 	if m.s != nil && len(a.Fields.Values("RateLimit")) == 0 && a.Fields.Get("Retry-After") == "" {
 		a.Fields = m.s.ResponseHeader() // of an error it has those as well, in some protocols
@@ -280,12 +280,12 @@ func (m *upClient) Receive() (string, error) {
 
 func (m *upClient) Answer() parity.CallAnswer {
 	if m.err != nil {
-		return answerOf(m.err)
+		return parityAnswer(m.err)
 	}
 	return parity.CallAnswer{Fields: m.response.Header()}
 }
 
-func answerOf(err error) parity.CallAnswer {
+func parityAnswer(err error) parity.CallAnswer {
 	a := parity.CallAnswer{Code: uint32(connect.CodeOf(err)), Text: err.Error(), Fields: make(http.Header)}
 	var e *connect.Error
 	if !errors.As(err, &e) {

@@ -22,7 +22,7 @@ func TestNoSpellingOfAMethodPassesALimit(t *testing.T) {
 				var served atomic.Int32
 				app := parity.CallApp[*grpcmw.Call]{Site: new(parity.Config[*grpcmw.Call]), Unary: func(context.Context, string) error { served.Add(1); return nil }}
 				app.Site.Rules = rules
-				conn := open(t, app, start).(*client).conn
+				conn := open(t, app, start).(*parityClient).conn
 				return func(method, path string) bool {
 					if method != "POST" { // gRPC sends nothing else
 						return false

@@ -101,14 +101,14 @@ func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T,
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))
 	for _, name := range []string{"parity.v1.First", "parity.v1.Second"} {
-		server.RegisterService(describe(name, app), app)
+		server.RegisterService(describeService(name, app), app)
 	}
 	conn, err := grpc.NewClient(start(t, server), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &client{conn}
+	return &parityClient{conn}
 }
 
 // callLimiter has no preflights.
@@ -133,7 +133,7 @@ func recovered(err *error) {
 }
 
 // describe describes a service of the application, as generated code does.
-func describe(name string, app parity.CallApp[*grpcmw.Call]) *grpc.ServiceDesc {
+func describeService(name string, app parity.CallApp[*grpcmw.Call]) *grpc.ServiceDesc {
 	unary := func(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		message := new(wrapperspb.StringValue)
 		if err := decode(message); err != nil {
@@ -179,7 +179,7 @@ func (m serverMessages) Receive() (string, error) {
 	return message.GetValue(), err
 }
 
-type client struct{ conn *grpc.ClientConn }
+type parityClient struct{ conn *grpc.ClientConn }
 
 func outgoing(ctx context.Context, fields http.Header) context.Context {
 	for name, values := range fields {
@@ -190,13 +190,13 @@ func outgoing(ctx context.Context, fields http.Header) context.Context {
 	return ctx
 }
 
-func (c *client) Call(ctx context.Context, service string, fields http.Header, message string) parity.CallAnswer {
+func (c *parityClient) Call(ctx context.Context, service string, fields http.Header, message string) parity.CallAnswer {
 	var header, trailer metadata.MD
 	err := c.conn.Invoke(outgoing(ctx, fields), "/"+service+"/Unary", wrapperspb.String(message), new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&trailer))
-	return answerOf(err, header, trailer)
+	return parityAnswer(err, header, trailer)
 }
 
-func (c *client) Stream(ctx context.Context, method string, fields http.Header) parity.ClientMessages {
+func (c *parityClient) Stream(ctx context.Context, method string, fields http.Header) parity.ClientMessages {
 	for _, s := range streams {
 		if s.StreamName == method {
 			stream, err := c.conn.NewStream(outgoing(ctx, fields), &s, "/parity.v1.First/"+method)
@@ -234,16 +234,16 @@ func (m *clientMessages) Receive() (string, error) {
 
 func (m *clientMessages) Answer() parity.CallAnswer {
 	if m.stream == nil {
-		return answerOf(m.err, nil, nil)
+		return parityAnswer(m.err, nil, nil)
 	}
 	header, _ := m.stream.Header()
 	if errors.Is(m.err, io.EOF) {
-		return answerOf(nil, header, m.stream.Trailer())
+		return parityAnswer(nil, header, m.stream.Trailer())
 	}
-	return answerOf(m.err, header, m.stream.Trailer())
+	return parityAnswer(m.err, header, m.stream.Trailer())
 }
 
-func answerOf(err error, mds ...metadata.MD) parity.CallAnswer {
+func parityAnswer(err error, mds ...metadata.MD) parity.CallAnswer {
 	s := status.Convert(err)
 	a := parity.CallAnswer{Code: uint32(s.Code()), Text: s.Message(), Fields: make(http.Header)}
 	for _, md := range mds {

@@ -59,6 +59,10 @@ var imports = map[string]string{
 	"ginmw":        module + "/ginmw",
 	"echomw":       module + "/echomw",
 	"echo5mw":      module + "/echo5mw",
+	"grpcmw":       module + "/grpcmw",
+	"connectmw":    module + "/connectmw",
+	"grpc":         "google.golang.org/grpc",
+	"connect":      "connectrpc.com/connect",
 	"memory":       module + "/memory",
 	"remote":       module + "/remote",
 	"redis":        "github.com/redis/go-redis/v9",
@@ -87,7 +91,7 @@ func source(code, from string, line int) (file, name string) {
 		if m[1] == "client" && !strings.HasSuffix(from, "client.md") { // a variable elsewhere
 			known = false
 		}
-		if known && m[1] == "echo" && isOfEcho5(code) {
+		if known && m[1] == "echo" && ownModule(code) == "echo5mw" {
 			path = "github.com/labstack/echo/v5"
 		}
 		if known && !slices.Contains(paths, path) {
@@ -113,10 +117,27 @@ type snippets struct {
 
 func newSnippets() *snippets { return snippetsOf(".") }
 
-// ofEcho5 returns snippets that import echo5mw, which is a module of its own.
-func ofEcho5() *snippets { return snippetsOf(filepath.Join(root, "echo5mw")) }
+// ownModules are adapters that are modules of their own.
+var ownModules = []string{"connectmw", "echo5mw", "grpcmw"}
 
-func isOfEcho5(code string) bool { return strings.Contains(code, "echo5mw.") }
+// ofOwnModules returns snippets of each of them, by name.
+func ofOwnModules() map[string]*snippets {
+	own := make(map[string]*snippets)
+	for _, module := range ownModules {
+		own[module] = snippetsOf(filepath.Join(root, module))
+	}
+	return own
+}
+
+// ownModule returns which of them code imports; "" if it imports none.
+func ownModule(code string) string {
+	for _, module := range ownModules {
+		if strings.Contains(code, module+".") {
+			return module
+		}
+	}
+	return ""
+}
 
 func snippetsOf(module string) *snippets {
 	return &snippets{module, token.NewFileSet(), make(map[string][]*ast.File), make(map[string][]string), nil}
@@ -225,7 +246,7 @@ func (s *snippets) runTests(t *testing.T) {
 // guide that follow each other with one package clause are one package, unless both are
 // whole programs. Tests run.
 func TestCodeCompiles(t *testing.T) {
-	s, five := newSnippets(), ofEcho5()
+	s, own := newSnippets(), ofOwnModules()
 	for _, path := range guides(t) {
 		blocks, _ := split(t, path)
 		pkg, last, program := "", "", false
@@ -243,8 +264,8 @@ func TestCodeCompiles(t *testing.T) {
 				pkg = fmt.Sprintf("snippet_%s_%02d", strings.TrimSuffix(filepath.Base(path), ".md"), i)
 			}
 			last, program = name, program || isProgram
-			if isOfEcho5(b.text) {
-				five.add(t, pkg, file)
+			if module := ownModule(b.text); module != "" {
+				own[module].add(t, pkg, file)
 			} else {
 				s.add(t, pkg, file)
 			}
@@ -254,8 +275,10 @@ func TestCodeCompiles(t *testing.T) {
 		t.Fatalf("found %d packages of snippets, %d of them with tests", len(s.packages), len(s.tests))
 	}
 	s.check(t)
-	if len(five.packages) > 0 && testrun.Full() {
-		five.check(t)
+	for _, s := range own {
+		if len(s.packages) > 0 && testrun.Full() {
+			s.check(t)
+		}
 	}
 }
 

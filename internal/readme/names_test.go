@@ -17,7 +17,7 @@ import (
 
 var (
 	span      = regexp.MustCompile("`([^`]+)`")
-	exported  = regexp.MustCompile(`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw)\.([A-Z]\w*)`)
+	exported  = regexp.MustCompile(`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|policy|shed|stats|admin|redisbackend|breaker|client|chimw|ginmw|echomw|echo5mw|grpcmw|connectmw)\.([A-Z]\w*)`)
 	fieldName = regexp.MustCompile(`^[A-Z]\w*: `)
 	asText    = regexp.MustCompile(`^([a-z-]+ )?[0-9,]+(/| per )[0-9]*[a-z]+( [a-z]+ [0-9]+)?$`)
 )
@@ -61,7 +61,7 @@ func TestNamesExist(t *testing.T) {
 			t.Errorf("%s is there by now: delete it from the list", name)
 		}
 	}
-	s, five, names, expressions, limitNames := newSnippets(), ofEcho5(), 0, 0, 0
+	s, own, names, expressions, limitNames := newSnippets(), ofOwnModules(), 0, 0, 0
 	for _, path := range guides(t) {
 		_, prose := split(t, path)
 		for i, line := range prose {
@@ -101,8 +101,8 @@ func TestNamesExist(t *testing.T) {
 				code := fmt.Sprintf("func _(c %s) { use(%s) }\n", contextType(text), text)
 				file, _ := source(code, path, i+1)
 				file = strings.Replace(file, "package snippet", "package expressions", 1)
-				if isOfEcho5(text) {
-					five.add(t, "expressions", file)
+				if module := ownModule(text); module != "" {
+					own[module].add(t, "expressions", file)
 				} else {
 					s.add(t, "expressions", file)
 				}
@@ -115,8 +115,10 @@ func TestNamesExist(t *testing.T) {
 	s.add(t, "expressions", given)
 	s.check(t)
 	if testrun.Full() {
-		five.add(t, "expressions", "package expressions\n\nfunc use(...any) {}\n")
-		five.check(t)
+		for _, s := range own {
+			s.add(t, "expressions", "package expressions\n\nfunc use(...any) {}\n")
+			s.check(t)
+		}
 	}
 }
 
@@ -129,6 +131,10 @@ func contextType(text string) string {
 		return "echo.Context"
 	case "echo5mw":
 		return "*echo.Context"
+	case "grpcmw":
+		return "*grpcmw.Call"
+	case "connectmw":
+		return "*connectmw.Call"
 	}
 	return "any"
 }

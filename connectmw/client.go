@@ -1,0 +1,184 @@
+package connectmw
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/callclient"
+)
+
+// Client returns the interceptor of a client that keeps to the limits of servers, as a [client.Transport]
+// does. It reads RetryInfo of connect.CodeResourceExhausted and connect.CodeUnavailable, and the fields of limits
+// in header and trailer. After a denial it holds back all calls of the same bucket, and it spreads calls if little is
+// left. A call is never sent earlier than the server said, and never waits longer than
+// [client.Options].MaxWait or its deadline: it then ends with connect.CodeResourceExhausted and a
+// [*client.WaitError].
+//
+// A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of a Transport. One
+// that ends with connect.CodeUnavailable is repeated if its procedure is idempotent by its schema. Streams are not:
+// the caller has to.
+//
+// In functions of options a call is a POST for its procedure, or a GET if that is idempotent, with its header. The
+// default bucket is the host and a digest of Authorization. [client.Options].Observe hears of streams on a goroutine
+// of its own. In a server the interceptor does nothing. Client panics if an option is illegal, or Base is set.
+//
+// A [client.Transport] below the client understands unary calls of the Connect protocol, but not of the others,
+// nor streams: use one or the other.
+func Client(o client.Options) connect.Interceptor { return keeper{callclient.New(o)} }
+
+type keeper struct{ client *callclient.Client }
+
+func (k keeper) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		if !request.Spec().IsClient {
+			return next(ctx, request)
+		}
+		var response connect.AnyResponse
+		var err error
+		held := k.client.Do(ctx, describe(request.Spec(), request.Peer(), request.Header()), func() callclient.Answer {
+			if response, err = next(ctx, request); err != nil {
+				return answerOf(err, nil, nil)
+			}
+			return answerOf(nil, response.Header(), response.Trailer())
+		})
+		if held != nil {
+			return nil, heldBack(held)
+		}
+		return response, err
+	}
+}
+
+func (k keeper) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		return &clientConn{StreamingClientConn: next(ctx, spec), ctx: ctx, client: k.client}
+	}
+}
+
+func (k keeper) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// describe returns the call as options see it.
+func describe(spec connect.Spec, peer connect.Peer, header http.Header) callclient.Call {
+	return callclient.Call{
+		Scheme: "http", Target: peer.Addr, Method: spec.Procedure, Header: header,
+		Idempotent: spec.IdempotencyLevel != connect.IdempotencyUnknown,
+	}
+}
+
+func answerOf(err error, header, trailer http.Header) callclient.Answer {
+	a := callclient.Answer{Fields: header.Clone()}
+	if a.Fields == nil {
+		a.Fields = make(http.Header)
+	}
+	add := func(h http.Header) {
+		for name, values := range h {
+			if name = http.CanonicalHeaderKey(name); len(a.Fields[name]) == 0 {
+				a.Fields[name] = values
+			}
+		}
+	}
+	add(trailer)
+	if err == nil {
+		return a
+	}
+	a.Code = uint32(connect.CodeOf(err))
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return a
+	}
+	add(e.Meta())
+	for _, detail := range e.Details() {
+		if m, err := detail.Value(); err == nil {
+			if info, ok := m.(*errdetails.RetryInfo); ok {
+				a.Retry = max(0, info.GetRetryDelay().AsDuration())
+			}
+		}
+	}
+	return a
+}
+
+// heldBack returns the error of a call that was held back.
+func heldBack(err error) error {
+	var wait *client.WaitError
+	if errors.As(err, &wait) {
+		return connect.NewError(connect.CodeResourceExhausted, wait)
+	}
+	return endedError(err)
+}
+
+// clientConn is a stream that begins once limits allow it, with its first message: its header is complete
+// then.
+type clientConn struct {
+	connect.StreamingClientConn
+	ctx    context.Context
+	client *callclient.Client
+
+	begin sync.Once
+	of    *callclient.Stream
+	held  error
+}
+
+// begun begins the stream, and returns an error if it is held back.
+func (c *clientConn) begun() error {
+	c.begin.Do(func() {
+		var err error
+		c.of, err = c.client.Stream(c.ctx, describe(c.Spec(), c.Peer(), c.RequestHeader()), func() error { return nil })
+		if err != nil {
+			c.held = heldBack(err)
+		}
+	})
+	return c.held
+}
+
+func (c *clientConn) Send(m any) error {
+	if err := c.begun(); err != nil {
+		return err
+	}
+	return c.StreamingClientConn.Send(m)
+}
+
+func (c *clientConn) CloseRequest() error {
+	if c.begun() != nil {
+		return nil
+	}
+	return c.StreamingClientConn.CloseRequest()
+}
+
+func (c *clientConn) Receive(m any) error {
+	if err := c.begun(); err != nil {
+		return err
+	}
+	err := c.StreamingClientConn.Receive(m)
+	c.of.Answer(func() callclient.Answer {
+		failure := err
+		if errors.Is(err, io.EOF) {
+			failure = nil
+		}
+		if err == nil {
+			return answerOf(nil, c.ResponseHeader(), nil)
+		}
+		return answerOf(failure, c.ResponseHeader(), c.ResponseTrailer())
+	})
+	if err != nil {
+		c.of.End()
+	}
+	return err
+}
+
+func (c *clientConn) CloseResponse() error {
+	if c.begun() != nil {
+		return nil
+	}
+	err := c.StreamingClientConn.CloseResponse()
+	c.of.Answer(func() callclient.Answer { return answerOf(nil, c.ResponseHeader(), nil) })
+	c.of.End()
+	return err
+}

@@ -1,0 +1,151 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/callclient"
+)
+
+// Client returns the interceptors of a client that keeps to the limits of servers, as a [client.Transport]
+// does. It reads RetryInfo of codes.ResourceExhausted and codes.Unavailable, and the fields of limits in
+// header and trailer. After a denial it holds back all calls of the same bucket, and it spreads calls if little is
+// left. A call is never sent earlier than the server said, and never waits longer than
+// [client.Options].MaxWait or its deadline: it then ends with codes.ResourceExhausted and a
+// [*client.WaitError]. Use both interceptors.
+//
+// A unary call that is denied with codes.ResourceExhausted is repeated, within the budget of a Transport. One that
+// ends with codes.Unavailable is not, and streams are not: the caller has to. Give the interceptors no retry
+// policy of gRPC for codes.ResourceExhausted beside them.
+//
+// In functions of options a call is a POST for its full method, with its metadata as the header. The
+// default bucket is the target of the connection and a digest of the metadata authorization, without that
+// of credentials.PerRPCCredentials. [client.Options].Observe hears of streams on a goroutine of its own. Client panics if an option is illegal, or Base is set.
+func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
+	c := callclient.New(o)
+	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		var err error
+		held := c.Do(ctx, describe(ctx, conn, method), func() callclient.Answer {
+			var header, trailer metadata.MD
+			// The slice of options belongs to the caller, and each attempt has metadata of its own.
+			err = invoke(ctx, method, request, reply, conn, append(options[:len(options):len(options)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+			return answerOf(err, header, trailer)
+		})
+		return errorOf(held, err)
+	}
+	stream := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+		var opened grpc.ClientStream
+		s, err := c.Stream(ctx, describe(ctx, conn, method), func() (err error) {
+			opened, err = streamer(ctx, desc, conn, method, options...)
+			return err
+		})
+		switch {
+		case s == nil:
+			return nil, errorOf(err, nil)
+		case err != nil:
+			return nil, err
+		}
+		return &clientStream{opened, s, desc.ServerStreams}, nil
+	}
+	return unary, stream
+}
+
+// describe returns the call as options see it.
+func describe(ctx context.Context, conn *grpc.ClientConn, method string) callclient.Call {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return callclient.Call{Scheme: "grpc", Target: conn.Target(), Method: method, Header: headerOf(md)}
+}
+
+func headerOf(mds ...metadata.MD) http.Header {
+	h := make(http.Header)
+	for _, md := range mds {
+		for name, values := range md {
+			name = http.CanonicalHeaderKey(name)
+			h[name] = append(h[name], values...)
+		}
+	}
+	return h
+}
+
+func answerOf(err error, header, trailer metadata.MD) callclient.Answer {
+	a := callclient.Answer{Fields: headerOf(header, trailer)}
+	if err == nil {
+		return a
+	}
+	s := status.Convert(err)
+	a.Code = uint32(s.Code())
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			a.Retry = max(0, info.GetRetryDelay().AsDuration())
+		}
+	}
+	return a
+}
+
+// errorOf returns the error of a call that was held back, or else that of its last attempt.
+func errorOf(held, err error) error {
+	var wait *client.WaitError
+	switch {
+	case held == nil:
+		return err
+	case errors.As(held, &wait):
+		return &heldBack{wait}
+	case errors.Is(held, context.Canceled) || errors.Is(held, context.DeadlineExceeded):
+		return status.FromContextError(held).Err()
+	}
+	return held
+}
+
+// heldBack is a [*client.WaitError] with a status.
+type heldBack struct{ wait *client.WaitError }
+
+func (e *heldBack) Error() string { return e.wait.Error() }
+func (e *heldBack) Unwrap() error { return e.wait }
+
+// GRPCStatus returns codes.ResourceExhausted, with the wait.
+func (e *heldBack) GRPCStatus() *status.Status {
+	return refusal(codes.ResourceExhausted, e.wait.Error(), max(e.wait.Wait, time.Microsecond), nil)
+}
+
+// clientStream is a stream of which limits are read.
+type clientStream struct {
+	grpc.ClientStream
+	of   *callclient.Stream
+	many bool // messages of the server
+}
+
+func (s *clientStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	if err == nil && md != nil { // nil: a trailer alone, which RecvMsg returns
+		s.of.Answer(func() callclient.Answer { return answerOf(nil, md, nil) })
+	}
+	return md, err
+}
+
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	s.of.Answer(func() callclient.Answer {
+		header, _ := s.ClientStream.Header()
+		switch {
+		case err == nil:
+			return answerOf(nil, header, nil)
+		case err == io.EOF:
+			return answerOf(nil, header, s.ClientStream.Trailer())
+		}
+		return answerOf(err, header, s.ClientStream.Trailer())
+	})
+	if err != nil || !s.many {
+		s.of.End()
+	}
+	return err
+}

@@ -1,0 +1,176 @@
+package grpcmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/limits"
+)
+
+// kept returns a client that keeps to the limits of a server with a limiter, and what it does.
+func kept(t *testing.T, s *service, limit limits.Limit, o client.Options) (pb.TestServiceClient, *grpcmw.Limiter, *atomic.Int32) {
+	t.Helper()
+	denied := new(atomic.Int32)
+	l := newLimiter(t, grpcmw.Config{Rules: everybody(limit), Observe: func(_ context.Context, _ *grpcmw.Call, o core.Outcome) {
+		if !o.Allowed() {
+			denied.Add(1)
+		}
+	}})
+	unary, stream := grpcmw.Client(o)
+	conn := dial(t, listen(t, s, both(l)...), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream))
+	return pb.NewTestServiceClient(conn), l, denied
+}
+
+func TestAClientAloneWithALimitIsNotDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(60), 10), client.Options{MaxWait: time.Hour})
+		began := time.Now()
+		for range 100 {
+			if got := ask(t.Context(), client); got.code != codes.OK {
+				t.Fatalf("%+v", got)
+			}
+		}
+		if took := time.Since(began); denied.Load() != 0 || took < 90*time.Second || took > 2*time.Minute {
+			t.Errorf("%d denied, after %v", denied.Load(), took)
+		}
+	})
+}
+
+func TestADeniedCallIsRepeatedWhenTheServerSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1), client.Options{MaxWait: time.Hour})
+		l.Decide(&grpcmw.Call{Context: t.Context()}) // somebody else
+		began := time.Now()
+		got := ask(t.Context(), client)
+		if took := time.Since(began); got.code != codes.OK || denied.Load() != 1 || took < 30*time.Second || took > 32*time.Second {
+			t.Errorf("%+v after %v, %d denied", got, took, denied.Load())
+		}
+	})
+}
+
+func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1), client.Options{MaxWait: time.Hour})
+		l.Decide(&grpcmw.Call{Context: t.Context()})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		got := ask(ctx, conn) // which goes back as it came
+		if got.code != codes.ResourceExhausted || got.violated != "everybody" || time.Since(began) != 0 {
+			t.Errorf("%+v after %v", got, time.Since(began))
+		}
+		_, err := conn.UnaryCall(ctx, new(pb.SimpleRequest)) // which is held back
+		var wait *client.WaitError
+		if wantCode(t, err, codes.ResourceExhausted); !errors.As(err, &wait) || wait.Wait < 50*time.Second || denied.Load() != 1 || time.Since(began) != 0 {
+			t.Errorf("%v after %v, %d denied", err, time.Since(began), denied.Load())
+		}
+		stream, err := conn.FullDuplexCall(ctx)
+		if wantCode(t, err, codes.ResourceExhausted); stream != nil || denied.Load() != 1 {
+			t.Errorf("a stream was sent: %d denied", denied.Load())
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		go func() { time.Sleep(time.Second); leave() }()
+		if got := ask(leaving, conn); got.code != codes.Canceled {
+			t.Errorf("a caller that leaves: %+v", got)
+		}
+	})
+}
+
+func TestWhatIsNoDenialGoesBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, want := range []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.NotFound, codes.Internal} {
+			var served atomic.Int32
+			conn, _, _ := kept(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				served.Add(1)
+				return nil, status.Error(want, "a message is too large, say")
+			}}, limits.FixedWindow(limits.PerDay(100)), client.Options{})
+			began := time.Now()
+			if got := ask(t.Context(), conn); got.code != want || served.Load() != 1 || time.Since(began) != 0 {
+				t.Errorf("%v: %+v after %v, served %d times", want, got, time.Since(began), served.Load())
+			}
+		}
+	})
+}
+
+func TestStreamsWaitForWhatTheyHaveLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _, denied := kept(t, new(service), limits.TokenBucket(limits.PerMinute(2), 1), client.Options{MaxWait: time.Hour})
+		began := time.Now()
+		for range 4 {
+			stream, err := conn.StreamingOutputCall(t.Context(), new(pb.StreamingOutputCallRequest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for {
+				if _, err := stream.Recv(); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if took := time.Since(began); denied.Load() != 0 || took < 90*time.Second || took > 2*time.Minute {
+			t.Errorf("%d denied, after %v", denied.Load(), took)
+		}
+	})
+}
+
+// A stream in which the client has to begin must not wait for the server.
+func TestAStreamThatTheClientBeginsIsOpenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, _ := kept(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
+			for {
+				if _, err := stream.Recv(); err != nil {
+					return nil
+				}
+				stream.Send(new(pb.StreamingOutputCallResponse))
+			}
+		}}, limits.Concurrent(1), client.Options{MaxInFlight: 1})
+		ctx, leave := context.WithCancel(t.Context())
+		stream, err := conn.FullDuplexCall(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Send(new(pb.StreamingOutputCallRequest))
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := ask(short, conn); got.code != codes.DeadlineExceeded { // MaxInFlight counts the stream
+			t.Errorf("beside a stream: %+v", got)
+		}
+		leave()
+		synctest.Wait()
+		if units, _ := l.Held(); units != 0 {
+			t.Errorf("%d units held", units)
+		}
+		if got := ask(t.Context(), conn); got.code != codes.OK {
+			t.Errorf("after the stream: %+v", got)
+		}
+	})
+}
+
+func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
+	defer func() {
+		if v, _ := recover().(string); !strings.HasPrefix(v, "client: base: ") {
+			t.Errorf("panicked with %q", v)
+		}
+	}()
+	grpcmw.Client(client.Options{Base: http.DefaultTransport})
+}
