@@ -174,7 +174,8 @@ func (c *clientConn) Receive(m any) error {
 }
 
 func (c *clientConn) CloseResponse() error {
-	if c.begun() != nil {
+	c.begin.Do(func() { c.held = endedError(context.Canceled) }) // nothing was sent, and will not be
+	if c.held != nil {
 		return nil
 	}
 	err := c.StreamingClientConn.CloseResponse()

@@ -3,10 +3,12 @@ package connectmw_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -44,33 +46,83 @@ func newServer(t *testing.T, limit limits.Limit) *server {
 	return s
 }
 
-// A client learns from each protocol that it may not call at once what a limit does not allow.
+// pipes is a listener in this process, so that all of a server is in a bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// startInBubble is start by pipes.
+func startInBubble(t *testing.T, handler http.Handler, http2 bool) (*http.Client, string) {
+	t.Helper()
+	listener := &pipes{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	done := make(chan error)
+	go func() { done <- server.Serve(listener) }()
+	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		listener.conns <- theirs
+		return ours, nil
+	}}
+	transport.Protocols.SetHTTP1(!http2)
+	transport.Protocols.SetUnencryptedHTTP2(http2)
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		<-done
+	})
+	return &http.Client{Transport: transport}, "http://server"
+}
+
+// A client learns from each protocol how long to wait, and is not denied twice.
 func TestAClientKeepsToWhatItIsTold(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
-			s := newServer(t, limits.TokenBucket(limits.Per(20, time.Second), 1)) // one in 50 ms
-			c, url := start(t, s.handler, p.http2)
-			options := append(p.options[:len(p.options):len(p.options)], connect.WithInterceptors(connectmw.Client(client.Options{})))
-			unary := connect.NewClient[message, message](c, url+greet, options...)
-			s.limiter.Decide(call()) // somebody else
-			for range 3 {
-				if _, err := unary.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("Ann"))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stream, err := connect.NewClient[message, message](c, url+countdown, options...).CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := 0
-			for stream.Receive() {
-				n++
-			}
-			if stream.Err() != nil || n != 1 {
-				t.Errorf("%d messages, %v", n, stream.Err())
-			}
-			stream.Close()
+			synctest.Test(t, func(t *testing.T) { testAClientKeeps(t, p.http2, p.options) })
 		})
+	}
+}
+
+func testAClientKeeps(t *testing.T, http2 bool, with []connect.ClientOption) {
+	s := newServer(t, limits.TokenBucket(limits.PerMinute(2), 1))
+	c, url := startInBubble(t, s.handler, http2)
+	options := append(with[:len(with):len(with)], connect.WithInterceptors(connectmw.Client(client.Options{MaxWait: time.Hour})))
+	unary := connect.NewClient[message, message](c, url+greet, options...)
+	began := time.Now()
+	s.limiter.Decide(call()) // somebody else
+	for range 3 {
+		if _, err := unary.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("Ann"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := connect.NewClient[message, message](c, url+countdown, options...).CallServerStream(t.Context(), connect.NewRequest(wrapperspb.String("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for stream.Receive() {
+		n++
+	}
+	if stream.Err() != nil || n != 1 {
+		t.Errorf("%d messages, %v", n, stream.Err())
+	}
+	stream.Close()
+	if took := time.Since(began); s.denied.Load() != 1 || took < 2*time.Minute || took > 130*time.Second {
+		t.Errorf("%d denied, 4 calls after %v", s.denied.Load(), took)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/connectmw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
@@ -352,4 +353,25 @@ func ExampleWithTLS() {
 	server := http.Server{Handler: connectmw.WithTLS(mux)} // with TLSConfig.ClientAuth: tls.RequireAndVerifyClientCert
 	fmt.Println(server.Handler != nil)
 	// Output: true
+}
+
+// A client that waits as long as the server says, and spreads its calls.
+func ExampleClient() {
+	limiter := connectmw.MustNew(connectmw.Config{
+		Rules: []connectmw.Rule{{Name: "a", Limit: limits.TokenBucket(limits.Per(1, 10*time.Millisecond), 1), Key: connectmw.Method}},
+	})
+	mux := http.NewServeMux()
+	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(limiter.Interceptor())))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	greetings := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet,
+		connect.WithInterceptors(connectmw.Client(client.Options{MaxWait: 10 * time.Second})))
+	response, err := greetings.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("Ann")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(response.Msg.GetValue())
+	// Output: Hello, Ann.
 }

@@ -9,11 +9,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
 	"github.com/weir-go/weir/keyfuncs"
@@ -375,4 +377,21 @@ func ExampleShed() {
 	})
 	fmt.Println(err)
 	// Output: in flight: 1
+}
+
+// A client that waits as long as the server says, and spreads its calls.
+func ExampleClient() {
+	unary, stream := grpcmw.Client(client.Options{MaxWait: 10 * time.Second})
+	conn, err := grpc.NewClient("localhost:8080",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithChainUnaryInterceptor(unary),
+		grpc.WithChainStreamInterceptor(stream),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Println(conn.Target())
+	// Output: localhost:8080
 }
