@@ -5,6 +5,8 @@
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
 //     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw]: the same
 //     for chi, gin, echo 4 and echo 5.
+//   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
+//     for calls of gRPC and Connect, and for their clients.
 //   - [github.com/weir-go/weir/limits]: limits, as values and as text, and the contract
 //     of a backend.
 //   - [github.com/weir-go/weir/core]: rules, the limiter and outcomes. It knows nothing of

@@ -1,5 +1,5 @@
-// Connect limits a Connect server: every client to 60 calls a minute, and to 2 streams at once. Servers
-// that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
+// Connect limits a Connect server: every client to 60 calls a minute, and to 2 streams at once.
+// Servers that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
 // To try it (of each answer, the lines that matter):
 //
@@ -43,7 +43,7 @@ import (
 )
 
 // client counts by the address at the other end of the connection. Behind a proxy, use
-// connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or a similar function.
+// connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or the like.
 var client = keyfuncs.Address(connectmw.Peer)
 
 var rules = []connectmw.Rule{{
@@ -79,17 +79,20 @@ func run() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle(greetconnect.NewGreeterHandler(greeter{}, connect.WithInterceptors(limiter.Interceptor())))
+	limited := connect.WithInterceptors(limiter.Interceptor())
+	mux.Handle(greetconnect.NewGreeterHandler(greeter{}, limited))
 	return serve(mux)
 }
 
 type greeter struct{}
 
+type numbers = *connect.ServerStream[greet.CountResponse]
+
 func (greeter) Greet(_ context.Context, r *greet.GreetRequest) (*greet.GreetResponse, error) {
 	return &greet.GreetResponse{Greeting: "Hello, " + cmp.Or(r.GetName(), "stranger") + "."}, nil
 }
 
-func (greeter) Count(ctx context.Context, _ *greet.CountRequest, stream *connect.ServerStream[greet.CountResponse]) error {
+func (greeter) Count(ctx context.Context, _ *greet.CountRequest, stream numbers) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for n := int64(1); ; n++ {

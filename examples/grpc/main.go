@@ -1,5 +1,5 @@
-// Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Servers that
-// share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
+// Grpc limits a gRPC server: every client to 60 calls a minute, and to 2 streams at once. Servers
+// that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
 // To try it (of each answer, the lines that matter). A call with an empty message is five bytes
 // that are 0, which curl can send; programs use the generated client:

@@ -88,7 +88,7 @@ func source(code, from string, line int) (file, name string) {
 	var paths []string
 	for _, m := range dotted.FindAllStringSubmatch(literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
-		if m[1] == "client" && !strings.HasSuffix(from, "client.md") { // a variable elsewhere
+		if m[1] == "client" && !strings.HasSuffix(from, "client.md") && !strings.Contains(code, "mw.Client(client.Options") { // a variable elsewhere
 			known = false
 		}
 		if known && m[1] == "echo" && ownModule(code) == "echo5mw" {

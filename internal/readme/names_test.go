@@ -116,7 +116,7 @@ func TestNamesExist(t *testing.T) {
 	s.check(t)
 	if testrun.Full() {
 		for _, s := range own {
-			s.add(t, "expressions", "package expressions\n\nfunc use(...any) {}\n")
+			s.add(t, "expressions", "package expressions\n\nimport \"context\"\n\nfunc use(...any) {}\n\nvar ctx context.Context\n")
 			s.check(t)
 		}
 	}
