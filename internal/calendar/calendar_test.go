@@ -149,3 +149,20 @@ func TestWithoutZoneDataTheErrorSaysWhatToImport(t *testing.T) {
 		t.Errorf("with data: %v", err)
 	}
 }
+
+// The file systems of machines find zones by more names than the IANA has: "Europe//Berlin", and endlessly many others.
+func TestAZoneHasNoOtherNamesThanThoseOfTheIANA(t *testing.T) {
+	for _, zone := range []string{
+		"Europe//Berlin", "./Europe/Berlin", "Europe/./Berlin", "Europe/../Europe/Berlin", "/Europe/Berlin", "Europe/Berlin/", ".", "..", "/",
+		"posix/Europe/Berlin", "right/Europe/Berlin", "posixrules", "localtime", "Local", "Europe\\Berlin", "Europe/Berlin\x00", "Europe/B\u00e9rlin",
+	} {
+		if _, err := Of("day in " + zone); err == nil || !strings.Contains(err.Error(), "a time zone is a name of the IANA") {
+			t.Errorf("%q: %v", zone, err)
+		}
+	}
+	for _, zone := range []string{"Etc/GMT+5", "America/Port-au-Prince", "America/Argentina/ComodRivadavia", "EST5EDT", "America/North_Dakota/New_Salem"} {
+		if _, err := Of("day in " + zone); err != nil {
+			t.Errorf("%q: %v", zone, err)
+		}
+	}
+}

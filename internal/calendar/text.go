@@ -131,7 +131,7 @@ func zoneOf(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
 	}
-	if name == "Local" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if !mayBeZone(name) {
 		return nil, fmt.Errorf(`a time zone is a name of the IANA such as "Europe/Berlin" (got %q)`, shown(name))
 	}
 	zone, err := loadZone(name)
@@ -143,6 +143,28 @@ func zoneOf(name string) (*time.Location, error) {
 		return nil, fmt.Errorf(`time zone %q: this program has no time zone data: import _ "time/tzdata" in it, or install the data of the system`, shown(name))
 	}
 	return nil, fmt.Errorf(`unknown time zone %q: use a name of the IANA such as "Europe/Berlin"`, shown(name))
+}
+
+// mayBeZone reports whether a name may be one of the IANA. Systems find the files of others, too: "Europe//Berlin"
+// would be another calendar than "Europe/Berlin", and there would be no end of such names. What "localtime",
+// "posixrules" and the names of systems without and with leap seconds stand for differs between machines.
+func mayBeZone(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.ContainsFunc(part, isNotInZones) {
+			return false
+		}
+	}
+	first, _, _ := strings.Cut(name, "/")
+	switch first {
+	case "Local", "localtime", "posixrules", "posix", "right":
+		return false
+	}
+	return len(name) <= 64
+}
+
+// isNotInZones reports whether no part of the name of a zone has r.
+func isNotInZones(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '+')
 }
 
 // shown returns the beginning of a text.
