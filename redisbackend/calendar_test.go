@@ -129,3 +129,25 @@ func TestAStoredPeriodDecidesUntilItEnds(t *testing.T) {
 		}
 	}
 }
+
+// Between a taking and its end the clock of a client may have become wrong, or another process may end it.
+func TestAnEndingWithAWrongClockIsSettled(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, startRedis(t).addr)
+	for _, wrong := range []time.Duration{-80 * time.Hour, 80 * time.Hour, 50 * 366 * 24 * time.Hour} {
+		b := redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()})
+		redisbackend.SetClockWrong(b, wrong)
+		limit := limits.Calendar(10, limits.Year)
+		if wrong.Abs() < 366*24*time.Hour {
+			limit = limits.Calendar(10, limits.Day)
+		}
+		out := make([]limits.Settlement, 2)
+		ok(t, b.Settle(t.Context(), []limits.Ending{
+			{Scope: "s", Key: "k", Limit: limit, Taken: 1, Final: 4},
+			{Scope: "s", Key: "other", Limit: limits.FixedWindow(limits.PerDay(10)), Taken: 1, Final: 3},
+		}, out))
+		if out[0].Err != nil || out[0].Charged != 3 || out[1].Err != nil || out[1].Charged != 2 {
+			t.Errorf("wrong by %v: %+v", wrong, out)
+		}
+	}
+}

@@ -29,7 +29,9 @@ func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []lim
 	defer cancel()
 	var both sync.WaitGroup
 	both.Go(func() { b.holds.settle(ctx, endings, out) })
-	b.settle(ctx, b.settlingsOf(endings, out))
+	all := b.settlingsOf(endings, out)
+	b.settle(ctx, all)
+	b.settle(ctx, b.askedAgain(all))
 	both.Wait()
 	return nil
 }
@@ -74,6 +76,21 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 		all = append(all, &settling{ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
 	}
 	return all
+}
+
+// askedAgain returns those of all whose calendars were sent for the wrong clock, with the right ones. Nothing was
+// returned or charged.
+func (b *Backend) askedAgain(all []*settling) (again []*settling) {
+	for _, s := range all {
+		if !b.calendarClock.learn(s.out.Err) {
+			continue
+		}
+		if limit, err := b.encode(s.ending.Limit, b.instant()); err == nil {
+			s.limit, s.out.Err = limit, nil
+			again = append(again, s)
+		}
+	}
+	return again
 }
 
 // settle settles endings, and sets the out of each.
