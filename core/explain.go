@@ -72,7 +72,7 @@ func (limiter *Limiter[R]) ExplainKey(ctx context.Context, rule, key string, lim
 	found := &l.rules[i]
 	if limit == (limits.Limit{}) {
 		if limit = found.Limit; found.varies {
-			return limits.Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor: pass the limit of the key", rule)
+			return limits.Decision{}, fmt.Errorf("core: explain: rule %q: limit: is missing, and the rule has a LimitFor or LimitForKey: pass the limit of the key", rule)
 		}
 	}
 	if err := limit.Validate(); err != nil {

@@ -131,6 +131,7 @@ func TestParseLimitSaysWhatIsWrong(t *testing.T) {
 		{"100", "want [algorithm]"},
 		{"100/", "want [algorithm]"},
 		{"100/fortnight", `"fortnight" is not a period`},
+		{"100/month", `write "calendar 1000/month"`},
 		{"many/minute", `unknown algorithm "many"`},
 		{"1.5/minute", `"1.5" is not a whole number`},
 		{"token-bukket 1/s", `unknown algorithm "token-bukket"`},

@@ -205,6 +205,10 @@ func parsePeriod(s string) (time.Duration, error) {
 			return time.Duration(min(n, 100_000)) * 24 * time.Hour, nil // either is too long
 		}
 	}
+	switch Period(s) {
+	case Week, Month, Year:
+		return 0, fmt.Errorf(`a %[1]s has a calendar: write "calendar 1000/%[1]s" or a number of days such as 30d`, s)
+	}
 	p, err := time.ParseDuration(s)
 	if err != nil {
 		return 0, fmt.Errorf("%.30q is not a period: use second, minute, hour, day, 7d or a duration such as 10s or 1m30s", s)

@@ -80,6 +80,9 @@ func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *ma
 	}
 	if period := r.total.periods[number]; period > 0 {
 		result.Period = describePeriod(time.Duration(period) * time.Microsecond)
+		if unit, _, _ := strings.Cut(string(r.total.limits[number].Period()), " "); unit != "" {
+			result.Period = unit
+		}
 	}
 	for n, p := range replays {
 		c := &p.rules[i]

@@ -1,10 +1,14 @@
 package simulate
 
-import "github.com/weir-go/weir/limits"
+import (
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
 
 // demand is what all keys of one rule ask for, whatever is allowed: for each key the most
-// units in a period of its limit. Periods begin at whole multiples since the epoch, as those
-// of fixed windows do.
+// units in a period of its limit. Periods are those of the calendar, or begin at whole multiples since
+// the epoch, as those of fixed windows do.
 type demand struct {
 	keys  chunked[keyDemand]
 	count int64 // keys
@@ -22,8 +26,8 @@ type keyDemand struct {
 	asked  uint32
 }
 
-// add adds a request. It reports whether its key is new.
-func (d *demand) add(c *charge, at, period int64) (isNew bool) {
+// add adds a request in a period. It reports whether its key is new.
+func (d *demand) add(c *charge, period int64) (isNew bool) {
 	k := d.keys.at(c.id)
 	if k.asked == 0 {
 		d.count++
@@ -32,9 +36,9 @@ func (d *demand) add(c *charge, at, period int64) (isNew bool) {
 	k.asked++
 	d.asked++
 	d.units += c.cost
-	if now := at / period; now != k.period {
+	if period != k.period {
 		d.close(k)
-		k.period = now
+		k.period = period
 	}
 	k.units += c.cost
 	return isNew
@@ -97,13 +101,23 @@ func (t *total) add(it *item) {
 	}
 	*n++
 	it.each(func(c *charge) {
-		if c.err == nil && t.rules[c.rule].add(c, it.at, t.period(c)) {
+		if c.err == nil && t.rules[c.rule].add(c, t.periodAt(c, it.at)) {
 			t.pairs++
 		}
 	})
 }
 
-// period returns the period of a charge's limit.
+// periodAt returns a number of the period of a charge's limit that an instant lies in.
+func (t *total) periodAt(c *charge, at int64) int64 {
+	period := t.period(c)
+	if limit := t.limits[c.rule]; limit.Period() != "" {
+		start, _, _ := limit.Window(time.UnixMicro(at))
+		return start.UnixMicro()
+	}
+	return at / period
+}
+
+// period returns the length of the period of a charge's limit.
 func (t *total) period(c *charge) int64 {
 	if period := t.periods[c.rule]; period != 0 {
 		return period
