@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -56,3 +58,38 @@ func (s *sendings) cancel(at instant) {
 
 // denied notes that requests arrived too close together.
 func (s *sendings) denied() { s.slack = min(2*s.slack, s.period/4) }
+
+// line holds the requests that only Options.Account holds back, each the first of its bucket.
+// The one that has waited longest goes first. It alone has to watch the account: whoever leaves
+// the line wakes the next.
+type line []*waiter
+
+func (l *line) join(w *waiter) {
+	i, _ := slices.BinarySearchFunc(*l, w, func(other, w *waiter) int {
+		return cmp.Or(cmp.Compare(other.since, w.since), -1) // behind its equals
+	})
+	*l, w.lined = slices.Insert(*l, i, w), true
+}
+
+func (l *line) leave(w *waiter) {
+	i := slices.Index(*l, w)
+	*l, w.lined = slices.Delete(*l, i, i+1), false
+	if i == 0 && len(*l) > 0 {
+		(*l)[0].lookAgain()
+	}
+}
+
+// inFront has w join or leave the line of an account, and reports whether no other request goes
+// before it there.
+func (b *bucket) inFront(w *waiter, joins bool) bool {
+	if w.lined && !joins {
+		b.line.leave(w)
+	}
+	if !joins || b.sendings.at == nil {
+		return true
+	}
+	if !w.lined {
+		b.line.join(w)
+	}
+	return b.line[0] == w
+}

@@ -97,6 +97,7 @@ type bucket struct {
 	nextWrite instant
 	invalid   invalids
 	sendings  sendings
+	line      line
 }
 
 // ticket is what is remembered of a request until its answer.

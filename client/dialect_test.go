@@ -1,9 +1,12 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/limits"
 )
 
 // github answers as GitHub's documentation says. Its clock is the bubble's.
@@ -415,6 +419,40 @@ func TestASuccessEndsTheBackoffOfAnAccount(t *testing.T) {
 			if least := want[i] * time.Second; w < least || w > least+least/2 {
 				t.Errorf("wait %d is %v, want %v and up to a half more", i, w, least)
 			}
+		}
+	})
+}
+
+func TestOfAnAccountTheRequestThatHasWaitedLongestGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		server := scripted(func(n int, r *http.Request) *http.Response {
+			order = append(order, path.Base(r.URL.Path))
+			if n == 1 {
+				return answer(429, "Retry-After", "2.2", "X-RateLimit-Scope", "user", "X-RateLimit-Bucket", "b")
+			}
+			return answer(200)
+		})
+		c := newClient(t, server, client.Options{Dialect: client.Discord, Account: limits.PerSecond(1)})
+		var wg sync.WaitGroup
+		for _, channel := range []string{"denied", "1", "2", "gone", "3", "4", "5"} {
+			wg.Go(func() {
+				r := request(t, "GET", "http://a/channels/"+channel, nil)
+				if channel == "gone" {
+					ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+					defer cancel()
+					r = r.WithContext(ctx)
+				}
+				if _, err := do(c, r); (err != nil) != (channel == "gone") {
+					t.Errorf("%s: %v", channel, err)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		want := []string{"denied", "1", "2", "denied", "3", "4", "5"} // ready again after 2.2 s, when 3 has waited for less
+		if !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
 		}
 	})
 }

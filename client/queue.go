@@ -12,12 +12,14 @@ import (
 type queue struct{ list.List[*waiter] }
 
 type waiter struct {
-	node list.Node[*waiter]
-	wake chan struct{} // of capacity 1
+	node  list.Node[*waiter]
+	wake  chan struct{} // of capacity 1
+	since instant       // when it began to wait, less what it had waited before
+	lined bool          // is in the line of its account
 }
 
-func newWaiter() *waiter {
-	w := &waiter{wake: make(chan struct{}, 1)}
+func newWaiter(since instant) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1), since: since}
 	w.node.Of = w
 	return w
 }
@@ -62,7 +64,7 @@ func (t *Transport) admit(ctx context.Context, c *call) error {
 	t.mu.Lock()
 	b := t.resolve(c)
 	now := t.now()
-	if b.queue.Size == 0 {
+	if b.queue.Size == 0 && (b.account == nil || len(b.account.line) == 0 || c.id.free) {
 		if at, _ := t.ready(b, c, now); at <= now {
 			t.start(b, c, now)
 			t.mu.Unlock()
@@ -87,14 +89,22 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 	if d, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, began+time.Until(d))
 	}
-	w := newWaiter()
+	w := newWaiter(began - c.waited)
 	b.queue.push(w, c.again)
-	defer func() { c.waited += t.now() - began }()
+	defer func() {
+		if w.lined {
+			b.account.line.leave(w)
+		}
+		c.waited += t.now() - began
+	}()
 	var timer *time.Timer
 	for {
 		now := t.now()
 		at, source := t.ready(b, c, now)
 		first := b.queue.isFirst(w)
+		if b.account != nil && !b.account.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
+			first, source = false, sourceAccount
+		}
 		if first && at <= now {
 			b.queue.remove(w)
 			t.start(b, c, now)
@@ -139,6 +149,9 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 		}
 		if b.moved != nil {
 			b.queue.remove(w)
+			if w.lined {
+				b.account.line.leave(w)
+			}
 			b = t.resolve(c)
 			b.queue.push(w, c.again)
 		}
