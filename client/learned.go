@@ -102,8 +102,12 @@ func (l *learned) learn(tk ticket, now instant) {
 		// nothing was sent. If the bucket was full not long ago, it has taken no more than it leaked.
 		lately := max(now-l.recent.earlier, time.Second) / time.Duration(max(l.recent.total-l.recent.older, 1))
 		l.every = max(l.every, lately)
-		if l.sure && l.count >= enough && over < brief {
-			l.every = max(l.every, over/time.Duration(l.count))
+		if l.sure && l.count >= enough {
+			mean := over / time.Duration(l.count)
+			if over >= brief { // since the last denial it was too slow, and lately too fast
+				mean = (l.every + mean) / 2
+			}
+			l.every = max(l.every, mean)
 		}
 		l.every = l.every * 10 / 9
 		l.sure = true
@@ -132,7 +136,8 @@ func (l *learned) accept(now instant, waiting bool) {
 		l.recent.restart(now) // nothing was sent meanwhile
 	case !waiting: // the pace holds nothing back
 	case !l.sure:
-		l.every -= l.every / 30
+		// By a thirtieth for each answer, and by a half in a second.
+		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
 	default:
 		// By a fiftieth in a second, and more the longer nothing was denied.
 		percent := 2 + float64(now-l.denied)/float64(4*time.Second)

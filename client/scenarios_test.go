@@ -179,7 +179,7 @@ func drawn(random *rand.Rand) (all []scenario) {
 			all = append(all, scenario{
 				name:   fmt.Sprintf("nginx, %d a second, burst of %d, nodelay %v", g.rate, g.burst, nodelay),
 				server: g.new, latency: latency(), requests: n, workers: between(8, 80), ideal: ideal,
-				most: figures{1.5, 100, 3},
+				most: figures{1.3, 80, 3},
 			})
 		}
 		for _, byKey := range []bool{true, false} {
