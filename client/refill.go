@@ -40,11 +40,15 @@ func (b *bucket) watchRefill(now instant, q quota, lowest int64) {
 	}
 }
 
-// setGap spreads what is left over the time until it is renewed: t/(r+1). If a refill has
+// setGap spreads what is left over the time until it is renewed: t/(r+1). In what is likely a
+// window that time ends earlier: nothing is left of it at its end. If a refill has
 // been seen, requests follow it. They use up what is above a reserve within a thirty-second
 // of that time, and are slower than the refill if less than the reserve is left.
 func (b *bucket) setGap(now instant) {
 	until := max(b.renew-now, 0)
+	if now >= b.sharedUntil && b.renewal.likely(b.limit) {
+		until = max(until-b.renewal.late, 0)
+	}
 	b.gap = until / time.Duration(max(b.left, 0)+1)
 	f := &b.refill
 	if !b.reset || f.every == 0 || b.left < 2 {

@@ -14,6 +14,7 @@ type renewal struct {
 	ends   instant // the earliest that was told
 	most   int64   // left at most
 	least  int64
+	late   time.Duration // of ends, at most; 0 if it is an instant: those that are spread find the renewal sooner
 }
 
 // A told reset may be late by so much: whole seconds, and the time that an answer takes. If it is an
@@ -26,15 +27,15 @@ const (
 // watchRenewal notes a new answer, by which grown units were renewed.
 func (b *bucket) watchRenewal(now instant, q quota, grown int64) {
 	w := &b.renewal
-	loose := looseReset
+	loose, late := looseReset, looseReset
 	if q.date != 0 {
-		loose = loosestReset
+		loose, late = loosestReset, 0
 	}
 	told := now + q.window
 	switch {
 	case now >= w.ends:
 		proven := w.likely(b.limit)
-		*w = renewal{proven: proven, moved: q.window < 2*loose, ends: told, most: q.left, least: q.left}
+		*w = renewal{proven: proven, moved: q.window < 2*loose, ends: told, most: q.left, least: q.left, late: late}
 	case grown > 0, told > w.ends+loose, told < w.ends-loose:
 		w.proven, w.moved, w.ends = false, true, max(w.ends, told)
 	default:

@@ -114,6 +114,13 @@ var scenarios = []scenario{
 		most:  figures{1.05, 0, 0},
 	},
 	{
+		name:    "fixed window, 200 in 5 s, the last one full",
+		server:  fixed{limit: 200, period: 5 * time.Second, fields: draft8}.new,
+		latency: 20 * time.Millisecond, requests: 1200, workers: 32,
+		ideal: 25 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
 		name:    "express-rate-limit, 50 in 5 s, draft-6",
 		server:  fixed{limit: 50, period: 5 * time.Second, fields: draft6, byKey: true}.new,
 		latency: 20 * time.Millisecond, requests: 275, workers: 32,
