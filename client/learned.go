@@ -71,9 +71,10 @@ func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
 	if !l.sure && !accepted || l.every == 0 {
 		return b.deny(tk, now, 0, "")
 	}
-	// One goes on at the pace that was learned, as far as the server takes it.
+	// One goes on at the pace that was learned, as far as the server takes it. If that is too fast, the
+	// one that was denied would be denied again after the time of a single request.
 	b.strikes++
-	wait := l.every << min(b.strikes-1, 12)
+	wait := l.every << min(b.strikes, 12)
 	wait += rand.N(wait/4 + 1)
 	wait = min(wait, time.Hour)
 	b.block, b.blockSource, b.lastWait = now+wait, sourceBackoff, wait
