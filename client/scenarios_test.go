@@ -199,7 +199,7 @@ func drawn(random *rand.Rand) (all []scenario) {
 				server: f.new, latency: latency(), requests: windows*f.limit + f.limit*between(2, 10)/10, workers: between(8, 80),
 				options: client.Options{MaxWait: time.Minute},
 				ideal:   time.Duration(windows) * f.period,
-				most:    figures{1.3, 5, 0},
+				most:    figures{1.4, 5, 0},
 			})
 			if last := &all[len(all)-1]; last.requests == (windows+1)*f.limit { // the last one is full
 				last.name += ", to the end"
@@ -219,9 +219,10 @@ func drawn(random *rand.Rand) (all []scenario) {
 	return all
 }
 
-// The client was made with scenarios in view, and not with these.
+// The client was made with scenarios in view, and not with these. What the first two seeds draw has
+// been looked at since; the others were run only after the last change to the client.
 func TestScenariosThatAreDrawn(t *testing.T) {
-	for _, seed := range []uint64{31, 99} {
+	for _, seed := range []uint64{31, 99, 11, 4242} {
 		random := rand.New(rand.NewPCG(seed, 0))
 		for i, s := range drawn(random) {
 			t.Run(fmt.Sprintf("%d/%d %s", seed, i, s.name), func(t *testing.T) { s.test(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
