@@ -246,6 +246,12 @@ local function decode(key, limit, text, more)
     and decide(limit, s.at, s.at, s.a, s.b, 0, s.debt, true) ~= nil and s
 end
 
+-- sameState reports whether a state under one limit is also one under the other.
+local function sameState(limit, other)
+  return limit.algorithm == other.algorithm
+    and (limit.algorithm == 'b' or limit.P == other.P and (limit.Q == other.Q or not familyOf(limit).drains and not familyOf(limit).calendar))
+end
+
 -- read returns the stored state of a key, under the limit that it was written under, nil if
 -- there is none, false if it cannot be read. Most often the limit is the expected one, which
 -- is quick to see. text is what the key has, false if MGET found nothing, nil if it has not been read.
@@ -266,7 +272,11 @@ local function read(key, expected, text)
   end
   local s = decode(key, expected, text, more)
   if s == nil then
-    local limit = limitOf(match(text, '^1%a %d+ %d+ %d+') or '')
+    local name = match(text, '^1%a %d+ %d+ %d+') or ''
+    local limit = limitOf(name)
+    if limit and expected.periods and sameState(limit, expected) then
+      limit = limitOf(name .. '~' .. expected.periods)
+    end
     s = limit and decode(key, limit, text, more)
   end
   if not s then
@@ -287,12 +297,6 @@ local function maxStepBack(limit)
   return familyOf(limit).drains and 1000000 or max(1000000, limit.P)
 end
 
--- sameState reports whether a state under one limit is also one under the other.
-local function sameState(limit, other)
-  return limit.algorithm == other.algorithm
-    and (limit.algorithm == 'b' or limit.P == other.P and (limit.Q == other.Q or not familyOf(limit).drains and not familyOf(limit).calendar))
-end
-
 -- load returns the state of a key under a limit. It is nil if the state cannot be read. If it
 -- is stored under another limit, the two may be the same state; otherwise the units in use are
 -- converted.
@@ -307,13 +311,23 @@ local function load(key, limit, text)
     return nil
   end
   local from = s.limit
-  if s.at - now > maxStepBack(from) then
+  local isFarAhead, hasPeriods = s.at - now > maxStepBack(from), not familyOf(from).calendar or from.periods
+  if isFarAhead and hasPeriods then
     -- No time is credited: a bucket keeps the level of its latest taking, and the units
     -- that a window or log has then count as taken now.
     local back = fresh(key, from, now)
     familyOf(from).rebase(s, back)
     back.rebased = copy(back)
     s = back
+  elseif isFarAhead and not familyOf(limit).bans then
+    -- A calendar whose periods nobody says: its units count as taken now under the other limit.
+    local new, used = fresh(key, limit, now), min(s.a, from.most, limit.most)
+    if used > 0 then
+      step(new, used)
+      take(new, used)
+      new.rebased, new.converts = copy(new), true
+    end
+    return new
   end
   if s.ring then
     s.ring.old = from ~= limit

@@ -174,8 +174,12 @@ func (l ledger) hold(a account, e limits.Ending, t ticket) {
 
 // charge charges units beyond the estimate and returns how many.
 func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
-	if u, ok := l[a]; ok && u.rebased(now).at != u.at {
-		l[a] = u.rebased(now)
+	before := l[a].limit
+	if u, ok := l[a]; ok && u.rebasedBy(e.Limit, now).at != u.at {
+		l[a] = u.rebasedBy(e.Limit, now)
+	}
+	if l[a].limit != before {
+		return 0 // it was live under another limit
 	}
 	u, x := l[a].foundBy(e.Limit, now)
 	if u.limit != e.Limit || l[a].leavesNothingTo(e.Limit) && !l[a].isFresh(now) {

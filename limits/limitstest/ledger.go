@@ -80,8 +80,8 @@ func (l ledger) rebased(now int64, charges []limits.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
 		a := accountOf(c)
-		if u, ok := l[a]; ok && u.rebased(now).at != u.at {
-			changes[a] = u.rebased(now)
+		if u, ok := l[a]; ok && u.rebasedBy(c.Limit, now).at != u.at {
+			changes[a] = u.rebasedBy(c.Limit, now)
 		}
 	}
 	return changes
@@ -107,7 +107,7 @@ func (l ledger) peek(now int64, charges []limits.Charge, out []limits.Decision) 
 	}
 	for i, c := range charges {
 		c.Cost = 0
-		d, _ := decide(l[accountOf(c)].rebased(now), c, now, false)
+		d, _ := decide(l[accountOf(c)].rebasedBy(c.Limit, now), c, now, false)
 		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
 		if out[i].Allowed {
 			out[i].EffectiveWindow = d.EffectiveWindow

@@ -437,7 +437,7 @@ var mutants = append(endMutants, []mutant{
 		caughtBy: []string{
 			"a bucket that finds its clock more than a second back starts again from its last level", "a window that finds its clock far back counts its units as taken now",
 			"a log that finds its clock far back counts its units as taken now", "a limit changes while the clock is far back",
-			"an anchored window that finds its clock far back counts its units as taken now",
+			"an anchored window that finds its clock far back counts its units as taken now", "a calendar changes while the clock is far back",
 		},
 	},
 	{

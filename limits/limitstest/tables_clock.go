@@ -156,6 +156,21 @@ var clockTables = []table{
 			{limits.TokenBucket(limits.PerSecond(10), 50), []step{{0, 20, allowed(0, 5*sec, 100*ms)}}},
 		},
 	},
+	{
+		name:  "a calendar changes while the clock is far back",
+		why:   "with another maximum it is rebased in its period; another limit does not know its periods, and what was taken in them counts as taken now under that (DESIGN 5)",
+		start: newYear.Add(36 * hour),
+		phases: []phase{
+			{limits.Calendar(5, limits.Day), []step{{0, 4, allowed(1, 12*hour, 12*hour)}}},
+			{limits.Calendar(10, limits.Day), []step{{-10*day + hour, 0, allowed(6, 11*hour, 11*hour)}}},
+			{limits.FixedWindow(limits.PerHour(3)), []step{
+				{-10*day - 30*mins, 1, denied(0, 30*mins, 30*mins)},
+				{30 * mins, 3, allowed(0, 1*hour, 1*hour)},
+			}},
+			{limits.Calendar(5, limits.Day), []step{{0, 2, allowed(0, 11*hour, 11*hour)}}},
+			{limits.Ban(limits.PerHour(3), 1*mins), []step{{-10 * day, 1, allowed(2, 1*hour, 1*hour)}}},
+		},
+	},
 }
 
 // timeCases are about a backend whose time does not go back when its clock does.

@@ -92,6 +92,18 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 // a window or log count as taken now (DESIGN 5, a clock that steps back).
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
+// rebasedBy is rebased as a charge of limit l does it. A store does not know the periods of another
+// calendar than that which is charged: what was taken in them counts as taken now under l.
+func (u usage) rebasedBy(l limits.Limit, now int64) usage {
+	if u.limit.Algorithm() != limits.AlgorithmCalendar || sameCounting(u.limit, l) || u.rebased(now).at == u.at {
+		return u.rebased(now)
+	}
+	if u.leavesNothingTo(l) {
+		return u
+	}
+	return fresh(l, now).plus(now, u.inUseBy(l, u.at))
+}
+
 // rebasedBeyond is rebased with another longest step back.
 func (u usage) rebasedBeyond(most, now int64) usage {
 	if u.limit == (limits.Limit{}) || u.limit.Algorithm() == limits.AlgorithmConcurrent || u.at-now <= most || u.isFresh(now) {
