@@ -60,8 +60,7 @@ type WaitError struct {
 	// [Options.MaxInFlight]; "first answer" if little is known of the bucket yet;
 	// "learned pace" of a server that denies and says nothing; "account" for [Options.Account];
 	// "refused connection";
-	// "queue" if too many requests waited before this one; or the name of a rule of the
-	// dialect.
+	// "queue" if requests waited before this one; or the name of a rule of the dialect.
 	Source string
 }
 

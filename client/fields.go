@@ -28,7 +28,7 @@ const (
 	sourceLimit         = "limit"
 	sourceInFlight      = "in flight"
 	sourceFirstAnswer   = "first answer"
-	sourceMaxWait       = "queue"
+	sourceQueue         = "queue"
 	requestUnit         = "requests"
 	requestUnitSingular = "request"
 	maxStructured       = 16 << 10 // of a field: what is longer is no list of policies

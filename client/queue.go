@@ -115,7 +115,7 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 			b.queue.remove(w)
 			b.queue.wakeFirst()
 			if source == "" {
-				source = sourceMaxWait
+				source = sourceQueue
 			}
 			if at == unknown {
 				at = now

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
@@ -147,7 +148,7 @@ func (t *Transport) send(c *call) error {
 		c.again = true
 	}
 	if c.waited > before {
-		t.tell(c, Event{Kind: Held, Wait: c.waited - before, Source: c.source})
+		t.tell(c, Event{Kind: Held, Wait: c.waited - before, Source: cmp.Or(c.source, sourceQueue)})
 	}
 	c.outgoing = c.request
 	if !c.sent {
