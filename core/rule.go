@@ -169,7 +169,7 @@ func (rule *Rule[R]) validate() error {
 		}
 	}
 	if rule.Key == nil {
-		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs, and give those that are made of others no nil"))
+		errs = append(errs, errors.New("key: is nil: set Key to a key function, such as one of package keyfuncs; these are nil if a header name is not legal or a part is nil"))
 	}
 	switch {
 	case rule.LimitFor != nil && rule.LimitForKey != nil:
