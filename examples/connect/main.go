@@ -1,17 +1,22 @@
 // Connect limits a Connect server: every client to 60 calls a minute, and to 2 streams at once.
 // Servers that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
-// To try it (of each answer, the lines that matter):
+// To try it (of each answer, the lines that matter). Each message of a stream begins with five
+// bytes, the last of which is its length here:
 //
 //	$ go -C examples/connect run .
 //	$ curl -i --json '{"name": "Ann"}' localhost:8080/greet.v1.Greeter/Greet
 //	HTTP/1.1 200 OK
 //	Ratelimit: "per-client";r=59;t=59
 //	{"greeting":"Hello, Ann."}
+//	$ printf '\0\0\0\0\2{}' | curl -sN -H 'Content-Type: application/connect+json' \
+//	    --data-binary @- localhost:8080/greet.v1.Greeter/Count | head -c 38 | grep -ao '{[^}]*}'
+//	{"number":"1"}
+//	{"number":"2"}
 //	$ curl -s -o /dev/null -w '%{http_code}\n' --json '{}' \
 //	    'localhost:8080/greet.v1.Greeter/Greet?[1-60]' | uniq -c
-//	     59 200
-//	      1 429
+//	     58 200
+//	      2 429
 //	$ curl -i --json '{}' localhost:8080/greet.v1.Greeter/Greet
 //	HTTP/1.1 429 Too Many Requests
 //	Ratelimit: "per-client";r=0;t=60

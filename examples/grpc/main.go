@@ -18,6 +18,10 @@
 //	grpc-message: Too many requests: retry in 60 seconds.
 //	ratelimit: "per-client";r=0;t=60
 //	retry-after: 60
+//
+// grpcurl shows streams too:
+//
+//	grpcurl -plaintext -proto examples/grpc/greet/greet.proto localhost:8080 greet.v1.Greeter/Count
 package main
 
 import (
