@@ -50,7 +50,8 @@ type tlsKey struct{}
 
 // WithTLS returns a handler that keeps the state of TLS of each request for rules, and calls next. It
 // goes around the handlers of Connect if a rule reads certificates, by [keyfuncs.CommonName] or
-// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise. It panics if next is nil.
+// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise, and every client counts as one that sent
+// none. It panics if next is nil.
 func WithTLS(next http.Handler) http.Handler {
 	if next == nil {
 		panic("connectmw: WithTLS: next is nil")

@@ -22,8 +22,8 @@ import (
 // [*client.WaitError].
 //
 // A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of a Transport. One
-// that ends with connect.CodeUnavailable is repeated if its procedure is idempotent by its schema. Streams are not:
-// the caller has to.
+// that ends with connect.CodeUnavailable is repeated if the server said when, and its procedure is idempotent by its
+// schema or it has a header Idempotency-Key. Streams are not: the caller has to.
 //
 // In functions of options a call is a POST for its procedure, or a GET if that is idempotent, with its header. The
 // default bucket is the host and a digest of Authorization. [client.Options].Observe hears of streams on a goroutine

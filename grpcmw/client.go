@@ -25,8 +25,8 @@ import (
 // [*client.WaitError]. Use both interceptors.
 //
 // A unary call that is denied with codes.ResourceExhausted is repeated, within the budget of a Transport. One that
-// ends with codes.Unavailable is not, and streams are not: the caller has to. Give the interceptors no retry
-// policy of gRPC for codes.ResourceExhausted beside them.
+// ends with codes.Unavailable is repeated if the server said when, and it has metadata idempotency-key. Streams are
+// not: the caller has to. Give the interceptors no retry policy of gRPC for codes.ResourceExhausted beside them.
 //
 // In functions of options a call is a POST for its full method, with its metadata as the header. The
 // default bucket is the target of the connection and a digest of the metadata authorization, without that

@@ -11,10 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
@@ -102,6 +105,31 @@ func TestWhatIsNoDenialGoesBackAtOnce(t *testing.T) {
 			began := time.Now()
 			if got := ask(t.Context(), conn); got.code != want || served.Load() != 1 || time.Since(began) != 0 {
 				t.Errorf("%v: %+v after %v, served %d times", want, got, time.Since(began), served.Load())
+			}
+		}
+	})
+}
+
+func TestAnUnavailableCallIsRepeatedIfItHasAnIdempotencyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			field string
+			times int32
+		}{{"idempotency-key", 2}, {"x-request-id", 1}} {
+			var served atomic.Int32
+			conn, _, _ := kept(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				if served.Add(1) > 1 {
+					return new(pb.SimpleResponse), nil
+				}
+				s, err := status.New(codes.Unavailable, "full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+				if err != nil {
+					t.Error(err)
+				}
+				return nil, s.Err()
+			}}, limits.FixedWindow(limits.PerDay(100)), client.Options{})
+			ask(metadata.AppendToOutgoingContext(t.Context(), test.field, "7"), conn)
+			if served.Load() != test.times {
+				t.Errorf("%s: served %d times, want %d", test.field, served.Load(), test.times)
 			}
 		}
 	})
