@@ -7,6 +7,8 @@ import (
 	"net/url"
 
 	"connectrpc.com/connect"
+
+	"github.com/weir-go/weir/internal/unseen"
 )
 
 // Call is a call that a server has received. Rules read it. It is not to be kept.
@@ -41,8 +43,11 @@ func (c *Call) Request() *http.Request {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
 		Header: c.Header, Host: c.Header.Get("Host"), RemoteAddr: c.Peer.Addr,
 	}
-	r.TLS, _ = c.Context.Value(tlsKey{}).(*tls.ConnectionState)
-	c.request = r.WithContext(c.Context)
+	ctx, isSeen := c.Context, false
+	if r.TLS, isSeen = ctx.Value(tlsKey{}).(*tls.ConnectionState); !isSeen {
+		ctx = unseen.TLS(ctx)
+	}
+	c.request = r.WithContext(ctx)
 	return c.request
 }
 
@@ -50,16 +55,13 @@ type tlsKey struct{}
 
 // WithTLS returns a handler that keeps the state of TLS of each request for rules, and calls next. It
 // goes around the handlers of Connect if a rule reads certificates, by [keyfuncs.CommonName] or
-// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise, and every client counts as one that sent
-// none. It panics if next is nil.
+// [keyfuncs.SPIFFEID]: interceptors do not see them otherwise, and these functions fail. It panics if next
+// is nil.
 func WithTLS(next http.Handler) http.Handler {
 	if next == nil {
 		panic("connectmw: WithTLS: next is nil")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS != nil {
-			r = r.WithContext(context.WithValue(r.Context(), tlsKey{}, r.TLS))
-		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tlsKey{}, r.TLS)))
 	})
 }

@@ -99,7 +99,7 @@ func TestKeys(t *testing.T) {
 		{"a client that forges a hop", proxies, from("192.0.2.1:1", "X-Forwarded-For", "203.0.113.7"), "192.0.2.1", nil},
 		{"a client behind a proxy", proxies, from("10.0.0.1:1", "X-Forwarded-For", "203.0.113.7"), "203.0.113.7", nil},
 		{"a host", connectmw.Lift(keyfuncs.Host), from("", "Host", "API.example:80"), "api.example", nil},
-		{"no certificate", connectmw.Lift(keyfuncs.SPIFFEID), from("192.0.2.1:1"), "", core.ErrAbsent},
+		{"a certificate that nobody has kept", connectmw.Lift(keyfuncs.SPIFFEID), from("192.0.2.1:1"), "", keyfuncs.ErrUnidentified},
 		{"no service", connectmw.Service, new(connectmw.Call), "", nil},
 	} {
 		if got, err := c.key(c.call); got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
@@ -112,24 +112,33 @@ func TestKeys(t *testing.T) {
 }
 
 func TestACertificateReachesTheRules(t *testing.T) {
-	keys := make(chan string, 1)
-	l := newLimiter(t, connectmw.Config{Rules: []connectmw.Rule{{
-		Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)),
-		Key: func(c *connectmw.Call) (string, error) {
-			key, err := connectmw.Lift(keyfuncs.SPIFFEID)(c)
-			keys <- key
-			return key, err
-		},
-	}}})
-	handler := connectmw.WithTLS(connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(l.Interceptor())))
 	leaf := &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "example.org", Path: "/billing"}}}
-	r := httptest.NewRequest("POST", greet, strings.NewReader(`"Ann"`))
-	r.Header.Set("Content-Type", "application/json")
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	if key := <-keys; key != "spiffe://example.org/billing" || w.Code != http.StatusOK {
-		t.Errorf("%q, %d", key, w.Code)
+	for _, c := range []struct {
+		name  string
+		state *tls.ConnectionState
+		key   string
+		err   error
+	}{
+		{"a certificate", &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}, "spiffe://example.org/billing", nil},
+		{"none", new(tls.ConnectionState), "", core.ErrAbsent},
+		{"no TLS", nil, "", core.ErrAbsent},
+	} {
+		read := func(call *connectmw.Call) (string, error) {
+			key, err := connectmw.Lift(keyfuncs.SPIFFEID)(call)
+			if key != c.key || !errors.Is(err, c.err) {
+				t.Errorf("%s: %q, %v, want %q, %v", c.name, key, err, c.key, c.err)
+			}
+			return key, err
+		}
+		l := newLimiter(t, connectmw.Config{Rules: []connectmw.Rule{{Name: "a", Limit: limits.FixedWindow(limits.PerDay(9)), Key: read}}})
+		handler := connectmw.WithTLS(connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(l.Interceptor())))
+		r := httptest.NewRequest("POST", greet, strings.NewReader(`"Ann"`))
+		r.Header.Set("Content-Type", "application/json")
+		r.TLS = c.state
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("%s: status %d, want 200", c.name, w.Code)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/unseen"
 )
 
 // CommonName is the key function of the common name in the client's certificate. It returns
@@ -54,6 +55,8 @@ func SPIFFEID(r *http.Request) (string, error) {
 // clientCertificate returns the client's certificate, which has been verified.
 func clientCertificate(r *http.Request) (*x509.Certificate, error) {
 	switch {
+	case unseen.IsTLS(r.Context()):
+		return nil, errUnseen
 	case r.TLS == nil || len(r.TLS.PeerCertificates) == 0:
 		return nil, core.ErrAbsent
 	case len(r.TLS.VerifiedChains) == 0:

@@ -26,6 +26,7 @@ var (
 	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
 	errUnverified  = unidentified("nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert")
+	errUnseen      = unidentified("interceptors of Connect do not see certificates: put connectmw.WithTLS around the handlers")
 	errNoSPIFFEID  = unidentified("the client's certificate has several URIs, or one that is no SPIFFE ID")
 	errNoText      = unidentified("the value is not a string, an integer or a fmt.Stringer")
 )
