@@ -24,6 +24,7 @@ type Call struct {
 	Message any
 
 	unregistered bool          // a handler of unknown methods serves it
+	derived      bool          // Context is not that of the stream
 	request      *http.Request // that Request has returned
 }
 
@@ -45,6 +46,7 @@ func (c *Call) newRequest() *http.Request {
 	}
 	for name, values := range md {
 		switch {
+		case len(values) == 0: // another interceptor has set none
 		case name == ":authority":
 			r.Host = values[0]
 		case !strings.HasPrefix(name, ":"):

@@ -202,7 +202,7 @@ type streaming struct {
 func (s *streaming) Go() (int, error) {
 	_ = s.stream.SetHeader(s.metadata())
 	stream := s.stream
-	if stream.Context() != s.Context {
+	if s.derived {
 		stream = &withinContext{stream, s.Context}
 	}
 	err := s.handler(s.server, stream)
@@ -223,7 +223,7 @@ type withinContext struct {
 func (s *withinContext) Context() context.Context { return s.ctx }
 
 func withContext(c *Call, ctx context.Context) *Call {
-	c.Context = ctx
+	c.Context, c.derived = ctx, true
 	return c
 }
 
