@@ -130,7 +130,7 @@ type clientConn struct {
 func (c *clientConn) begun() error {
 	c.begin.Do(func() {
 		var err error
-		c.of, err = c.client.Stream(c.ctx, describe(c.Spec(), c.Peer(), c.RequestHeader()), func() error { return nil })
+		c.of, err = c.client.Stream(c.ctx, describe(c.Spec(), c.Peer(), c.RequestHeader()), func(*callclient.Stream) error { return nil })
 		if err != nil {
 			c.held = heldBack(err)
 		}

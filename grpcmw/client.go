@@ -45,8 +45,14 @@ func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInt
 	}
 	stream := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 		var opened grpc.ClientStream
-		s, err := c.Stream(ctx, describe(ctx, conn, method), func() (err error) {
-			opened, err = streamer(ctx, desc, conn, method, options...)
+		s, err := c.Stream(ctx, describe(ctx, conn, method), func(s *callclient.Stream) (err error) {
+			var header, trailer metadata.MD
+			// A stream also ends when its connection closes, or a message cannot be sent.
+			ended := grpc.OnFinish(func(err error) {
+				s.Answer(func() callclient.Answer { return answerOf(err, header, trailer) })
+				s.End()
+			})
+			opened, err = streamer(ctx, desc, conn, method, append(options[:len(options):len(options)], grpc.Header(&header), grpc.Trailer(&trailer), ended)...)
 			return err
 		})
 		switch {

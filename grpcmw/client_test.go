@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -201,4 +203,150 @@ func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
 		}
 	}()
 	grpcmw.Client(client.Options{Base: http.DefaultTransport})
+}
+
+// gRPC says Canceled or DeadlineExceeded, whatever the cause of the end is.
+func TestACallThatIsHeldBackEndsWithTheCodeOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, _ := kept(t, new(service), limits.TokenBucket(limits.PerMinute(1), 1), client.Options{MaxWait: time.Hour})
+		l.Decide(&grpcmw.Call{Context: t.Context()})
+		for range 2 { // denied, and then held back
+			leaving, leave := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { leave(errors.New("a cause")) })
+			if got := ask(leaving, conn); got.code != codes.Canceled {
+				t.Errorf("%+v", got)
+			}
+		}
+		leaving, leave := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { leave(errors.New("a cause")) })
+		_, err := conn.FullDuplexCall(leaving)
+		wantCode(t, err, codes.Canceled)
+	})
+}
+
+// What gRPC demands of whoever opens a stream is enough: its connection closes, or it gets an error of Send.
+func TestAStreamEndsWithoutItsContext(t *testing.T) {
+	for name, end := range map[string]func(*grpc.ClientConn, pb.TestService_FullDuplexCallClient){
+		"its connection closes": func(conn *grpc.ClientConn, _ pb.TestService_FullDuplexCallClient) { conn.Close() },
+		"a message that cannot be sent": func(_ *grpc.ClientConn, stream pb.TestService_FullDuplexCallClient) {
+			if err := stream.Send(&pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 100)}}); err == nil {
+				t.Error("it was sent")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				unary, stream := grpcmw.Client(client.Options{MaxInFlight: 1})
+				kept := []grpc.DialOption{
+					grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream),
+					grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(50)),
+				}
+				listener := listen(t, waitsForStreams())
+				conn, other := dial(t, listener, kept...), dial(t, listener, kept...)
+				s, err := pb.NewTestServiceClient(conn).FullDuplexCall(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				end(conn, s)
+				if got := ask(t.Context(), pb.NewTestServiceClient(other)); got.code != codes.OK {
+					t.Errorf("after the stream: %+v", got)
+				}
+			}) // and no goroutine is left in the bubble
+		})
+	}
+}
+
+// waitsForStreams has streams that wait until the client leaves.
+func waitsForStreams() *service { return &service{duplex: waits().duplex} }
+
+// Streams may be silent for hours, and have been decided all the same.
+func TestSilentStreamsSlowNobodyDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _, denied := kept(t, waitsForStreams(), limits.TokenBucket(limits.PerMinute(60), 60), client.Options{MaxInFlight: 51})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range 50 {
+			if _, err := conn.FullDuplexCall(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		began := time.Now()
+		for range 50 {
+			if got := ask(t.Context(), conn); got.code != codes.OK {
+				t.Fatalf("%+v", got)
+			}
+		}
+		if took := time.Since(began); took > time.Second || denied.Load() != 0 {
+			t.Errorf("50 of 60 calls took %v, %d denied", took, denied.Load())
+		}
+		if _, err := conn.FullDuplexCall(ctx); err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := ask(short, conn); got.code != codes.DeadlineExceeded { // MaxInFlight counts all 51
+			t.Errorf("beside the streams: %+v", got)
+		}
+	})
+}
+
+// A call that its own client ends says nothing of the server: the next one goes first in its place.
+func TestACallThatItsClientEndsIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+			return new(pb.SimpleResponse), ctx.Err()
+		}}
+		var decided atomic.Int32
+		l := newLimiter(t, grpcmw.Config{
+			Rules:   everybody(limits.TokenBucket(limits.PerMinute(1), 1)),
+			Headers: headers.Options{Show: headers.OnDenial},
+			Observe: func(context.Context, *grpcmw.Call, core.Outcome) { decided.Add(1) },
+		})
+		unary, _ := grpcmw.Client(client.Options{MaxWait: time.Hour, Attempts: 1})
+		conn := pb.NewTestServiceClient(dial(t, listen(t, slow, both(l)...), grpc.WithChainUnaryInterceptor(unary)))
+		l.Decide(&grpcmw.Call{Context: t.Context()})
+		ask(t.Context(), conn) // is denied
+		first, leave := context.WithCancel(t.Context())
+		go ask(first, conn)
+		synctest.Wait()
+		for range 3 {
+			go ask(t.Context(), conn)
+		}
+		for decided.Load() < 3 {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		leave()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if n := decided.Load(); n != 4 {
+			t.Errorf("%d calls were sent instead of the first, want 1", n-3)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestAPanicOfAnOptionIsThatOfTheCaller(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		unary, stream := grpcmw.Client(client.Options{Bucket: func(*http.Request) string { end(); return "" }})
+		conn := pb.NewTestServiceClient(dial(t, listen(t, new(service)), grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
+		for kind, call := range map[string]func(){
+			"unary": func() { ask(t.Context(), conn) }, "stream": func() { conn.FullDuplexCall(t.Context()) },
+		} {
+			ended := make(chan any)
+			go func() {
+				defer func() { ended <- recover() }()
+				call()
+				t.Errorf("%s, %s: returned", name, kind)
+			}()
+			if v := <-ended; (v == "boom") != (name == "panic") {
+				t.Errorf("%s, %s: %v", name, kind, v)
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -95,13 +96,26 @@ func (base) RoundTrip(r *http.Request) (*http.Response, error) {
 	return r.Context().Value(senderKey{}).(sender).send(r)
 }
 
-// Do makes a call by attempt, as often as limits and options allow. It returns nil once an attempt has an
-// answer that goes back to the caller, which is that of the last attempt. Otherwise nothing was sent, or
+// Do makes a call by attempt, as often as limits and options allow. It returns nil once an attempt has ended
+// in a way that goes back to the caller, which is that of the last attempt. Otherwise nothing was sent, or
 // nothing since a denial, and the error is a [*client.WaitError] or that of the context.
 func (c *Client) Do(ctx context.Context, call Call, attempt func() Answer) error {
 	response, err := c.transport.RoundTrip(call.request(ctx, nil, unary(attempt)))
-	if err == nil {
+	switch {
+	case err == nil:
 		response.Body.Close()
+		return nil
+	case err == errNoAnswer:
+		return nil
+	}
+	return held(ctx, err)
+}
+
+// held returns the error of a call that was not sent. err may be the cause of the end of ctx, which says
+// nothing of the code.
+func held(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.As(err, new(*client.WaitError)) {
+		return ctx.Err()
 	}
 	return err
 }
@@ -110,61 +124,87 @@ type unary func() Answer
 
 func (u unary) send(r *http.Request) (*http.Response, error) {
 	a := u()
+	if a.isNone() {
+		return nil, errNoAnswer
+	}
 	return a.response(r, http.NoBody), nil
 }
 
+// isNone reports whether the server has said nothing: the client has ended the call, or there is no
+// connection. All that a server sends has fields.
+func (a *Answer) isNone() bool { return a.Code != 0 && a.Retry == 0 && len(a.Fields) == 0 }
+
+var errNoAnswer = errors.New("client: the server has said nothing")
+
 // Stream is a stream under way. Its methods are safe for concurrent use.
 type Stream struct {
-	open     func() error
-	opened   chan opened
+	open     func(*Stream) error
+	opened   chan outcome
 	answer   chan Answer
 	ended    chan struct{}
 	answered sync.Once
 	over     sync.Once
 }
 
-// opened is how open has ended.
-type opened struct {
+// outcome is how a function has ended on another goroutine.
+type outcome struct {
 	err      error
 	panicked any
+	exited   bool // the goroutine, by runtime.Goexit
+}
+
+// try calls f and passes on how it ends.
+func try(f func() error, done func(outcome)) {
+	o := outcome{exited: true}
+	defer func() {
+		if o.exited {
+			o.panicked = recover()
+			o.exited = o.panicked == nil
+		}
+		done(o)
+	}()
+	o.err = f()
+	o.exited = false
+}
+
+// result has a panic happen on the goroutine of the caller.
+func (o outcome) result() error {
+	switch {
+	case o.panicked != nil:
+		panic(o.panicked)
+	case o.exited:
+		runtime.Goexit()
+	}
+	return o.err
 }
 
 // Stream begins a stream by open, once limits allow it. A stream is not repeated. It returns an error of
 // open, or one as Do does. Whoever has a Stream calls Answer and End, or ends ctx.
-func (c *Client) Stream(ctx context.Context, call Call, open func() error) (*Stream, error) {
-	s := &Stream{open: open, opened: make(chan opened, 1), answer: make(chan Answer, 1), ended: make(chan struct{})}
-	failed := make(chan error, 1)
-	go func() {
+func (c *Client) Stream(ctx context.Context, call Call, open func(*Stream) error) (*Stream, error) {
+	s := &Stream{open: open, opened: make(chan outcome, 1), answer: make(chan Answer, 1), ended: make(chan struct{})}
+	over := make(chan outcome, 1) // what comes after open has nobody to tell
+	go try(func() error {
 		response, err := c.transport.RoundTrip(call.request(ctx, once{}, s))
 		if err != nil {
-			failed <- err
-			return
+			return held(ctx, err)
 		}
 		select {
 		case <-s.ended:
 		case <-ctx.Done():
 		}
-		response.Body.Close()
-	}()
+		return response.Body.Close()
+	}, func(o outcome) { over <- o })
 	select {
 	case o := <-s.opened:
 		return s, o.result()
-	case err := <-failed:
+	case failed := <-over:
 		select {
 		case o := <-s.opened: // and ended at once
 			return s, o.result()
 		default:
-			return nil, err
+			return nil, failed.result()
 		}
 	}
-}
-
-// result has a panic of open happen on the goroutine of the caller.
-func (o opened) result() error {
-	if o.panicked != nil {
-		panic(o.panicked)
-	}
-	return o.err
 }
 
 // once is the body of what cannot be sent again.
@@ -174,30 +214,35 @@ func (once) Read([]byte) (int, error) { return 0, io.EOF }
 func (once) Close() error             { return nil }
 
 func (s *Stream) send(r *http.Request) (*http.Response, error) {
-	if err := s.tryOpen(); err != nil {
+	err := errNoAnswer // if open panics
+	try(func() error { return s.open(s) }, func(o outcome) {
+		if o.panicked == nil {
+			err = o.err
+		}
+		s.opened <- o
+	})
+	if err != nil {
 		return nil, err
 	}
+	silent := time.NewTimer(silence)
+	defer silent.Stop()
 	select {
 	case a := <-s.answer:
+		if a.isNone() {
+			return nil, errNoAnswer
+		}
 		return a.response(r, goesOn{}), nil
+	case <-silent.C:
+		return new(Answer).response(r, goesOn{}), nil
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
 }
 
-// tryOpen calls open and notes how it has ended.
-func (s *Stream) tryOpen() (err error) {
-	defer func() {
-		v := recover()
-		if v != nil {
-			err = errPanicked
-		}
-		s.opened <- opened{err, v}
-	}()
-	return s.open()
-}
-
-var errPanicked = errors.New("client: the call has panicked")
+// silence is how long a stream may say nothing before it counts as allowed. A server that has nothing to
+// send sends no header either: the stream would count for ever as one that is yet to be decided, and less
+// would seem to be left than there is. What it says of limits later is not read.
+const silence = 10 * time.Second
 
 // goesOn is the body of a stream under way.
 type goesOn struct{ once }
