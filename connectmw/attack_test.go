@@ -2,7 +2,11 @@ package connectmw_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -19,7 +23,11 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-const upload = "/greet.v1.Greeter/Upload"
+const (
+	upload = "/greet.v1.Greeter/Upload"
+	chat   = "/greet.v1.Greeter/Chat"
+	tick   = "/greet.v1.Greeter/Tick"
+)
 
 // target is a server with a limiter that allows 50 calls, 4 at once.
 type target struct {
@@ -32,6 +40,12 @@ type target struct {
 // newTarget starts one, whose handlers are run. In the end nothing may be held, no goroutine left, and no more
 // served.
 func newTarget(t *testing.T, http2 bool, run func(context.Context) error) *target {
+	t.Helper()
+	return newTargetWith(t, http2, 0, run)
+}
+
+// newTargetWith is newTarget for a server that takes headers of so many bytes.
+func newTargetWith(t *testing.T, http2 bool, headerBytes int, run func(context.Context) error) *target {
 	t.Helper()
 	const allowed = 50
 	of := new(target)
@@ -64,7 +78,31 @@ func newTarget(t *testing.T, http2 bool, run func(context.Context) error) *targe
 		}
 		return connect.NewResponse(wrapperspb.String("done")), run(ctx)
 	}, with...))
-	of.client, of.url = start(t, mux, http2)
+	mux.Handle(chat, connect.NewBidiStreamHandler(chat, func(ctx context.Context, s *connect.BidiStream[message, message]) error {
+		of.served.Add(1)
+		for {
+			m, err := s.Receive()
+			if errors.Is(err, io.EOF) {
+				return run(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.Send(m); err != nil {
+				return err
+			}
+		}
+	}, with...))
+	mux.Handle(tick, connect.NewServerStreamHandler(tick, func(ctx context.Context, _ *connect.Request[message], s *connect.ServerStream[message]) error {
+		of.served.Add(1)
+		page := wrapperspb.String(strings.Repeat("x", 1<<16))
+		for {
+			if err := s.Send(page); err != nil {
+				return err
+			}
+		}
+	}, with...))
+	of.client, of.url = startWith(t, mux, http2, headerBytes)
 	t.Cleanup(func() {
 		of.client.CloseIdleConnections()
 		waitFor(t, "nothing is held while the server runs", func() bool { units, _ := of.limiter.Held(); return units == 0 })
@@ -190,4 +228,215 @@ func TestPanicsOfHandlers(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// wires are the protocols with JSON: of unary calls and of streams.
+var wires = []struct {
+	name          string
+	http2         bool
+	unary, stream string
+	prefix        string // of a message of a unary call of one byte or two
+}{
+	{"Connect over HTTP/1.1", false, "application/json", "application/connect+json", ""},
+	{"Connect over HTTP/2", true, "application/json", "application/connect+json", ""},
+	{"gRPC", true, "application/grpc+json", "application/grpc+json", "\x00\x00\x00\x00\x02"},
+	{"gRPC-Web over HTTP/1.1", false, "application/grpc-web+json", "application/grpc-web+json", "\x00\x00\x00\x00\x02"},
+	{"gRPC-Web over HTTP/2", true, "application/grpc-web+json", "application/grpc-web+json", "\x00\x00\x00\x00\x02"},
+}
+
+// Most servers refuse a header of 8 MB before a limiter sees it. One that takes it counts it, and keeps none of it.
+func TestMetadataOf8MB(t *testing.T) {
+	for _, wire := range wires {
+		for _, size := range []int{0, 32 << 20} {
+			if size > 0 && wire.http2 && wire.name != "gRPC" {
+				continue // the same for minutes
+			}
+			t.Run(fmt.Sprint(wire.name, ", ", size>>20), func(t *testing.T) {
+				of := newTargetWith(t, wire.http2, size, func(context.Context) error { return nil })
+				ask := func(fields ...string) int {
+					return of.post(t.Context(), greet, wire.unary, strings.NewReader(wire.prefix+`""`), append(fields, "Te", "trailers")...)
+				}
+				hostile := [][]string{
+					{"Authorization", "Bearer " + strings.Repeat("a", 8<<20)},
+					{"Authorization", strings.Repeat("a", 8<<20)},
+					many(40_000),
+				}
+				for i, fields := range hostile {
+					if status := ask(fields...); size == 0 && status == http.StatusOK {
+						t.Errorf("metadata %d: %d", i, status)
+					}
+				}
+				served := of.served.Load()
+				if size > 0 && served == 0 {
+					t.Error("the limiter saw none")
+				}
+				clear(hostile)
+				of.client.CloseIdleConnections()
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				if m.HeapInuse > 200<<20 {
+					t.Errorf("%d MB in use", m.HeapInuse>>20)
+				}
+				if status := ask(); status != http.StatusOK || of.served.Load() != served+1 {
+					t.Errorf("afterwards: %d", status)
+				}
+			})
+		}
+	}
+}
+
+// many returns n fields of 200 bytes.
+func many(n int) (fields []string) {
+	for i := range n {
+		fields = append(fields, fmt.Sprint("X-", i), strings.Repeat("a", 190))
+	}
+	return fields
+}
+
+// Streams whose client has no more to say, and does not listen.
+func TestHalfClosedStreams(t *testing.T) {
+	for _, wire := range wires {
+		t.Run(wire.name, func(t *testing.T) {
+			of := newTarget(t, wire.http2, waits)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begin := func(path string) {
+				r, _ := http.NewRequestWithContext(ctx, "POST", of.url+path, strings.NewReader("\x00\x00\x00\x00\x02\"\""))
+				r.Header.Set("Content-Type", wire.stream)
+				r.Header.Set("Te", "trailers")
+				if response, err := of.client.Do(r); err == nil {
+					t.Cleanup(func() { response.Body.Close() }) // until then nobody reads it
+				}
+			}
+			var wg sync.WaitGroup
+			for i := range 20 {
+				wg.Go(func() { begin([]string{tick, upload}[i%2]) })
+			}
+			waitFor(t, "all slots are held", func() bool { units, _ := of.limiter.Held(); return units == 4 })
+			if status := of.post(t.Context(), greet, "application/json", strings.NewReader(`"x"`)); status != http.StatusTooManyRequests {
+				t.Errorf("beside them: %d", status)
+			}
+			cancel()
+			wg.Wait()
+		})
+	}
+}
+
+// Over HTTP/1.1 the client may close its half of the connection.
+func TestHalfClosedConnections(t *testing.T) {
+	of := newTarget(t, false, waits)
+	for i := range 20 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(of.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		path := []string{tick, upload}[i%2]
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/connect+json\r\nContent-Length: 7\r\n\r\n\x00\x00\x00\x00\x02\"\"", path)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if path == tick {
+			conn.(*net.TCPConn).SetReadBuffer(1)
+			go func() { time.Sleep(time.Millisecond); conn.Close() }()
+		}
+	}
+}
+
+// Each way in which a client may leave a stream of both.
+func TestStreamsOfBothThatAreLeft(t *testing.T) {
+	for _, p := range protocols {
+		if !p.http2 {
+			continue // see below
+		}
+		t.Run(p.name, func(t *testing.T) {
+			of := newTarget(t, true, func(context.Context) error {
+				if rand.N(3) == 0 {
+					panic("boom")
+				}
+				return nil
+			})
+			client := connect.NewClient[message, message](of.client, of.url+chat, p.options...)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for i := range 50 {
+						talk(t.Context(), client, i%7)
+					}
+				})
+			}
+			wg.Wait()
+			for range 10 { // and once in peace, if some are left of the 50
+				talk(t.Context(), client, 6)
+			}
+		})
+	}
+}
+
+func talk(ctx context.Context, client *connect.Client[message, message], way int) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := client.CallBidiStream(ctx)
+	defer func() { // net/http resets a stream once its request is closed, not when its context ends
+		cancel()
+		s.CloseRequest()
+		s.CloseResponse()
+	}()
+	if way == 0 { // says nothing
+		s.Send(nil)
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { // the server denies it, or ends it, while this one sends
+		for range 1 + rand.N(20) {
+			if s.Send(wrapperspb.String("hello")) != nil {
+				return
+			}
+		}
+		if way >= 5 {
+			s.CloseRequest()
+		}
+	})
+	switch way {
+	case 1: // hears nothing
+	case 2: // leaves in the middle
+		s.Receive()
+		cancel()
+	case 3: // closes its ear, and goes on: that waits for the rest of what the server says
+		s.Receive()
+		time.AfterFunc(time.Millisecond, cancel)
+		s.CloseResponse()
+	case 4: // leaves at once
+		cancel()
+	case 5: // closes its mouth, and then its ear
+		wg.Wait()
+		s.CloseResponse()
+	default:
+		for {
+			if _, err := s.Receive(); err != nil {
+				break
+			}
+		}
+		s.CloseResponse()
+	}
+}
+
+// Connect refuses streams of both over HTTP/1.1 before any interceptor.
+func TestStreamsOfBothNeedHTTP2(t *testing.T) {
+	of := newTarget(t, false, waits)
+	for _, contentType := range []string{"application/connect+json", "application/grpc-web+json", "application/grpc+json"} {
+		for range 20 {
+			if status := of.post(t.Context(), chat, contentType, strings.NewReader("\x00\x00\x00\x00\x02\"\"")); status != http.StatusHTTPVersionNotSupported {
+				t.Errorf("%s: %d", contentType, status)
+			}
+		}
+	}
+	if of.served.Load() != 0 {
+		t.Error("one was served")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go of.post(ctx, greet, "application/json", strings.NewReader(`"x"`))
+	waitFor(t, "a call is served", func() bool { return of.served.Load() > 0 })
+	cancel()
 }

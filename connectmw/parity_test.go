@@ -61,7 +61,14 @@ func TestConfig(t *testing.T) { parity.SameCallConfig[connectmw.Config](t) }
 // start starts a server, with HTTP/1.1 and HTTP/2 without TLS, and returns a client of it.
 func start(t testing.TB, handler http.Handler, http2 bool) (*http.Client, string) {
 	t.Helper()
+	return startWith(t, handler, http2, 0)
+}
+
+// startWith is start for a server that takes headers of so many bytes; 0: of 1 MB.
+func startWith(t testing.TB, handler http.Handler, http2 bool, headerBytes int) (*http.Client, string) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
+	server.Config.MaxHeaderBytes = headerBytes
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
