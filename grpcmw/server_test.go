@@ -71,9 +71,15 @@ func serve(t testing.TB, s *service, options ...grpc.ServerOption) pb.TestServic
 // listen starts a server, and returns its listener.
 func listen(t testing.TB, s *service, options ...grpc.ServerOption) *bufconn.Listener {
 	t.Helper()
-	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(options...)
 	pb.RegisterTestServiceServer(server, s)
+	return listenOn(t, server)
+}
+
+// listenOn starts a server that has its services.
+func listenOn(t testing.TB, server *grpc.Server) *bufconn.Listener {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
