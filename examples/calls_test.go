@@ -1,0 +1,109 @@
+package examples
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
+)
+
+// callers makes gRPC calls over HTTP/2 without TLS, on connections of its own.
+func callers(t *testing.T) *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// call makes a gRPC call with an empty message, for as long as ctx lasts. code is "" while it runs.
+func call(ctx context.Context, t *testing.T, client *http.Client, url, method string) (code string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "POST", url+"/greet.v1.Greeter/"+method, strings.NewReader("\x00\x00\x00\x00\x00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/grpc")
+	r.Header.Set("TE", "trailers")
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if method == "Count" { // which ends only if it is denied
+		var message [5]byte
+		if n, _ := io.ReadFull(response.Body, message[:]); n > 0 {
+			return ""
+		}
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return cmp.Or(response.Trailer.Get("Grpc-Status"), response.Header.Get("Grpc-Status"))
+}
+
+// callTurns has two servers answer n calls each, in turns, and returns how many they allow.
+func callTurns(t *testing.T, client *http.Client, one, other *redisProgram, n int) (allowed int) {
+	t.Helper()
+	for range n {
+		for _, p := range []*redisProgram{one, other} {
+			switch code := call(t.Context(), t, client, p.url, "Greet"); code {
+			case "0":
+				allowed++
+			case "8": // RESOURCE_EXHAUSTED
+			default:
+				t.Fatalf("a call ends with grpc-status %q, want 0 or 8\n%s", code, strings.Join(p.log, "\n"))
+			}
+		}
+	}
+	return allowed
+}
+
+// wantExactly fails unless 60 calls were allowed, or 60 in each minute if it took so long.
+func wantExactly(t *testing.T, allowed int, begun time.Time) {
+	t.Helper()
+	if most := 60 * (1 + int(time.Since(begun)/time.Minute)); allowed < 60 || allowed > most {
+		t.Errorf("%d calls are allowed, want 60 a minute, at most %d", allowed, most)
+	}
+}
+
+func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
+	testrun.FullOnly(t, "builds two modules of their own, and runs them with Redis")
+	for _, name := range []string{"grpc", "connect"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			overlay, err := patience(dir)
+			if err := cmp.Or(err, goBuild(name, dir, []string{"."}, "-overlay="+overlay)); err != nil {
+				t.Fatal(err)
+			}
+			addr, program, client := freeAddr(t), filepath.Join(dir, name), callers(t)
+			kill := startRedisServer(t, addr)
+			one, other := startRedisProgram(t, program, "redis://"+addr), startRedisProgram(t, program, "redis://"+addr)
+
+			begun := time.Now()
+			streams, leave := context.WithCancel(t.Context())
+			defer leave()
+			for _, p := range []*redisProgram{one, other} {
+				if code := call(streams, t, client, p.url, "Count"); code != "" {
+					t.Fatalf("one of two streams ends with grpc-status %s", code)
+				}
+			}
+			for _, p := range []*redisProgram{one, other} {
+				if code := call(streams, t, client, p.url, "Count"); code != "8" {
+					t.Errorf("a third stream has grpc-status %q, want 8", code)
+				}
+			}
+			wantExactly(t, 2+callTurns(t, client, one, other, 60), begun)
+
+			kill()
+			callTurns(t, client, one, other, 20)
+			begun, alone := time.Now(), startRedisProgram(t, program, "redis://"+addr)
+			wantExactly(t, callTurns(t, client, alone, alone, 40), begun)
+		})
+	}
+}
