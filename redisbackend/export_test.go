@@ -134,14 +134,15 @@ func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bo
 // RenewAll renews all that b holds, at once, and waits until it is done.
 func RenewAll(b *Backend) {
 	h := b.holds
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	waitForRenewals := func() {
-		for Renewing(b) > 0 {
-			time.Sleep(100 * time.Microsecond)
+		for h.renewingLocked() > 0 {
+			h.ran.Wait()
 		}
 	}
 	waitForRenewals()
 	now := time.Now()
-	h.mu.Lock()
 	for n := h.due.First; n != nil; n = n.Next {
 		n.Of.at = now
 	}
@@ -151,7 +152,6 @@ func RenewAll(b *Backend) {
 		}
 	}
 	h.runLocked(now)
-	h.mu.Unlock()
 	waitForRenewals()
 }
 
@@ -171,13 +171,13 @@ func Holding(b *Backend) (charges int, unreleased int64) {
 	return len(h.of), h.units
 }
 
-// WaitForReleases polls until ReleasesAreDone, for a minute at most. Their sender has no
-// signal.
+// WaitForReleases waits until ReleasesAreDone.
 func WaitForReleases(b *Backend) {
-	for deadline := time.Now().Add(time.Minute); !ReleasesAreDone(b); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			panic("redisbackend: units are still to be released after a minute")
-		}
+	h := b.holds
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.lines) > 0 {
+		h.ran.Wait()
 	}
 }
 
@@ -201,6 +201,10 @@ func Renewing(b *Backend) (n int) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.renewingLocked()
+}
+
+func (h *holds) renewingLocked() (n int) {
 	for key, ln := range h.lines {
 		if !key.releases {
 			n += ln.sending

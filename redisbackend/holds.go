@@ -64,6 +64,7 @@ type holds struct {
 	wakesAt time.Time // when the timer fires; zero: it does not
 	closed  bool
 	lostAt  time.Time // when Redis was last found to have lost units
+	ran     sync.Cond // runLocked has started what may be sent, or there is no more of it
 }
 
 // hold is a span that is held by a request that runs, or that is to be released.
@@ -92,6 +93,7 @@ type lineKey struct {
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
 	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), lines: make(map[lineKey]*line)}
+	h.ran.L = &h.mu
 	_, _ = rand.Read(h.nonce[:]) // never fails
 	h.setTime(lasting)
 	return h
@@ -272,6 +274,7 @@ func (h *holds) wake() {
 
 // runLocked starts a send in each line that may send something, and sets the timer for the rest.
 func (h *holds) runLocked(now time.Time) {
+	defer h.ran.Broadcast()
 	if h.closed {
 		return
 	}
