@@ -170,7 +170,8 @@ func (l *laws) decided(p *Process, r Request, begun time.Time, o core.Outcome) *
 		if r.Alone && concurrent && !d.Allowed && !d.Transient && (healthy && d.Source == limits.SourcePrimary || d.Source == limits.SourceFallback) {
 			l.breaks("%s: %v denies a client whose requests have all ended", p.name, of)
 		}
-		if most := longestWait(d.Limit()); healthy && !concurrent && d.RetryAfter > most && d.Source < limits.SourceFallback {
+		fits := d.Cost <= d.Limit().Burst()
+		if most := longestWait(d.Limit()); healthy && !concurrent && fits && d.RetryAfter > most && d.Source < limits.SourceFallback {
 			l.breaks("%s: %s says to wait for %v, and %v never needs more than %v", p.name, r.Key, d.RetryAfter, d.Limit(), most)
 		}
 		if !o.Allowed() || !d.Source.Counted() {

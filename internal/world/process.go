@@ -50,7 +50,7 @@ type Program struct {
 type Request struct {
 	Key   string
 	Cost  int64
-	Alone bool // nobody else asks for the key, and no earlier request for it is under way
+	Alone bool // nobody else is allowed anything of the key, and no earlier request for it is under way
 
 	// Final is what it costs in the end, of rules with a final cost.
 	Final int64

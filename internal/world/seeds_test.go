@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,18 +96,39 @@ func TestWhatIsTakenIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// On a Cluster, a denial that is due to units about to be given back is not remembered: the model
-// knows what a client that is alone may have.
+// On a Cluster, a denial that is due to units about to be given back is not remembered: requests
+// of others take them and never succeed, so the model knows what a client may have.
 func TestWhatIsAboutToReturnIsNotRemembered(t *testing.T) {
-	cost := func(r Request) int64 { return r.Cost }
-	seed := testrun.Seed(t)
-	for i := range uint64(6) {
-		s := scenario{seed: seed + i, topology: Cluster, lasts: 10 * time.Second, keys: 2, programs: []Program{{Rules: []core.Rule[Request]{
-			{Name: "a", Limit: limits.FixedWindow(limits.PerSecond(15)), Key: self, Cost: cost},
-			{Name: "b", Limit: limits.FixedWindow(limits.PerSecond(16)), Key: self, Cost: cost},
-		}}}}
-		if broken, _ := s.run(t); len(broken) > 0 {
-			t.Fatalf("%v\n%s", s, strings.Join(broken, "\n"))
-		}
+	const all = 15
+	rules := []core.Rule[Request]{
+		{Name: "a", Limit: limits.FixedWindow(limits.PerSecond(all)), Key: self, Cost: func(r Request) int64 { return r.Cost }},
+		{Name: "b", Limit: limits.FixedWindow(limits.PerSecond(all)), Cost: func(r Request) int64 {
+			if r.Alone {
+				return 1
+			}
+			return all + 1 // never fits
+		}, Key: func(r Request) (string, error) { // no denial of the others is repeated from memory
+			return fmt.Sprint(r.Key, r.Final), nil
+		}},
 	}
+	inWorld(t, Cluster, Program{Rules: rules}, func(t *testing.T, w *World, mine, other *Process) {
+		var clients sync.WaitGroup
+		for n, p := range []*Process{mine, other} {
+			random := w.source()
+			clients.Go(func() {
+				for i := int64(1); w.age() < time.Minute; i++ {
+					p.Ask(t.Context(), Request{Key: "k", Cost: all - random.Int64N(4), Final: 2*i + int64(n)}, 0)
+					time.Sleep(time.Duration(random.ExpFloat64() * float64(20*time.Millisecond)))
+				}
+			})
+		}
+		random := w.source()
+		clients.Go(func() {
+			for w.age() < time.Minute {
+				mine.Ask(t.Context(), Request{Key: "k", Cost: 1 + random.Int64N(3), Alone: true}, 0)
+				time.Sleep(time.Duration(random.ExpFloat64() * float64(50*time.Millisecond)))
+			}
+		})
+		clients.Wait()
+	})
 }
