@@ -34,6 +34,7 @@ func TestPlainTextSaysWhatIsTrueOfTheOutcome(t *testing.T) {
 		"never":              {headers.Options{}, "/", 2, 429, "This request costs more than its limit ever allows: retrying will not help.\n"},
 		"undecided":          {headers.Options{}, "/nobody", 1, 503, "The service cannot decide on this request right now: retry in 1 second.\n"},
 		"Retry-After raised": {headers.Options{Custom: retryAfter("90")}, "/", 1, 429, "Too many requests: retry in 90 seconds.\n"},
+		"Retry-After long":   {headers.Options{Custom: retryAfter("1033200")}, "/", 1, 429, "Too many requests: retry in 11 days and 23 hours.\n"},
 		"Retry-After gone":   {headers.Options{Custom: retryAfter("")}, "/", 1, 429, "Too many requests.\n"},
 		"Retry-After a date": {headers.Options{Custom: retryAfter("Sun, 22 Nov 2026 00:00:00 GMT")}, "/", 1, 429, "Too many requests.\n"},
 		"Retry-After quoted": {headers.Options{Custom: retryAfter(`1","x":"`)}, "/", 1, 429, "Too many requests.\n"},

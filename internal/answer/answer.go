@@ -74,7 +74,8 @@ func RetryAfter(h http.Header) string {
 	return ""
 }
 
-// AppendRetry ends a sentence with a wait, if that is a number of seconds.
+// AppendRetry ends a sentence with a wait, if that is a number of seconds. Of more than two hours
+// it says hours and minutes, of two days and more days and hours, rounded up.
 func AppendRetry(b []byte, retry string) []byte {
 	switch {
 	case !isSeconds(retry): // headers.Options.Custom may have written any text
@@ -83,8 +84,42 @@ func AppendRetry(b []byte, retry string) []byte {
 		return append(b, ": retry in 1 second."...)
 	}
 	b = append(b, ": retry in "...)
-	b = append(b, retry...)
-	return append(b, " seconds."...)
+	switch seconds, err := strconv.ParseInt(retry, 10, 64); {
+	case err != nil || seconds <= 2*hour:
+		b = append(b, retry...)
+		b = append(b, " seconds"...)
+	case seconds <= 2*day-minute:
+		minutes := (seconds + minute - 1) / minute
+		b = appendCounts(b, minutes/60, "hour", minutes%60, "minute")
+	default:
+		hours := (seconds-1)/hour + 1
+		b = appendCounts(b, hours/24, "day", hours%24, "hour")
+	}
+	return append(b, '.')
+}
+
+// In seconds.
+const (
+	minute = 60
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// appendCounts appends a wait of some of a unit, and of a smaller one if it has any.
+func appendCounts(b []byte, n int64, unit string, rest int64, smaller string) []byte {
+	b = appendCount(b, n, unit)
+	if rest > 0 {
+		b = appendCount(append(b, " and "...), rest, smaller)
+	}
+	return b
+}
+
+func appendCount(b []byte, n int64, unit string) []byte {
+	b = append(append(strconv.AppendInt(b, n, 10), ' '), unit...)
+	if n != 1 {
+		b = append(b, 's')
+	}
+	return b
 }
 
 func isSeconds(s string) bool {
