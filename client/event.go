@@ -62,9 +62,28 @@ type WaitError struct {
 	// "refused connection";
 	// "queue" if requests waited before this one; or the name of a rule of the dialect.
 	Source string
+	// Bound is what is shorter than the wait: "MaxWait", or "context" for the deadline of the
+	// request's context, whichever is sooner.
+	Bound string
 }
 
-// Error says how long the wait is and who asked for it.
+const (
+	boundMaxWait = "MaxWait"
+	boundContext = "context"
+)
+
+// Error says how long the wait is, who asked for it, and what did not allow it.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("client: held back: the wait of %v (%s) is longer than MaxWait or the context allows", e.Wait.Round(time.Millisecond), e.Source)
+	return fmt.Sprintf("client: held back: the wait of %v (%s) is %s", e.Wait.Round(time.Millisecond), e.Source, longerThan(e.Bound))
+}
+
+// longerThan says what a wait is, of that bound.
+func longerThan(bound string) string {
+	switch bound {
+	case boundMaxWait:
+		return "longer than MaxWait allows"
+	case boundContext:
+		return "longer than the context allows"
+	}
+	return "longer than MaxWait or the context allows"
 }

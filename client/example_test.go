@@ -93,11 +93,11 @@ func ExampleWaitError() {
 			response.Body.Close()
 		}
 	}
-	e := &client.WaitError{Bucket: "https://api.example.com", Wait: time.Hour, Source: "Retry-After"}
+	e := &client.WaitError{Bucket: "https://api.example.com", Wait: time.Hour, Source: "Retry-After", Bound: "MaxWait"}
 	fmt.Println(e.Error())
 	// Output:
 	// try again later: true
-	// client: held back: the wait of 1h0m0s (Retry-After) is longer than MaxWait or the context allows
+	// client: held back: the wait of 1h0m0s (Retry-After) is longer than MaxWait allows
 }
 
 // canned is a server that needs no network.

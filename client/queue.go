@@ -85,10 +85,8 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 	b := t.resolve(c)
 	began := t.now()
 	giveUp := began + max(t.maxWait-c.waited, 0)
-	deadline := giveUp
-	if d, ok := ctx.Deadline(); ok {
-		deadline = min(deadline, began+time.Until(d))
-	}
+	most, bound := mostWait(ctx, giveUp-began)
+	deadline := began + most
 	w := newWaiter(began - c.waited)
 	b.queue.push(w, c.again)
 	defer func() {
@@ -120,7 +118,7 @@ func (t *Transport) await(ctx context.Context, c *call) error {
 			if at == unknown {
 				at = now
 			}
-			return &WaitError{Bucket: b.name, Wait: max(at-now, 0), Source: source}
+			return &WaitError{Bucket: b.name, Wait: max(at-now, 0), Source: source, Bound: bound}
 		}
 		next := giveUp
 		if first {

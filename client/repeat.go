@@ -53,14 +53,15 @@ func (t *Transport) refusal(c *call, status int, now instant, wait time.Duration
 
 // allows returns why c may not wait, or "" if it may.
 func (t *Transport) allows(c *call, wait time.Duration) string {
-	if wait > t.maxWait-c.waited {
-		return "the wait is longer than MaxWait allows"
-	}
 	ctx := c.request.Context()
-	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && wait > time.Until(deadline) {
-		return "the wait is longer than the context allows"
+	most, bound := mostWait(ctx, t.maxWait-c.waited)
+	switch {
+	case ctx.Err() != nil:
+		bound = boundContext
+	case wait <= most:
+		return ""
 	}
-	return ""
+	return "the wait is " + longerThan(bound)
 }
 
 // rewinds reports whether the body can be sent again.

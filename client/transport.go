@@ -253,7 +253,7 @@ func (c *call) finish(status int) {
 // fail tells of a request that ends without an answer, and returns its error.
 func (t *Transport) fail(c *call, err error) error {
 	if e, ok := err.(*WaitError); ok {
-		t.tell(c, Event{Kind: GaveUp, Wait: e.Wait, Source: e.Source, Why: "the wait is longer than MaxWait or the context allows"})
+		t.tell(c, Event{Kind: GaveUp, Wait: e.Wait, Source: e.Source, Why: "the wait is " + longerThan(e.Bound)})
 	}
 	return err
 }
@@ -271,13 +271,24 @@ func (t *Transport) tell(c *call, e Event) {
 
 func (t *Transport) now() instant { return time.Since(t.made) }
 
+// mostWait returns how long a request may wait that has some of MaxWait left, and what bounds that.
+func mostWait(ctx context.Context, left time.Duration) (most time.Duration, bound string) {
+	if deadline, ok := ctx.Deadline(); ok {
+		if most = time.Until(deadline); most < left {
+			return most, boundContext
+		}
+	}
+	return left, boundMaxWait
+}
+
 // pause waits for d, if that is allowed.
 func (t *Transport) pause(ctx context.Context, c *call, d time.Duration, source string) error {
 	if d <= 0 {
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); d > t.maxWait-c.waited || ok && d > time.Until(deadline) {
-		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source}
+	most, bound := mostWait(ctx, t.maxWait-c.waited)
+	if d > most {
+		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: bound}
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

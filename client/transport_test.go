@@ -114,6 +114,46 @@ func TestAContextThatEndsBeforeTheWaitIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+func TestAWaitErrorSaysWhatItsWaitIsLongerThan(t *testing.T) {
+	for name, tt := range map[string]struct {
+		maxWait, context time.Duration
+		bound, text      string
+	}{
+		"MaxWait":                 {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
+		"MaxWait, the sooner":     {5 * time.Second, 10 * time.Second, "MaxWait", "longer than MaxWait allows"},
+		"the context":             {time.Minute, 10 * time.Second, "context", "longer than the context allows"},
+		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context", "longer than the context allows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				c := newClient(t, scripted(always(429, "Retry-After", "20")), client.Options{MaxWait: tt.maxWait, Observe: func(e client.Event) {
+					if e.Kind == client.GaveUp {
+						told = append(told, e.Why)
+					}
+				}})
+				ctx := t.Context()
+				if tt.context > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.context)
+					defer cancel()
+				}
+				if response, err := get2(c, ctx); err != nil || response.StatusCode != 429 {
+					t.Fatalf("%v, %v, want the 429", response, err)
+				}
+				_, err := get2(c, ctx) // is held back
+				var e *client.WaitError
+				if !errors.As(err, &e) || e.Bound != tt.bound || !strings.HasSuffix(e.Error(), tt.text) {
+					t.Errorf("%v, want a WaitError by %s", err, tt.bound)
+				}
+				if want := "the wait is " + tt.text; len(told) != 2 || told[0] != want || told[1] != want {
+					t.Errorf("Observe is told %q, want %q twice", told, want)
+				}
+			})
+		})
+	}
+}
+
 func get2(c http.RoundTripper, ctx context.Context) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://a/", nil)
 	if err != nil {
