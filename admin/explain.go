@@ -133,7 +133,7 @@ func (p *page) limiter(name string) (string, Limiter, error) {
 	if l := p.sources.Limiters[name]; l != nil {
 		return name, l, nil
 	}
-	return "", nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no limiter %.64q", name)}
+	return "", nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no limiter %.64q: the names are %q", name, p.names)}
 }
 
 // rule returns the state of a rule of a limiter.

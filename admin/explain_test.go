@@ -139,7 +139,7 @@ func TestARequestThatIsNoneIsRefused(t *testing.T) {
 	} {
 		s.fails(http.StatusBadRequest, "/api/explain", body, "")
 	}
-	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Key":"a"}`, "no limiter")
+	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Key":"a"}`, `no limiter \"none\": the names are [\"api\"]`)
 	s.fails(http.StatusNotFound, "/api/explain", `{"Limiter":"none","Request":{}}`, "no limiter")
 	s.fails(http.StatusNotFound, "/api/explain", `{"Rule":"none","Key":"a"}`, "no rule")
 	s.fails(http.StatusNotFound, "/api/explain", `{"ID":"none"}`, "too old")

@@ -203,11 +203,10 @@ func (p *page) withLimiters(ctx context.Context, limiter string, err error) erro
 			all = append(all, rule.Limiter)
 		}
 	}
-	names := strings.Join(all, ", ")
 	if limiter == "" {
-		return fmt.Errorf("the page has several limiters: name one by --limiter: %s", names)
+		return fmt.Errorf("the page has several limiters: name one by --limiter: %s", strings.Join(all, ", "))
 	}
-	return fmt.Errorf("%w: name one by --limiter: %s", err, names)
+	return fmt.Errorf("%w: name one by --limiter", err) // the page has said which
 }
 
 // askKeys adds to e, which is by a file, what is left by the page for the keys that the
