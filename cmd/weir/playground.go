@@ -38,7 +38,7 @@ nothing from elsewhere. The command ends when it is interrupted.`,
 			defer stop()
 			listener, err := net.Listen("tcp", address)
 			if err != nil {
-				return fmt.Errorf("--listen: %w", err)
+				return fmt.Errorf("--listen: %w: name another address, such as --listen 127.0.0.1:0 for any port that is free", err)
 			}
 			if _, err := fmt.Fprintf(c.OutOrStdout(), "The playground is at http://%s/\n", listener.Addr()); err != nil {
 				listener.Close()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -42,5 +43,18 @@ func TestPlaygroundIsServedUntilItIsInterrupted(t *testing.T) {
 	}
 	if got := <-code; got != exitDone || errOut.Len() > 0 {
 		t.Errorf("interrupted, it ends with %d, %s", got, &errOut)
+	}
+}
+
+func TestPlaygroundAtAnAddressInUseSaysHowToNameAnother(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var out, errOut bytes.Buffer
+	code := run([]string{"playground", "--listen", taken.Addr().String()}, nil, &out, &errOut)
+	if said := errOut.String(); code != exitUnusable || !strings.Contains(said, taken.Addr().String()) || !strings.Contains(said, "such as --listen 127.0.0.1:0") {
+		t.Errorf("it ends with %d, %s", code, said)
 	}
 }
