@@ -252,6 +252,9 @@ rules:
 			if ended := strings.Contains(out.String(), "the override ended"); ended != c.ended {
 				t.Errorf("the report says that the override has ended: %v, want %v", ended, c.ended)
 			}
+			if n := strings.Count(out.String(), "weir.yaml:7:15: rule"); c.ended && (n != 1 || strings.Contains(out.String(), file+": "+file)) {
+				t.Errorf("the note names the file twice, or no line of it:\n%s", &out)
+			}
 		})
 	}
 }

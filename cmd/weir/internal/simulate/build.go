@@ -303,8 +303,12 @@ func (r *run) notes(result *Report) {
 		note("There were more than %d keys, so some may have been displaced, which denies more. Give the log as a file instead of standard input.", r.maxKeys)
 	}
 	for _, side := range r.sides {
-		for _, text := range append(slices.Clone(side.notes), side.expired(result.To)...) {
-			if text = visible.Name(side.name) + ": " + text; !slices.Contains(result.Notes, text) {
+		var texts []string
+		for _, text := range side.notes {
+			texts = append(texts, visible.Name(side.name)+": "+text)
+		}
+		for _, text := range append(texts, side.expired(result.To)...) { // which name the file themselves
+			if !slices.Contains(result.Notes, text) {
 				result.Notes = append(result.Notes, text)
 			}
 		}
