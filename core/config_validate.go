@@ -40,7 +40,7 @@ func (config *Config[R]) validate() error {
 			}
 		}
 		if names[rule.Name] && rule.Name != "" {
-			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name", rule.Name))
+			errs = append(errs, fmt.Errorf("core: rule %q: name: another rule has the same name: rename one; rules of one Scope count together", rule.Name))
 			continue
 		}
 		names[rule.Name] = true

@@ -79,7 +79,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	for _, want := range []string{
 		"core: instances must not be negative (got -1)",
 		`core: rule "login": limit: period must be positive (got -1s)`,
-		`core: rule "login": name: another rule has the same name`,
+		`core: rule "login": name: another rule has the same name: rename one; rules of one Scope count together`,
 		`core: rule "login": key: is nil`,
 		`core: rule 3 of 15: name: is empty`,
 		`core: rule "naïve": name: must be printable ASCII`,
