@@ -237,6 +237,8 @@ func TestOnAClusterEachSlotIsSettledByOneCall(t *testing.T) {
 		"slots":    redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix()}),
 		"one slot": redisbackend.New(c.client(t), redisbackend.Options{Prefix: uniquePrefix(), HashTag: "tag"}),
 	} {
+		begun := time.Now()
+		redisbackend.WithClock(b, func() time.Time { return begun }) // nothing refills meanwhile
 		var commands counter
 		client := redisbackend.Client(b).(*redis.ClusterClient)
 		var endings []limits.Ending
