@@ -113,29 +113,33 @@ func (greeter) Count(ctx context.Context, _ *greet.CountRequest, stream numbers)
 }
 
 // serve answers on $ADDR, or on port 8080 if it is not set, over HTTP/1.1 and HTTP/2, until it is
-// interrupted.
+// interrupted. That ends the contexts of all calls, since streams last as long as clients like. They have
+// ten seconds to give back what they hold.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
 		return err
 	}
 	log.Printf("listening on %v", listener.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	server := &http.Server{
 		Handler:     handler,
 		ReadTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute,
 		Protocols:   new(http.Protocols),
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC without TLS
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() {
-		<-ctx.Done()
-		server.Close() // Shutdown waits for streams, which last as long as clients like
-	}()
-	if err := server.Serve(listener); err != http.ErrServerClosed {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
 		return err
+	case <-ctx.Done():
 	}
-	return nil
+	within, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(within)
 }
