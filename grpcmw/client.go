@@ -30,7 +30,9 @@ import (
 //
 // In functions of options a call is a POST for its full method, with its metadata as the header. The
 // default bucket is the target of the connection and a digest of the metadata authorization, without that
-// of credentials.PerRPCCredentials. [client.Options].Observe hears of streams on a goroutine of its own. Client panics if an option is illegal, or Base is set.
+// of credentials.PerRPCCredentials. [client.Options].Observe hears of streams on a goroutine of its own, and what
+// it panics with there is dropped. A stream that says nothing for ten seconds counts as allowed. Client panics if an
+// option is illegal, or Base is set.
 func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
 	c := callclient.New(o)
 	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/grpcmw"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -289,6 +290,42 @@ func TestSilentStreamsSlowNobodyDown(t *testing.T) {
 			t.Errorf("beside the streams: %+v", got)
 		}
 	})
+}
+
+// The answer does not say which calls a concurrency limit counts. Who knows it has two clients.
+func TestADeniedStreamHoldsBackNoOtherClient(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, grpcmw.Config{Rules: []grpcmw.Rule{{
+				Name:  "streams",
+				Limit: limits.Concurrent(2),
+				Key:   core.When(func(c *grpcmw.Call) bool { return c.Message == nil }, keyfuncs.Constant[*grpcmw.Call]("all")),
+			}}})
+			unary, stream := grpcmw.Client(client.Options{})
+			if apart {
+				_, stream = grpcmw.Client(client.Options{})
+			}
+			listener := listen(t, waitsForStreams(), both(l)...)
+			conn := pb.NewTestServiceClient(dial(t, listener, grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)))
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			for i := range 3 {
+				s, err := conn.FullDuplexCall(ctx)
+				synctest.Wait() // for the decision
+				if err == nil && i == 2 {
+					_, err = s.Recv()
+				}
+				if (status.Code(err) == codes.ResourceExhausted) != (i == 2) {
+					t.Errorf("stream %d: %v", i, err)
+				}
+			}
+			synctest.Wait()
+			began := time.Now()
+			if got := ask(t.Context(), conn); got.code != codes.OK || (time.Since(began) == 0) != apart {
+				t.Errorf("apart %v: %+v after %v", apart, got, time.Since(began))
+			}
+		})
+	}
 }
 
 // A call that its own client ends says nothing of the server: the next one goes first in its place.

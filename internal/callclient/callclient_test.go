@@ -38,6 +38,25 @@ func TestTheErrorOfACallThatIsNotSentIsThatOfItsContext(t *testing.T) {
 	})
 }
 
+// It happens on a goroutine of which nobody knows.
+func TestAPanicOfAnObserverOfAStreamIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := callclient.New(client.Options{MaxInFlight: 1, Observe: func(e client.Event) {
+			if e.Kind == client.Limited {
+				panic("boom")
+			}
+		}})
+		for range 2 {
+			s, err := c.Stream(t.Context(), anywhere, func(*callclient.Stream) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Answer(func() callclient.Answer { return callclient.Answer{Code: 8, Retry: time.Second} })
+			s.End()
+		}
+	})
+}
+
 // Whatever a server says, no call waits longer than MaxWait, nor earlier than it said, and none panics.
 func TestHostileAnswers(t *testing.T) {
 	const exhausted = 8
