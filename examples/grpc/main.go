@@ -21,7 +21,8 @@
 //
 // grpcurl shows streams too:
 //
-//	grpcurl -plaintext -proto examples/grpc/greet/greet.proto localhost:8080 greet.v1.Greeter/Count
+//	grpcurl -plaintext -proto examples/grpc/greet/greet.proto \
+//	    localhost:8080 greet.v1.Greeter/Count
 package main
 
 import (
