@@ -113,8 +113,8 @@ func (greeter) Count(ctx context.Context, _ *greet.CountRequest, stream numbers)
 }
 
 // serve answers on $ADDR, or on port 8080 if it is not set, over HTTP/1.1 and HTTP/2, until it is
-// interrupted. That ends the contexts of all calls, since streams last as long as clients like. They have
-// ten seconds to give back what they hold.
+// interrupted. That ends the contexts of all calls, since streams last as long as clients like.
+// They have ten seconds to give back what they hold.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {

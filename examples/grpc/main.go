@@ -88,7 +88,7 @@ func run() error {
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(limiter.Unary()),
 		grpc.ChainStreamInterceptor(limiter.Stream()), // both: that of unary calls sees no streams
-		grpc.WaitForHandlers(true),                    // before Redis is closed: they give back what they hold
+		grpc.WaitForHandlers(true),                    // they give back what they hold to Redis
 	)
 	greet.RegisterGreeterServer(server, greeter{})
 	return serve(server)
