@@ -40,9 +40,9 @@ type baseline struct {
 // enoughKnown is how many completions make a baseline. The first ones alone are the fastest.
 const enoughKnown = 20
 
-// gather adds what a window saw to a baseline of few. wait is for how long a request of any route waits.
-func (b *baseline) gather(r seen, wait float64) {
-	if b.completed >= enoughKnown {
+// gather adds what a window saw to a baseline of few, or of early ones. wait is for how long a request of any route waits.
+func (b *baseline) gather(r seen, wait float64, early bool) {
+	if b.completed >= enoughKnown && !early {
 		return
 	}
 	b.completed += r.completed

@@ -34,10 +34,11 @@ func (a *adaptive) glance(s Sample) int {
 	s.InFlight -= s.AtClients
 	waiting := a.aged(&s)
 	a.takeBack(waiting, s.InFlight)
+	free := waiting < 1 && !a.doubt
 	switch {
-	case len(a.routes) == 0 && len(s.Ages) > 0:
-		a.lent = startLimit * min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds())
-	case waiting < 1 && !a.doubt:
+	case (len(a.routes) == 0 || a.early && free) && len(s.Ages) > 0:
+		a.lent = max(a.lent, startLimit*min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds()))
+	case free:
 		a.lent = max(a.lent, a.safe)
 	}
 	return a.inForce(s.MaxLimit)
@@ -68,11 +69,15 @@ func (a *adaptive) believe(w *view) {
 }
 
 // expect takes from a window what is usual. The longer requests take, the more of those in flight are such. So it
-// is their mean square over their mean.
-func (a *adaptive) expect(w *view) {
+// is their mean square over their mean. Those in flight take at least as long as they have: early on, that is longer.
+func (a *adaptive) expect(s *Sample, w *view) {
 	mean, square := w.moments()
-	if w.completed >= fewest && mean > 0 {
-		a.usual = square / mean
+	if w.completed < fewest || mean == 0 {
+		return
+	}
+	a.usual = square / mean
+	if a.early && len(s.Ages) > 0 {
+		a.usual = max(a.usual, measure(s.Ages).spread)
 	}
 }
 
@@ -93,5 +98,10 @@ func (a *adaptive) aged(s *Sample) float64 {
 	return float64(max(0, n)*s.InFlight) / float64(len(s.Ages))
 }
 
-// overtakes is of a glancer.
-func (a *adaptive) overtakes() time.Duration { return seconds(notable * a.usual) }
+// overtakes is of a glancer. Until it is known what is usual, all requests overtake others.
+func (a *adaptive) overtakes() time.Duration {
+	if len(a.routes) == 0 {
+		return 0
+	}
+	return seconds(notable * a.usual)
+}

@@ -100,12 +100,45 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	fast := &baseline{figures: figures{mean: 0.001, spread: 0.001}}
 	slow := &baseline{figures: figures{mean: 0.1, spread: 0.1}}
 	a := newAdaptive().(*adaptive)
-	a.expect(&view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
+	if got := a.overtakes(); got != 0 {
+		t.Errorf("before anything has completed, one of %v overtakes others, want all to", got)
+	}
+	a.routes["/"] = fast
+	a.expect(&Sample{}, &view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
 	if math.Abs(a.usual-0.0918) > 0.0001 {
 		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.usual)
 	}
 	if got := a.overtakes(); got < 40*time.Millisecond || got > 50*time.Millisecond {
 		t.Errorf("one of %v overtakes others, want half of what is usual", got)
+	}
+}
+
+// What completes first is the fastest of what began. So while fewer have completed than are in flight, the ages of those
+// say more, more may be lent, and a baseline of enoughKnown goes on to grow.
+func TestTheFirstThatCompleteAreTheFastest(t *testing.T) {
+	a := newAdaptive().(*adaptive)
+	a.Update(Sample{MaxLimit: 500})
+	now := time.Unix(1e9, 0)
+	window := func(inFlight int, latency, age time.Duration) {
+		now = now.Add(100 * time.Millisecond)
+		a.Update(Sample{Now: now, Elapsed: 100 * time.Millisecond, MaxLimit: 500, Completed: 20, InFlight: inFlight, PeakInFlight: inFlight,
+			MeanInFlight: float64(inFlight), Ages: repeated(inFlight, age),
+			Routes: []RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}}})
+	}
+	window(60, 10*time.Millisecond, 90*time.Millisecond)
+	if !a.early || math.Abs(a.usual-0.09) > 1e-9 {
+		t.Errorf("20 have taken 10 ms, and 60 are 90 ms old: early %t, %.3f s are usual, want 0.090", a.early, a.usual)
+	}
+	if got := a.glance(inFlightFor(repeated(60, 100*time.Millisecond)...)); got != 200 {
+		t.Errorf("100 ms after the first has begun: limit %d, want 200", got)
+	}
+	window(60, 20*time.Millisecond, 90*time.Millisecond)
+	if b := a.routes["/"]; !a.early || b.mean < 0.0099 || b.completed != 40 {
+		t.Errorf("40 have completed: early %t, a baseline of %d", a.early, b.completed)
+	}
+	window(60, 20*time.Millisecond, 90*time.Millisecond)
+	if a.early || a.usual > 0.05 {
+		t.Errorf("60 have completed: early %t, %.3f s are usual, want what completions say", a.early, a.usual)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
-	a.now, a.sure, a.limit, a.safe, a.lent = now, now, limit, 0, 0
+	a.now, a.sure, a.limit, a.safe, a.lent, a.early = now, now, limit, 0, 0, false
 	a.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
 	return a, func(completed int, latency time.Duration, inFlight, shed int) {
 		now = now.Add(2 * time.Second)
@@ -307,7 +307,7 @@ func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
 func TestABaselineOfFewRequestsGrows(t *testing.T) {
 	b := &baseline{figures: figures{low: 0.01, mean: 0.01, spread: 0.01, high: 0.01}}
 	window := func(completed int, mean float64) {
-		b.gather(seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed}, 0.05)
+		b.gather(seen{figures: figures{low: 0.01, mean: mean, spread: mean, high: mean}, completed: completed}, 0.05, false)
 	}
 	window(4, 0.06)
 	window(4, 0.25)

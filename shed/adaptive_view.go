@@ -80,14 +80,18 @@ func (a *adaptive) look(s *Sample) *view {
 	if w.rate > 0 {
 		w.typical = seconds(total / w.rate)
 	}
+	if a.early {
+		a.first += w.completed
+		a.early = a.first < s.InFlight
+	}
 	for _, r := range w.routes {
-		r.base.gather(r, w.waiting/w.rate)
+		r.base.gather(r, w.waiting/w.rate, a.early)
 	}
 	w.noise = w.vary()
 	w.gaps = a.gaps(w)
 	w.room = max(leastQueue, w.mayWait())
 	w.overdue = a.overdue(s, w)
-	a.expect(w)
+	a.expect(s, w)
 	w.aged = a.aged(s)
 	if s.SLO > 0 {
 		w.punctuality(s)
