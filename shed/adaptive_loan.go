@@ -15,7 +15,7 @@ const (
 	firstUsual  = 1.0                   // seconds; see adaptive.usual
 	firstWindow = 25 * time.Millisecond // until a request has completed
 	firstGrowth = 100 * time.Millisecond
-	firstTimes  = 4 // startLimit may be lent until then, one more each firstGrowth
+	firstTimes  = 4 // startLimit may be lent until then and while it is early, one more each firstGrowth
 
 	old        = 1.3 // times adaptive.usual
 	notable    = 0.5 // times that
