@@ -30,8 +30,8 @@ type adaptive struct {
 	doubt bool    // a loan was taken back, and requests have waited since
 	few   float64 // that may wait while a loan lasts
 
-	early bool // fewer have completed than are in flight: the fastest of those that began
-	first int  // completed while it was early
+	early bool // fewer have ever completed than are in flight: the fastest of those that began
+	ended int  // that have ever completed
 
 	clients float64 // requests that wait for their clients, or did of late
 	crowd   bool    // they have become more, and others were shed
@@ -74,7 +74,7 @@ const (
 // newAdaptive returns the Algorithm that is used if Options.Algorithm is nil.
 func newAdaptive() Algorithm {
 	return &adaptive{
-		early: true, limit: mostIdle, lent: startLimit, safe: startLimit, few: leastQueue,
+		limit: mostIdle, lent: startLimit, safe: startLimit, few: leastQueue,
 		usual: firstUsual, most: longWindow, routes: make(map[string]*baseline),
 	}
 }

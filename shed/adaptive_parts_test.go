@@ -95,7 +95,7 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
-	a.now, a.sure, a.limit, a.safe, a.lent, a.early = now, now, limit, 0, 0, false
+	a.now, a.sure, a.limit, a.safe, a.lent, a.ended = now, now, limit, 0, 0, 1000
 	a.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
 	return a, func(completed int, latency time.Duration, inFlight, shed int) {
 		now = now.Add(2 * time.Second)

@@ -80,10 +80,8 @@ func (a *adaptive) look(s *Sample) *view {
 	if w.rate > 0 {
 		w.typical = seconds(total / w.rate)
 	}
-	if a.early {
-		a.first += w.completed
-		a.early = a.first < s.InFlight
-	}
+	a.ended += w.completed
+	a.early = a.ended < s.InFlight
 	for _, r := range w.routes {
 		r.base.gather(r, w.waiting/w.rate, a.early)
 	}

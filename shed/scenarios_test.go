@@ -73,6 +73,8 @@ var table = []row{
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
 	{name: "wide, cold, uneven and fuller", slots: 430, routes: []kind{{1, 1, 385 * msec, 0}}, load: steady(0.82),
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
+	{name: "idle, then wide and uneven", slots: 460, routes: []kind{{1, 1, 520 * msec, 0}}, load: idleUntil(20*time.Second, 0.001, 0.63),
+		slo: 2 * time.Second, from: 20, seconds: 40, limit: 500, good: 0.99, sheds: 0.002},
 	{name: "idle for a minute", slots: 64, routes: []kind{{1, 1, 40 * msec, 0.2}}, load: idleUntil(60*time.Second, 2.0/1600, 0.85),
 		slo: 250 * msec, from: 60, seconds: 65, limit: 112, good: 0.995, sheds: 0.002},
 	{name: "slow routes", slots: 16, routes: hostileRoutes, load: steady(2),
