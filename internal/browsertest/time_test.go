@@ -19,7 +19,7 @@ import (
 // The past of a page is made up in most tests: a real one takes ten minutes.
 
 // remember stops the page and gives it a past: so many stretches of 5 s, the last of which ends at
-// noon, with what an expression of i has for each of them.
+// noon, with what an expression of i has for each of them. It is noon on the page then.
 func (b *tab) remember(stretches int, expression, marks string) {
 	b.Helper()
 	b.until("nothing is under way", `running !== true`)
@@ -31,6 +31,7 @@ func (b *tab) remember(stretches int, expression, marks string) {
 			for (const [field, count] of Object.entries(%s)) (all[field] ??= []).push(count);
 			for (const [field, count] of Object.entries(%s)) if (field !== 'Unavailable' && field !== 'Shed') (rule[field] ??= []).push(2 * count);
 		}
+		Date.now = () => noon;
 		remember({Every: 5000, Times: Array.from({length: n + 1}, (_, i) => noon - (n - i) * 5000), All: all, Rules: [rule], Marks: (%s).map(([ago, Text]) => ({At: noon - ago * 1000, Text}))});
 		showPast(); showRules();
 		return true;
