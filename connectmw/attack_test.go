@@ -344,7 +344,7 @@ func TestHalfClosedConnections(t *testing.T) {
 		}
 		if path == tick {
 			conn.(*net.TCPConn).SetReadBuffer(1)
-			go func() { time.Sleep(time.Millisecond); conn.Close() }()
+			go func() { conn.Read(make([]byte, 1)); conn.Close() }() // in the middle of the answer
 		}
 	}
 }

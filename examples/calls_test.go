@@ -24,7 +24,8 @@ func callers(t *testing.T) *http.Client {
 // call makes a gRPC call with an empty message, for as long as ctx lasts. code is "" while it runs.
 func call(ctx context.Context, t *testing.T, client *http.Client, url, method string) (code string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, "POST", url+"/greet.v1.Greeter/"+method, strings.NewReader("\x00\x00\x00\x00\x00"))
+	empty := strings.NewReader("\x00\x00\x00\x00\x00")
+	r, err := http.NewRequestWithContext(ctx, "POST", url+"/greet.v1.Greeter/"+method, empty)
 	if err != nil {
 		t.Fatal(err)
 	}
