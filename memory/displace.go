@@ -15,6 +15,9 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 	}
 	under := sh.limits.get(victim.limitID)
 	sh.raiseFloorLocked(under, under.displaced(&victim.state, now, sh), now)
+	if c, ok := sh.changeLocked(victim, now); ok {
+		sh.raiseFloorLocked(under, floorStep{c.units, c.until}, now)
+	}
 	sh.clearLocked(victim)
 	sh.displaced++
 	return sh.moveLocked(visits, from, victim)

@@ -17,7 +17,7 @@ func (m *Memory) decideLocked(g *group) {
 			continue
 		}
 		e := sh.findLocked(p.hash)
-		sh.loadLocked(&p.state, e, p.limit, g.now)
+		sh.loadLocked(&p.state, e, p.limit, g.now, !g.peeking)
 		g.fitLocked(p)
 	}
 	g.taking = g.allowed && !g.peeking

@@ -64,11 +64,11 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 // was converted since: its units count as taken later.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry == nil || !entry.knows(e.Ticket) || sh.reusableLocked(entry, now) {
+	if entry == nil || !entry.knows(e.Ticket) {
 		return 0
 	}
 	under := sh.limits.get(entry.limitID)
-	if !under.carries(&limit.compiledLimit) {
+	if !under.carries(&limit.compiledLimit) || under.freshAt(&entry.state) <= now {
 		return 0
 	}
 	s := &sh.scratch.view
@@ -77,8 +77,11 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 	n := under.family.refundLocked(sh, under, entry, refund{e.Taken, e.Final, e.Ticket & ticketMask}, now)
 	under.advance(s, &entry.state, now, sh)
 	returned := min(e.Taken-e.Final, before-under.inUse(s))
+	if n > 0 {
+		sh.noteTakenLocked(hash)
+	}
 	if n > 0 && under.family.units(&entry.state) == 0 {
-		if len(sh.floors) == 0 {
+		if len(sh.floors) == 0 && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
 			return returned
 		}
@@ -99,16 +102,11 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 // displaced under other limits stays, too: the units are added to it.
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.findLocked(hash)
-	if entry != nil && !sh.reusableLocked(entry, now) {
-		if under := sh.limits.get(entry.limitID); under.bans() != limit.bans() {
-			return 0
-		}
-	}
-	s := &sh.scratch.view
-	sh.loadLocked(s, entry, limit, now)
-	if s.former != nil {
+	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
+	s := &sh.scratch.view
+	sh.loadLocked(s, entry, limit, now, false)
 	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
 	if s.summary != nil && !limit.bans() {
 		owes = max(0, sh.floorLocked(limit, now)-limit.max)
@@ -127,4 +125,21 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	sh.numberTakingLocked(limit, &s.state)
 	sh.storeLocked(entry, hash, limit, s, now)
 	return n
+}
+
+// livesUnderAnotherLocked reports whether e would have to be converted to limit.
+func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
+	under := sh.limits.get(e.limitID)
+	switch {
+	case limit.carries(&under.compiledLimit) || sh.reusableLocked(e, now):
+		return false
+	case limit.bans() != under.bans():
+		return true
+	}
+	if _, changed := sh.changeLocked(e, now); changed {
+		return true
+	}
+	s := &sh.scratch.other
+	under.advance(s, &e.state, now, sh)
+	return under.inUse(s) > 0
 }

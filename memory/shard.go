@@ -54,11 +54,14 @@ type shard struct {
 	rings     map[uint64]ring // of buckets with charges that last, by hash
 	ringsLook int             // at how many to look for those whose bucket is gone
 
+	changes     map[uint64]change // of keys whose limit has changed, by hash
+	changesLook int               // at how many to look for those that no limit starts from
+
 	displaced int64 // keys whose places others took
 
 	scratch scratch
 
-	_ [40]byte // 512 in all: no two locks in one pair of cache lines
+	_ [72]byte // 512 in all: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant of a caller that read the clock at now before it had the lock:
@@ -109,8 +112,8 @@ func (sh *shard) findLocked(hash uint64) *entry {
 }
 
 // loadLocked sets s to the view of a key at now under limit. It starts from the state
-// in e or, if e is nil, from the floors.
-func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
+// in e or, if e is nil, from the floors. If writes is set it converts a state of another limit.
+func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64, writes bool) {
 	switch {
 	case e == nil:
 		if used := sh.floorLocked(limit, now); used > 0 {
@@ -123,7 +126,8 @@ func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64) {
 	case e.limitID == limit.id:
 		limit.advance(s, &e.state, now, sh)
 	default:
-		limit.advanceFrom(&sh.limits.get(e.limitID).compiledLimit, s, &e.state, now, sh)
+		converted := sh.convertLocked(e, limit, now, writes)
+		limit.advance(s, &converted, now, sh)
 	}
 }
 
@@ -135,6 +139,9 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view,
 		s.log.forgetNodes()
 	}
 	sh.numberLocked(&s.state)
+	if e.hash == hash && e.limitID != limit.id {
+		sh.overwriteLocked(e, limit, now)
+	}
 	if limit.lists {
 		sh.storeLogLocked(e, hash, limit, s)
 		return
@@ -181,10 +188,22 @@ func (sh *shard) releaseLocked(s *state) {
 // clearLocked empties a slot.
 func (sh *shard) clearLocked(e *entry) {
 	sh.releaseLocked(&e.state)
+	delete(sh.changes, e.hash)
 	*e = entry{hash: vacated}
 }
 
-// reusableLocked reports whether e is empty or its state is fresh at now.
+// reusableLocked reports whether e is empty, or its state is fresh at now and no limit starts from a
+// change of its key.
 func (sh *shard) reusableLocked(e *entry, now int64) bool {
-	return e.empty() || sh.limits.get(e.limitID).freshAt(&e.state) <= now
+	if e.empty() {
+		return true
+	}
+	if sh.limits.get(e.limitID).freshAt(&e.state) > now {
+		return false
+	}
+	if len(sh.changes) == 0 {
+		return true
+	}
+	_, changed := sh.changeLocked(e, now)
+	return !changed
 }

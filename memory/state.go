@@ -34,16 +34,6 @@ type view struct {
 	asOf int64   // the instant
 	log  logView // of a log
 
-	// former is the limit that the state was written under, and old the state as it was
-	// written. Both are set while a conversion to another limit is not written back.
-	former *compiledLimit
-	old    *state
-
-	// gone is set while a state of another limit that carries over is not written back: the
-	// instant at which it is fresh under the limit that it was written under, if that is
-	// sooner. 0: it is not.
-	gone int64
-
 	// summary is set for a key that was not found: the view is the largest of the
 	// floors of this shard, and only the floors know the waits. It is nil again once
 	// units are taken.
@@ -53,7 +43,7 @@ type view struct {
 // advance sets s to the view of old, a state written under l, at the instant now.
 func (l *compiledLimit) advance(s *view, old *state, now int64, sh *shard) {
 	s.state, s.asOf = *old, now
-	s.former, s.summary, s.gone = nil, nil, 0
+	s.summary = nil
 	l.family.advance(l, s, sh)
 }
 
@@ -73,7 +63,7 @@ func (l *compiledLimit) fits(s *view, n int64) bool { return l.family.fits(l, s,
 
 // take adds n units to s.
 func (l *compiledLimit) take(s *view, n int64) {
-	s.former, s.summary, s.gone = nil, nil, 0
+	s.summary = nil
 	l.family.take(l, s, n)
 }
 
@@ -86,89 +76,23 @@ func (l *compiledLimit) remaining(s *view) int64 { return max(0, l.max-l.inUse(s
 // freshAt returns the instant at which s equals the state of a key that has used nothing.
 func (l *compiledLimit) freshAt(s *state) int64 { return l.family.freshAt(l, s) }
 
-// advanceFrom is advance for a state that was written under from. If the state carries
-// over, its units stay in use even if they are more than l's maximum: a change of limit
-// never lowers what is in use. Otherwise the units that are in use count as taken now.
-// They count so at every instant until units are taken and written back. A state that is
-// fresh under from is fresh under l: the store may have dropped it.
-func (l *compiledLimit) advanceFrom(from *compiledLimit, s *view, old *state, now int64, sh *shard) {
-	if l.carries(from) {
-		gone := from.freshAt(old)
-		if gone <= now {
-			l.fresh(s, now)
-			return
-		}
-		l.advance(s, old, now, sh)
-		if gone < l.freshAt(&s.state) {
-			s.gone = gone
-		}
-		return
-	}
-	from.advance(s, old, now, sh)
-	if l.convert(s, from) {
-		s.former, s.old = from, old
-	}
-}
-
-// convert replaces s, a view under from, by a view under l with as many units in use,
-// all taken now. It reports whether there are any. An anchored window that each taking
-// moves stays one.
-func (l *compiledLimit) convert(s *view, from *compiledLimit) bool {
-	if l.bans() != from.bans() {
-		l.fresh(s, s.asOf)
-		return false
-	}
-	moves := s.b & 1
-	used := min(from.inUse(s), from.max, l.max)
-	l.fresh(s, s.asOf)
-	if used == 0 {
-		return false
-	}
-	l.take(s, used)
-	if l.algorithm == limits.AlgorithmAnchoredWindow && from.algorithm == limits.AlgorithmAnchoredWindow {
-		s.b = moves
-	}
-	return true
-}
-
 // waitFor returns the least wait until n units fit, for n from 1 to max that do not fit now.
 func (l *compiledLimit) waitFor(s *view, n int64, sh *shard) int64 {
-	switch {
-	case s.summary != nil:
+	if s.summary != nil {
 		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), l.max-n, s.asOf)
-	case s.former != nil:
-		return l.formerUntilFits(s, n, sh)
 	}
-	return s.untilGone(l.family.untilFits(l, s, n, sh))
-}
-
-// untilGone returns the shorter of a wait and that until s is gone.
-func (s *view) untilGone(wait int64) int64 {
-	if s.gone != 0 {
-		return min(wait, s.gone-s.asOf)
-	}
-	return wait
-}
-
-// formerUntilFits is untilFits for a conversion that is not written back: the wait
-// until at most max − n of the units under the former limit are in use.
-func (l *compiledLimit) formerUntilFits(s *view, n int64, sh *shard) int64 {
-	from, was := s.former, &sh.scratch.other
-	from.advance(was, s.old, s.asOf, sh)
-	return from.family.untilFits(from, was, from.max-(l.max-n), sh)
+	return l.family.untilFits(l, s, n, sh)
 }
 
 // untilFresh returns the wait until s equals the state of a key that has used nothing.
 func (l *compiledLimit) untilFresh(s *view, sh *shard) int64 {
 	switch {
-	case s.former != nil:
-		return l.formerUntilFits(s, l.max, sh)
 	case s.summary != nil:
 		return s.summary.floorWaitLocked(s.summary.limits.get(s.limitID), 0, s.asOf)
 	case l.lists && l.inUse(s) == 0:
 		return 0
 	}
-	return s.untilGone(max(0, l.freshAt(&s.state)-s.asOf))
+	return max(0, l.freshAt(&s.state)-s.asOf)
 }
 
 // describe sets d, except its Delay, to the decision on a charge of n units. s is what
@@ -201,7 +125,7 @@ func (l *compiledLimit) describeUnits(d *limits.Decision, s *view, n int64, allo
 	end, ok := l.family.windowEnd(l, s)
 	switch {
 	case ok:
-		d.EffectiveWindow = arith.Wait(s.untilGone(end - s.asOf))
+		d.EffectiveWindow = arith.Wait(end - s.asOf)
 	case remaining == 0:
 		d.EffectiveWindow = arith.Wait(l.waitFor(s, 1, sh))
 	default:

@@ -51,7 +51,7 @@ func (sh *shard) takeNowLocked(l *compiledLimit, s *state, n, now int64, d *limi
 // fit. e is the entry of hash, nil if it has none.
 func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64, d *limits.Decision) {
 	s, told := &sh.scratch.view, &sh.scratch.told
-	sh.loadLocked(s, e, limit, now)
+	sh.loadLocked(s, e, limit, now, true)
 	allowed := limit.fits(s, n)
 	took := allowed && n > 0
 	delay := time.Duration(0)

@@ -1,6 +1,7 @@
 package limitstest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,13 +12,13 @@ import (
 )
 
 // alternateCases charge one key under limits that alternate, as a rule does whose
-// LimitFor depends on more than the key. The units in use then drain by the limit of
-// the last taking, so that a key may exceed each limit alone. It never exceeds a bound
+// LimitFor depends on more than the key. The units in use then drain by either limit, so
+// that a key may exceed each limit alone. It never exceeds a bound
 // for all of them together (DESIGN 5, "Changing a limit under live state").
 var alternateCases = []testCase{
 	{
 		name: "limits that alternate give nothing away",
-		why:  "under two limits that alternate a key is admitted, in any stretch of time, at most the larger burst, what drains at the faster rate, the units of each fixed window and each anchored period that begins, and a unit for rounding for each sliding window that begins; a change that lowers a level and writes it back gives units away at every alternation (DESIGN 5, changing a limit)",
+		why:  "under two limits that alternate a key is admitted, in any stretch of time, at most the larger burst, what drains at both rates, the units of each fixed window and each anchored period that begins, and a unit for rounding for each sliding window that begins; a change that lowers a level and writes it back gives units away at every alternation (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 4))
 			choices := slices.DeleteFunc(h.limits.of(alternating...), func(l limits.Limit) bool { return !isRate(l) })
@@ -30,6 +31,109 @@ var alternateCases = []testCase{
 						all := w.alternate(random, fmt.Sprint("pair ", i, " ", i+j, " ", greedy), pair, greedy, h.alternations())
 						if excess := all.excess(pair); excess != "" {
 							t.Error(about(a, "alternating with %s: %s", showLimit(b), excess))
+						}
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "a limit that changes while it denies ends its denials within a period of the new one",
+		why:  "operators raise or shorten a limit because somebody is being denied: the first charge under the new one, denied too, starts its period, and others do not start it again (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			random := rand.New(rand.NewPCG(h.seed(t), 5))
+			for _, old := range h.limits.rates(limits.PerDay(1000)) {
+				for _, l := range h.limits.rates(limits.PerHour(500)) {
+					w := h.world(t)
+					w.clock.set(newYear.UnixMicro() + (7 * hour).Microseconds())
+					charge := func(l limits.Limit) limits.Decision {
+						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1})[0]
+					}
+					w.take(limits.Charge{Scope: "s", Key: "k", Limit: old, Cost: 1000})
+					w.clock.advance(1 * sec)
+					most := l.Rate().Period
+					if l.Algorithm() == limits.AlgorithmSlidingWindow {
+						most += 1 * us // the weight falls by a unit right after the window
+					}
+					if l.Algorithm() == limits.AlgorithmCalendar {
+						most = 17 * hour
+					}
+					first := charge(l)
+					if first.Allowed || first.RetryAfter > most {
+						t.Error(about(old, "used up and changed to %s: %s", showLimit(l), showDecision(first)))
+						continue
+					}
+					until := w.clock.micros() + first.RetryAfter.Microseconds()
+					for w.clock.micros() < until-1 {
+						w.clock.advance(duration(min(until-1-w.clock.micros(), upTo(random, first.RetryAfter.Microseconds()))))
+						if d := charge(l); d.Allowed || w.clock.micros()+d.RetryAfter.Microseconds() != until {
+							t.Error(about(old, "changed to %s, denied until %s, then at %s: %s", showLimit(l), instant(until), instant(w.clock.micros()), showDecision(d)))
+						}
+					}
+					w.clock.advance(1 * us)
+					if d := charge(l); !d.Allowed {
+						t.Error(about(old, "changed to %s and denied until now: %s", showLimit(l), showDecision(d)))
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "limits that alternate lock nobody out who goes on asking",
+		why:  "while nothing is taken, each of two limits that alternate counts from the instant of the first change, so what one of them allows after a wait it allows then, however often the other was asked meanwhile (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			for _, old := range h.limits.rates(limits.PerDay(1000)) {
+				for _, l := range h.limits.rates(limits.PerHour(500)) {
+					w := h.world(t)
+					charge := func(l limits.Limit, cost int64) limits.Decision {
+						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+					}
+					charge(old, 1000)
+					wait := charge(l, 1).RetryAfter
+					quarter := (wait / 4).Truncate(us)
+					for range 3 {
+						w.clock.advance(quarter)
+						if d := charge(old, 1000); d.Allowed {
+							t.Error(about(old, "used up, then asked for all: %s", showDecision(d)))
+						}
+						charge(l, 500)
+					}
+					w.clock.advance(wait - 3*quarter)
+					if d := charge(l, 1); !d.Allowed {
+						t.Error(about(old, "alternating with %s, which was to allow after %s: %s", showLimit(l), wait, showDecision(d)))
+					}
+				}
+			}
+		},
+	},
+	{
+		name: "a peek under another limit changes nothing",
+		why:  "a peek converts as of now and writes nothing, so an operator who looks under a limit to come starts no period of it (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			if !canPeek(t, h.world(t).backend) {
+				return
+			}
+			for _, old := range h.limits.rates(limits.PerDay(1000)) {
+				for _, l := range h.limits.rates(limits.PerHour(500)) {
+					w := h.world(t)
+					peek := func(c limits.Charge) limits.Decision {
+						out := make([]limits.Decision, 1)
+						if err := limits.Peek(context.Background(), w.backend, []limits.Charge{c}, out); err != nil {
+							t.Fatalf("Peek: %v", err)
+						}
+						return out[0]
+					}
+					c := limits.Charge{Scope: "s", Key: "k", Limit: old, Cost: 700}
+					w.take(c)
+					c.Cost = 1
+					next := c
+					next.Limit = l
+					for range 2 {
+						w.clock.advance(1 * sec)
+						stands := peek(c)
+						peek(next)
+						if d := peek(c); d != stands {
+							t.Error(about(old, "says %s; after a peek under %s %s", showDecision(stands), showLimit(l), showDecision(d)))
 						}
 					}
 				}
@@ -157,7 +261,7 @@ func bound(pair [2]limits.Limit, from, to int64) int64 {
 		case limits.AlgorithmSlidingWindow:
 			begun += windows
 		}
-		drained = max(drained, ceil(ratio(l.Rate().Units, micros(l), to-from)))
+		drained += ceil(ratio(l.Rate().Units, micros(l), to-from))
 	}
 	return burst + drained + begun
 }

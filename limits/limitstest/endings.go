@@ -65,9 +65,6 @@ func (u usage) remembering(found usage, c limits.Charge, e event) usage {
 	case c.Limit.Algorithm() == limits.AlgorithmConcurrent:
 		u.held[len(u.held)-1].ticket = e.ticket
 	case c.Lasts == 0 && len(found.events) == 0:
-	case found.limit != c.Limit: // converted: what was in use counts as taken now
-		base := fresh(c.Limit, e.at).plus(e.at, found.inUseBy(c.Limit, e.at))
-		u.base, u.events = &base, []event{e}
 	default:
 		base := found.base
 		if base == nil {
@@ -95,7 +92,7 @@ func (u usage) with(events []event) usage {
 		}
 		r.events = events[:i+1]
 	}
-	r.limit, r.base, r.events = u.limit, u.base, events
+	r.limit, r.change, r.base, r.events = u.limit, u.change, u.base, events
 	return r
 }
 
@@ -178,21 +175,26 @@ func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
 	if u, ok := l[a]; ok && u.rebasedBy(e.Limit, now).at != u.at {
 		l[a] = u.rebasedBy(e.Limit, now)
 	}
-	if l[a].limit != before {
-		return 0 // it was live under another limit
+	if l[a].limit != before || l[a].livesUnderAnother(e.Limit, now) {
+		return 0 // what was taken since must not be undone
 	}
 	u, x := l[a].foundBy(e.Limit, now)
-	if u.limit != e.Limit || l[a].leavesNothingTo(e.Limit) && !l[a].isFresh(now) {
-		return 0 // live under another limit: what was taken since must not be undone
-	}
 	found := u
 	n := min(e.Final-e.Taken, u.mayOwe(x))
 	if n == 0 {
 		return 0
 	}
 	c := limits.Charge{Limit: e.Limit, Cost: n, Lasts: e.Lasts}
-	l[a] = u.owing(x, n).remembering(found, c, event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false})
+	l[a] = u.owing(x, n).remembering(found, c, event{ticket{}, x, new(big.Rat).SetInt64(n), e.Limit, true, false}).keeping(found)
 	return n
+}
+
+// livesUnderAnother reports whether u would have to be converted to l.
+func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
+	if u.limit == (limits.Limit{}) || sameCounting(u.limit, l) || u.isFresh(now) {
+		return false
+	}
+	return u.leavesNothingTo(l) || u.hasChange(now) || u.inUse(max(now, u.at)) > 0
 }
 
 // find returns the charge t in the history of u, −1 if u does not remember it.
@@ -226,7 +228,7 @@ func (l ledger) refund(a account, t ticket, units *big.Rat) {
 func (l ledger) refundable(now int64, a account, e limits.Ending, t ticket) (least, most int64) {
 	u := l[a]
 	i, n := u.find(t), e.Taken-e.Final
-	if i < 0 || u.isFresh(now) || !sameCounting(u.limit, e.Limit) {
+	if i < 0 || u.isUnused(now) || !sameCounting(u.limit, e.Limit) {
 		return 0, 0
 	}
 	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]

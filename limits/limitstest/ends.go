@@ -99,8 +99,8 @@ var endCases = []testCase{
 				w.expect("in March", []limits.Charge{a.charge}, allowed(after.units, 0, 31*day))
 			}
 		}),
-	endCase("what a key owes is gone when it would be without a change of limit",
-		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it would owe for four, and RetryAfter is two all the same while nothing is taken: a backend may then have dropped the state (DESIGN 5: absent state equals fresh state)",
+	endCase("what a key owes counts under the limit that it changes to",
+		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it owes for four, from the first charge on, denied or not (DESIGN 5, changing a limit)",
 		func(w endWorld) {
 			for _, limitOf := range []func(limits.Rate) limits.Limit{limits.FixedWindow, limits.AnchoredWindow} {
 				if !w.limits.has(limitOf(limits.PerMinute(10))) {
@@ -109,13 +109,13 @@ var endCases = []testCase{
 				a := w.begin("k", limitOf(limits.PerMinute(10)), 8)
 				w.settles(a, 15, limits.Settlement{Charged: 7})
 				a.charge.Limit, a.charge.Cost = limitOf(limits.PerMinute(2)), 1
-				w.is(a, allowed(0, 2*mins, 2*mins))
-				w.expect("1 of 2 a minute", []limits.Charge{a.charge}, denied(0, 2*mins, 2*mins))
-				w.clock.advance(2*mins - 1*us)
-				w.expect("1µs before RetryAfter", []limits.Charge{a.charge}, denied(0, 1*us, 1*us))
+				w.is(a, allowed(0, 4*mins, 3*mins))
+				w.expect("1 of 2 a minute", []limits.Charge{a.charge}, denied(0, 3*mins, 4*mins))
+				w.clock.advance(3*mins - 1*us)
+				w.expect("1µs before RetryAfter", []limits.Charge{a.charge}, denied(0, 1*us, mins+1*us))
 				w.clock.advance(1 * us)
-				w.expect("after RetryAfter", []limits.Charge{a.charge}, allowed(1, mins, mins))
-				w.clock.advance(3*hour - 2*mins)
+				w.expect("after RetryAfter", []limits.Charge{a.charge}, allowed(0, mins, mins))
+				w.clock.advance(3*hour - 3*mins)
 			}
 		}),
 	endCase("what many requests cost at once is what they cost in the end",

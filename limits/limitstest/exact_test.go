@@ -124,7 +124,7 @@ func TestWaitsAreTheLeastByDefinition(t *testing.T) {
 		n := upTo(random, l.Burst())
 		fits := func(x int64) bool { return u.inUse(x)+n <= l.Burst() }
 		if !fits(x) {
-			if d := u.waitBy(l, x, n); d <= 0 || fits(x+d-1) || !fits(x+d) {
+			if d := u.wait(x, n); d <= 0 || fits(x+d-1) || !fits(x+d) {
 				t.Errorf("%s with %+v: %d units wait %d", showLimit(l), u, n, d)
 			}
 		}

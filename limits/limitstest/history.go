@@ -260,7 +260,8 @@ func byAccount(calls []porcupine.Operation) [][]porcupine.Operation {
 // equal reports whether u and v are the same usage.
 func (u usage) equal(v usage) bool {
 	sameLevel := u.level == v.level || u.level != nil && v.level != nil && u.level.Cmp(v.level) == 0
-	return sameLevel && u.limit == v.limit && u.at == v.at && u.curr == v.curr && u.prev == v.prev &&
+	sameChange := u.change == v.change || u.change != nil && v.change != nil && *u.change == *v.change
+	return sameLevel && sameChange && u.limit == v.limit && u.at == v.at && u.curr == v.curr && u.prev == v.prev &&
 		u.debt == v.debt && u.until == v.until && slices.Equal(u.takings, v.takings) && slices.Equal(u.held, v.held) &&
 		slices.EqualFunc(u.events, v.events, event.equal)
 }

@@ -25,7 +25,7 @@ func accountOf(c limits.Charge) account {
 type ledger map[account]usage
 
 // take sets out to the decisions on charges when the clock says now, and
-// returns the accounts that change, those it rebases included. It changes nothing
+// returns the accounts that change, those it rebases or converts included. It changes nothing
 // itself.
 //
 // Charges that are enforced and name one account are one charge of their summed
@@ -41,7 +41,7 @@ func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []lim
 		return nil, err
 	}
 	enforced, shadows := sums(charges)
-	changes := l.rebased(now, charges)
+	changes := l.changed(now, charges)
 	find := func(a account) usage {
 		if u, changed := changes[a]; changed {
 			return u
@@ -60,7 +60,8 @@ func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []lim
 			decisions[i][a] = d
 			if fits && d.Allowed && c.Cost > 0 {
 				u, x := find(a).foundBy(c.Limit, now)
-				changes[a] = after.remembering(u, c, event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false})
+				e := event{ticket{call, c.Shadow}, x, new(big.Rat).SetInt64(c.Cost), c.Limit, false, false}
+				changes[a] = after.remembering(u, c, e).keeping(u)
 			}
 		}
 	}
@@ -74,14 +75,15 @@ func (l ledger) takeAs(call int64, now int64, charges []limits.Charge, out []lim
 	return changes, nil
 }
 
-// rebased returns the accounts of charges that are too far ahead of the clock, as
-// they are rebased. A taking that is denied, or takes nothing, rebases them too.
-func (l ledger) rebased(now int64, charges []limits.Charge) ledger {
+// changed returns the accounts of charges that are too far ahead of the clock, as they are rebased,
+// and those of other limits, as they are converted. A taking that is denied, or takes nothing,
+// changes them too.
+func (l ledger) changed(now int64, charges []limits.Charge) ledger {
 	changes := ledger{}
 	for _, c := range charges {
 		a := accountOf(c)
-		if u, ok := l[a]; ok && u.rebasedBy(c.Limit, now).at != u.at {
-			changes[a] = u.rebasedBy(c.Limit, now)
+		if u, ok := l[a]; ok && !a.held {
+			changes[a] = u.changedTo(c.Limit, now)
 		}
 	}
 	return changes
@@ -107,7 +109,7 @@ func (l ledger) peek(now int64, charges []limits.Charge, out []limits.Decision) 
 	}
 	for i, c := range charges {
 		c.Cost = 0
-		d, _ := decide(l[accountOf(c)].rebasedBy(c.Limit, now), c, now, false)
+		d, _ := decide(l[accountOf(c)], c, now, false)
 		out[i].Remaining, out[i].ResetAfter = d.Remaining, d.ResetAfter
 		if out[i].Allowed {
 			out[i].EffectiveWindow = d.EffectiveWindow
@@ -148,47 +150,43 @@ func decide(u usage, c limits.Charge, now int64, taking bool) (limits.Decision, 
 	case limits.AlgorithmBan:
 		return decideBan(found, c, x, now, taking)
 	}
-	if hasWindows(found.limit) {
+	if hasWindows(l) {
 		found = found.turned(x)
 	}
-	inUse := found.inUseBy(l, x)
+	inUse := found.inUse(x)
 
 	d := limits.Decision{At: now}
 	d.Allowed = c.Cost == 0 || c.Cost <= most && inUse+c.Cost <= most
 	after := found
 	if d.Allowed && taking && c.Cost > 0 {
-		after = found.plusBy(l, x, c.Cost)
+		after = found.plus(x, c.Cost)
 		if l.Algorithm() == limits.AlgorithmLeakyQueue {
-			level := new(big.Rat).SetInt64(inUse)
-			if found.limit == l {
-				level = found.levelAt(x)
-			}
-			d.Delay = duration(step + after.drainTime(level))
+			d.Delay = duration(step + after.drainTime(found.levelAt(x)))
 		}
 	}
-	d.Remaining = max(0, most-after.inUseBy(l, x))
-	if freshAt := after.freshBy(l, x); freshAt > x {
+	d.Remaining = max(0, most-after.inUse(x))
+	if freshAt := after.freshAt(); freshAt > x {
 		d.ResetAfter = duration(freshAt - now)
 	}
 	switch {
 	case c.Cost > most:
 		d.RetryAfter = limits.Never
 	case !d.Allowed:
-		d.RetryAfter = duration(step + found.waitBy(l, x, c.Cost))
+		d.RetryAfter = duration(step + found.wait(x, c.Cost))
 	}
 	switch {
 	case !d.Allowed:
 		d.EffectiveWindow = d.RetryAfter
-	case after.limit == l && after.debt > 0 && d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
+	case after.debt > 0 && d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.wait(x, 1))
 	case byClock(l):
 		d.EffectiveWindow = duration(windowEnd(x, l) - now)
-	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.limit == l && after.open(x):
+	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.open(x):
 		d.EffectiveWindow = duration(after.at + micros(l) - now)
 	case l.Algorithm() == limits.AlgorithmAnchoredWindow: // the window that a taking would open
 		d.EffectiveWindow = duration(x + micros(l) - now)
 	case d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.waitBy(l, x, 1))
+		d.EffectiveWindow = duration(step + after.wait(x, 1))
 	default:
 		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, l.Rate().Units, micros(l))))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -364,19 +365,58 @@ var mutants = append(endMutants, []mutant{
 		},
 	},
 	{
-		name: "a looked-at limit is written back",
+		name: "a limit that has changed is converted anew at each denial",
 		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			var before ledger
+			b.locked(func(l ledger, _ int64) { before = maps.Clone(l) })
 			err := b.exactly(charges, out)
-			b.locked(func(l ledger, now int64) {
-				for _, c := range charges {
-					if u, ok := l[accountOf(c)]; ok && err == nil {
-						l[accountOf(c)] = written(u, c.Limit, now)
+			b.locked(func(l ledger, _ int64) {
+				for i, c := range charges {
+					a := accountOf(c)
+					if u, live := before[a]; live && u.limit != c.Limit && !(out[i].Allowed && c.Cost > 0) {
+						l[a] = u
 					}
 				}
 			})
 			return err
 		},
-		caughtBy: []string{"another rate counts the units in use as taken now", "one charge at a time is decided as by the definitions while limits change"},
+		caughtBy: []string{
+			"another rate counts the units in use as taken now", "one charge at a time is decided as by the definitions while limits change",
+			"what a key owes counts under the limit that it changes to", "a limit that changes while it denies ends its denials within a period of the new one",
+		},
+	},
+	{
+		name: "a limit that comes back starts over",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.forgetChanges(charges, func(c *change) bool { return !c.taken })
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{
+			"one charge at a time is decided as by the definitions while limits change", "limits that alternate lock nobody out who goes on asking",
+		},
+	},
+	{
+		name: "a peek converts what it finds",
+		take: (*broken).exactly,
+		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			looks := slices.Clone(charges)
+			for i := range looks {
+				looks[i].Cost = 0
+			}
+			if err := b.exactly(looks, out); err != nil {
+				return err
+			}
+			return b.Exact.Peek(context.Background(), charges, out)
+		},
+		caughtBy: []string{"a peek under another limit changes nothing"},
+	},
+	{
+		name: "a taking forgets what a smaller limit could not count",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.forgetChanges(charges, func(c *change) bool { return c.taken })
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"limits that alternate give nothing away"},
 	},
 	{
 		name: "a state that is fresh is converted like any other",
@@ -483,7 +523,7 @@ var mutants = append(endMutants, []mutant{
 					a := accountOf(c)
 					if u, ok := l[a]; ok && u.limit != c.Limit && !sameCounting(u.limit, c.Limit) && !u.isFresh(now) {
 						x := max(now, u.at)
-						l[a] = fresh(c.Limit, x).plus(x, u.inUseBy(c.Limit, x)/2)
+						l[a] = fresh(c.Limit, x).plus(x, min(u.inUse(x), c.Limit.Burst())/2)
 					}
 				}
 			})
@@ -764,7 +804,7 @@ var mutants = append(endMutants, []mutant{
 				for i, c := range charges {
 					if a := (accountOf(c)); out[i].Allowed && c.Cost > 0 {
 						found, x := l[a].foundBy(c.Limit, now)
-						l[a] = found.plusBy(c.Limit, x, c.Cost)
+						l[a] = found.plus(x, c.Cost)
 						c.Cost = 0
 						delay := out[i].Delay
 						out[i], _ = decide(l[a], c, now, false)
@@ -1053,6 +1093,18 @@ func expiring(ttl func(limits.Decision) time.Duration) func(*broken, []limits.Ch
 	}
 }
 
+// forgetChanges forgets what the accounts of charges keep of changes.
+func (b *broken) forgetChanges(charges []limits.Charge, which func(*change) bool) {
+	b.locked(func(l ledger, _ int64) {
+		for _, c := range charges {
+			if u, ok := l[accountOf(c)]; ok && u.change != nil && which(u.change) {
+				u.change = nil
+				l[accountOf(c)] = u
+			}
+		}
+	})
+}
+
 // displacing takes, and forgets the oldest keys when there are too many.
 func displacing(tooEarly int) func(*broken, []limits.Charge, []limits.Decision) error {
 	return func(b *broken, charges []limits.Charge, out []limits.Decision) error {
@@ -1123,13 +1175,4 @@ func dontStop(l ledger, now int64) {
 			l[a] = u
 		}
 	}
-}
-
-// written is u converted to l at now.
-func written(u usage, l limits.Limit, now int64) usage {
-	found, x := u.foundBy(l, now)
-	if found.limit == l {
-		return found
-	}
-	return fresh(l, x).plus(x, found.inUseBy(l, x))
 }

@@ -118,7 +118,7 @@ func (c *overflow) step() bool {
 			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow // which rename looks at
 		})
 	}
-	maps.Copy(c.ledgers[rebasesCharged], c.ledgers[rebasesCharged].rebased(now, charges))
+	maps.Copy(c.ledgers[rebasesCharged], c.ledgers[rebasesCharged].changed(now, charges))
 	for a, u := range c.ledgers[rebasesAhead] {
 		c.ledgers[rebasesAhead][a] = u.rebased(now)
 	}

@@ -105,18 +105,19 @@ var anchoredTables = []table{
 	},
 	{
 		name: "an anchored window of another period counts the units in use as taken now",
-		why:  "units of the minute open the hour's window when something is taken by the hour, and the hour's the minute's, at most the new maximum (DESIGN 5, changing a limit)",
+		why:  "units of the minute open the hour's window when it is first charged, and the hour's the minute's, at most the new maximum; each keeps its start until something is taken (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.AnchoredWindow(limits.PerMinute(3)), []step{{0, 2, allowed(1, 60*sec, 60*sec)}}},
 			{limits.AnchoredWindow(limits.PerHour(10)), []step{
-				{20 * sec, 0, allowed(8, 40*sec, 1*hour)},
-				{0, 9, denied(8, 40*sec, 40*sec)}, // until the minute's are gone
-				{10 * sec, 5, allowed(3, 1*hour, 1*hour)},
+				{20 * sec, 0, allowed(8, 1*hour, 1*hour)},
+				{10 * sec, 9, denied(8, 3590*sec, 3590*sec)},
 			}},
+			{limits.AnchoredWindow(limits.PerMinute(3)), []step{{10 * sec, 2, denied(1, 40*sec, 40*sec)}}},
+			{limits.AnchoredWindow(limits.PerHour(10)), []step{{10 * sec, 5, allowed(3, 3570*sec, 3570*sec)}}},
 			{limits.AnchoredWindow(limits.PerMinute(3)), []step{
-				{30 * sec, 0, allowed(0, 3570*sec, 60*sec)},
-				{0, 1, denied(0, 3570*sec, 3570*sec)}, // the hour's 7 count in every minute of it
-				{3570 * sec, 1, allowed(2, 60*sec, 60*sec)},
+				{30 * sec, 0, allowed(0, 60*sec, 60*sec)},
+				{30 * sec, 1, denied(0, 30*sec, 30*sec)},
+				{30 * sec, 1, allowed(2, 60*sec, 60*sec)},
 			}},
 		},
 	},
@@ -127,12 +128,12 @@ var anchoredTables = []table{
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 4, allowed(6, 40*sec, 40*sec)}}},
 			{limits.AnchoredWindow(limits.PerMinute(10)), []step{
-				{10 * sec, 0, allowed(6, 30*sec, 60*sec)},
+				{10 * sec, 0, allowed(6, 60*sec, 60*sec)},
 				{0, 1, allowed(5, 60*sec, 60*sec)},
 			}},
 			{limits.FixedWindow(limits.PerMinute(10)), []step{
-				{45 * sec, 0, allowed(5, 15*sec, 45*sec)}, // 15s into a minute
-				{0, 6, denied(5, 15*sec, 15*sec)},
+				{45 * sec, 0, allowed(5, 45*sec, 45*sec)}, // 15s into a minute
+				{0, 6, denied(5, 45*sec, 45*sec)},
 				{0, 5, allowed(0, 45*sec, 45*sec)},
 			}},
 		},

@@ -119,13 +119,13 @@ var calendarTables = []table{
 	},
 	{
 		name:  "another period counts the units in use as taken now",
-		why:   "units of the month are in use on the day on which something is taken by the day, and until the month ends if nothing is (DESIGN 5, changing a limit)",
+		why:   "units of the month are in use on the day on which the day is first charged (DESIGN 5, changing a limit)",
 		start: time.Date(2026, time.June, 10, 0, 0, 0, 0, time.UTC),
 		phases: []phase{
 			{limits.Calendar(10, limits.Month), []step{{0, 4, allowed(6, 21*day, 21*day)}}},
 			{limits.Calendar(10, limits.Day), []step{
-				{hour, 0, allowed(6, 21*day-hour, 23*hour)},
-				{0, 7, denied(6, 21*day-hour, 21*day-hour)},
+				{hour, 0, allowed(6, 23*hour, 23*hour)},
+				{0, 7, denied(6, 23*hour, 23*hour)},
 				{0, 1, allowed(5, 23*hour, 23*hour)},
 			}},
 			{limits.FixedWindow(limits.PerDay(10)), []step{{hour, 1, allowed(4, 22*hour, 22*hour)}}},

@@ -3,9 +3,9 @@ package limitstest
 import "github.com/weir-go/weir/limits"
 
 // changeTables charge live keys under another limit (DESIGN 5, "Changing a
-// limit under live state"). What carries over stays as it is; otherwise the units in
-// use count as taken now. Only a taking writes that back: until then they count as
-// taken at every later instant, and waits are computed so.
+// limit under live state"). What carries over stays as it is; otherwise the units in use count as
+// taken when the key is first charged under the new limit, denied or not. Limits that follow before
+// anything is taken start from that instant, too.
 var changeTables = []table{
 	{
 		name: "a smaller burst leaves the level as it is",
@@ -46,19 +46,25 @@ var changeTables = []table{
 	},
 	{
 		name: "another rate counts the units in use as taken now",
-		why:  "units in use under the old rate, rounded up, count as taken now under the new one; nothing is written back until something is taken (DESIGN 5, changing a limit)",
+		why:  "units in use under the old rate, rounded up, count as taken when the new one first looks, and so they do under either until something is taken (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{
 				{0, 4, allowed(1, 400*ms, 100*ms)},
 				{150 * ms, 0, allowed(2, 250*ms, 200*ms)}, // 2.5 in use
 			}},
 			{limits.TokenBucket(limits.PerSecond(1), 5), []step{
-				{0, 0, allowed(2, 250*ms, 2*sec)},
-				{0, 3, denied(2, 50*ms, 250*ms)}, // until 2 are in use
+				{0, 0, allowed(2, 3*sec, 2*sec)},
+				{0, 3, denied(2, 1*sec, 3*sec)},
 			}},
-			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 0, allowed(2, 250*ms, 200*ms)}}},
-			{limits.TokenBucket(limits.PerSecond(1), 5), []step{{0, 1, allowed(1, 4*sec, 1*sec)}}},
-			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 0, allowed(1, 4*sec, 100*ms)}}},
+			{limits.TokenBucket(limits.PerSecond(10), 5), []step{
+				{0, 0, allowed(2, 300*ms, 200*ms)},
+				{100 * ms, 0, allowed(3, 200*ms, 300*ms)},
+			}},
+			{limits.TokenBucket(limits.PerSecond(1), 5), []step{
+				{0, 0, allowed(2, 2900*ms, 2*sec)}, // three were taken 100ms ago
+				{0, 1, allowed(1, 3900*ms, 1*sec)},
+			}},
+			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 0, allowed(1, 400*ms, 100*ms)}}},
 		},
 	},
 	{
@@ -66,7 +72,7 @@ var changeTables = []table{
 		why:  "a leaky bucket is another algorithm than a token bucket, so that half a unit in use counts as one (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
-			{limits.LeakyBucket(limits.PerSecond(10), 5), []step{{150 * ms, 0, allowed(2, 250*ms, 200*ms)}}},
+			{limits.LeakyBucket(limits.PerSecond(10), 5), []step{{150 * ms, 0, allowed(2, 300*ms, 200*ms)}}},
 			{limits.LeakyQueue(limits.PerSecond(10), 5), []step{{0, 1, queued(300*ms, 1, 400*ms, 100*ms)}}},
 		},
 	},
@@ -88,17 +94,22 @@ var changeTables = []table{
 	},
 	{
 		name:  "a fixed window of another period counts the units in use in its current window",
-		why:   "units of the minute count in the hour, and the hour's in the minute, at most the new maximum (DESIGN 5, changing a limit)",
+		why:   "units of the minute count in the hour, and the hour's in the minute, at most the new maximum; what a smaller limit could not count, the larger one finds again (DESIGN 5, changing a limit)",
 		start: newYear.Add(20 * sec),
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(3)), []step{{0, 2, allowed(1, 40*sec, 40*sec)}}},
 			{limits.FixedWindow(limits.PerHour(10)), []step{
-				{0, 0, allowed(8, 40*sec, 3580*sec)},
+				{0, 0, allowed(8, 3580*sec, 3580*sec)},
 				{0, 5, allowed(3, 3580*sec, 3580*sec)},
 			}},
 			{limits.FixedWindow(limits.PerMinute(3)), []step{
-				{0, 0, allowed(0, 3580*sec, 40*sec)},
-				{0, 1, denied(0, 3580*sec, 3580*sec)}, // the hour's 7 count in every minute of it
+				{0, 0, allowed(0, 40*sec, 40*sec)},
+				{0, 1, denied(0, 40*sec, 40*sec)},
+				{40 * sec, 2, allowed(1, 60*sec, 60*sec)},
+			}},
+			{limits.FixedWindow(limits.PerHour(10)), []step{
+				{0, 4, denied(3, 3540*sec, 3540*sec)}, // 7 count in the hour
+				{0, 3, allowed(0, 3540*sec, 3540*sec)},
 			}},
 		},
 	},
@@ -109,12 +120,12 @@ var changeTables = []table{
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 4, allowed(6, 40*sec, 40*sec)}}},
 			{limits.SlidingWindow(limits.PerMinute(10)), []step{
-				{0, 0, allowed(6, 40*sec, 36*sec)},
+				{0, 0, allowed(6, 100*sec, 36*sec)},
 				{0, 1, allowed(5, 100*sec, 30*sec)},
 				{70 * sec, 0, allowed(8, 30*sec, 48*sec)}, // 5·30/60 is 2.5
 			}},
 			{limits.FixedWindow(limits.PerMinute(10)), []step{
-				{0, 0, allowed(8, 18*sec+1*us, 30*sec)}, // until 5 weigh less than 1
+				{0, 0, allowed(8, 30*sec, 30*sec)},
 				{0, 7, allowed(1, 30*sec, 30*sec)},
 			}},
 		},
@@ -146,8 +157,7 @@ var changeTables = []table{
 			}},
 			{limits.SlidingLog(limits.Per(5, 10*sec)), []step{{0, 0, allowed(2, 10*sec, 4*sec)}}},
 			{limits.SlidingLog(limits.Per(3, 20*sec)), []step{
-				{0, 1, denied(0, 8*sec, 10*sec)}, // until the first of three leaves
-				{8 * sec, 1, allowed(0, 20*sec, 20*sec)},
+				{0, 1, denied(0, 20*sec, 20*sec)},
 				{20*sec - 1*us, 1, denied(0, 1*us, 1*us)},
 				{1 * us, 1, allowed(2, 20*sec, 13_333_334*us)},
 			}},
@@ -159,22 +169,26 @@ var changeTables = []table{
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 4, allowed(1, 400*ms, 100*ms)}}},
 			{limits.SlidingLog(limits.PerSecond(5)), []step{
-				{150 * ms, 0, allowed(2, 250*ms, 400*ms)},
+				{150 * ms, 0, allowed(2, 1*sec, 400*ms)},
 				{0, 2, allowed(0, 1*sec, 1*sec)},
 			}},
-			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{500 * ms, 0, allowed(0, 500*ms, 500*ms)}}},
+			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{500 * ms, 0, allowed(0, 500*ms, 100*ms)}}},
 		},
 	},
 	{
 		name: "units in use count up to the new maximum",
-		why:  "a limit with a smaller maximum starts full, not overfull (DESIGN 5, changing a limit)",
+		why:  "a limit with a smaller maximum starts full, not overfull: after a change nobody waits longer than the new limit has it, also if the old one was used up; a larger one that comes back finds what was above (DESIGN 5, changing a limit)",
 		phases: []phase{
 			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 10, allowed(0, 60*sec, 60*sec)}}},
 			{limits.TokenBucket(limits.PerSecond(1), 3), []step{
-				{0, 0, allowed(0, 60*sec, 60*sec)},
-				{0, 1, denied(0, 60*sec, 60*sec)},
+				{0, 0, allowed(0, 3*sec, 1*sec)},
+				{0, 1, denied(0, 1*sec, 3*sec)},
 			}},
-			{limits.SlidingLog(limits.PerSecond(3)), []step{{0, 3, denied(0, 60*sec, 60*sec)}}},
+			{limits.SlidingLog(limits.PerSecond(3)), []step{
+				{0, 3, denied(0, 1*sec, 1*sec)},
+				{1 * sec, 3, allowed(0, 1*sec, 1*sec)},
+			}},
+			{limits.FixedWindow(limits.PerMinute(10)), []step{{0, 1, denied(0, 59*sec, 59*sec)}}},
 		},
 	},
 	{
@@ -183,8 +197,8 @@ var changeTables = []table{
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{0, 3, allowed(2, 300*ms, 200*ms)}}},
 			{limits.SlidingLog(limits.PerSecond(5)), []step{
-				{-1 * sec, 0, allowed(2, 1300*ms, 400*ms)},
-				{0, 3, denied(2, 1100*ms, 1300*ms)},
+				{-1 * sec, 0, allowed(2, 2*sec, 400*ms)},
+				{0, 3, denied(2, 2*sec, 2*sec)},
 				{0, 1, allowed(1, 2*sec, 200*ms)},
 				{1 * sec, 0, allowed(1, 1*sec, 200*ms)},
 			}},

@@ -152,7 +152,7 @@ var clockTables = []table{
 		phases: []phase{
 			{limits.TokenBucket(limits.PerSecond(10), 50), []step{{0, 40, allowed(10, 4*sec, 1*sec)}}},
 			{limits.TokenBucket(limits.PerSecond(10), 5), []step{{-1 * hour, 1, denied(0, 3600*ms, 4*sec)}}},
-			{limits.FixedWindow(limits.PerMinute(60)), []step{{1 * sec, 0, allowed(30, 3*sec, 59*sec)}}}, // 30 are left
+			{limits.FixedWindow(limits.PerMinute(60)), []step{{1 * sec, 0, allowed(30, 59*sec, 59*sec)}}}, // 30 are left
 			{limits.TokenBucket(limits.PerSecond(10), 50), []step{{0, 20, allowed(0, 5*sec, 100*ms)}}},
 		},
 	},
@@ -167,7 +167,10 @@ var clockTables = []table{
 				{-10*day - 30*mins, 1, denied(0, 30*mins, 30*mins)},
 				{30 * mins, 3, allowed(0, 1*hour, 1*hour)},
 			}},
-			{limits.Calendar(5, limits.Day), []step{{0, 2, allowed(0, 11*hour, 11*hour)}}},
+			{limits.Calendar(5, limits.Day), []step{
+				{0, 2, denied(1, 11*hour, 11*hour)}, // four of that day
+				{0, 1, allowed(0, 11*hour, 11*hour)},
+			}},
 			{limits.Ban(limits.PerHour(3), 1*mins), []step{{-10 * day, 1, allowed(2, 1*hour, 1*hour)}}},
 		},
 	},

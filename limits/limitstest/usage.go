@@ -25,8 +25,9 @@ type usage struct {
 
 	debt  int64  // fixed, anchored and calendar windows: what the next one starts with
 	until int64  // bans: when the ban ends; 0: there is none
-	gone  int64  // a usage of another limit that carries over, until something is taken: when it is fresh under that limit, if that is sooner; 0: it is not
 	held  []hold // concurrency limits
+
+	change *change // what the key had in use when its limit changed; nil: nothing that counts
 
 	base   *usage  // what history starts from
 	events []event // since base, if one of them has an end
@@ -39,9 +40,6 @@ type taking struct{ at, units int64 }
 // nothing is taken until then. n units fit if inUse + n is at most the maximum. It
 // never grows with x.
 func (u usage) inUse(x int64) int64 {
-	if u.gone != 0 && x >= u.gone {
-		return 0
-	}
 	switch u.limit.Algorithm() {
 	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 		return u.turned(x).curr
@@ -91,7 +89,7 @@ func (u usage) turned(x int64) usage {
 	if n <= 0 {
 		return u
 	}
-	next := usage{limit: u.limit, at: u.at + n*micros(u.limit), gone: u.gone}
+	next := usage{limit: u.limit, at: u.at + n*micros(u.limit)}
 	if most := u.limit.Burst(); u.debt > 0 && n-1 <= u.debt/most {
 		next.curr, next.debt = max(0, u.debt-(n-1)*most), max(0, u.debt-n*most)
 	}
@@ -106,7 +104,7 @@ func (u usage) turnedTo(start int64) usage {
 	if start <= u.at {
 		return u
 	}
-	next := usage{limit: u.limit, at: start, gone: u.gone}
+	next := usage{limit: u.limit, at: start}
 	if windowEnd(u.at, u.limit) == start {
 		next.curr = min(u.debt, u.limit.Burst())
 	}
@@ -134,9 +132,6 @@ func (u usage) levelAt(x int64) *big.Rat {
 // freshAt is the first instant at which u equals the usage of a key that was
 // never charged.
 func (u usage) freshAt() int64 {
-	if u.gone != 0 {
-		return u.gone
-	}
 	switch p := micros(u.limit); {
 	case isBucket(u.limit):
 		return u.at + u.drainTime(u.level)
@@ -163,8 +158,11 @@ func (u usage) freshAt() int64 {
 	return u.at
 }
 
-// isFresh reports whether u equals fresh usage when the clock says now.
-func (u usage) isFresh(now int64) bool {
+// isFresh reports whether u equals fresh usage when the clock says now, under any limit.
+func (u usage) isFresh(now int64) bool { return u.isUnused(now) && !u.hasChange(now) }
+
+// isUnused reports whether u equals fresh usage under its own limit when the clock says now.
+func (u usage) isUnused(now int64) bool {
 	return u.limit == limits.Limit{} || max(now, u.at) >= u.freshAt()
 }
 
@@ -186,7 +184,7 @@ func (u usage) plus(x, n int64) usage {
 		if after.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
 			after.at = x // opens
 		}
-		after.base, after.events, after.gone = nil, nil, 0
+		after.base, after.events, after.change = nil, nil, nil
 		after.curr += n
 	case limits.AlgorithmBan:
 		if !u.isOver(x) && (u.curr > 0 || len(u.events) > 0) {
@@ -209,6 +207,25 @@ func (u usage) plus(x, n int64) usage {
 		after.level = new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n))
 	}
 	return after
+}
+
+// wait is the least d at which n units, at most the maximum, fit at x+d if nothing is taken
+// until then; they do not fit at x.
+func (u usage) wait(x, n int64) int64 {
+	if isBucket(u.limit) {
+		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-u.limit.Burst()))
+		return u.drainTime(tooMuch)
+	}
+	denied, allowed := int64(0), u.freshAt()-x
+	for allowed-denied > 1 {
+		middle := denied + (allowed-denied)/2
+		if u.inUse(x+middle)+n <= u.limit.Burst() {
+			allowed = middle
+		} else {
+			denied = middle
+		}
+	}
+	return allowed
 }
 
 // drainTime is how many microseconds it takes a bucket to drain units.

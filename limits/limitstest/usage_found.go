@@ -9,22 +9,42 @@ import (
 // A charge may find a usage under another limit than its own, or from a later instant
 // than the clock's.
 
-// inUseBy is inUse as a charge of limit l finds it. Units in use under another
-// limit count, at most the maximum of either.
-func (u usage) inUseBy(l limits.Limit, x int64) int64 {
-	if u.limit == l {
-		return u.inUse(x)
-	}
-	return min(u.inUse(x), u.limit.Burst(), l.Burst())
+// change is what a key had in use when it was first charged under another limit (DESIGN 5,
+// "Changing a limit under live state").
+type change struct {
+	units int64
+	at    int64 // they count as taken then
+	until int64 // they would be gone under the limit that they were taken under
+	taken bool  // units were taken since
+	above bool  // they are more than the maximum of the limit converted to
 }
 
-// plusBy is u after a charge of limit l took n units at instant x. Units in use
-// under another limit count as taken then.
-func (u usage) plusBy(l limits.Limit, x, n int64) usage {
-	if u.limit == l {
-		return u.plus(x, n)
+// begin is the usage of a key that took the units of c under l, as many as fit, and nothing since.
+func (c change) begin(l limits.Limit) usage {
+	u := fresh(l, c.at)
+	if n := min(c.units, l.Burst()); n > 0 {
+		u = u.plus(c.at, n)
 	}
-	return fresh(l, x).plus(x, u.inUseBy(l, x)).plus(x, n)
+	c.above = c.units > l.Burst()
+	u.change = &c
+	return u
+}
+
+// hasChange reports whether other limits start from the change of u when the clock says now. After a
+// taking they do so only if the limit it converted to could not count all of it.
+func (u usage) hasChange(now int64) bool {
+	return u.change != nil && u.change.until > now && (!u.change.taken || u.change.above)
+}
+
+// keeping is u, which a taking left of found, with what it keeps of a change.
+func (u usage) keeping(found usage) usage {
+	u.change = nil
+	if found.change != nil {
+		c := *found.change
+		c.taken = true
+		u.change = &c
+	}
+	return u
 }
 
 // leavesNothingTo reports whether a change from the limit of u to l starts fresh: what
@@ -33,57 +53,58 @@ func (u usage) leavesNothingTo(l limits.Limit) bool {
 	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
 }
 
-// waitBy is the least d at which n units of limit l, at most its maximum, fit
-// at x+d if nothing is taken until then; they do not fit at x.
-func (u usage) waitBy(l limits.Limit, x, n int64) int64 {
-	if u.limit == l && isBucket(l) {
-		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-l.Burst()))
-		return u.drainTime(tooMuch)
+// changedTo is what a charge of limit l leaves of u when the clock says now, even if it takes nothing.
+// What does not carry over is converted: the units in use count as taken now, or at the instant of
+// the change before if nothing was taken since. What is fresh under its own limit is fresh under
+// any: a backend may have dropped it.
+func (u usage) changedTo(l limits.Limit, now int64) usage {
+	u = u.rebasedBy(l, now)
+	if u.limit == l || u.limit == (limits.Limit{}) || u.leavesNothingTo(l) {
+		return u
 	}
-	denied, allowed := int64(0), u.freshAt()-x
-	for allowed-denied > 1 {
-		middle := denied + (allowed-denied)/2
-		if u.inUseBy(l, x+middle)+n <= l.Burst() {
-			allowed = middle
-		} else {
-			denied = middle
+	if sameCounting(u.limit, l) {
+		changed := u
+		changed.limit = l
+		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
+			return u
 		}
+		return changed // from now on it lasts as long as l says
 	}
-	return allowed
-}
-
-// freshBy is the first instant from x on at which a charge of limit l finds u
-// as it finds a key that was never charged: for units in use under another
-// limit, when none is in use any more.
-func (u usage) freshBy(l limits.Limit, x int64) int64 {
-	if u.limit == l || u.limit.Algorithm() != limits.AlgorithmSlidingWindow {
-		return max(x, u.freshAt())
+	x := max(now, u.at)
+	c := change{units: u.inUse(x), at: x, until: u.freshAt()}
+	if u.hasChange(now) && u.change.taken {
+		before := u.change.begin(l)
+		gone := min(u.change.units, l.Burst()) - before.inUse(max(now, before.at))
+		c.units, c.until = max(c.units, u.change.units-gone), max(c.until, u.change.until)
+	} else if u.hasChange(now) {
+		c = *u.change
 	}
-	if u.inUse(x) == 0 { // a window that weighs nothing may yet be there
-		return x
+	after := c.begin(l)
+	if after.inUse(max(now, after.at)) == 0 {
+		return u
 	}
-	return x + u.waitBy(l, x, l.Burst())
+	return after
 }
 
 // foundBy is u as a charge of limit l finds it when the clock says now, and the
 // instant at which that charge is decided: now, or later if the clock has
-// stepped back. What does not carry over to l stays under the limit that it was
-// recorded with until something is taken (DESIGN 5, "Changing a limit under
-// live state"). What is fresh under that limit is fresh under any: a backend may
-// have dropped it.
+// stepped back.
 func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
-	found := u
-	if sameCounting(u.limit, l) {
-		found.limit = l
+	u = u.changedTo(l, now)
+	if sameCounting(u.limit, l) && !u.isUnused(now) {
+		if u.limit = l; !u.isUnused(now) {
+			return u, max(now, u.at)
+		}
 	}
-	x := max(now, u.at)
-	if u.isFresh(now) || found.freshBy(l, x) == x || u.leavesNothingTo(l) {
-		return fresh(l, now), now
+	found := fresh(l, now)
+	if u.hasChange(now) && !u.leavesNothingTo(l) {
+		c := *u.change
+		if !sameCounting(u.limit, l) {
+			c.above = c.units > l.Burst()
+		}
+		found.change = &c
 	}
-	if found.limit == l && u.freshAt() < found.freshAt() {
-		found.gone = u.freshAt()
-	}
-	return found, x
+	return found, now
 }
 
 // rebased is u when the clock says now. A clock that is behind u.at stops there, unless
@@ -101,7 +122,8 @@ func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 	if u.leavesNothingTo(l) {
 		return u
 	}
-	return fresh(l, now).plus(now, u.inUseBy(l, u.at))
+	length := windowEnd(u.at, u.limit) - u.at
+	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l)
 }
 
 // rebasedBeyond is rebased with another longest step back.
@@ -110,6 +132,11 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 		return u
 	}
 	u.base, u.events = nil, nil // when what was taken, nobody can tell any more
+	if u.change != nil {
+		c, ahead := *u.change, max(0, u.change.at-now)
+		c.at, c.until = c.at-ahead, c.until-ahead
+		u.change = &c
+	}
 	switch {
 	case isBucket(u.limit):
 		u.at = now
@@ -121,7 +148,12 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 		}
 		return u
 	}
-	return fresh(u.limit, now).plus(now, min(u.inUse(u.at), u.limit.Burst()))
+	back := fresh(u.limit, now)
+	if n := min(u.inUse(u.at), u.limit.Burst()); n > 0 {
+		back = back.plus(now, n)
+	}
+	back.change = u.change
+	return back
 }
 
 // maxStepBack is the longest step back, in microseconds, at which the clock stops.

@@ -1,0 +1,144 @@
+package memory
+
+// change is what a key had in use when its limit changed (DESIGN 5, "Changing a limit under live
+// state"). The first request under the new limit converts the state and leaves a change. Limits that
+// follow before units are taken start from it, so a limit that comes back finds the same instant.
+// If the units were more than the new maximum, it outlives takings: a larger limit that comes back
+// finds all of them.
+type change struct {
+	units int64 // in use
+	at    int64 // when they count as taken
+	until int64 // when the former limit would have given all of them back
+	state state // as converted; units were taken since if the key has another
+	above bool  // they are more than the maximum of the limit converted to
+}
+
+// taken reports whether units were taken or returned since.
+func (c *change) taken(s *state) bool {
+	return s.at != c.state.at || s.a != c.state.a || s.b != c.state.b
+}
+
+// changeLocked returns the change of the key of e, if other limits still start from it.
+func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
+	if c, ok = sh.changes[e.hash]; !ok || c.until <= now {
+		return c, false
+	}
+	return c, c.above || !c.taken(&e.state)
+}
+
+// convertLocked returns the state of e under limit, which is not the limit it was written under.
+// If writes is set it replaces a state that converts to one with units in use.
+//
+// A state that is fresh under the limit it was written under is fresh under any, since the store may
+// have dropped it.
+func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) state {
+	from := sh.limits.get(e.limitID)
+	if limit.carries(&from.compiledLimit) {
+		gone, lasts := from.freshAt(&e.state), limit.freshAt(&e.state)
+		if gone <= now {
+			return state{}
+		}
+		if writes && lasts != gone && lasts > now {
+			e.limitID = limit.id // from now on it lasts as long as limit says
+		}
+		return e.state
+	}
+	if limit.bans() != from.bans() {
+		return state{}
+	}
+	was := &sh.scratch.other
+	from.advance(was, &e.state, now, sh)
+	used, moves := from.inUse(was), was.b&1 != 0 && isAnchored(from) && isAnchored(limit)
+	c, changed := sh.changeLocked(e, now)
+	switch {
+	case !changed:
+		c = change{units: used, at: now, until: from.freshAt(&e.state)}
+	case c.taken(&e.state):
+		gone := min(c.units, limit.max) - sh.inUseOfLocked(&c, limit, moves, now)
+		c = change{units: max(used, c.units-gone), at: now, until: max(c.until, from.freshAt(&e.state))}
+	}
+	if sh.inUseOfLocked(&c, limit, moves, now) == 0 {
+		return state{}
+	}
+	converted := limit.stateOf(&c, moves, sh)
+	if writes {
+		sh.numberLocked(&converted)
+		converted.limitID = limit.id
+		c.state, c.above = converted, c.units > limit.max
+		sh.releaseLocked(&e.state)
+		e.state = converted
+		delete(sh.rings, e.hash)
+		sh.storeChangeLocked(e.hash, c, now)
+	}
+	return converted
+}
+
+func isAnchored(l *scopedLimit) bool { return l.family == family(anchoredWindow{}) }
+
+// inUseOfLocked returns how many units of a change limit counts at now.
+func (sh *shard) inUseOfLocked(c *change, limit *scopedLimit, moves bool, now int64) int64 {
+	converted := limit.stateOf(c, moves, sh)
+	s := &sh.scratch.other
+	limit.advance(s, &converted, now, sh)
+	return limit.inUse(s)
+}
+
+// stateOf returns the state, under l, of a key that took the units of a change at its instant, up to
+// the maximum. An anchored window that each taking moves stays one.
+func (l *compiledLimit) stateOf(c *change, moves bool, sh *shard) state {
+	s, n := &sh.scratch.other, min(c.units, l.max)
+	l.fresh(s, c.at)
+	if n == 0 {
+		return s.state
+	}
+	l.take(s, n)
+	if l.lists {
+		s.b = packLog(n, n)
+	}
+	if moves {
+		s.b = 1
+	}
+	return s.state
+}
+
+// noteTakenLocked notes that the state of a key is no longer the converted one, even if it looks so.
+func (sh *shard) noteTakenLocked(hash uint64) {
+	if c, ok := sh.changes[hash]; ok {
+		c.state = state{}
+		sh.changes[hash] = c
+	}
+}
+
+// overwriteLocked notes that a state of limit replaces that of e, which had nothing in use under limit.
+func (sh *shard) overwriteLocked(e *entry, limit *scopedLimit, now int64) {
+	c, ok := sh.changeLocked(e, now)
+	under := sh.limits.get(e.limitID)
+	if !ok || limit.bans() != under.bans() {
+		delete(sh.changes, e.hash)
+		return
+	}
+	if !limit.carries(&under.compiledLimit) {
+		c.above = c.units > limit.max
+	}
+	c.state = state{}
+	sh.changes[e.hash] = c
+}
+
+// storeChangeLocked keeps c. Changes that no limit starts from any more are dropped when there are
+// twice as many as at the last look.
+func (sh *shard) storeChangeLocked(hash uint64, c change, now int64) {
+	if sh.changes == nil {
+		sh.changes = make(map[uint64]change)
+	}
+	if len(sh.changes) >= sh.changesLook {
+		for hash := range sh.changes {
+			if e := sh.findLocked(hash); e == nil {
+				delete(sh.changes, hash)
+			} else if _, ok := sh.changeLocked(e, now); !ok {
+				delete(sh.changes, hash)
+			}
+		}
+		sh.changesLook = max(64, 2*len(sh.changes))
+	}
+	sh.changes[hash] = c
+}
