@@ -7,7 +7,7 @@
 -- A window that owes units to the next has a state of version 2, which has their number
 -- behind the ";". In memory that is debt. The next window then starts at its end.
 
-if not isRead or a <= 2 * most and b <= 2 * most and (a <= most and b <= most or debt) then
+if not isRead or a <= (debt and 2000000000 or most) and b <= (debt and 2000000000 or most) then
   local age = asOf - at
   if a == 0 or age >= P then
     local windows = floor(age / P)
@@ -45,7 +45,7 @@ families.anchored_window = function()
 
     read = function(s, text)
       s.debt = tonumber(text) or 0
-      return s.debt > 0 and s.debt <= min(s.a, s.limit.most)
+      return s.debt > 0 and s.debt < s.a
     end,
 
     used = function(s)

@@ -247,6 +247,22 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 			t.Errorf("%v: got %q, %v, want %q", everyAlgorithm[i], got, err, want)
 		}
 	}
+	day := limits.FixedWindow(limits.PerDay(10))
+	take(t, b, charge("rule", "changed", day, 10))
+	for _, step := range []struct {
+		limit limits.Limit
+		cost  int64
+		want  string
+	}{
+		{limits.SlidingLog(limits.PerSecond(3)), 1, "31767268800500000 10 1767312000000000 1|1g 3 1000000 3 00000000 0000000000000003;17672688005000000000000000000000"},
+		{limits.FixedWindow(limits.PerMinute(20)), 0, "31767268800500000 10 1767312000000000 0|1f 20 60000000 20 1767268800000000 10 0"},
+		{limits.FixedWindow(limits.PerMinute(20)), 5, "1f 20 60000000 20 1767268800000000 15 0"},
+	} {
+		take(t, b, charge("rule", "changed", step.limit, step.cost))
+		if got := client.Get(t.Context(), "app:{limits}:4:rule:changed").Val(); got != step.want {
+			t.Errorf("changed to %v, charged %d: got %q, want %q", step.limit, step.cost, got, step.want)
+		}
+	}
 }
 
 func TestAStateOfAnotherVersionIsAnErrorAndIsLeftAlone(t *testing.T) {
@@ -299,6 +315,11 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"2t 10 600000 1 9000000000000000 5 0;1 1 2 - - - - - - - - -",
 			"2t 10 600000 1 9000000000000000 5 0;1 1 2 3 - - - - - - - a",
 			"3t 10 600000 1 9000000000000000 5 0",
+			"3|1t 10 600000 1 9000000000000000 5 0",
+			"35 5 " + tooMuch + " 0|1t 10 600000 1 9000000000000000 5 0",
+			"35 " + tooMuch + " 9000000000000000 0|1t 10 600000 1 9000000000000000 5 0",
+			"35 5 9000000000000000 3|1t 10 600000 1 9000000000000000 5 0",
+			"35 5 9000000000000000 0|35 5 9000000000000000 0|1t 10 600000 1 9000000000000000 5 0",
 		},
 		limits.SlidingWindow(limits.PerMinute(10)): {
 			"1s 10 60000000 10 9000000000000000 99999999999999999999 0",
@@ -315,8 +336,8 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"2f 10 60000000 10 9000000000000000 11 0;0",
 			"2f 10 60000000 10 9000000000000000 11 0;1",
 			"2f 10 60000000 10 9000000000000000 11 0;1 0",
-			"2f 10 60000000 10 9000000000000000 21 0;1 1",
-			"2f 10 60000000 10 9000000000000000 11 0;1 12",
+			"2f 10 60000000 10 9000000000000000 2000000001 0;1 1",
+			"2f 10 60000000 10 9000000000000000 11 0;1 11",
 			"2f 10 60000000 10 9000000000000000 11 0",
 		},
 		limits.AnchoredWindow(limits.PerMinute(10)): {
@@ -324,7 +345,7 @@ func TestACorruptStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 			"1n 10 60000000 10 60000000 99999999999999999999 1",
 			"1n 10 60000000 10 60000000 11 1",
 			"1n 10 60000000 10 60000000 3 11",
-			"2n 10 60000000 10 60000000 21 3;1 1",
+			"2n 10 60000000 10 60000000 2000000001 3;1 1",
 			"2n 10 60000000 10 60000000 11 3;1 11",
 		},
 		limits.Ban(limits.PerMinute(10), time.Hour): {

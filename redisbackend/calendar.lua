@@ -10,7 +10,7 @@
 -- ";", and how long the next lasts. In memory that is debt. What is more than the next period holds is
 -- forgiven. P is the longest that a period lasts, and Q stands for the calendar: it is a number made from its text.
 
-if not isRead or b >= 1 and a <= 2 * most and (a <= most or debt) then
+if not isRead or b >= 1 and a <= (debt and 2000000000 or most) then
   if b == 0 or asOf >= at + b then
     local stop, first, before, last = at + b, nil, nil, nil
     if periods then
@@ -90,7 +90,7 @@ families.calendar = function()
         s.limit = copy(s.limit)
         s.limit.periods = digits(stop) .. ' ' .. digits(stop + next) .. ' 9007199254740991'
       end
-      return s.debt > 0 and s.debt <= min(s.a, s.limit.most)
+      return s.debt > 0 and s.debt < s.a
     end,
 
     used = function(s)

@@ -12,8 +12,9 @@ local function add(s, n, lasts, mode, allowed, before)
     end
     if s.lasts then
       local note = familyOf(limit).note
-      if note then
+      if note and not s.isNoted then
         note(s, s.lasts)
+        s.isNoted = true
       end
       if limit.algorithm == 'q' then
         s.serial = nil -- of a queue only the latest taking is ever returned
@@ -21,7 +22,6 @@ local function add(s, n, lasts, mode, allowed, before)
       if lasts and not s.serial then
         s.serial = newSerial()
       end
-      s.lasts = nil
     end
     take(s, n)
     s.changed = mode ~= 'peek'
@@ -75,8 +75,12 @@ local function stateOf(k, charge, mode)
   if not s then
     error(unreadable, 0)
   end
-  if s.rebased and mode ~= 'peek' then -- for denied requests too: otherwise it would not drain between them
-    write(s.rebased, untilFresh(s.rebased))
+  if mode ~= 'peek' then -- for denied requests too: otherwise nothing would drain between them
+    if s.unwritten then
+      write(s, untilFresh(s))
+    elseif s.rebased then
+      write(s.rebased, untilFresh(s.rebased))
+    end
   end
   return s
 end

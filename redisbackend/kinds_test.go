@@ -192,7 +192,10 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 			all[name] = fmt.Sprint(client.ZCard(t.Context(), key).Val())
 			continue
 		}
-		text := client.Get(t.Context(), key).Val()
+		change, text, changed := strings.Cut(client.Get(t.Context(), key).Val(), "|")
+		if !changed {
+			change, text = "", change
+		}
 		text = version2.ReplaceAllStringFunc(text, func(s string) string {
 			if s[1] == 'g' {
 				return s[:len(s)-7] + "#;"
@@ -205,7 +208,7 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 		if strings.HasPrefix(text, "1g") || strings.HasPrefix(text, "2g") {
 			text = takings(text)
 		}
-		all[name] = text
+		all[name] = change + text
 	}
 	return all
 }

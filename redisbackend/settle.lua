@@ -15,12 +15,12 @@
 --        an error if its state cannot be read or written; of a give-back how
 --        many were returned
 
--- inUse returns how many units are in use now, those that a bucket has drained in part
--- included.
-local function inUse(stored)
+-- inUseNow returns how many units of a stored state are in use now, those that a bucket has drained
+-- in part included.
+local function inUseNow(stored)
   local s = copy(stored)
   advance(s)
-  return familyOf(s.limit).used(s)
+  return inUse(s)
 end
 
 -- isDoubtful reports whether a state may not tell how much of a taking it still has. A ring knows the
@@ -52,9 +52,9 @@ local function refund(key, limit, n, final, ticket, serial)
   if not final or not family.used then
     return family.refund(s, n, final, ticket)
   end
-  local before = inUse(s)
+  local before = inUseNow(s)
   family.refund(s, n, final, ticket)
-  return min(n, before - inUse(s)) -- what has drained or faded has come back by itself
+  return min(n, before - inUseNow(s)) -- what has drained or faded has come back by itself
 end
 
 -- charge charges units whether they fit or not, as many as may be owed. A live state under
@@ -67,7 +67,7 @@ local function charge(key, limit, n, lasts)
   if s.rebased then
     write(s.rebased, untilFresh(s.rebased))
   end
-  if s.converts then
+  if s.converted then
     return 0
   end
   if family.note then
@@ -80,7 +80,7 @@ local function charge(key, limit, n, lasts)
   if limit.algorithm == 'q' then
     s.serial = nil -- nobody is last any more
   end
-  s.gone = nil
+  noteTaken(s)
   write(s, untilFresh(s))
   return n
 end

@@ -19,6 +19,9 @@
 families.sliding_log = function()
   -- takingAt returns the instant and start of the i-th taking, nothing behind the last.
   local function takingAt(s, i)
+    if s.only then
+      return i == 0 and s.only or nil, 0
+    end
     local text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)
     if text ~= '' and not match(text, '^%d+$') then
       error(unreadable, 0)
@@ -41,14 +44,15 @@ families.sliding_log = function()
   end
 
   local function open(s)
-    s.at, s.counted, s.taken, s.serial, s.appendable = s.asOf, 0, 0, nil, nil
+    s.at, s.counted, s.taken, s.serial, s.appendable, s.only = s.asOf, 0, 0, nil, nil, nil
   end
 
   local function header(s, first, total)
+    local change = encodeChange(s.change)
     if s.serial then
-      return format('2%s %08.0f %016.0f %06d;', sub(s.limit.text, 2), first, total, s.serial)
+      return format('%s2%s %08.0f %016.0f %06d;', change, sub(s.limit.text, 2), first, total, s.serial)
     end
-    return format('%s %08.0f %016.0f;', s.limit.text, first, total)
+    return format('%s%s %08.0f %016.0f;', change, s.limit.text, first, total)
   end
 
   -- dropLatest removes the takings from the i-th on, before which there were so many
@@ -58,13 +62,17 @@ families.sliding_log = function()
     repeat
       i = i - 1
       if i < s.first then
-        redis.call('DEL', s.key)
+        if s.change then
+          redis.call('SET', s.key, header(s, 0, 0), 'PX', expiry(s.change.ends - now))
+        else
+          redis.call('DEL', s.key)
+        end
         return
       end
       at, start = takingAt(s, i)
     until start < total
     local takings = redis.call('GETRANGE', s.key, s.header + 32 * s.first, s.header + 32 * i + 31)
-    redis.call('SET', s.key, header(s, 0, total) .. takings, 'PX', expiry(at - now + s.limit.P))
+    redis.call('SET', s.key, header(s, 0, total) .. takings, 'PX', expiry(max(at + s.limit.P, s.change and s.change.ends or 0) - now))
   end
 
   -- rewrite sets what is before each of some takings.
@@ -84,6 +92,10 @@ families.sliding_log = function()
   return {
     open = open,
 
+    begin = function(s, n)
+      s.at, s.only, s.first, s.count, s.start, s.total, s.counted, s.taken = s.asOf, s.asOf, 0, 1, 0, n, n, 0
+    end,
+
     -- decode sets s, all but its key and limit, from the start of what its key has. It returns
     -- nil if that was written under another limit, false if the limit cannot have written it.
     decode = function(s, text)
@@ -91,10 +103,13 @@ families.sliding_log = function()
       if not first then
         return nil
       end
-      s.first, s.total, s.serial, s.header, s.taken = tonumber(first), tonumber(total), tonumber(serial), header - 1, 0
-      s.version2 = serial ~= ''
+      s.first, s.total, s.serial, s.taken = tonumber(first), tonumber(total), tonumber(serial), 0
+      s.header = header - 1 + (s.change and s.change.length or 0)
       s.count = (redis.call('STRLEN', s.key) - s.header) / 32
-      if s.count ~= floor(s.count) or s.first >= s.count then
+      if s.count == 0 and s.change then -- all of its units were returned
+        s.at, s.start, s.counted = 0, 0, 0
+        return s.total == 0
+      elseif s.count ~= floor(s.count) or s.first >= s.count then
         return false
       end
       local _, start = takingAt(s, s.first)
@@ -157,16 +172,19 @@ families.sliding_log = function()
     write = function(s, wait)
       local key, live = s.key, s.counted > 0
       local total = live and s.total or 0
-      local latest = format('%016.0f%016.0f', s.asOf, total)
+      local latest = s.taken > 0 and format('%016.0f%016.0f', s.asOf, total) or ''
       local first = live and s.first or 0
-      if live and s.appendable and s.version2 == (s.serial ~= nil) and (first < 64 or first * 2 < s.count) then
-        redis.call('SETRANGE', key, 0, header(s, first, total + s.taken))
+      local start = header(s, first, total + s.taken)
+      if live and s.appendable and #start == s.header and (first < 64 or first * 2 < s.count) then
+        redis.call('SETRANGE', key, 0, start)
         redis.call('APPEND', key, latest)
         redis.call('PEXPIRE', key, expiry(wait))
         return
       end
       local takings = ''
-      if live then
+      if s.only then
+        takings = format('%016.0f%016.0f', s.only, 0)
+      elseif live then
         takings = redis.call('GETRANGE', key, s.header + 32 * first, -1)
       end
       redis.call('SET', key, header(s, 0, total + s.taken) .. takings .. latest, 'PX', expiry(wait))

@@ -11,14 +11,20 @@
 -- The file of a family says what its numbers mean; sliding_log.lua has a layout of its own. A
 -- state with more than these numbers starts with "2", and has behind a ";" its serial, 0 for
 -- none, and the rest. It has a serial from the first charge that lasts on. Programs that know
--- version 1 alone report it and leave it alone.
+-- version 1 alone report it and leave it alone. A state whose limit has changed starts with
+--   "3" at " " units " " ends " " kind "|"
+-- and goes on as above: so many units were in use when its limit changed, and count as taken at
+-- that instant. The former limit would have given all back when it ends. The kind is 0 or 1 while
+-- nothing has been taken since, 1 if they are above the new maximum, and 2 once something has been.
+-- Limits that follow start from there, so a limit that comes back finds the same instant; of kind 2
+-- they also count what was taken since. A taking drops a change of kind 0.
 --
 -- In memory a state has its key and limit, the numbers of its text, and
 --   asOf      the instant to which it has been advanced: now, or the latest taking if the
 --             clock has stepped back since
---   former    what it was converted from, until something is taken from it
---   gone      when it ends under the limit that it was stored under
---   converts  something lives under the limit that it was stored under
+--   change    the numbers of its start, if its limit has changed
+--   converted something lives under the limit that it was stored under
+--   unwritten its limit has changed: it is to be written, even if nothing is taken
 --   rebased   it was rebased: what to write, even if nothing is taken
 --
 -- What a family has besides its piece of decide.lua:
@@ -35,7 +41,7 @@
 --   refund    returns n of the units of a taking to a stored state, and writes it; returns how
 --             many, as many as cannot credit a unit too many
 -- Logs and held units are no numbers. They have take, write and open of their own, which sets a
--- state that has nothing, or reads it; logs have step, too.
+-- state that has nothing, or reads it; logs have step, too, and begin, which sets a log of one taking.
 
 -- unreadable is the error of a key whose state nobody can have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
@@ -88,7 +94,7 @@ end
 -- and the effective window, once they are taken. If they do not fit it returns what there is, and
 -- the wait until they fit; -1 is never. take takes them then.
 local function step(s, n)
-  local limit, former, ahead = s.limit, s.former, s.asOf - now
+  local limit, ahead = s.limit, s.asOf - now
   local family = familyOf(limit)
   if n > limit.most and not family.bans then
     local _, left, reset = step(s, 0)
@@ -98,35 +104,27 @@ local function step(s, n)
   if family.step then
     fits, left, reset, window = family.step(s, n)
   else
-    local next = {}
-    fits, next.at, next.a, next.b, left, reset, window, next.extra = decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
-    s.next = next
+    local at, a, b, extra
+    fits, at, a, b, left, reset, window, extra = decide(limit, s.asOf, s.at, s.a, s.b, n, s.debt)
+    s.next = { at = at, a = a, b = b, extra = extra }
   end
   local refillsAtOnce = family.ends and limit.algorithm ~= 's' or limit.algorithm == 'c'
   local isWait = not fits or left == 0 or refillsAtOnce or family.bans and reset > 0
-  local asked = fits and 1 or n
-  if former and (n == 0 or not fits) then -- it is as its former one
-    local _
-    _, _, _, reset = step(former, former.limit.most)
-    reset = reset - ahead
-    if not fits or left == 0 and not refillsAtOnce then
-      _, _, _, window = step(former, former.limit.most - (limit.most - asked))
-      window = window - ahead
-    end
+  return fits, left, reset + ahead, isWait and window + ahead or window
+end
+
+-- noteTaken drops a change from which no limit starts once something is taken.
+local function noteTaken(s)
+  local change = s.change
+  if change then
+    s.change = change.kind ~= 0 and { at = change.at, units = change.units, ends = change.ends, kind = 2 } or nil
   end
-  reset = reset + ahead
-  window = isWait and window + ahead or window
-  if s.gone and (n == 0 or not fits) then
-    reset = min(reset, s.gone - now)
-    window = isWait and min(window, s.gone - now) or window
-  end
-  return fits, left, reset, window
 end
 
 local function take(s, n)
-  local limit, converted = s.limit, s.former
+  local limit = s.limit
   local family = familyOf(limit)
-  s.former, s.gone = nil, nil
+  noteTaken(s)
   if family.take then
     family.take(s, n)
     return
@@ -136,14 +134,18 @@ local function take(s, n)
   if not family.drains then
     s.debt = next.extra
   end
-  if converted and limit.algorithm == 'n' and s.at == s.asOf then
-    s.b = n -- the units that it was converted with came before its start
-  end
+end
+
+local function encodeChange(change)
+  return change and format('3%.0f %.0f %.0f %d|', change.at, change.units, change.ends, change.kind) or ''
 end
 
 -- write writes a state that is fresh after a wait.
 local function write(s, wait)
   local family = familyOf(s.limit)
+  if s.change then
+    wait = max(wait, s.change.ends - now)
+  end
   if family.write then
     family.write(s, wait)
     if written then
@@ -159,7 +161,7 @@ local function write(s, wait)
   if more or s.serial then
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
-  put(s.key, text, wait)
+  put(s.key, encodeChange(s.change) .. text, wait)
 end
 
 -- untilFresh returns the wait, from now, until a state, which may be a stored one, equals one
@@ -173,9 +175,10 @@ local function untilFresh(s)
 end
 
 -- keep writes a state from which units were returned, as of its latest taking: only
--- takings keep a state where it is when the clock steps back. An empty one is deleted.
+-- takings keep a state where it is when the clock steps back. An empty one is deleted, unless other
+-- limits start from a change of it.
 local function keep(s, empty)
-  if empty then
+  if empty and not s.change then
     redis.call('DEL', s.key)
   else
     write(s, untilFresh(s))
@@ -231,8 +234,8 @@ end
 
 -- decode returns the state of a key in a text, and what only version 2 has, nil if it was
 -- written under another limit, false if the limit cannot have written it.
-local function decode(key, limit, text, more)
-  local s, family = { key = key, limit = limit }, familyOf(limit)
+local function decode(key, limit, text, more, change)
+  local s, family = { key = key, limit = limit, change = change }, familyOf(limit)
   if family.decode then
     local fine = family.decode(s, text)
     return fine and s or fine
@@ -263,6 +266,15 @@ local function read(key, expected, text)
     end
     text = found
   end
+  local change
+  if sub(text, 1, 1) == '3' then
+    local at, units, ends, kind, length = match(text, '^3(%d+) (%d+) (%d+) ([012])|()')
+    if not at or max(at, units, ends) >= 9007199254740992 then
+      return false
+    end
+    text = sub(text, length)
+    change = { at = at + 0, units = units + 0, ends = ends + 0, kind = kind + 0, length = length - 1 }
+  end
   local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
   if version2 and sub(text, 2, 2) == 'g' then
     text = '1' .. sub(text, 2)
@@ -270,20 +282,23 @@ local function read(key, expected, text)
     text, serial, more = match(text, '^2([^;]*);(%d+) ?([%d -]*)$')
     text, serial, more = '1' .. (text or ''), tonumber(serial), more or ''
   end
-  local s = decode(key, expected, text, more)
+  local s = decode(key, expected, text, more, change)
   if s == nil then
     local name = match(text, '^1%a %d+ %d+ %d+') or ''
     local limit = limitOf(name)
     if limit and expected.periods and sameState(limit, expected) then
       limit = limitOf(name .. '~' .. expected.periods)
     end
-    s = limit and decode(key, limit, text, more)
+    s = limit and decode(key, limit, text, more, change)
   end
   if not s then
     return false
   end
   if serial and serial > 0 then
     s.serial = serial
+  end
+  if change and change.ends <= now then
+    s.change = nil
   end
   if more == '' and version2 ~= (s.serial ~= nil) then
     return false
@@ -295,6 +310,59 @@ end
 -- its latest taking.
 local function maxStepBack(limit)
   return familyOf(limit).drains and 1000000 or max(1000000, limit.P)
+end
+
+-- began returns, as of now, the state of a key that took the units of a change at its instant, as
+-- many as the maximum. A change that is far ahead is rebased, like a state.
+local function began(key, limit, change)
+  local family, n = familyOf(limit), min(change.units, limit.most)
+  local at, ends = change.at, change.ends
+  if at - now > maxStepBack(limit) then
+    at, ends = now, ends - (at - now)
+  end
+  local s = fresh(key, limit, family.calendar and max(now, at) or at)
+  if family.calendar and at < s.at then
+    n = 0 -- in a period before
+  end
+  if n == 0 then
+    s = fresh(key, limit, now)
+  elseif family.begin then
+    family.begin(s, n)
+    advance(s)
+  else
+    step(s, n)
+    take(s, n)
+    advance(s)
+  end
+  s.change = { at = at, units = change.units, ends = ends, kind = change.units > limit.most and 1 or 0 }
+  return s
+end
+
+-- inUse returns how many units of an advanced state are in use.
+local function inUse(s)
+  local used = familyOf(s.limit).used
+  return used and used(s) or s.counted + s.taken
+end
+
+-- converted returns an advanced state under a limit that counts otherwise.
+local function converted(key, limit, s)
+  local used, change = inUse(s), s.change
+  local ends = now + untilFresh(s)
+  if not change then
+    change = { at = s.asOf, units = used, ends = ends }
+  elseif change.kind == 2 then
+    local gone = min(change.units, limit.most) - inUse(began(key, limit, change))
+    change = { at = s.asOf, units = max(used, change.units - gone), ends = max(change.ends, ends) }
+  end
+  local new = began(key, limit, change)
+  new.converted = used > 0 or s.change ~= nil
+  new.unwritten = inUse(new) > 0
+  if not new.unwritten then
+    change = s.change and new.change
+    new = fresh(key, limit, now)
+    new.change, new.converted = change, used > 0 or s.change ~= nil
+  end
+  return new
 end
 
 -- load returns the state of a key under a limit. It is nil if the state cannot be read. If it
@@ -310,23 +378,24 @@ local function load(key, limit, text)
   elseif not s then
     return nil
   end
-  local from = s.limit
+  local from, change = s.limit, s.change
   local isFarAhead, hasPeriods = s.at - now > maxStepBack(from), not familyOf(from).calendar or from.periods
   if isFarAhead and hasPeriods then
     -- No time is credited: a bucket keeps the level of its latest taking, and the units
     -- that a window or log has then count as taken now.
     local back = fresh(key, from, now)
     familyOf(from).rebase(s, back)
+    if change then
+      local ahead = max(0, change.at - now)
+      change = { at = change.at - ahead, units = change.units, ends = change.ends - ahead, kind = change.kind }
+      back.change = change
+    end
     back.rebased = copy(back)
     s = back
   elseif isFarAhead and not familyOf(limit).bans then
     -- A calendar whose periods nobody says: its units count as taken now under the other limit.
-    local new, used = fresh(key, limit, now), min(s.a, from.most, limit.most)
-    if used > 0 then
-      step(new, used)
-      take(new, used)
-      new.rebased, new.converts = copy(new), true
-    end
+    local new = began(key, limit, { at = now, units = s.a, ends = now + s.b })
+    new.rebased, new.converted = copy(new), true
     return new
   end
   if s.ring then
@@ -340,31 +409,22 @@ local function load(key, limit, text)
     local wait = untilFresh(s)
     if wait <= 0 then -- Redis may have dropped it
       local new = fresh(key, limit, now)
-      new.rebased = s.rebased
+      new.rebased, new.change = s.rebased, change
       return new
     end
     s.limit, s.appendable = limit, limit.most == from.most
     advance(s)
-    if wait < untilFresh(s) then
-      s.gone = now + wait
-    end
+    local lasts = untilFresh(s)
+    s.unwritten = lasts > 0 and lasts ~= wait -- from now on it lasts as long as limit says
     return s
   end
   advance(s)
   local new
   if limit.algorithm == 'b' or from.algorithm == 'b' then -- the units of a ban are not those of a rate
     new = fresh(key, limit, now)
-    new.converts = untilFresh(s) > 0
+    new.converted = untilFresh(s) > 0 or change ~= nil
   else
-    new = fresh(key, limit, s.asOf)
-    local _, left = step(s, 0)
-    local used = min(from.most - left, limit.most)
-    if used > 0 then
-      step(new, used)
-      take(new, used)
-      new.former, new.converts = s, true
-    end
-    new.ring = s.ring
+    new = converted(key, limit, s)
   end
   new.rebased = s.rebased
   return new

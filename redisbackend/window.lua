@@ -10,7 +10,7 @@
 -- number behind the ";". In memory that is debt. A sliding window owes by its weight.
 
 local slides = algorithm == 's'
-if not isRead or at % P == 0 and a <= 2 * most and b <= (slides and 2000000000 or 0) and (a <= most or slides or debt) then
+if not isRead or at % P == 0 and a <= (debt and 2000000000 or slides and 2 * most or most) and b <= (slides and 2000000000 or 0) then
   local age = asOf - at
   if age >= P then
     if debt then
@@ -95,7 +95,7 @@ families.window = function()
 
     read = function(s, text)
       s.debt = tonumber(text) or 0
-      return s.limit.algorithm == 'f' and s.debt > 0 and s.debt <= min(s.a, s.limit.most)
+      return s.limit.algorithm == 'f' and s.debt > 0 and s.debt < s.a
     end,
 
     rebase = function(s, back)

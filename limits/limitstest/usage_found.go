@@ -19,8 +19,12 @@ type change struct {
 	above bool  // they are more than the maximum of the limit converted to
 }
 
-// begin is the usage of a key that took the units of c under l, as many as fit, and nothing since.
-func (c change) begin(l limits.Limit) usage {
+// begin is the usage of a key that took the units of c under l, as many as fit, and nothing since. If
+// c is far ahead when the clock says now, it is rebased, like a usage.
+func (c change) begin(l limits.Limit, now int64) usage {
+	if ahead := c.at - now; ahead > maxStepBack(l) {
+		c.at, c.until = now, c.until-ahead
+	}
 	u := fresh(l, c.at)
 	if n := min(c.units, l.Burst()); n > 0 {
 		u = u.plus(c.at, n)
@@ -73,13 +77,13 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	x := max(now, u.at)
 	c := change{units: u.inUse(x), at: x, until: u.freshAt()}
 	if u.hasChange(now) && u.change.taken {
-		before := u.change.begin(l)
+		before := u.change.begin(l, now)
 		gone := min(u.change.units, l.Burst()) - before.inUse(max(now, before.at))
 		c.units, c.until = max(c.units, u.change.units-gone), max(c.until, u.change.until)
 	} else if u.hasChange(now) {
 		c = *u.change
 	}
-	after := c.begin(l)
+	after := c.begin(l, now)
 	if after.inUse(max(now, after.at)) == 0 {
 		return u
 	}
@@ -123,7 +127,7 @@ func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 		return u
 	}
 	length := windowEnd(u.at, u.limit) - u.at
-	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l)
+	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l, now)
 }
 
 // rebasedBeyond is rebased with another longest step back.
