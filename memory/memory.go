@@ -15,7 +15,8 @@ type Options struct {
 	// MaxKeys is how many keys may have live state before one displaces
 	// another. A full store takes 39 bytes for each (64 below 8,192), an empty one
 	// some 32 KB, or a byte for ten keys of MaxKeys where those are millions.
-	// A key in a bucket of a rule with a FinalCost takes 200 bytes more.
+	// A key in a bucket of a rule with a FinalCost takes 200 bytes more, and a key whose
+	// limit has changed 150, until the former limit would have given all units back.
 	// 0: 262,144 keys, 10 MiB when full.
 	MaxKeys int
 
