@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/weir-go/weir/internal/address"
 )
 
 // Address returns the key function of the client's address that source finds. An IPv4
@@ -70,12 +72,8 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 		if addr, err = clean(addr); err != nil {
 			return "", err
 		}
-		var buf [maxAddrText + len("/128")]byte
-		if addr.Is6() && ipv6Bits < 128 {
-			prefix, _ := addr.Prefix(ipv6Bits) // no error: address and bits are valid
-			return string(prefix.AppendTo(buf[:0])), nil
-		}
-		text := addr.AppendTo(buf[:0])
+		var buf [address.MaxKey]byte
+		text := address.AppendKey(buf[:0], addr, ipv6Bits)
 		// The text of an IPv4 peer is canonical already. Sharing it with the request
 		// saves the only allocation of this function.
 		if r, ok := any(r).(*http.Request); ok && strings.HasPrefix(r.RemoteAddr, string(text)) {

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+
+	"github.com/weir-go/weir/internal/address"
 )
 
 // AddrSource finds the address of the client that sent a request, by one model of what
@@ -32,15 +34,11 @@ type AddrSource = func(*http.Request) (netip.Addr, error)
 // ProxyHeaders does if the header has one; another address is free then. Behind a proxy
 // all clients share the proxy's address.
 func Peer(r *http.Request) (netip.Addr, error) {
-	host, port, bare, ok := cutPort(r.RemoteAddr)
-	if !ok || !bare && !isPort(port) {
-		return netip.Addr{}, errPeer
-	}
-	addr, err := parseHost(host, r.RemoteAddr[0] == '[')
+	addr, hasPort, err := address.Parse(r.RemoteAddr)
 	if err != nil || overUnixSocket(r) {
 		return netip.Addr{}, errPeer
 	}
-	if bare {
+	if !hasPort {
 		return netip.Addr{}, errOverwritten
 	}
 	return addr, nil

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"core":              {"internal/endings", "internal/list", "memory"},
 	"redisbackend":      {"internal/endings", "internal/list", "internal/slot"},
 	"headers":           {"core"},
-	"keyfuncs":          {"core", "internal/unseen"},
+	"keyfuncs":          {"core", "internal/address", "internal/unseen"},
 	"nethttp":           {"internal/gate"},
 	"shed":              {"headers", "internal/answer", "internal/watch", "stats"},
 	"policy":            {"headers", "keyfuncs", "shed"},

@@ -1,0 +1,150 @@
+// Package address reads IP addresses as proxies, servers and logs write them. Header fields
+// and access logs are read by the same functions, so both name one client alike.
+package address
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+)
+
+var (
+	// ErrSyntax is the error for a text that is not the address of one host.
+	ErrSyntax = errors.New("address: not an IP address")
+
+	// ErrUnspecified is the error for 0.0.0.0, ::, and the zero netip.Addr.
+	ErrUnspecified = errors.New("address: missing, unspecified or invalid")
+)
+
+// Parse reads an address as proxies write it into X-Forwarded-For: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. hasPort reports that a port follows. The
+// port of an IPv6 address needs brackets: in 2001:db8::1:8080 the last group is a part of the
+// address. The result is that of [Clean].
+func Parse(s string) (addr netip.Addr, hasPort bool, err error) {
+	host, port, bare, ok := cutPort(s)
+	if !ok || !bare && !isPort(port) {
+		return netip.Addr{}, false, ErrSyntax
+	}
+	addr, err = parseHost(host, s[0] == '[')
+	return addr, !bare, err
+}
+
+// ParseNode reads the address of a node of RFC 7239 (section 6). A node differs from the
+// texts of [Parse] in two ways: its port may be obfuscated, and an IPv6 address needs brackets.
+func ParseNode(s string) (netip.Addr, error) {
+	host, port, bare, ok := cutPort(s)
+	if !ok || !bare && !isPort(port) && !isObfuscated(port) {
+		return netip.Addr{}, ErrSyntax
+	}
+	bracketed := s[0] == '['
+	if !bracketed && strings.IndexByte(host, ':') >= 0 {
+		return netip.Addr{}, ErrSyntax
+	}
+	return parseHost(host, bracketed)
+}
+
+// ParseWithPort reads a text of which its writer says that it ends in a port, such as the
+// column client:port of AWS. So in 2001:db8::1:8080 the last group is the port, with or without
+// brackets. A text that cannot end in a port is read by [Parse].
+func ParseWithPort(s string) (netip.Addr, error) {
+	if colon := strings.LastIndexByte(s, ':'); colon > 0 && s[0] != '[' && isPort(s[colon+1:]) {
+		if addr, err := parseHost(s[:colon], false); err != ErrSyntax {
+			return addr, err
+		}
+	}
+	addr, _, err := Parse(s)
+	return addr, err
+}
+
+// Clean returns addr in the form that can be compared with ranges, masked and printed: IPv4
+// is not mapped into IPv6, and there is no zone.
+func Clean(addr netip.Addr) (netip.Addr, error) {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() || addr.IsUnspecified() {
+		return netip.Addr{}, ErrUnspecified
+	}
+	return addr, nil
+}
+
+// AppendKey appends the text under which addr, a result of [Clean], counts: an IPv4 address as
+// a whole, an IPv6 address by its first ipv6Bits bits, such as 2001:db8:1:2::/64.
+func AppendKey(b []byte, addr netip.Addr, ipv6Bits int) []byte {
+	if addr.Is6() && ipv6Bits < 128 {
+		prefix, _ := addr.Prefix(ipv6Bits) // no error: address and bits are valid
+		return prefix.AppendTo(b)
+	}
+	return addr.AppendTo(b)
+}
+
+// MaxKey is the length of the longest text of AppendKey.
+const MaxKey = maxText + len("/128")
+
+// cutPort cuts host[:port] in two and removes the brackets of host. bare reports that
+// there is no port. A text with two colons and no brackets is all host.
+func cutPort(s string) (host, port string, bare, ok bool) {
+	if s == "" {
+		return "", "", false, false
+	}
+	if s[0] == '[' {
+		end := strings.IndexByte(s, ']')
+		if end < 0 {
+			return "", "", false, false
+		}
+		host, s = s[1:end], s[end+1:]
+		if s == "" {
+			return host, "", true, true
+		}
+		return host, s[1:], false, s[0] == ':'
+	}
+	colon := strings.IndexByte(s, ':')
+	if colon < 0 || strings.IndexByte(s[colon+1:], ':') >= 0 {
+		return s, "", true, true
+	}
+	return s[:colon], s[colon+1:], false, true
+}
+
+// parseHost parses an address without a port. It removes the zone before parsing,
+// because netip keeps every zone it parses in memory, and a client may have written
+// this text.
+func parseHost(host string, bracketed bool) (netip.Addr, error) {
+	host, zone, zoned := strings.Cut(host, "%")
+	if len(host) > maxText {
+		return netip.Addr{}, ErrSyntax
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil || addr.Is4() && (bracketed || zoned) || zoned && zone == "" {
+		return netip.Addr{}, ErrSyntax
+	}
+	return Clean(addr)
+}
+
+// maxText is the length of the longest text of an IP address:
+// ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255.
+const maxText = 45
+
+// isPort reports whether s is 1*5DIGIT (RFC 7239, section 6).
+func isPort(s string) bool {
+	if s == "" || len(s) > 5 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// isObfuscated reports whether s is an obfport (RFC 7239, section 6).
+func isObfuscated(s string) bool {
+	if len(s) < 2 || s[0] != '_' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
