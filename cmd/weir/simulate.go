@@ -191,14 +191,14 @@ func whyNone(r *simulate.Report) string {
 	if r.Lines.Lines == 0 {
 		return ": they are empty"
 	}
-	why := ": " + simreport.Reading(r)
+	why := ": " + strings.Join(append([]string{simreport.Reading(r)}, simreport.Skipped(r)...), "; ")
 	if !slices.ContainsFunc(r.Logs, func(l simulate.Log) bool { return accesslog.NamesFields(l.Format) }) {
 		return why
 	}
 	switch r.Lines.Lines {
 	case r.Lines.NoAddress:
 		why += ": if the address is in a field of another name, say so by --field address=NAME"
-	case r.Lines.NoRequest:
+	case r.Lines.NoRequest + r.Lines.Other:
 		why += ": if the request is in fields of other names, say so by --field method=NAME,path=NAME"
 	}
 	return why

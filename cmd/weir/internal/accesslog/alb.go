@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/address"
 )
 
 // alb reads access logs of AWS Application Load Balancers. A line names the instant at which
@@ -51,7 +53,6 @@ func newALB(o *Options) (parser, error) {
 	return p, nil
 }
 
-func (p *alb) name() string     { return "alb" }
 func (p *alb) stampsEnds() bool { return false }
 
 func (p *alb) parse(line []byte, e *Entry) problem {
@@ -96,8 +97,9 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 			e.Extra[i] = dashless(view(cells[column]))
 		}
 	}
-	if why := e.setAddress(cells[albClient]); why != fine {
+	e.format = "alb"
+	if why := e.setRequestLine(cells[albRequest]); why != fine {
 		return why
 	}
-	return e.setRequestLine(cells[albRequest])
+	return e.setParsed(address.ParseWithPort(view(cells[albClient])))
 }

@@ -2,18 +2,17 @@ package accesslog
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 	"time"
 )
 
 // clf reads the Common Log Format and what servers append to it: the fields of the combined
 // format, and those of Traefik. A name of a virtual host may stand in front, as in Apache's
-// vhost_combined.
+// vhost_combined. Each line is read for what it has.
 //
 //	192.0.2.7 - ann [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 512 "referer" "agent"
 type clf struct {
-	kind   clfKind
+	named  *clfKind // the format that Options name; nil: that of each line
 	clock  clfClock
 	extras []clfField
 }
@@ -51,8 +50,13 @@ var clfFields = map[string]clfField{
 // clfHeaders are the request headers of a combined line.
 var clfHeaders = map[string]string{"Referer": "referer", "User-Agent": "agent"}
 
-func newCLF(kind clfKind, o *Options) (parser, error) {
-	p := &clf{kind: kind, extras: make([]clfField, len(o.Extras))}
+// newCLF returns a parser of one format of the family, or of all for the name "common" where
+// nothing is named.
+func newCLF(kind *clfKind, o *Options) (parser, error) {
+	p := &clf{extras: make([]clfField, len(o.Extras))}
+	if o.Format == kind.name {
+		p.named = kind
+	}
 	for i, extra := range o.Extras {
 		name := o.Fields[extra]
 		if header, ok := strings.CutPrefix(extra, "header."); ok && name == "" {
@@ -72,96 +76,162 @@ func newCLF(kind clfKind, o *Options) (parser, error) {
 	return p, nil
 }
 
-func (p *clf) name() string { return p.kind.name }
-
 // stampsEnds is false: %t of Apache is when the request was received, and so is Traefik's
 // stamp. nginx stamps the end, in the same format: nobody can tell them apart.
 func (p *clf) stampsEnds() bool { return false }
 
 func (p *clf) parse(line []byte, e *Entry) problem {
-	open := bytes.Index(line, []byte(" ["))
-	if open < 0 || len(line) < open+2+len(clfStamp)+3 {
-		return malformed
-	}
-	stamp := line[open+2 : open+2+len(clfStamp)]
-	at, ok := p.clock.read(stamp)
-	rest := line[open+2+len(clfStamp):]
-	if !ok || !bytes.HasPrefix(rest, []byte(`] "`)) {
-		return malformed
-	}
-	var vhost, user []byte
-	host, before, ok := cutSpace(line[:open])
-	if p.kind.vhost && ok {
-		vhost, host = host, nil
-		host, before, ok = cutSpace(before)
-	}
-	if ok {
-		_, user, ok = cutSpace(before) // user names may have blanks
-	}
+	before, rest, at, ok := p.cutStamp(line)
 	if !ok {
 		return malformed
 	}
-	request, rest, ok := cutQuoted(rest[2:])
-	if !ok || len(rest) < 5 || rest[0] != ' ' || rest[4] != ' ' {
+	vhost, host, user, ok := p.cutClient(before)
+	if !ok {
 		return malformed
 	}
-	status, err := strconv.Atoi(view(rest[1:4]))
-	if err != nil || status < 0 {
+	request, status, size, tail, ok := cutRequest(rest)
+	if !ok {
 		return malformed
 	}
-	size, rest, _ := cutSpace(rest[5:])
-	if string(size) != "-" {
-		if e.Bytes, err = strconv.ParseInt(view(size), 10, 64); err != nil || e.Bytes < 0 {
-			return malformed
-		}
-	}
-	var referer, agent []byte
-	if p.kind.combined {
-		if referer, rest, ok = cutQuoted(rest); !ok || len(rest) == 0 || rest[0] != ' ' {
-			return malformed
-		}
-		if agent, rest, ok = cutQuoted(rest[1:]); !ok {
-			return malformed
-		}
-	}
-	if p.kind.traefik {
-		if e.Lasted, e.HasEnd = traefikTail(rest); !e.HasEnd {
-			return malformed
-		}
-	}
-	e.Status = status
+	kind := clfKind{vhost: vhost != nil}
+	tail, e.Lasted, e.HasEnd = cutTraefik(tail)
+	kind.traefik = e.HasEnd
+	referer, agent, ok := cutAgent(tail)
+	kind.combined = ok
+	e.format = p.format(kind)
+	e.Status, e.Bytes = readStatus(status), readSize(size)
 	e.arrive(at, false, false)
-	if p.kind.vhost {
-		e.Host = view(vhost)
-	}
+	e.Host = view(vhost)
 	for i, field := range p.extras {
-		e.Extra[i] = dashless(view([][]byte{nil, user, referer, agent, vhost, host}[field]))
+		e.Extra[i] = dashless(view(unescape([][]byte{nil, user, referer, agent, vhost, host}[field])))
 	}
-	if why := e.setAddress(host); why != fine {
+	if why := e.setRequestLine(request); why != fine {
 		return why
 	}
-	return e.setRequestLine(request)
+	return e.setAddress(host)
 }
 
-// traefikTail reads what Traefik appends: how many requests there were, the router, the
-// server, and the duration.
+// format returns the name of the format of a line: that which Options name, if the line has
+// all of it.
+func (p *clf) format(line clfKind) string {
+	if n := p.named; n != nil && (line.vhost || !n.vhost) && (line.combined || !n.combined) && (line.traefik || !n.traefik) {
+		return n.name
+	}
+	for _, kind := range clfKinds {
+		if (line.vhost || !kind.vhost) && (line.combined || !kind.combined) && (line.traefik || !kind.traefik) {
+			return kind.name
+		}
+	}
+	return ""
+}
+
+// cutStamp cuts a line at its stamp. That is the last bracket before the request: the name
+// of a user may have brackets, and is what a client likes. No server leaves a quote in it.
+func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, ok bool) {
+	for from := 0; ; {
+		i := bytes.Index(line[from:], []byte(`] "`))
+		if i < 0 {
+			return nil, nil, 0, false
+		}
+		end := from + i
+		if open := end - len(clfStamp) - len(" ["); open > 0 && line[open] == ' ' && line[open+1] == '[' {
+			if at, ok := p.clock.read(line[open+2 : end]); ok {
+				return line[:open], line[end+2:], at, true
+			}
+		}
+		from = end + 1
+	}
+}
+
+// cutClient cuts what stands before the stamp: the client, its identity by RFC 1413, and the
+// user, whose name may have blanks. A virtual host may stand in front: then the second text is
+// an address. vhost is nil without one.
+func (p *clf) cutClient(s []byte) (vhost, host, user []byte, ok bool) {
+	first, rest, ok := cutSpace(s)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	second, user, ok := cutSpace(rest)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	isVHost := p.named != nil && p.named.vhost
+	if p.named == nil {
+		isVHost = looksLikeAddress(second)
+	}
+	if _, name, four := cutSpace(user); isVHost && four {
+		return first, second, name, true
+	}
+	return nil, first, user, !isVHost || p.named == nil
+}
+
+// cutRequest cuts what follows the stamp: the request in quotes, the status and the size. A
+// server that escapes no quotes, such as Traefik, may have some within the request: the last
+// one is before a status.
+func cutRequest(s []byte) (request, status, size, tail []byte, ok bool) {
+	_, after, ok := cutQuoted(s)
+	for ok {
+		if status, size, tail, found := cutStatus(after); found {
+			return s[1 : len(s)-len(after)-1], status, size, tail, true
+		}
+		_, after, ok = bytes.Cut(after, []byte{'"'})
+	}
+	return nil, nil, nil, nil, false
+}
+
+// cutStatus cuts a status and a size, each of which may be a dash.
+func cutStatus(s []byte) (status, size, tail []byte, ok bool) {
+	s, ok = bytes.CutPrefix(s, []byte{' '})
+	status, s, found := cutSpace(s)
+	if !ok || !found || len(status) > 3 || string(status) != "-" && !isDigits(status) {
+		return nil, nil, nil, false
+	}
+	size, tail, _ = cutSpace(s)
+	return status, size, tail, string(size) == "-" || isDigits(size)
+}
+
+// cutAgent cuts the referer and the agent, which the combined format has.
+func cutAgent(s []byte) (referer, agent []byte, ok bool) {
+	referer, rest, ok := cutQuoted(s)
+	if !ok || len(rest) < 3 || rest[0] != ' ' || rest[1] != '"' {
+		return nil, nil, false
+	}
+	if agent, _, ok = cutQuoted(rest[1:]); !ok { // a server that escapes no quotes
+		agent, ok = bytes.CutSuffix(rest[2:], []byte{'"'})
+	}
+	return referer, agent, ok
+}
+
+// cutTraefik cuts what Traefik appends: how many requests there were, the router, the server,
+// and the duration. What is not known is a dash. It is cut from the end, since Traefik
+// escapes no quotes of the agent that stands before.
 //
 //	1 "router@docker" "http://10.0.0.2:80" 12ms
-func traefikTail(s []byte) (time.Duration, bool) {
-	if len(s) == 0 || s[0] != ' ' {
-		return 0, false
-	}
-	_, s, ok := cutSpace(s[1:])
+func cutTraefik(s []byte) (before []byte, lasted time.Duration, ok bool) {
+	rest, ok := bytes.CutSuffix(s, []byte("ms"))
 	if !ok {
-		return 0, false
+		return s, 0, false
 	}
-	if _, s, ok = cutQuoted(s); !ok || len(s) < 2 {
-		return 0, false
+	rest, took := cutLast(rest)
+	rest, server := cutLast(rest)
+	rest, router := cutLast(rest)
+	rest, number := cutLast(rest)
+	if !isDigits(took) || !isName(server) || !isName(router) || string(number) != "-" && !isDigits(number) {
+		return s, 0, false
 	}
-	if _, s, ok = cutQuoted(s[1:]); !ok || len(s) < 4 || !bytes.HasSuffix(s, []byte("ms")) {
-		return 0, false
-	}
-	return readDuration(s[1:len(s)-2], time.Millisecond)
+	lasted, ok = readDuration(took, time.Millisecond)
+	return rest, lasted, ok
+}
+
+// isName reports whether s is a text in quotes, or a dash.
+func isName(s []byte) bool {
+	return string(s) == "-" || len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"'
+}
+
+// cutLast cuts s at its last blank.
+func cutLast(s []byte) (before, last []byte) {
+	i := bytes.LastIndexByte(s, ' ')
+	return s[:max(i, 0)], s[i+1:]
 }
 
 // cutSpace cuts s at its first blank.

@@ -2,92 +2,193 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 )
 
-// linesTried is how many lines decide about the format.
-const linesTried = 50
+const (
+	linesTried = 1000    // how many lines decide about the format
+	maxHead    = 4 << 20 // of how many bytes
+)
 
-// detect finds the parser that reads most of the first lines.
-func (l *Log) detect(parsers []parser, o *Options) error {
-	head, err := l.lines.Peek(maxLine)
-	if len(head) == 0 {
-		if err == nil || err == io.EOF {
-			return nil
+// head is the beginning of a log, which decides about its format.
+type head struct {
+	text []byte
+	all  bool // of the log
+}
+
+// readMore reads up to a number of lines more, or up to maxHead.
+func (h *head) readMore(r io.Reader, lines int) error {
+	for lines > 0 && len(h.text) < maxHead {
+		h.text = slices.Grow(h.text, 1<<16)
+		n, err := r.Read(h.text[len(h.text):cap(h.text)])
+		lines -= bytes.Count(h.text[len(h.text):len(h.text)+n], []byte{'\n'})
+		h.text = h.text[:len(h.text)+n]
+		if err != nil {
+			h.all = true
+			return err
 		}
-		return fmt.Errorf("cannot be read: %w", err)
 	}
-	best := trial{}
-	for _, p := range parsers {
-		if t := l.try(p, head, o); t.score > best.score {
-			best = t
-		}
-	}
-	if best.parser == nil {
-		if at := o.Fields["time"]; o.Format == "jsonl" && at == "" {
-			return fmt.Errorf("%w: name the fields of its JSON by --field time=NAME,address=NAME,method=NAME,path=NAME", ErrFormat)
-		} else if o.Format == "jsonl" {
-			return fmt.Errorf("%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat, at)
-		}
-		if o.Format != "" && o.Format != "auto" {
-			return fmt.Errorf("%w: none of its first lines is of the format %s", ErrFormat, o.Format)
-		}
-		return fmt.Errorf("%w: none of its first lines is of a known format; name the format by --format, or the fields of JSON by --field", ErrFormat)
-	}
-	l.parser, l.exact, l.hasEnds, l.extras, l.hidden = best.parser, best.exact, best.ends*2 > best.read, best.extras, best.hidden
-	l.status, l.host = best.status, best.host
 	return nil
+}
+
+// lines yields the whole lines.
+func (h *head) lines(yield func([]byte) bool) {
+	for rest := h.text; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte{'\n'})
+		if !ended && !h.all || !yield(line) {
+			return
+		}
+		rest = after
+	}
+}
+
+// detect reads the beginning of a log, and finds the parser that most of its lines fit. A log
+// that begins with other lines alone is read further.
+func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
+	h := &head{}
+	best := trial{}
+	tried := 0
+	for _, most := range []int{linesTried, maxHead} {
+		err := h.readMore(r, most)
+		if len(h.text) == 0 {
+			if err == nil || err == io.EOF {
+				return h, nil
+			}
+			return nil, fmt.Errorf("cannot be read: %w", err)
+		}
+		for _, p := range parsers {
+			t := try(p, h, most, o)
+			if tried = t.lines; t.compare(&best) > 0 {
+				best = t
+			}
+		}
+		if best.fit > 0 || h.all {
+			break
+		}
+	}
+	if !best.isFormat(o) {
+		return nil, notFound(o, tried)
+	}
+	l.parser, l.format = best.parser, best.format(o)
+	l.exact, l.hasEnds = best.mostly(best.exact), best.mostly(best.ends)
+	l.status, l.host = best.mostly(best.statuses), best.mostly(best.hosts)
+	l.extras, l.hidden = best.extras, best.hidden
+	return h, nil
+}
+
+func notFound(o *Options, tried int) error {
+	switch at := o.Fields["time"]; {
+	case o.Format == "jsonl" && at == "":
+		return fmt.Errorf("%w: name the fields of its JSON by --field time=NAME,address=NAME,method=NAME,path=NAME", ErrFormat)
+	case o.Format == "jsonl":
+		return fmt.Errorf("%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat, at)
+	case o.Format != "" && o.Format != "auto":
+		return fmt.Errorf("%w: none of its first lines is of the format %s", ErrFormat, o.Format)
+	}
+	return fmt.Errorf("%w: none of its first %d lines is a request in a known format; name the format by --format, or the fields of JSON by --field", ErrFormat, tried)
 }
 
 // trial is how well a parser reads the first lines.
 type trial struct {
-	parser     parser
-	score      int
-	exact      bool // there is a stamp finer than a second
-	read, ends int  // entries, and those that have a duration
-	extras     []bool
-	hidden     bool
-	status     bool
-	host       bool
+	parser parser
+	lines  int // that were tried
+	fit    int // lines that have a request, even if without an address
+	other  int // lines of the format that have none
+
+	// Of fit, those that became entries; and of these, those that have something.
+	read, exact, ends, statuses, hosts int
+
+	formats map[string]int // lines of fit by format
+	extras  []bool         // a line has it
+	hidden  bool
 }
 
-// A line of the format that is no request says less than an entry.
-var scores = [problems]int{fine: 4, noRequest: 2, noAddress: 2, otherLine: 1}
+// compare says which of two parsers most lines fit.
+func (t *trial) compare(other *trial) int {
+	return cmp.Or(cmp.Compare(t.fit, other.fit), cmp.Compare(t.read, other.read), cmp.Compare(t.other, other.other))
+}
 
-func (l *Log) try(p parser, head []byte, o *Options) trial {
-	t := trial{extras: make([]bool, len(o.Extras))}
+// mostly reports whether n are most of the entries. What one line has says nothing of the
+// others: a client can write a request with a host into any log.
+func (t *trial) mostly(n int) bool { return n*2 > t.read }
+
+// isFormat reports whether the log is taken to be of the format. Lines without requests are
+// enough if the format was named, or is told by a line about the log itself.
+func (t *trial) isFormat(o *Options) bool {
+	if t.parser == nil {
+		return false
+	}
+	if kind, ok := t.parser.(*clf); ok && kind.named != nil {
+		return t.formats[kind.named.name] > 0
+	}
+	_, isW3C := t.parser.(*w3c)
+	return t.fit > 0 || isW3C || o.Format != "" && o.Format != "auto"
+}
+
+// format returns the format of most lines that fit, or that which was named.
+func (t *trial) format(o *Options) string {
+	best := ""
+	for name, n := range t.formats {
+		if n > t.formats[best] || n == t.formats[best] && name < best {
+			best = name
+		}
+	}
+	if kind, ok := t.parser.(*clf); ok && kind.named != nil {
+		best = kind.named.name
+	}
+	if w, ok := t.parser.(*w3c); ok && best == "" {
+		best = w.format()
+	}
+	return cmp.Or(best, o.Format)
+}
+
+// try reads the first lines, most of them at most, by a parser.
+func try(p parser, h *head, most int, o *Options) trial {
+	t := trial{parser: p, formats: make(map[string]int), extras: make([]bool, len(o.Extras))}
 	e := Entry{Extra: make([]string, len(o.Extras))}
-	complete := len(head) < maxLine
-	for tried := 0; tried < linesTried && len(head) > 0; tried++ {
-		line, rest, ended := bytes.Cut(head, []byte("\n"))
-		if !ended && !complete {
+	for line := range h.lines {
+		if t.lines == most {
 			break
 		}
-		head = rest
-		if line = trim(line); len(line) == 0 {
+		if line = unwrap(trim(line)); len(line) == 0 || len(line) > maxLine {
 			continue
 		}
+		t.lines++
 		e.reset()
-		why := p.parse(line, &e)
-		t.score += scores[why]
-		if why != fine {
-			continue
-		}
-		t.read++
-		t.exact = t.exact || e.Exact
-		t.hidden = t.hidden || e.Redacted
-		t.status = t.status || e.Status != 0
-		t.host = t.host || e.Host != ""
-		if e.HasEnd {
-			t.ends++
-		}
-		for i, text := range e.Extra {
-			t.extras[i] = t.extras[i] || text != ""
+		switch p.parse(line, &e) {
+		case fine:
+			t.entry(&e)
+			fallthrough
+		case noAddress, noRequest:
+			t.fit++
+			t.formats[e.format]++
+		case otherLine, directive:
+			t.other++
 		}
 	}
-	if t.score > 0 {
-		t.parser = p
+	if w, ok := p.(*w3c); t.fit+t.other == 0 || ok && w.columns == 0 {
+		t.parser = nil
 	}
 	return t
+}
+
+// entry counts what an entry has.
+func (t *trial) entry(e *Entry) {
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	t.read++
+	count(&t.exact, e.Exact)
+	count(&t.ends, e.HasEnd)
+	count(&t.statuses, e.Status != 0)
+	count(&t.hosts, e.Host != "")
+	t.hidden = t.hidden || e.Redacted
+	for i, text := range e.Extra {
+		t.extras[i] = t.extras[i] || text != ""
+	}
 }

@@ -18,8 +18,9 @@ type Entry struct {
 	Host     string // "": not logged
 	Status   int    // 0: not logged
 	Bytes    int64
-	Extra    []string // the values of Options.Extras, "" where there is none
+	Extra    []string // the values of Options.Extras, "" where there is none; lines of a header are apart by "\n"
 	Redacted bool     // the log hides a value of Extra
+	format   string   // of the line
 }
 
 // reset makes e empty and keeps the memory of Extra.

@@ -39,6 +39,9 @@ func CheckText(t *testing.T, text string) {
 	valid := json.Unmarshal(quoted, &want) == nil
 	got, rest, ok := quotedText(quoted)
 	whole := ok && len(rest) == 0
+	if !valid && strings.Contains(text, `\x`) {
+		return // nginx writes such escapes
+	}
 	if valid != whole || valid && strings.Contains(text, `\`) && string(got) != want {
 		t.Fatalf("%s: got %q, %v, encoding/json reads %q, %v", quoted, got, whole, want, valid)
 	}

@@ -9,10 +9,11 @@ import (
 	"unsafe"
 )
 
-// parser reads the lines of one format.
+// parser reads the lines of one format, or of one family of them.
 type parser interface {
-	name() string
 	stampsEnds() bool // the stamp of a line is the end of its request
+
+	// parse reads a line into e, with the name of its format.
 	parse(line []byte, e *Entry) problem
 }
 
@@ -25,7 +26,7 @@ const (
 	binary
 	tooLong
 	noAddress // there is a request, but no address
-	noRequest // what the client has sent is no request
+	noRequest // there is one, and what the client has sent is none
 	otherLine // of another kind: a message of the server
 	directive // a line about the log itself
 	problems
@@ -121,8 +122,9 @@ func newParsers(o *Options) (parsers []parser, why, err error) {
 	}
 	add("jsonl", false, func() (parser, error) { return newJSON(layout{name: "jsonl", atEnd: o.Stamp == AtEnd}, o) })
 	add("alb", true, func() (parser, error) { return newALB(o) })
-	for _, kind := range clfKinds {
-		add(kind.name, true, func() (parser, error) { return newCLF(kind, o) })
+	for i := range clfKinds {
+		kind := &clfKinds[i]
+		add(kind.name, kind.name == "common", func() (parser, error) { return newCLF(kind, o) })
 	}
 	if !found {
 		return nil, nil, fmt.Errorf("there is no format %q: formats are auto, %s", o.Format, strings.Join(Formats(), ", "))

@@ -15,21 +15,24 @@ type layout struct {
 	unit                                time.Duration // of lasted
 	atEnd                               bool          // the stamp is the end of the request, if lasted is known
 	header                              func(canonical string) string
-	marks                               []string // fields by which the format is told from others
+	message                             string // a field with a text that ends in handled, unless the line is another message; "": none
 }
+
+// handled is how the message of a request ends: Caddy logs errors with the request, too.
+const handled = "handled request"
 
 // jsonLayouts are the JSON formats that need no field map. The order is that in which they
 // are tried.
 var jsonLayouts = []layout{
 	{
-		name: "caddy", marks: []string{"request.uri", "request.method"},
+		name: "caddy", message: "msg",
 		time: []string{"ts", "time", "timestamp"}, address: []string{"request.client_ip", "request.remote_ip", "request.remote_addr"},
 		method: []string{"request.method"}, target: []string{"request.uri"}, host: []string{"request.host"},
 		status: []string{"status"}, bytes: []string{"size"}, lasted: []string{"duration"}, unit: time.Second, atEnd: true,
 		header: func(name string) string { return "request.headers." + name },
 	},
 	{
-		name: "traefik", marks: []string{"RequestMethod", "RequestPath"},
+		name: "traefik",
 		time: []string{"StartUTC", "StartLocal"}, address: []string{"ClientHost", "ClientAddr"},
 		method: []string{"RequestMethod"}, target: []string{"RequestPath"}, host: []string{"RequestHost", "RequestAddr"},
 		status: []string{"DownstreamStatus", "OriginStatus"}, bytes: []string{"DownstreamContentSize"}, lasted: []string{"Duration"}, unit: time.Nanosecond,
@@ -50,19 +53,16 @@ var jsonLayouts = []layout{
 type jsonParser struct {
 	layout  *layout
 	scanner scanner
-	marks   []int
+	message int // -1: none
 	at      struct{ time, address, method, target, line, host, status, bytes, lasted, extras []int }
 	hint    int
 }
 
 // newJSON returns a parser of a layout, with the fields of o in place of those of the layout.
 func newJSON(l layout, o *Options) (parser, error) {
-	p := &jsonParser{layout: &l}
-	if len(o.Fields) > 0 {
-		l.marks = nil
-	}
-	for _, mark := range l.marks {
-		p.marks = append(p.marks, p.scanner.want(mark))
+	p := &jsonParser{layout: &l, message: -1}
+	if l.message != "" {
+		p.message = p.scanner.want(l.message)
 	}
 	for role, paths := range map[string]struct {
 		at    *[]int
@@ -103,31 +103,38 @@ func newJSON(l layout, o *Options) (parser, error) {
 	return p, nil
 }
 
-func (p *jsonParser) name() string     { return p.layout.name }
 func (p *jsonParser) stampsEnds() bool { return p.layout.atEnd }
 
-// one returns the first of the values that the line has.
-func (p *jsonParser) one(among []int) ([]byte, bool) {
+// one returns the first of the values that the line has and that is not empty. known: the line
+// has one, if only a dash.
+func (p *jsonParser) one(among []int) (text []byte, known bool) {
 	for _, i := range among {
-		if v := p.scanner.values[i]; v.known {
+		v := p.scanner.values[i]
+		known = known || v.known
+		if len(v.text) > 0 && string(v.text) != "-" {
 			return v.text, true
 		}
 	}
-	return nil, false
+	return nil, known
+}
+
+// has reports whether the line has one of some fields.
+func (p *jsonParser) has(among []int) bool {
+	_, known := p.one(among)
+	return known
 }
 
 func (p *jsonParser) parse(line []byte, e *Entry) problem {
 	if !p.scanner.scan(line) {
 		return malformed
 	}
-	for _, mark := range p.marks {
-		if !p.scanner.values[mark].known {
-			return otherLine
-		}
-	}
-	stamp, ok := p.one(p.at.time)
-	at, exact, read := readStamp(stamp, &p.hint)
-	if !ok || !read {
+	e.format = p.layout.name
+	stamp, _ := p.one(p.at.time)
+	at, exact, ok := readStamp(stamp, &p.hint)
+	switch isOther := !p.isRequest(); {
+	case isOther && (ok || p.layout.name != "jsonl"): // the fields of jsonl are named: no time means a wrong name
+		return otherLine
+	case !ok:
 		return malformed
 	}
 	if text, ok := p.one(p.at.status); ok {
@@ -140,7 +147,7 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 		e.Lasted, e.HasEnd = readDuration(text, p.layout.unit)
 	}
 	if text, ok := p.one(p.at.host); ok {
-		e.Host = dashless(view(text))
+		e.Host = view(text)
 	}
 	e.arrive(at, exact, p.layout.atEnd)
 	for i, at := range p.at.extras {
@@ -148,18 +155,25 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 			continue
 		}
 		e.Extra[i] = dashless(view(p.scanner.values[at].text))
-		if e.Extra[i] == "REDACTED" { // Caddy, for credentials
+		if strings.HasPrefix(e.Extra[i], "REDACTED") { // Caddy, for credentials
 			e.Extra[i], e.Redacted = "", true
 		}
 	}
-	address, ok := p.one(p.at.address)
-	if !ok {
-		return noAddress
-	}
-	if why := e.setAddress(address); why != fine {
+	if why := p.request(e); why != fine {
 		return why
 	}
-	return p.request(e)
+	text, _ := p.one(p.at.address)
+	return e.setAddress(text)
+}
+
+// isRequest reports whether the line is about a request. Servers log other messages beside.
+func (p *jsonParser) isRequest() bool {
+	if p.message >= 0 {
+		if v := p.scanner.values[p.message]; v.known && !bytes.HasSuffix(v.text, []byte(handled)) {
+			return false
+		}
+	}
+	return p.has(p.at.line) || p.has(p.at.method) && p.has(p.at.target)
 }
 
 func (p *jsonParser) request(e *Entry) problem {
@@ -173,8 +187,5 @@ func (p *jsonParser) request(e *Entry) problem {
 		}
 		return e.setRequest(method, target)
 	}
-	if hasLine {
-		return e.setRequestLine(line)
-	}
-	return noRequest
+	return e.setRequestLine(line)
 }

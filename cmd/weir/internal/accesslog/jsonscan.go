@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -21,6 +22,7 @@ type scanner struct {
 	values []value        // by the index in wanted
 	path   []byte
 	deeper int // than maxDepth: how much so
+	joined int // the index of the value whose array is read, -1: none
 }
 
 // value is a scalar of a line, a view of it unless it had to be unescaped.
@@ -47,7 +49,7 @@ func (s *scanner) want(path string) int {
 // that nobody wants is skipped.
 func (s *scanner) scan(line []byte) bool {
 	clear(s.values)
-	s.path = s.path[:0]
+	s.path, s.joined = s.path[:0], -1
 	rest, ok := s.object(line, 0)
 	return ok && len(bytes.TrimLeft(rest, " \t\r\n")) == 0
 }
@@ -121,7 +123,7 @@ func (s *scanner) value(b []byte, depth int) ([]byte, bool) {
 	}
 	word := b[:end]
 	switch {
-	case string(word) == "null":
+	case string(word) == "null" || string(word) == "-" || end == 0 && b[0] != ']': // nginx writes what is not available as a dash, or as nothing
 	case string(word) == "true" || string(word) == "false" || isJSONNumber(word):
 		s.keep(word)
 	default:
@@ -130,7 +132,8 @@ func (s *scanner) value(b []byte, depth int) ([]byte, bool) {
 	return b[end:], true
 }
 
-// array reads an array. Its first element counts: header fields are lists in some logs.
+// array reads an array. Its elements are one value of several lines: header fields are lists
+// in some logs.
 func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
 	if depth > maxDepth+s.deeper {
 		return nil, false
@@ -138,6 +141,11 @@ func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
 	b = space(b[1:])
 	if len(b) > 0 && b[0] == ']' {
 		return b[1:], true
+	}
+	if i, ok := s.wanted[string(s.path)]; ok && !s.values[i].known {
+		outer := s.joined
+		s.joined = i
+		defer func() { s.joined = outer }()
 	}
 	for {
 		var ok bool
@@ -158,10 +166,16 @@ func (s *scanner) array(b []byte, depth int) ([]byte, bool) {
 	}
 }
 
-// keep keeps the first value of the path in hand.
+// keep keeps a value of the path in hand: the first, or a further element of its array.
 func (s *scanner) keep(text []byte) {
-	if i, ok := s.wanted[string(s.path)]; ok && !s.values[i].known {
+	i, ok := s.wanted[string(s.path)]
+	switch {
+	case !ok:
+	case !s.values[i].known:
 		s.values[i] = value{text, true}
+	case i == s.joined:
+		before := slices.Clip(s.values[i].text) // a view of the line
+		s.values[i].text = append(append(before, '\n'), text...)
 	}
 }
 
@@ -206,7 +220,8 @@ func quotedText(b []byte) (text, rest []byte, ok bool) {
 }
 
 // unescaped returns what a text with escapes says, as encoding/json reads it: what is no UTF-8, and
-// half of a surrogate pair, is U+FFFD.
+// half of a surrogate pair, is U+FFFD. Escapes such as \x22 are read, too: nginx writes them unless
+// its log_format says escape=json.
 func unescaped(text []byte) ([]byte, bool) {
 	result := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -220,6 +235,10 @@ func unescaped(text []byte) ([]byte, bool) {
 		}
 		if i := strings.IndexByte(`"\/bfnrt`, text[1]); i >= 0 {
 			result, text = append(result, "\"\\/\b\f\n\r\t"[i]), text[2:]
+			continue
+		}
+		if c, ok := hexEscape(text[1:]); ok {
+			result, text = append(result, c), text[4:]
 			continue
 		}
 		c, ok := escapedUnit(text)

@@ -21,8 +21,11 @@ type Log struct {
 	file    string
 	lines   *bufio.Reader
 	parser  parser // nil: the log is empty
+	format  string // of most lines
 	counts  Counts
-	line    int64 // the number of the line that was read last, as editors count
+	first   [problems]first // the first line of each problem
+	line    int64           // the number of the line that was read last, as editors count
+	last    []byte          // the line that was read last
 	exact   bool
 	hasEnds bool
 	extras  []bool
@@ -48,18 +51,20 @@ func New(name string, r io.Reader, o *Options) (*Log, error) {
 		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
 	}
 	l.text.SetSeed(seed)
-	l.lines = bufio.NewReaderSize(io.TeeReader(plain, &l.text), maxLine)
+	plain = io.TeeReader(plain, &l.text)
 	parsers, why, err := newParsers(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.detect(parsers, o); err != nil {
+	head, err := l.detect(plain, parsers, o)
+	if err != nil {
 		l.Close()
 		if why != nil {
 			err = fmt.Errorf("%w (%w)", err, why)
 		}
 		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
 	}
+	l.lines = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head.text), plain), maxLine)
 	return l, nil
 }
 
@@ -77,6 +82,8 @@ func (l *Log) decompress(r *bufio.Reader) (io.Reader, error) {
 		return bzip2.NewReader(r), nil
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return nil, errors.New("is compressed by zstd: decompress it first, such as by zstdcat file | weir simulate … -")
+	case bytes.HasPrefix(magic, []byte("\xff\xfe")) || bytes.HasPrefix(magic, []byte("\xfe\xff")):
+		return nil, errors.New("is UTF-16, as PowerShell writes it: make it UTF-8 first, such as by iconv -f UTF-16 -t UTF-8 file")
 	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
 		return nil, errors.New("is compressed by xz: decompress it first, such as by xzcat file | weir simulate … -")
 	}
@@ -99,23 +106,18 @@ func trim(line []byte) []byte {
 func (l *Log) Name() string { return l.file }
 
 // Format returns the name of the format; "" if the log is empty.
-func (l *Log) Format() string {
-	if l.parser == nil {
-		return ""
-	}
-	return l.parser.name()
-}
+func (l *Log) Format() string { return l.format }
 
-// Exact reports whether stamps are finer than a second.
+// Exact reports whether most stamps are finer than a second.
 func (l *Log) Exact() bool { return l.exact }
 
 // HasEnds reports whether most requests have a duration.
 func (l *Log) HasEnds() bool { return l.hasEnds }
 
-// HasStatus reports whether requests have a status.
+// HasStatus reports whether most requests have a status.
 func (l *Log) HasStatus() bool { return l.status }
 
-// HasHost reports whether requests have a host.
+// HasHost reports whether most requests have a host.
 func (l *Log) HasHost() bool { return l.host }
 
 // StampsEnds reports whether stamps are of the end of requests, so that arrival is a stamp
@@ -151,9 +153,13 @@ func (l *Log) Next(e *Entry) bool {
 		if err != nil && err != io.EOF {
 			l.counts.Incomplete = true
 		}
-		if line = trim(line); len(line) > 0 {
+		if line = unwrap(trim(line)); len(line) > 0 {
 			e.reset()
+			l.last = line
 			why := l.parser.parse(line, e)
+			if err == io.EOF && (isDamaged(why) || l.isLess(e)) { // no end of a line: it was cut
+				l.counts.Incomplete = true
+			}
 			if why != directive {
 				l.counts.Lines++
 			}
@@ -162,12 +168,24 @@ func (l *Log) Next(e *Entry) bool {
 				return true
 			}
 			l.count(why, line)
-			l.counts.Incomplete = l.counts.Incomplete || err == io.EOF && isDamaged(why) // no end of a line: it was cut
 		}
 		if err != nil {
 			return false
 		}
 	}
+}
+
+// isLess reports whether a line is in a shorter format of the common log than most others.
+func (l *Log) isLess(e *Entry) bool {
+	_, isCLF := l.parser.(*clf)
+	return isCLF && e.format != l.format && len(e.format) < len(l.format)
+}
+
+// Reject counts the request that Next returned last among the lines without a request: a server
+// would not have taken it for one.
+func (l *Log) Reject() {
+	l.counts.Requests--
+	l.count(noRequest, l.last)
 }
 
 // skip reads up to the end of a line that is too long. It returns false if there is none.

@@ -3,23 +3,40 @@ package accesslog
 import (
 	"bytes"
 	"net/netip"
+	"net/textproto"
 	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/internal/address"
 )
 
-// setAddress sets the address of the client, which may have a port. Of a list, as in
-// X-Forwarded-For, it is the last: a client can write what stands before.
+// setAddress sets the address of the client. Of a list, as in X-Forwarded-For, and of several
+// lines of a header it is the last: a client can write what stands before.
 func (e *Entry) setAddress(text []byte) problem {
-	text = bytes.TrimSpace(text[bytes.LastIndexByte(text, ',')+1:])
-	addr, err := netip.ParseAddr(view(text))
+	addr, _, err := address.Parse(lastOf(text))
+	return e.setParsed(addr, err)
+}
+
+// lastOf returns the last element of a list.
+func lastOf(text []byte) string {
+	return view(textproto.TrimBytes(text[bytes.LastIndexAny(text, ",\n")+1:]))
+}
+
+func (e *Entry) setParsed(addr netip.Addr, err error) problem {
 	if err != nil {
-		withPort, portErr := netip.ParseAddrPort(view(text))
-		if portErr != nil {
-			return noAddress
-		}
-		addr = withPort.Addr()
+		return noAddress
 	}
-	e.Address = addr.Unmap().WithZone("")
+	e.Address = addr
 	return fine
+}
+
+// looksLikeAddress reports whether text is the address of a client.
+func looksLikeAddress(text []byte) bool {
+	if len(text) < 2 || bytes.IndexByte(text, ':') < 0 && bytes.IndexByte(text, '.') < 0 {
+		return false
+	}
+	_, _, err := address.Parse(view(text))
+	return err == nil
 }
 
 // setRequestLine sets method and target by a request line such as GET / HTTP/1.1. What a
@@ -54,10 +71,10 @@ func (e *Entry) setRequest(method, target []byte) problem {
 		} else {
 			target = target[i+3:]
 			host := target
-			if i := bytes.IndexByte(target, '/'); i >= 0 {
-				host, target = target[:i], target[i:]
-			} else {
+			if i := bytes.IndexAny(target, "/?"); i < 0 {
 				target = []byte("/")
+			} else if host, target = target[:i], target[i:]; target[0] == '?' {
+				target = append([]byte("/"), target...)
 			}
 			if e.Host == "" {
 				e.Host = view(host)
@@ -68,36 +85,48 @@ func (e *Entry) setRequest(method, target []byte) problem {
 	return fine
 }
 
-// isMethod reports whether s looks like a method: up to 20 capital letters.
+// isMethod reports whether s is a method: a token (RFC 9110, section 9.1). Servers of Go answer
+// methods that nobody has heard of, in small letters, too.
 func isMethod(s []byte) bool {
 	for _, c := range s {
-		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}
-	return len(s) > 0 && len(s) <= 20 && s[0] != '-'
+	return len(s) > 0 && string(s) != "-"
 }
 
-// unescape undoes what servers do to quotes and control characters: \", \\ and \x16.
+// unescape undoes what servers do to quotes and control characters: \", \\, \n and \x16.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
 	}
 	clean := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '\\' && i+1 < len(s) {
-			i++
-			c = s[i]
-			if c == 'x' && i+2 < len(s) {
-				if n, err := strconv.ParseUint(view(s[i+1:i+3]), 16, 8); err == nil {
-					c, i = byte(n), i+2
+	for len(s) > 0 {
+		c := s[0]
+		s = s[1:]
+		if c == '\\' && len(s) > 0 {
+			if hex, ok := hexEscape(s); ok {
+				c, s = hex, s[3:]
+			} else {
+				c, s = s[0], s[1:]
+				if i := strings.IndexByte("bnrtv", c); i >= 0 {
+					c = "\b\n\r\t\v"[i]
 				}
 			}
 		}
 		clean = append(clean, c)
 	}
 	return clean
+}
+
+// hexEscape reads what follows the backslash of an escape such as \x16.
+func hexEscape(s []byte) (c byte, ok bool) {
+	if len(s) < 3 || s[0] != 'x' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(view(s[1:3]), 16, 8)
+	return byte(n), err == nil
 }
 
 func readStatus(s []byte) int {

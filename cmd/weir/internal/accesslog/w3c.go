@@ -8,7 +8,8 @@ import (
 )
 
 // w3c reads logs whose #Fields line names their columns: the W3C Extended Log File Format
-// as IIS writes it, separated by blanks, and CloudFront's standard logs, separated by tabs.
+// as IIS writes it, separated by blanks, as Akamai does, by tabs and with texts in quotes, and
+// CloudFront's standard logs, by tabs and with texts as in URLs.
 type w3c struct {
 	options    *Options
 	cloudFront bool
@@ -20,7 +21,7 @@ type w3c struct {
 	cells      [][]byte
 }
 
-func (p *w3c) name() string {
+func (p *w3c) format() string {
 	if p.cloudFront {
 		return "cloudfront"
 	}
@@ -59,17 +60,18 @@ func (p *w3c) fields(names []string) {
 	p.columns = len(names)
 	p.cloudFront = column("", "x-edge-location") >= 0
 	p.at.date, p.at.time = column("date", "date"), column("time", "time")
-	p.at.address = column("address", "c-ip")
+	p.at.address = column("address", "c-ip", "cs-ip") // Akamai
 	p.at.method, p.at.stem, p.at.query = column("method", "cs-method"), column("path", "cs-uri-stem", "cs-uri"), column("query", "cs-uri-query")
 	p.at.host = column("host", "x-host-header", "cs(host)", "cs-host")
 	p.at.status, p.at.bytes, p.at.lasted = column("status", "sc-status"), column("bytes", "sc-bytes"), column("duration", "time-taken")
 	p.extras = p.extras[:0]
 	for _, extra := range p.options.Extras {
-		candidate := "-"
-		if header, ok := strings.CutPrefix(extra, "header."); ok {
-			candidate = "cs(" + header + ")"
+		header, ok := strings.CutPrefix(extra, "header.")
+		if !ok {
+			p.extras = append(p.extras, column(extra))
+			continue
 		}
-		p.extras = append(p.extras, column(extra, candidate))
+		p.extras = append(p.extras, column(extra, "cs("+header+")", "cs-"+header))
 	}
 }
 
@@ -89,14 +91,10 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	if p.columns == 0 {
 		return malformed
 	}
-	separator := byte(' ')
-	if p.cloudFront {
-		separator = '\t'
-	}
-	p.cells = split(p.cells[:0], line, separator)
-	if len(p.cells) != p.columns {
+	if !p.split(line) {
 		return malformed
 	}
+	e.format = p.format()
 	day, clock := p.cell(p.at.date), p.cell(p.at.time)
 	if day == nil {
 		day = []byte(p.day)
@@ -123,25 +121,50 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	e.arrive(at, exact, p.options.Stamp != AtStart)
 	e.Host = view(p.cell(p.at.host))
 	for i, column := range p.extras {
-		e.Extra[i] = view(p.cell(column))
-		if p.cloudFront && strings.IndexByte(e.Extra[i], '%') >= 0 {
-			if plain, err := url.PathUnescape(e.Extra[i]); err == nil {
-				e.Extra[i] = plain
-			}
-		}
-	}
-	address := p.cell(p.at.address)
-	if address == nil {
-		return noAddress
-	}
-	if why := e.setAddress(address); why != fine {
-		return why
+		e.Extra[i] = view(p.plain(column))
 	}
 	target := p.cell(p.at.stem)
 	if query := p.cell(p.at.query); query != nil && target != nil {
 		target = append(append(append(make([]byte, 0, len(target)+1+len(query)), target...), '?'), query...)
 	}
-	return e.setRequest(p.cell(p.at.method), target)
+	if why := e.setRequest(p.cell(p.at.method), target); why != fine {
+		return why
+	}
+	list := p.plain(p.at.address)
+	if !p.cloudFront { // IIS writes blanks as +, and no address has one
+		list = bytes.ReplaceAll(list, []byte{'+'}, []byte{' '})
+	}
+	return e.setAddress(list)
+}
+
+// plain is cell without the escapes of CloudFront.
+func (p *w3c) plain(i int) []byte {
+	cell := p.cell(i)
+	if p.cloudFront && bytes.IndexByte(cell, '%') >= 0 {
+		if text, err := url.PathUnescape(string(cell)); err == nil {
+			return []byte(text)
+		}
+	}
+	return cell
+}
+
+// split cuts a line into its cells. The draft separates them by any white space. A cell may be
+// in quotes, which are doubled within it; then it may have a separator, unless the line has
+// the right number of cells without that.
+func (p *w3c) split(line []byte) bool {
+	separator := byte(' ')
+	if bytes.IndexByte(line, '\t') >= 0 {
+		separator = '\t'
+	}
+	for _, how := range []func([][]byte, []byte, byte) [][]byte{split, splitQuoted} {
+		if p.cells = how(p.cells[:0], line, separator); len(p.cells) == p.columns {
+			for i, cell := range p.cells {
+				p.cells[i] = unquoteCell(cell)
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // split appends the cells of a line.
@@ -154,4 +177,37 @@ func split(cells [][]byte, line []byte, separator byte) [][]byte {
 		cells = append(cells, line[:i])
 		line = line[i+1:]
 	}
+}
+
+// splitQuoted appends the cells of a line that are apart by one separator or more, and that may
+// have some in quotes.
+func splitQuoted(cells [][]byte, line []byte, separator byte) [][]byte {
+	for {
+		line = bytes.TrimLeft(line, string(separator))
+		if len(line) == 0 {
+			return cells
+		}
+		end := 0
+		for inQuotes := false; end < len(line) && (inQuotes || line[end] != separator); end++ {
+			switch {
+			case line[end] != '"':
+			case !inQuotes:
+				inQuotes = end == 0
+			case end+1 < len(line) && line[end+1] == '"':
+				end++ // doubled
+			default:
+				inQuotes = end+1 < len(line) && line[end+1] != separator
+			}
+		}
+		cells = append(cells, line[:end])
+		line = line[end:]
+	}
+}
+
+// unquoteCell returns what is in quotes.
+func unquoteCell(cell []byte) []byte {
+	if n := len(cell); n < 2 || cell[0] != '"' || cell[n-1] != '"' {
+		return cell
+	}
+	return bytes.ReplaceAll(cell[1:len(cell)-1], []byte(`""`), []byte{'"'})
 }

@@ -46,6 +46,7 @@ var style = func() string {
 type page struct {
 	*simulate.Report
 	Title, Headline, Reading string
+	Skipped                  []string // the first lines that are not simulated
 	CSP                      template.HTMLAttr
 	Style                    template.CSS
 	Script                   template.JS
@@ -77,7 +78,7 @@ type data struct {
 // are within, and its policy allows nothing else.
 func HTML(w io.Writer, r *simulate.Report) error {
 	p := page{
-		Report: r, Title: title(r), Headline: Headline(r), Reading: Reading(r),
+		Report: r, Title: title(r), Headline: Headline(r), Reading: Reading(r), Skipped: Skipped(r),
 		Style: template.CSS(style), Script: template.JS(pageScript),
 		LogCount: int64(len(r.Logs)),
 		Data:     data{BarSeconds: r.BarSeconds, Bars: r.Bars, Compared: r.Against != nil},

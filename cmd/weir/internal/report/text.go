@@ -3,11 +3,13 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
@@ -49,6 +51,9 @@ func (t *text) head() {
 	r := t.r
 	t.line("%s", Headline(r))
 	t.line("%s", Reading(r))
+	for _, text := range Skipped(r) {
+		t.line("  %s", text)
+	}
 	t.line("")
 }
 
@@ -62,17 +67,16 @@ func Headline(r *simulate.Report) string {
 
 // Reading says how the logs were read.
 func Reading(r *simulate.Report) string {
-	formats := ""
+	var formats []string
 	for _, l := range r.Logs {
-		if l.Format != "" && !strings.Contains(formats, l.Format) {
-			formats += ", " + l.Format
+		if l.Format != "" && !slices.Contains(formats, l.Format) {
+			formats = append(formats, l.Format)
 		}
 	}
-	if formats == "" {
-		formats = ", empty"
+	if formats == nil {
+		formats = []string{"empty"}
 	}
-	s := count(int64(len(r.Logs)), "log") + formats + "; " + count(r.Lines.Unread(), "line") + " unread"
-	s += firstUnread(r.Logs)
+	s := count(int64(len(r.Logs)), "log") + ", " + strings.Join(formats, ", ") + "; " + count(r.Lines.Unread(), "line") + " unread"
 	for _, other := range []struct {
 		n    int64
 		what string
@@ -84,18 +88,33 @@ func Reading(r *simulate.Report) string {
 	return s
 }
 
-// firstUnread says where the first damaged line is, so that somebody can look at it.
-func firstUnread(logs []simulate.Log) string {
-	for _, l := range logs {
-		switch {
-		case l.FirstUnread == 0:
-			continue
-		case len(logs) == 1:
-			return fmt.Sprintf(" (the first is line %d: %s)", l.FirstUnread, l.WhyUnread)
+// Skipped says of each kind of line that is not simulated which is the first, how many there are,
+// and why.
+func Skipped(r *simulate.Report) []string {
+	var texts []string
+	for i, l := range r.Logs {
+		for _, s := range l.Skipped {
+			isOther := func(of simulate.Log) bool {
+				return slices.ContainsFunc(of.Skipped, func(other accesslog.Skipped) bool { return other.Kind == s.Kind })
+			}
+			if slices.ContainsFunc(r.Logs[:i], isOther) {
+				continue // that was the first
+			}
+			text := "line " + strconv.FormatInt(s.First, 10)
+			if len(r.Logs) > 1 {
+				text += " of " + visible.Name(l.Name)
+			}
+			if n := r.Lines.Kind(s.Kind); n > 1 {
+				text += " and " + group(n-1) + " more"
+			}
+			text += ": " + s.Why
+			if s.Text != "" {
+				text += ": " + strings.Map(visible.Rune, s.Text)
+			}
+			texts = append(texts, text)
 		}
-		return fmt.Sprintf(" (the first is line %d of %s: %s)", l.FirstUnread, visible.Name(l.Name), l.WhyUnread)
 	}
-	return ""
+	return texts
 }
 
 // span returns a stretch of time, without what is the same at both ends.

@@ -23,7 +23,13 @@ func (r *run) report(mask *masker) *Report {
 	result := &Report{WholeSeconds: r.whole, Requests: r.total.requests, Clients: r.total.count, Logged429: r.total.refused, Logged503: r.total.full,
 		Late: r.order.late, ClockJumps: r.order.jumps, KeysShown: mask.shown, Notes: []string{}}
 	for _, l := range r.logs {
-		result.Logs = append(result.Logs, Log{l.Name(), l.Format(), l.Counts().FirstUnread, l.Counts().WhyUnread, l.Counts().Incomplete})
+		skipped := l.Skipped()
+		for i := range skipped {
+			if !mask.shown {
+				skipped[i].Text = ""
+			}
+		}
+		result.Logs = append(result.Logs, Log{l.Name(), l.Format(), skipped, l.Counts().Incomplete})
 		result.Lines.Add(l.Counts())
 	}
 	if r.total.requests > 0 {

@@ -39,8 +39,7 @@ func (r *run) read(ctx context.Context, next func() *item) error {
 				s.after.read(s.request, rules, r.keys)
 				return
 			}
-			s.log.Counts().Requests--
-			s.log.Counts().NoRequest++
+			s.log.Reject()
 		}
 	}
 	var sources []*source

@@ -48,11 +48,10 @@ type Report struct {
 
 // Log is one log that was read.
 type Log struct {
-	Name        string `json:"name"`
-	Format      string `json:"format"`
-	FirstUnread int64  `json:"firstUnread,omitempty"` // the number of its first damaged line; 0: none
-	WhyUnread   string `json:"whyUnread,omitempty"`   // what is wrong with that line
-	Incomplete  bool   `json:"incomplete,omitempty"`  // it ends early, such as within a line, or its compression is damaged
+	Name       string              `json:"name"`
+	Format     string              `json:"format"`               // of most lines
+	Skipped    []accesslog.Skipped `json:"skipped,omitempty"`    // lines that are not simulated, by kind
+	Incomplete bool                `json:"incomplete,omitempty"` // it ends early, such as within a line, or its compression is damaged
 }
 
 // Disordered returns how many lines were decided at another time than their own, if they are

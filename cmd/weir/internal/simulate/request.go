@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/address"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -47,9 +48,12 @@ func (r *request) set() bool {
 	r.http.Method, r.http.Host, r.http.RequestURI = e.Method, e.Host, e.Target
 	for i := range r.headers {
 		h := &r.headers[i]
-		if h.value[0] = e.Extra[h.extra]; h.value[0] == "" {
+		switch h.value[0] = e.Extra[h.extra]; {
+		case h.value[0] == "":
 			delete(r.http.Header, h.name)
-		} else {
+		case strings.IndexByte(h.value[0], '\n') >= 0:
+			r.http.Header[h.name] = strings.Split(h.value[0], "\n")
+		default:
 			r.http.Header[h.name] = h.value
 		}
 	}
@@ -66,13 +70,9 @@ func (r *request) set() bool {
 	return true
 }
 
-// appendClient appends who sent r: its address, or the /64 of one, as keyfuncs.Address has them.
+// appendClient appends the key of the client of r, as keyfuncs.Address has it.
 func (r *request) appendClient(b []byte) []byte {
-	if !r.entry.Address.Is6() {
-		return r.entry.Address.AppendTo(b)
-	}
-	prefix, _ := r.entry.Address.Prefix(64) // no error: the address is valid
-	return prefix.AppendTo(b)
+	return address.AppendKey(b, r.entry.Address, 64)
 }
 
 // item is a request of a log with what the rules of all policies charge it. Rules read a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/report"
@@ -100,12 +101,12 @@ func (r *Replay) Result() (Replayed, error) {
 	}
 	all := r.report
 	if all.Requests == 0 {
-		return Replayed{}, errors.New("the log has no requests: " + report.Reading(all))
+		return Replayed{}, errors.New("the log has no requests: " + strings.Join(append([]string{report.Reading(all)}, report.Skipped(all)...), "; "))
 	}
 	if n := all.Disordered(); n > 0 {
 		return Replayed{}, errors.New(strconv.FormatInt(n, 10) + " lines are out of order by time, so nothing can be said of them: sort the log first")
 	}
-	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: all.Notes, Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests})}
+	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: append(report.Skipped(all), all.Notes...), Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests})}
 	for _, bar := range all.Bars {
 		result.Over = append(result.Over, bar.Asked)
 	}

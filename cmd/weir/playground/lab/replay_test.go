@@ -43,7 +43,7 @@ func replay(t *testing.T, s lab.Setup, log string) (lab.Replayed, error) {
 func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 	panels := []string{"token-bucket 5/10s", "5/10s", "fixed-window 20/1m", "sliding-log 5/10s", "ban 5/10s for 1m", "leaky-queue 5/10s"}
 	got, err := replay(t, lab.Setup{Panels: append(panels, "fast: 9/10s and slow: fixed-window 20/1m", "concurrent 5")}, accessLog())
-	if err != nil || got.Requests != "600" || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread (the first is line 601") {
+	if err != nil || got.Requests != "600" || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread") || !strings.HasPrefix(got.Notes[0], "line 601: ") {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	denied := 0

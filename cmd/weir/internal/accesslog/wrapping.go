@@ -1,0 +1,125 @@
+package accesslog
+
+import "bytes"
+
+// unwrap returns the line that a server wrote, without what others put around it: the
+// quotes of a column of CSV, an object of Docker's json-file, and the prefixes of CRI, of
+// syslog, of docker compose and of kubectl. Any other line is returned as it is. Each line
+// is looked at by itself, so a few that are wrapped among others are read, too.
+func unwrap(line []byte) []byte {
+	for range maxWraps {
+		inner := unwrapOnce(line)
+		if len(inner) == len(line) {
+			break
+		}
+		line = inner
+	}
+	return line
+}
+
+// maxWraps is how many wrappings are removed from a line: docker compose writes a prefix with
+// colours, and Docker an object around that.
+const maxWraps = 6
+
+func unwrapOnce(line []byte) []byte {
+	if len(line) < 2 {
+		return line
+	}
+	switch c := line[0]; {
+	case c == '{':
+		return unwrapDocker(line)
+	case c == '"':
+		return unquoteLine(line)
+	case c == '\x1b':
+		if end := bytes.IndexByte(line, 'm'); line[1] == '[' && end > 0 && end < 20 {
+			return line[end+1:] // a colour
+		}
+		return line
+	case c == '<': // the priority of syslog
+		if end := bytes.IndexByte(line, '>'); end > 1 && end <= 4 && isDigits(line[1:end]) {
+			return line[end+1:]
+		}
+		return line
+	case bytes.HasPrefix(line, []byte("[pod/")):
+		if _, rest, ok := bytes.Cut(line, []byte("] ")); ok {
+			return rest
+		}
+		return line
+	case '0' <= c && c <= '9' && isISO(line):
+		_, rest, _ := cutSpace(line)
+		for _, stream := range []string{"stdout F ", "stderr F ", "stdout P ", "stderr P "} { // CRI; P is a part of a line
+			if inner, ok := bytes.CutPrefix(rest, []byte(stream)); ok {
+				return inner
+			}
+		}
+		return cutTag(rest, rest)
+	case len(line) > len("Feb 24 12:00:59 ") && line[3] == ' ' && line[6] == ' ' && line[9] == ':' && line[12] == ':' && line[15] == ' ':
+		return cutTag(line[16:], line)
+	}
+	return cutCompose(line)
+}
+
+// unwrapDocker returns the text of an object such as {"log":"…\n","stream":"stdout","time":"…"}.
+func unwrapDocker(line []byte) []byte {
+	value, ok := bytes.CutPrefix(line, []byte(`{"log":`))
+	if !ok {
+		return line
+	}
+	text, rest, ok := quotedText(value)
+	if !ok || !bytes.HasPrefix(rest, []byte(`,"stream":"`)) {
+		return line
+	}
+	return bytes.TrimRight(text, "\r\n")
+}
+
+// unquoteLine returns what is in the quotes around a line. Quotes within are escaped by a
+// backslash, or doubled as in CSV, or neither.
+func unquoteLine(line []byte) []byte {
+	if text, rest, ok := quotedText(line); ok && len(rest) == 0 {
+		return text
+	}
+	inner, closed := bytes.CutSuffix(line[1:], []byte{'"'})
+	if doubled := bytes.Count(inner, []byte(`""`)); closed && doubled > 0 && bytes.Count(inner, []byte{'"'}) == 2*doubled {
+		return bytes.ReplaceAll(inner, []byte(`""`), []byte{'"'})
+	}
+	return line[1:] // OpenLiteSpeed never closes the quote
+}
+
+// isISO reports whether line begins with an instant such as 2024-02-24T12:00:59Z and a blank.
+func isISO(line []byte) bool {
+	return len(line) > len("2024-02-24T12:00:59 ") && line[4] == '-' && line[7] == '-' && line[10] == 'T' && line[13] == ':' && line[16] == ':' &&
+		isDigits(line[:4]) && bytes.IndexByte(line, ' ') >= 19
+}
+
+// cutTag returns what follows the host and the tag of syslog, as in web1 nginx[12]: …. Without
+// them it returns otherwise.
+func cutTag(line, otherwise []byte) []byte {
+	_, rest, _ := cutSpace(line)
+	tag, rest, ok := cutSpace(rest)
+	tag, isTag := bytes.CutSuffix(tag, []byte{':'})
+	if !ok || !isTag || len(tag) == 0 || bytes.IndexByte(tag, ':') >= 0 { // an IPv6 address ends in two
+		return otherwise
+	}
+	return rest
+}
+
+// cutCompose removes the prefix of docker compose, as in web-1  | ….
+func cutCompose(line []byte) []byte {
+	name, rest, ok := cutSpace(line)
+	if !ok || len(name) == 0 {
+		return line
+	}
+	if inner, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " "), []byte("| ")); ok {
+		return inner
+	}
+	return line
+}
+
+func isDigits(s []byte) bool {
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(s) > 0
+}
