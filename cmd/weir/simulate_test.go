@@ -182,6 +182,66 @@ func TestClientsWithTheNameOfAHostAreSaidToBeLeftOut(t *testing.T) {
 	}
 }
 
+// Nobody believes figures of a log of which a part is missing, unless it is said which.
+func TestTheFirstLineOfEachKindThatIsNotReadIsShown(t *testing.T) {
+	dir := t.TempDir()
+	lines := spreadOver(20)
+	insert := func(at int, more ...string) { lines = slices.Insert(lines, at, more...) }
+	insert(15, "damaged\n", "damaged, too\n")
+	insert(10, strings.Replace(lines[3], "GET / HTTP/1.1", `\x16\x03\x01`, 1), strings.Replace(lines[4], "GET / HTTP/1.1", "-", 1))
+	insert(5, strings.Replace(lines[2], "203.0.113.", "host.example.", 1), "bin\x01ary\n")
+	one := put(t, dir, "one.log", []byte(strings.Join(lines, "")))
+	code, out, _ := simulated(one)
+	want := "1 log, common; 3 lines unread, 2 without a request, 1 without an address\n" +
+		"  line 20 and 1 more: it is not in the format common\n  line 7: it has bytes that no text has\n" +
+		"  line 6: it has no address of a client\n  line 13 and 1 more: what the client sent is no request\n\n"
+	if code != exitDone || !strings.Contains(out, want) {
+		t.Errorf("exit code %d, want\n%sgot\n%s", code, want, out)
+	}
+	fine := put(t, dir, "fine.log", []byte(strings.Join(spreadOver(20), "")))
+	_, out, _ = simulated("--show-keys", fine, one, put(t, dir, "two.log", []byte(strings.Join(lines[:19], ""))))
+	for _, want := range []string{
+		"line 20 of " + one + " and 1 more: it is not in the format common: damaged\n",
+		"line 6 of " + one + " and 1 more: it has no address of a client: host.example.2 - - [20/Nov/2026:12:00:02 +0000] \"GET / HTTP/1.1\" 200 5\n",
+		"line 7 of " + one + " and 1 more: it has bytes that no text has: bin\ufffdary\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q, got\n%s", want, out)
+		}
+	}
+	if code, _, errOut := simulated(put(t, dir, "none.log", []byte(lines[5]))); code != exitUnusable || !strings.Contains(errOut, "1 without an address; line 1: it has no address of a client") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+}
+
+func TestOneLineWithoutAServerHidesNoDurations(t *testing.T) {
+	log := ""
+	for i := range 50 {
+		server := `"http://10.0.0.2:80"`
+		if i == 7 {
+			server = "-"
+		}
+		log += strings.TrimSuffix(spreadOver(50)[i], "\n") + fmt.Sprintf(" \"-\" \"-\" %d \"router\" %s 2500ms\n", i, server)
+	}
+	var out, errOut bytes.Buffer
+	code := run([]string{"simulate", "--limit", "concurrent 1", put(t, t.TempDir(), "access.log", []byte(log))}, nil, &out, &errOut)
+	if code != exitDone || !strings.Contains(out.String(), "1 log, traefik-common; 0 lines unread") || strings.Contains(out.String(), "Not simulated") {
+		t.Errorf("exit code %d: %s%s", code, &out, &errOut)
+	}
+}
+
+// One request with a host in its target made all hosts known, so rules of hosts were simulated
+// with none.
+func TestAClientCannotGiveALogHosts(t *testing.T) {
+	dir := t.TempDir()
+	lines := spreadOver(20)
+	lines[3] = strings.Replace(lines[3], "GET /", "GET http://evil.example/", 1)
+	code, out, errOut := simulated("--match", "api.example/", put(t, dir, "access.log", []byte(strings.Join(lines, ""))))
+	if code != exitUnusable || !strings.Contains(out, "a pattern of it has a host, and the log has none") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+}
+
 // Of 100 requests 20 are logins, of which 15 are denied: 75%, not 15%.
 func TestTheShareOfARuleIsOfWhatItAppliesTo(t *testing.T) {
 	lines := spreadOver(100)
