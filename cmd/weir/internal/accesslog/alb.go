@@ -98,7 +98,7 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 		}
 	}
 	e.format = "alb"
-	if why := e.setRequestLine(cells[albRequest]); why != fine {
+	if why := e.setRequestLine(unescape(cells[albRequest])); why != fine {
 		return why
 	}
 	return e.setParsed(address.ParseWithPort(view(cells[albClient])))

@@ -105,7 +105,7 @@ func (p *clf) parse(line []byte, e *Entry) problem {
 	for i, field := range p.extras {
 		e.Extra[i] = dashless(view(unescape([][]byte{nil, user, referer, agent, vhost, host}[field])))
 	}
-	if why := e.setRequestLine(request); why != fine {
+	if why := e.setRequestLine(unescape(request)); why != fine {
 		return why
 	}
 	return e.setAddress(host)

@@ -39,10 +39,10 @@ func looksLikeAddress(text []byte) bool {
 	return err == nil
 }
 
-// setRequestLine sets method and target by a request line such as GET / HTTP/1.1. What a
-// client has sent that is no request line is answered before any limiter sees it.
+// setRequestLine sets method and target by a request line such as GET / HTTP/1.1, without
+// escapes. What a client has sent that is no request line is answered before any limiter sees it.
 func (e *Entry) setRequestLine(line []byte) problem {
-	method, rest, ok := cutSpace(unescape(line))
+	method, rest, ok := cutSpace(line)
 	if !ok || !isMethod(method) {
 		return noRequest
 	}
