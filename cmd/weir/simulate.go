@@ -45,16 +45,18 @@ the log.
 
 Formats: Common and Combined, with or without virtual host, as Apache and nginx write
 them; JSON of Caddy, nginx and Traefik, and Traefik's Common; AWS ALB and CloudFront; W3C
-extended, as IIS writes it; and any JSON, one object in a line, by --field. The format is
-found by trying. Logs may be compressed by gzip or bzip2. Several are merged by time, and
-"-" is standard input.
+extended, as IIS writes it; and any JSON, one object in a line, by --field. Most of the
+first thousand lines decide about the format. Prefixes of Docker, Kubernetes and syslog are
+removed. Logs may be compressed by gzip or bzip2. Several are merged by time, and "-" is
+standard input.
 
 Where stamps are whole seconds, everything is decided twice: with all requests of a second
 at its start, and spread evenly over it. The numbers are ranges then, such as 371–433.
 
 A log does not have everything. A rule whose key, plan or cost is not in the log is listed
 as not simulated, with the reason. A concurrency limit needs the duration of requests. A
-final cost is found by the status in the log. A damaged line is counted and skipped.
+final cost is found by the status in the log. Lines that are damaged or no requests are
+counted and skipped; the report shows the first of each kind.
 
 Keys are masked, since they may identify persons: an IPv4 address is shown as its /24.
 
