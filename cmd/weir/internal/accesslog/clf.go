@@ -14,6 +14,7 @@ import (
 type clf struct {
 	named  *clfKind // the format that Options name; nil: that of each line
 	clock  clfClock
+	hint   int
 	extras []clfField
 }
 
@@ -81,7 +82,7 @@ func newCLF(kind *clfKind, o *Options) (parser, error) {
 func (p *clf) stampsEnds() bool { return false }
 
 func (p *clf) parse(line []byte, e *Entry) problem {
-	before, rest, at, ok := p.cutStamp(line)
+	before, rest, at, exact, ok := p.cutStamp(line)
 	if !ok {
 		return malformed
 	}
@@ -100,7 +101,7 @@ func (p *clf) parse(line []byte, e *Entry) problem {
 	kind.combined = ok
 	e.format = p.format(kind)
 	e.Status, e.Bytes = readStatus(status), readSize(size)
-	e.arrive(at, false, false)
+	e.arrive(at, exact, false)
 	e.Host = view(vhost)
 	for i, field := range p.extras {
 		e.Extra[i] = dashless(view(unescape([][]byte{nil, user, referer, agent, vhost, host}[field])))
@@ -127,16 +128,22 @@ func (p *clf) format(line clfKind) string {
 
 // cutStamp cuts a line at its stamp. That is the last bracket before the request: the name
 // of a user may have brackets, and is what a client likes. No server leaves a quote in it.
-func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, ok bool) {
+// Formats of one's own may have a stamp such as 2024-02-24T12:00:59+00:00.
+func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok bool) {
 	for from := 0; ; {
 		i := bytes.Index(line[from:], []byte(`] "`))
 		if i < 0 {
-			return nil, nil, 0, false
+			return nil, nil, 0, false, false
 		}
 		end := from + i
 		if open := end - len(clfStamp) - len(" ["); open > 0 && line[open] == ' ' && line[open+1] == '[' {
 			if at, ok := p.clock.read(line[open+2 : end]); ok {
-				return line[:open], line[end+2:], at, true
+				return line[:open], line[end+2:], at, false, true
+			}
+		}
+		if open := bytes.LastIndex(line[:end], []byte(" [")); open > 0 {
+			if at, exact, ok := readStamp(line[open+2:end], &p.hint); ok {
+				return line[:open], line[end+2:], at, exact, true
 			}
 		}
 		from = end + 1
@@ -145,12 +152,17 @@ func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, ok bool) 
 
 // cutClient cuts what stands before the stamp: the client, its identity by RFC 1413, and the
 // user, whose name may have blanks. A virtual host may stand in front: then the second text is
-// an address. vhost is nil without one.
+// an address. vhost is nil without one. The client may be a list, if X-Forwarded-For is logged in
+// its place.
 func (p *clf) cutClient(s []byte) (vhost, host, user []byte, ok bool) {
 	first, rest, ok := cutSpace(s)
+	for bytes.HasSuffix(first, []byte{','}) && bytes.Count(rest, []byte{' '}) >= 2 {
+		first, rest, ok = cutSpace(rest)
+	}
 	if !ok {
 		return nil, nil, nil, false
 	}
+	first = bytes.Trim(first, `"`)
 	second, user, ok := cutSpace(rest)
 	if !ok {
 		return nil, nil, nil, false

@@ -97,9 +97,10 @@ func (l *Log) Close() {
 	}
 }
 
-// trim removes what is around a line.
+// trim removes what is around a line. A log that was truncated while a server wrote it begins
+// with zeros.
 func trim(line []byte) []byte {
-	return bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n")
+	return bytes.TrimLeft(bytes.TrimRight(bytes.TrimPrefix(line, []byte("\ufeff")), "\r\n"), " \x00")
 }
 
 // Name returns the name of the log.

@@ -135,3 +135,21 @@ func TestSeveralLinesOfAHeaderStayApart(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A duration of whole seconds among fractions is not of milliseconds.
+func TestOneUnitIsThatOfAllDurations(t *testing.T) {
+	for text, want := range map[string]string{"2 0.033": "2s 33ms", "0.033 2": "33ms 2s", "2 33": "2ms 33ms"} {
+		log := "#Fields: date time cs-method cs-uri-stem c-ip time-taken\n"
+		for lasted := range strings.FieldsSeq(text) {
+			log += "2024-02-24 12:00:59 GET /a 192.0.2.1 " + lasted + "\n"
+		}
+		var got []string
+		for _, entry := range entriesOf(open(t, log, accesslog.Options{}), 0) {
+			_, lasted, _ := strings.Cut(entry, "took=")
+			got = append(got, strings.TrimSuffix(lasted, " ±1s"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %s", text, got, want)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type w3c struct {
 	at         struct{ date, time, address, method, stem, query, host, status, bytes, lasted int }
 	extras     []int
 	day        string // of a #Date line
+	seconds    bool   // durations are seconds: some have a fraction
 	hint       int
 	cells      [][]byte
 }
@@ -111,10 +112,9 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	e.Bytes = readSize(p.cell(p.at.bytes))
 	if lasted := p.cell(p.at.lasted); lasted != nil {
 		unit := p.options.unit()
-		if p.options.Unit == 0 { // IIS counts milliseconds, CloudFront and the draft seconds
-			if unit = time.Millisecond; bytes.IndexByte(lasted, '.') >= 0 {
-				unit = time.Second
-			}
+		p.seconds = p.seconds || bytes.IndexByte(lasted, '.') >= 0
+		if p.options.Unit == 0 && !p.seconds { // IIS counts milliseconds, CloudFront and the draft seconds
+			unit = time.Millisecond
 		}
 		e.Lasted, e.HasEnd = readDuration(lasted, unit)
 	}

@@ -152,6 +152,18 @@ var fromTheWorld = []struct {
 			`192.0.2.3 - - ` + stamp + ` "GET /a HTTP/1.1" 200 -` + "\n" + `example.com:443 192.0.2.4 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" +
 			`crawler.example - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" + caddy(0, "") + "\n",
 		clients: "192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4", skipped: "malformed 1@6, noAddress 1@5"},
+	{report: "stamps of formats of one's own", format: "combined",
+		text: `192.0.2.1 - - [2024-02-24T12:00:59+00:00] "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" + `192.0.2.2 - x [y [24/Feb/2024:12:00:59.123 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" +
+			`192.0.2.3 - - [1708776059.250] "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n",
+		clients: "192.0.2.1 192.0.2.2 192.0.2.3"},
+	{report: "Apache with X-Forwarded-For in place of the host", format: "combined",
+		text: `203.0.113.9, 192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" + `192.0.2.2 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" +
+			`203.0.113.9, unknown, 192.0.2.3 - ann ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" + `"203.0.113.9, 192.0.2.4" - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n",
+		clients: "192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4"},
+	{report: "zeros of a log that was truncated, and blanks", format: "combined",
+		text:    "\x00\x00\x00" + `192.0.2.1 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n" + `  192.0.2.2 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5 "-" "-"` + "\n\x00\x00\n",
+		clients: "192.0.2.1 192.0.2.2"},
+	{report: "an array of JSON", format: "caddy", text: "[\n" + caddy(0, "") + ",\n" + caddy(1, "") + "\n]\n", clients: "192.0.2.7 192.0.2.7", skipped: "malformed 2@1"},
 	{report: "addresses as headers have them", format: "common",
 		text: `[2001:db8::1] - - ` + stamp + ` "GET /a HTTP/1.1" 200 5` + "\n" + `0.0.0.0 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5` + "\n" +
 			`::ffff:192.0.2.3 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5` + "\n" + `fe80::4%eth0 - - ` + stamp + ` "GET /a HTTP/1.1" 200 5` + "\n",

@@ -27,7 +27,7 @@ func unwrapOnce(line []byte) []byte {
 	}
 	switch c := line[0]; {
 	case c == '{':
-		return unwrapDocker(line)
+		return unwrapDocker(bytes.TrimSuffix(line, []byte{','})) // an element of an array
 	case c == '"':
 		return unquoteLine(line)
 	case c == '\x1b':
