@@ -38,8 +38,10 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 		if gone <= now {
 			return state{}
 		}
-		if writes && lasts != gone && lasts > now {
-			e.limitID = limit.id // from now on it lasts as long as limit says
+		if writes && lasts != gone && lasts > now { // from now on it lasts as long as limit says
+			s := &sh.scratch.other
+			limit.advance(s, &e.state, now, sh)
+			e.state, e.limitID = s.state, limit.id
 		}
 		return e.state
 	}

@@ -118,7 +118,12 @@ func (c *overflow) step() bool {
 			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow // which rename looks at
 		})
 	}
-	maps.Copy(c.ledgers[rebasesCharged], c.ledgers[rebasesCharged].changed(now, charges))
+	changed := c.ledgers[rebasesCharged].changed(now, charges)
+	converted := map[account]bool{}
+	for a, u := range changed {
+		converted[a] = u.limit != c.ledgers[rebasesCharged][a].limit
+	}
+	maps.Copy(c.ledgers[rebasesCharged], changed)
 	for a, u := range c.ledgers[rebasesAhead] {
 		c.ledgers[rebasesAhead][a] = u.rebased(now)
 	}
@@ -131,6 +136,7 @@ func (c *overflow) step() bool {
 		c.log[charge.Scope] = append(c.log[charge.Scope], decided{charge, got[i]})
 	}
 	of, excess := c.follow(now, charges, got)
+	c.renameConverted(converted, charges, got)
 	if excess == "" {
 		return true
 	}
@@ -154,6 +160,26 @@ func (c *overflow) rename(before, now int64) {
 				a.key, _, _ = strings.Cut(a.key, "/")
 				c.names[a]++
 			}
+		}
+	}
+}
+
+// renameConverted gives new names to keys that were converted and took nothing: a store that has
+// displaced them lets their units end as under the limit before.
+func (c *overflow) renameConverted(converted map[account]bool, charges []limits.Charge, got []limits.Decision) {
+	left := maps.Clone(converted)
+	for i, charge := range charges {
+		if got[i].Allowed {
+			left[accountOf(charge)] = false
+		} else if !charge.Shadow {
+			left = converted // the group takes nothing
+			break
+		}
+	}
+	for a, is := range left {
+		if is {
+			a.key, _, _ = strings.Cut(a.key, "/")
+			c.names[a]++
 		}
 	}
 }

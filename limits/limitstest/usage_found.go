@@ -72,6 +72,12 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
 			return u
 		}
+		if hasWindows(l) { // its debt has been paid off as under l up to now
+			if turned := changed.turned(max(now, u.at)); turned.at != u.at {
+				turned.change = u.change
+				return turned
+			}
+		}
 		return changed // from now on it lasts as long as l says
 	}
 	x := max(now, u.at)
