@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ import (
 // of its context (ContextTimeoutEnabled), is not sent again (MaxRetries: -1), and
 // a refused connection is not dialed again (DialerRetries: 1), so that a decision
 // falls back at once.
+//
+// In a user or password write / ? # and @ as %2F %3F %23 and %40.
 //
 // It returns an error if the URL has none of these forms or an option contains
 // braces. The error does not contain the URL, which may have a password.
@@ -88,7 +91,10 @@ func (b *Backend) Close() error {
 	return b.own.Close()
 }
 
-var errURL = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock")
+var (
+	errURL    = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock")
+	errEncode = errors.New("the URL has an @ or # behind the host: write / ? # @ of a password as %2F %3F %23 %40")
+)
 
 // clientFor returns a client for a URL, or an error that does not quote it.
 func clientFor(text string) (redis.UniversalClient, error) {
@@ -96,26 +102,29 @@ func clientFor(text string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, errURL
 	}
+	if u.Fragment != "" { // then the host is a part of the user or password, and would be in the errors of dials
+		return nil, errEncode
+	}
 	parameters := u.Query()
 	switch {
 	case parameters.Has("master_name"):
 		o, err := redis.ParseFailoverURL(text)
 		if err != nil {
-			return nil, withoutURL(err)
+			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
 		return redis.NewFailoverClient(o), nil
 	case parameters.Has("addr"):
 		o, err := redis.ParseClusterURL(text)
 		if err != nil {
-			return nil, withoutURL(err)
+			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
 		return redis.NewClusterClient(o), nil
 	default:
 		o, err := redis.ParseURL(text)
 		if err != nil {
-			return nil, withoutURL(err)
+			return nil, withoutURL(err, u)
 		}
 		prepare(&o.ContextTimeoutEnabled, &o.MaxRetries, &o.DialerRetries)
 		return redis.NewClient(o), nil
@@ -133,11 +142,18 @@ func prepare(deadlines *bool, retries, dials *int) {
 	}
 }
 
-// withoutURL returns err if it names an unknown parameter, otherwise an error without the
-// URL.
-func withoutURL(err error) error {
-	if text := err.Error(); strings.HasPrefix(text, "redis: unexpected option: ") {
-		return errors.New(strings.TrimPrefix(text, "redis: ") + ": see the fields of redis.Options for parameters")
+// optionNames is the names of options, as go-redis lists unknown ones.
+var optionNames = regexp.MustCompile(`^redis: unexpected option: ([a-z_]+(?:, [a-z_]+)*)$`)
+
+// withoutURL returns err, about a URL, with what does not need to be secret: the names of options that are
+// unknown. Behind a ? with an @ there may be the rest of a password.
+func withoutURL(err error, u *url.URL) error {
+	names := optionNames.FindStringSubmatch(err.Error())
+	switch {
+	case strings.Contains(u.RawQuery, "@"):
+		return errEncode
+	case names == nil:
+		return errURL
 	}
-	return errURL
+	return fmt.Errorf("unexpected option: %.60s: see the fields of redis.Options for parameters", names[1])
 }

@@ -88,12 +88,32 @@ func TestOpenTellsWhatIsWrongWithoutTheURL(t *testing.T) {
 		"redis://:s3cret@localhost?db=nine": "is not like redis://",
 		"redis://:s3cret@localhost?master_name=m&pool_size=s3cret": "is not like redis://",
 		"redis://:s3cret@localhost?addr=b&pool_size=s3cret":        "is not like redis://",
+		// passwords with a ? or # that is not encoded
+		"redis://u:2024?s3cret@localhost":                 "has an @ or # behind the host",
+		"redis://u:2024?s3cret@localhost/0?addr=b":        "has an @ or # behind the host",
+		"redis://u:2024?s3cret@localhost?master_name=m":   "has an @ or # behind the host",
+		"redis://u:2024?secret=x@localhost":               "has an @ or # behind the host",
+		"redis://u:2024?secret&a=b@localhost":             "has an @ or # behind the host",
+		"redis://u:2024?db=s3cret@localhost":              "has an @ or # behind the host",
+		"redis://u:2024?db=1&secret@localhost":            "has an @ or # behind the host",
+		"redis://u:2024#s3cret@localhost":                 "has an @ or # behind the host",
+		"redis://:2024#s3cret@localhost?addr=b":           "has an @ or # behind the host",
+		"redis://u:s3cret#x@localhost":                    "is not like redis://",
+		"redis://u:p@localhost?S3cret=1":                  "is not like redis://",
+		"redis://u:p@localhost?pool=3&s3cret=1":           "is not like redis://",
+		"redis://u:p@localhost?poolsize=3&dialtimeout=1s": "unexpected option: dialtimeout, poolsize",
 	} {
 		b, err := redisbackend.Open(url, redisbackend.Options{})
-		if b != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") && !strings.Contains(want, "cret") {
-			t.Errorf("%q: %v, want an error that says %q and has no password", url, err, want)
+		a, announcerErr := redisbackend.OpenAnnouncer(url, redisbackend.AnnouncerOptions{})
+		for _, err := range []error{err, announcerErr} {
+			if b != nil || a != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
+				t.Errorf("%q: %v, want an error that says %q and has no password", url, err, want)
+			}
 		}
 	}
+	b, err := redisbackend.Open("redis://localhost:1?master_name=m&password=p@ss", redisbackend.Options{})
+	ok(t, err) // an @ in a parameter is as good as %40
+	ok(t, b.Close())
 	if _, err := redisbackend.Open("redis://localhost", redisbackend.Options{Prefix: "{a}"}); err == nil || !strings.Contains(err.Error(), "prefix") {
 		t.Errorf("braces in the prefix: %v", err)
 	}
