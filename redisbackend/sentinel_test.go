@@ -37,6 +37,22 @@ func startSentinel(t *testing.T, master *redisServer) *redisServer {
 
 func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 	testrun.FullOnly(t, "servers that fail")
+	testFailover(t, func(master *redisServer, _ *redis.SentinelClient) error {
+		master.kill()
+		return nil
+	})
+}
+
+// The old master goes on deciding for who is connected, until Sentinel makes it a replica, a second or so later. What it has
+// taken meanwhile is lost.
+func TestAPlannedFailoverLosesWhatTheOldMasterTakesUntilItIsAReplica(t *testing.T) {
+	testrun.FullOnly(t, "servers that fail")
+	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error { return admin.Failover(t.Context(), "limits").Err() })
+}
+
+// testFailover has Sentinel make the replica of a master the master, under load.
+func testFailover(t *testing.T, cause func(master *redisServer, admin *redis.SentinelClient) error) {
+	t.Helper()
 	const limit = 20
 	master := startRedis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(master.addr)
@@ -75,12 +91,20 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 
 	load := startLoad(t.Context(), b, 60, group)
 	load.more(t, 500)
-	master.kill()
-	killed := time.Now()
-	until(t, "the replica has taken over", func() bool {
-		return b.Take(t.Context(), group(20_000), make([]limits.Decision, 2)) == nil
+	ok(t, cause(master, admin))
+	began := time.Now()
+	until(t, "the replica is the master, and decides", func() bool {
+		role, _ := follower.Do(t.Context(), "ROLE").Slice()
+		return len(role) > 0 && role[0] == "master" && b.Take(t.Context(), group(20_000), make([]limits.Decision, 2)) == nil
 	})
-	t.Logf("decided again after %v", time.Since(killed).Round(100*time.Millisecond))
+	t.Logf("the replica decides after %v", time.Since(began).Round(100*time.Millisecond))
+	if former := newClient(t, master.addr); former.Ping(t.Context()).Err() == nil {
+		until(t, "the old master is a replica", func() bool {
+			role, _ := former.Do(t.Context(), "ROLE").Slice()
+			return len(role) > 0 && role[0] == "slave"
+		})
+		t.Logf("the old master is a replica after %v", time.Since(began).Round(100*time.Millisecond))
+	}
 	load.more(t, 300)
 	load.end()
 
