@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -130,19 +131,19 @@ const never = 1<<53 - 1
 // decision reads the numbers of a decision on a: remaining, reset after, and effective window or
 // minus retry after; the delay of a queue; and the parts of a ticket.
 func (a *account) decision(now int64, numbers []int64) limits.Decision {
-	d := limits.Decision{Allowed: numbers[2] >= 0, Remaining: numbers[0], ResetAfter: wait(numbers[1]), At: now}
+	d := limits.Decision{Allowed: numbers[2] >= 0, Remaining: numbers[0], ResetAfter: arith.Wait(numbers[1]), At: now}
 	switch {
 	case d.Allowed:
-		d.EffectiveWindow = wait(numbers[2])
+		d.EffectiveWindow = arith.Wait(numbers[2])
 	case numbers[2] == -never:
 		d.RetryAfter, d.EffectiveWindow = limits.Never, limits.Never
 	default:
-		d.RetryAfter = wait(-numbers[2])
+		d.RetryAfter = arith.Wait(-numbers[2])
 		d.EffectiveWindow = d.RetryAfter
 	}
 	switch a.limit.limit.Algorithm() {
 	case limits.AlgorithmLeakyQueue:
-		d.Delay = wait(numbers[3])
+		d.Delay = arith.Wait(numbers[3])
 	case limits.AlgorithmConcurrent:
 		d.EffectiveWindow = limits.Never
 	}
@@ -151,6 +152,46 @@ func (a *account) decision(now int64, numbers []int64) limits.Decision {
 	}
 	return d
 }
+
+// longestWait is above every wait that a script replies, in microseconds. A window may owe for 200 years if its
+// limit was lowered, see debt.lua, a bucket drains for 100, and a step back of the clock adds a period.
+const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
+
+// arePossible reports whether take.lua may have replied numbers for accounts.
+func arePossible(accounts []account, numbers []int64) bool {
+	for i := range accounts {
+		a := &accounts[i]
+		if !a.isPossible(a.Enforced, numbers) || a.HasShadow && !a.isPossible(a.Shadow, numbers[a.numbers():]) {
+			return false
+		}
+		numbers = numbers[a.width():]
+	}
+	return true
+}
+
+// isPossible reports whether take.lua may have replied numbers for a charge of so many units.
+func (a *account) isPossible(units int64, numbers []int64) bool {
+	most, algorithm := a.Limit.Burst(), a.Limit.Algorithm()
+	remaining, reset, window := numbers[0], numbers[1], numbers[2]
+	if window == -never {
+		if window = 0; units <= most || algorithm == limits.AlgorithmBan {
+			return false
+		}
+	}
+	isPossible := remaining >= 0 && remaining <= most && reset >= 0 && max(reset, window) <= longestWait && window >= -longestWait
+	rest := numbers[3:a.numbers()]
+	if algorithm == limits.AlgorithmLeakyQueue {
+		isPossible = isPossible && rest[0] >= 0 && rest[0] <= longestWait
+		rest = rest[1:]
+	}
+	if a.settles {
+		isPossible = isPossible && min(rest[0], rest[1]) >= 0 && rest[0] <= never && rest[1] < serials
+	}
+	return isPossible
+}
+
+// serials is above the serials of states.
+const serials = 1 << 17
 
 // isDenied reports whether numbers deny their request. Those of shadow charges do not, even on a
 // key that is banned.
@@ -163,12 +204,4 @@ func isDenied(accounts []account, numbers []int64) bool {
 		numbers = numbers[a.width():]
 	}
 	return false
-}
-
-// wait converts microseconds; a negative number is [limits.Never].
-func wait(us int64) time.Duration {
-	if us < 0 {
-		return limits.Never
-	}
-	return time.Duration(min(us, limits.Never.Microseconds())) * time.Microsecond
 }

@@ -212,6 +212,8 @@ func (a *Announcer) Close() error {
 
 // serverClock is the offset of the server's clock, as known by a question that is not old.
 type serverClock struct {
+	instants serverInstants
+
 	mu        sync.Mutex
 	known     clockOffset
 	forgotten int // how often
@@ -255,11 +257,13 @@ func (c *serverClock) of(ctx context.Context, a *Announcer) (clockOffset, error)
 	if asked.Sub(known.answered) < clockKnownFor {
 		return known, nil
 	}
-	us, err := a.client.Eval(ctx, clockSource, []string{a.channel}).Int64()
-	if err != nil {
-		return clockOffset{}, err
+	now := told{by: &c.instants}
+	call := scriptCall{keys: []string{a.channel}, receiver: &now, most: 1}
+	call.send(ctx, a.client, "eval", clockSource)
+	if call.finish(); call.err != nil {
+		return clockOffset{}, call.err
 	}
-	known = clockOffset{asked: asked, answered: time.Now(), server: us}
+	known = clockOffset{asked: asked, answered: time.Now(), server: now.us}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if forgotten == c.forgotten {
@@ -269,6 +273,18 @@ func (c *serverClock) of(ctx context.Context, a *Announcer) (clockOffset, error)
 }
 
 // clockSource asks the server that has the channel.
-const clockSource = `local t = redis.call('TIME') return t[1] * 1000000 + t[2]`
+const clockSource = `local t = redis.call('TIME') return { ARGV[1] + 0, t[1] * 1000000 + t[2] }`
+
+// told is what clockSource replies.
+type told struct {
+	by *serverInstants
+	us int64
+}
+
+// receive implements [receiver].
+func (t *told) receive(r *reply) (err error) {
+	t.us, err = readInstant(r, t.by)
+	return err
+}
 
 var errMessage = errors.New("redisbackend: not an announcement")

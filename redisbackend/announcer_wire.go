@@ -97,7 +97,7 @@ func (d *announced) read(offset clockOffset, arrived time.Time) (a limits.Announ
 			return a, false
 		}
 	}
-	if len(d.Scope)+len(d.Key) > maxAnnouncedKey || d.Limit.Validate() != nil {
+	if d.Cost < 0 || len(d.Scope)+len(d.Key) > maxAnnouncedKey || d.Limit.Validate() != nil {
 		return a, false
 	}
 	retryAfter := micros(d.RetryAfter)

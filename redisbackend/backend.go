@@ -119,9 +119,12 @@ func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limit
 
 // Reset implements [limits.Resetter].
 func (b *Backend) Reset(ctx context.Context, scope, key string) error {
-	call := scriptCall{keys: []string{b.name(scope, key)}}
-	if resetScript.run(ctx, b.client, &call); call.reply.Err() != nil {
-		return fmt.Errorf("redisbackend: reset: %w", call.reply.Err())
+	state := &item{key: b.name(scope, key), most: 1}
+	call := itemCall{items: []*item{state}}
+	call.keys, call.receiver, call.most = []string{state.key}, &call, 1
+	resetScript.run(ctx, b.client, &call.scriptCall)
+	if err := cmp.Or(call.err, state.err); err != nil {
+		return fmt.Errorf("redisbackend: reset: %w", err)
 	}
 	return nil
 }

@@ -2,8 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -30,8 +28,9 @@ const (
 // call is requests that one call of the script decides.
 type call struct {
 	scriptCall
-	at   destination
-	asks []*ask
+	at    destination
+	asks  []*ask
+	clock *serverInstants // nil: the instant is given
 }
 
 // destination is what the requests of a call have in common.
@@ -83,9 +82,11 @@ func (cs *calls) to(at destination) *call {
 }
 
 func (cs *calls) add(at destination) *call {
-	k := new(call)
+	var k *call
 	if n := len(cs.spare); n > 0 {
 		k, cs.spare = cs.spare[n-1], cs.spare[:n-1]
+	} else {
+		k = new(call)
 	}
 	k.at = at
 	cs.all = append(cs.all, k)
@@ -97,7 +98,7 @@ func (cs *calls) reset() {
 		clear(k.asks)
 		clear(k.keys)
 		clear(k.args)
-		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.asks[:0]}
+		*k = call{scriptCall{keys: k.keys[:0], args: k.args[:0]}, destination{}, k.asks[:0], nil}
 		cs.spare = append(cs.spare, k)
 	}
 	clear(cs.all)
@@ -190,7 +191,10 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 	// their replies.
 	var apart []*ask
 	for _, k := range cs.all {
-		err := k.reply.Err()
+		err := k.err
+		if err == nil { // HasErrorPrefix allocates
+			continue
+		}
 		crosses := redis.HasErrorPrefix(err, "CROSSSLOT")
 		if k.parts && crosses {
 			l.all.learnSlots()
@@ -216,9 +220,21 @@ func (l *lane) run(ctx context.Context, all []*call) {
 	calls := make([]*scriptCall, len(all))
 	for i, k := range all {
 		k.once = k.once || l.all.once
+		k.expect(&l.instants)
 		calls[i] = &k.scriptCall
 	}
 	takeScript.run(ctx, l.all.client, calls...)
+}
+
+// expect sets what the reply to k may be. The clock is that of the server.
+func (k *call) expect(clock *serverInstants) {
+	k.receiver, k.most = k, 1
+	if k.at.instant == 0 {
+		k.clock = clock
+	}
+	for _, a := range k.asks {
+		k.most += a.width
+	}
 }
 
 // outcome says whether the server answered a call, whether one decided, and the latest error.
@@ -227,7 +243,7 @@ func (cs *calls) outcome() (answered, decided bool, latest error) {
 		if len(k.asks) == 0 {
 			continue // its requests were sent apart
 		}
-		err := k.reply.Err()
+		err := k.err
 		decided = decided || err == nil
 		if answered = answered || answers(err); err != nil {
 			latest = err
@@ -236,57 +252,55 @@ func (cs *calls) outcome() (answered, decided bool, latest error) {
 	return answered, decided, latest
 }
 
-// parse sets the decision or the error of every request.
-func (cs *calls) parse() {
+// fail sets the error of every request whose call has no reply.
+func (cs *calls) fail() {
 	for _, k := range cs.all {
-		rest, err := k.reply.Slice()
-		var now int64
-		if err == nil {
-			now, rest, err = next(rest)
+		if k.err == nil {
+			continue // each has a decision or an error of its own
 		}
 		for _, a := range k.asks {
-			a.now, a.err = now, err
-			if err == nil {
-				rest, a.err = a.parse(rest)
-			}
+			a.err = k.err
 		}
 	}
 }
 
-// parse sets the numbers of a from the start of what is left of a reply, and returns the rest.
-func (a *ask) parse(reply []any) (rest []any, err error) {
-	a.numbers = a.numbers[:0]
-	for len(a.numbers) < a.width {
-		if err, ok := first(reply).(error); ok && len(a.numbers) == 0 { // of the state of a key
-			return reply[1:], err
+// receive implements [receiver]: it sets the decision or the error of every request.
+func (k *call) receive(r *reply) error {
+	now, err := readInstant(r, k.clock)
+	if err != nil {
+		return err
+	}
+	for _, a := range k.asks {
+		a.now = now
+		if !a.receive(r) {
+			return errForeign
 		}
-		var n int64
-		if n, reply, err = next(reply); err != nil {
-			return nil, err
+	}
+	if !r.hasEnded() || k.at.instant != 0 && k.at.instant != now {
+		return errForeign
+	}
+	for _, a := range k.asks {
+		if a.err == nil && !arePossible(a.accounts, a.numbers) {
+			a.err = errImpossible
+			err = errImpossible
+		}
+	}
+	return err
+}
+
+// receive reads the numbers of a, or its error, which is about the state of a key. It reports whether there
+// are as many numbers as there have to be.
+func (a *ask) receive(r *reply) bool {
+	a.numbers = a.numbers[:0]
+	if a.err = r.error(); a.err != nil {
+		return true
+	}
+	for len(a.numbers) < a.width {
+		n, ok := r.number()
+		if !ok {
+			return false
 		}
 		a.numbers = append(a.numbers, n)
 	}
-	return reply, nil
-}
-
-var errShort = errors.New("the script replied with too few numbers")
-
-// first returns the first part of a reply; nil: there is none.
-func first(reply []any) any {
-	if len(reply) == 0 {
-		return nil
-	}
-	return reply[0]
-}
-
-// next splits off the first number of a reply.
-func next(reply []any) (n int64, rest []any, err error) {
-	if len(reply) == 0 {
-		return 0, nil, errShort
-	}
-	n, ok := reply[0].(int64)
-	if !ok {
-		return 0, nil, fmt.Errorf("the script replied with a %T instead of a number", reply[0])
-	}
-	return n, reply[1:], nil
+	return true
 }

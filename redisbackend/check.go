@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -125,37 +124,49 @@ func (b *Backend) keyAt(ctx context.Context, client cluster, master *redis.Clien
 func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
-		call := scriptCall{keys: []string{key}}
+		var found findings
+		call := scriptCall{keys: []string{key}, receiver: &found, most: 3, texts: true}
 		if first { // a server that knows the script does not show whether it may be sent
 			call.send(ctx, client, "eval", checkScript.source)
+			call.finish()
 		} else {
 			checkScript.run(ctx, client, &call)
 		}
-		reply, err := call.reply.StringSlice()
-		if err != nil {
-			return explain(err, key)
+		if call.err != nil {
+			return explain(call.err, key)
 		}
-		if len(reply) != 4 {
-			return fmt.Errorf("the server replied with %d texts instead of 4", len(reply))
-		}
-		s, errSeconds := strconv.ParseInt(reply[2], 10, 64)
-		us, errMicros := strconv.ParseInt(reply[3], 10, 64)
-		if err := errors.Join(errSeconds, errMicros); err != nil {
-			return fmt.Errorf("the server's TIME: %w", err)
-		}
-		now := time.Unix(s, us*1000)
 		if !first {
-			if _, ok := client.(single); ok && cmp.Or(field(reply[0], "redis_mode"), field(reply[0], "server_mode")) == "cluster" { // Valkey has the latter
+			var err error
+			if _, ok := client.(single); ok && cmp.Or(field(found.server, "redis_mode"), field(found.server, "server_mode")) == "cluster" { // Valkey has the latter
 				err = errors.New(useCluster)
 			}
-			if err = errors.Join(err, judge(reply[0], reply[1]), judgeClock(clock, now)); err != nil {
-				err = fmt.Errorf("%s: %w", product(reply[0]), err)
+			if err = errors.Join(err, judge(found.server, found.memory), judgeClock(clock, found.now)); err != nil {
+				err = fmt.Errorf("%s: %w", product(found.server), err)
 			}
 			return err
 		}
-		clock = now
+		clock = found.now
 		time.Sleep(time.Millisecond) // a clock need not tell all microseconds apart
 	}
+}
+
+// findings is what check.lua replies.
+type findings struct {
+	server, memory string // sections of INFO
+	now            time.Time
+}
+
+// receive implements [receiver].
+func (f *findings) receive(r *reply) error {
+	var isServer, isMemory bool
+	f.server, isServer = r.text()
+	f.memory, isMemory = r.text()
+	us, isNow := r.number()
+	if !isServer || !isMemory || !isNow || us < 0 {
+		return errForeign
+	}
+	f.now = time.UnixMicro(us)
+	return nil
 }
 
 // clockTolerance is by how much the clocks of a server and of this process may differ.

@@ -2,8 +2,9 @@
 -- the commands that every decision may need.
 --
 -- KEYS   a key that nothing else uses
--- reply  INFO server, INFO memory, and the seconds and microseconds of TIME; or the first error, "; commands: " and the
---        names of all commands that failed
+-- ARGV   the number of the call
+-- reply  that number, INFO server, INFO memory, and TIME in microseconds; or the first error, "; commands: " and
+--        the names of all commands that failed
 
 local failed, why = {}, nil
 local function call(name, ...)
@@ -28,4 +29,4 @@ local server, memory = call('info', 'server'), call('info', 'memory')
 if why then
   return redis.error_reply(why .. '; commands: ' .. table.concat(failed, ' '))
 end
-return { server, memory, time[1], time[2] }
+return { ARGV[1] + 0, server, memory, time[1] * 1000000 + time[2] }

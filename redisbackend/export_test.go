@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -115,21 +116,26 @@ func WaitForEver(b *Backend) {
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
 
-// RunOnce calls a script that must not be repeated, in one pipeline if it is called for several keys: all
+// RunOnce calls a script that must not be repeated, and replies the number of its call and one part more, in one pipeline if it is called for several keys: all
 // of each call are the same. The call can be sent in parts, or not. It returns the latest error.
 func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
 	var calls []*scriptCall
 	for _, keys := range of {
-		calls = append(calls, &scriptCall{keys: keys, once: true, parts: parts})
+		calls = append(calls, &scriptCall{keys: keys, once: true, parts: parts, receiver: anything{}, most: 1})
 	}
 	newScript(source).run(ctx, client, calls...)
 	for _, c := range calls {
-		if c.reply.Err() != nil {
-			err = c.reply.Err()
+		if c.err != nil {
+			err = c.err
 		}
 	}
 	return err
 }
+
+// anything is a receiver that believes each reply of its call.
+type anything struct{}
+
+func (anything) receive(*reply) error { return nil }
 
 // RenewAll renews all that b holds, at once, and waits until it is done.
 func RenewAll(b *Backend) {
@@ -264,3 +270,47 @@ var Product = product
 
 // SetClockWrong has b believe that servers are ahead of this process's clock.
 func SetClockWrong(b *Backend, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
+
+// ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes it on. The
+// reply is that to a number of a call. The server has told the instant now before.
+func ReadReply(b *Backend, groups [][]limits.Charge, now int64, size int, reply func(number int64) string) ([][]limits.Decision, []error) {
+	var cs calls
+	var clock serverInstants
+	clock.believe(now)
+	requests, asks := make([]request, len(groups)), []*ask(nil)
+	for i, charges := range groups {
+		if err := b.accountsOf(charges, &requests[i], mode{}); err != nil {
+			panic(err)
+		}
+		requests[i].ask.prepare(context.Background(), b, requests[i].accounts, mode{})
+		asks = append(asks, &requests[i].ask)
+	}
+	cs.plan(asks, nil)
+	k := cs.all[0]
+	k.expect(&clock)
+	k.command = newScriptCommand(k.receiver, k.most, k.texts)
+	text := []byte(reply(k.command.number))
+	for piece := range slices.Chunk(text, size) {
+		if _, k.sent = k.command.Write(piece); k.sent != nil {
+			break
+		}
+	}
+	k.finish()
+	cs.fail()
+	decisions, errs := make([][]limits.Decision, len(groups)), make([]error, len(groups))
+	for i := range requests {
+		r := &requests[i]
+		if errs[i] = r.ask.err; errs[i] != nil {
+			continue
+		}
+		all := r.ask.results(nil)
+		for j, owner := range r.owners {
+			if d := all[owner].enforced; !groups[i][j].Shadow {
+				decisions[i] = append(decisions[i], d)
+			} else {
+				decisions[i] = append(decisions[i], all[owner].shadow)
+			}
+		}
+	}
+	return decisions, errs
+}

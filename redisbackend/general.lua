@@ -118,7 +118,7 @@ decideGenerally = function(i, mode, size, request)
   local states, start = {}, length
   local fine, why = pcall(decideStates, chargesOf(i, size), states, mode, size, request)
   if not fine then
-    for k = start + 2, length do
+    for k = start + 2, #reply do -- take.lua may have begun to decide it
       reply[k] = nil
     end
     length = start + 1

@@ -122,7 +122,7 @@ func (h *holds) items(all []*hold, others ...any) []*item {
 		for j := range k.n {
 			ids = h.appendID(ids, k.first+j)
 		}
-		items[i] = &item{key: k.key, args: append([]any{ids}, others...), weight: 2 + int(k.n)}
+		items[i] = &item{key: k.key, args: append([]any{ids}, others...), most: k.n, weight: 2 + int(k.n)}
 	}
 	return items
 }

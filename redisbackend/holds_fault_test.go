@@ -310,18 +310,19 @@ type scripted struct {
 	since time.Time
 }
 
-func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, _ ...any) *redis.Cmd {
+func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	what, reply := "release", redis.NewCmd(ctx)
+	number := args[0]
 	switch digest {
 	case redisbackend.RenewDigest:
 		what = "renew"
 	case redisbackend.ReleaseDigest:
 		time.Sleep(time.Duration(s.slow.Load()))
 	default:
-		reply.SetVal([]any{time.Now().UnixMicro(), int64(1), int64(4), int64(0), int64(1)})
+		reply.SetVal([]any{number, time.Now().UnixMicro(), int64(4), int64(0), int64(1_000_000)})
 		return reply
 	}
-	if reply.SetVal(slices.Repeat([]any{int64(0)}, len(keys))); s.away.Load() {
+	if reply.SetVal(append([]any{number}, slices.Repeat([]any{int64(0)}, len(keys))...)); s.away.Load() {
 		what += " in vain"
 		reply.SetErr(errors.New("no answer"))
 	}

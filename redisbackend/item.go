@@ -2,7 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,7 +22,8 @@ const maxItems = maxWeight * unitsWeight
 type item struct {
 	key    string
 	args   []any
-	weight int // a unit of a concurrency limit is 1, most keys are unitsWeight
+	most   int64 // that the script may reply
+	weight int   // a unit of a concurrency limit is 1, most keys are unitsWeight
 
 	reply int64
 	err   error
@@ -114,11 +114,11 @@ func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall
 	// moved. Such a call has not run, so its items are sent apart.
 	var apart []*itemCall
 	for _, c := range calls {
-		crosses := redis.HasErrorPrefix(c.reply.Err(), "CROSSSLOT")
+		crosses := redis.HasErrorPrefix(c.err, "CROSSSLOT")
 		if crosses {
 			b.lanes.learnSlots()
 		}
-		if c.parts && (crosses || redis.HasErrorPrefix(c.reply.Err(), "TRYAGAIN")) {
+		if c.parts && (crosses || redis.HasErrorPrefix(c.err, "TRYAGAIN")) {
 			for _, it := range c.items {
 				apart = append(apart, &itemCall{items: []*item{it}})
 			}
@@ -126,9 +126,8 @@ func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall
 	}
 	b.runItems(ctx, s, apart)
 	for _, c := range append(calls, apart...) {
-		c.answer()
-		if err := c.reply.Err(); !answers(err) {
-			unanswered = err
+		if !answers(c.err) {
+			unanswered = c.err
 		}
 	}
 	return unanswered
@@ -139,6 +138,7 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 	calls := make([]*scriptCall, len(all))
 	for i, c := range all {
 		c.once, c.parts = true, len(c.items) > 1
+		c.receiver, c.most = c, len(c.items)
 		for _, it := range c.items {
 			c.keys, c.args = append(c.keys, it.key), append(c.args, it.args...)
 		}
@@ -148,25 +148,31 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 		calls[i] = &c.scriptCall
 	}
 	s.run(ctx, b.client, calls...)
+	for _, c := range all {
+		if c.err == nil {
+			continue // each has a reply or an error of its own
+		}
+		for _, it := range c.items {
+			it.reply, it.err = 0, c.err
+		}
+	}
 }
 
-// answer sets what became of the items of c. The script replies a number or an error for each.
-func (c *itemCall) answer() {
-	reply, err := c.reply.Slice()
-	if err == nil && len(reply) != len(c.items) {
-		err = fmt.Errorf("the script replied to %d of %d keys", len(reply), len(c.items))
-	}
-	for i, it := range c.items {
-		if it.reply, it.err = 0, err; err != nil {
+// receive implements [receiver]. The script replies a number or an error for each item.
+func (c *itemCall) receive(r *reply) error {
+	var err error
+	for _, it := range c.items {
+		if it.reply, it.err = 0, r.error(); it.err != nil {
 			continue
 		}
-		switch v := reply[i].(type) {
-		case int64:
-			it.reply = v
-		case error:
-			it.err = v
-		default:
-			it.err = fmt.Errorf("the script replied with a %T instead of a number", v)
+		n, ok := r.number()
+		if !ok {
+			return errForeign
+		}
+		if it.reply = n; n < 0 || n > it.most {
+			it.reply, it.err = 0, errImpossible
+			err = errImpossible
 		}
 	}
+	return err
 }

@@ -30,6 +30,7 @@ type lane struct {
 	bound      context.Context    // of the calls that start now
 	boundUntil time.Time
 	health
+	instants serverInstants
 
 	workers sync.Pool    // of *worker
 	watch   *time.Timer  // nil: not made yet

@@ -1,8 +1,9 @@
 -- Releases units of concurrency limits. To release a unit again does nothing.
 --
 -- KEYS   the keys; one may be there several times
--- ARGV   for each key the ids of its units, 12 bytes each; what follows is ignored
--- reply  for each key how many of its units were held, or an error
+-- ARGV   the number of the call; for each key the ids of its units, 12 bytes each; what follows is
+--        ignored
+-- reply  that number; for each key how many of its units were held, or an error
 
 local function release(key, ids)
   local released, arguments = 0, {}
@@ -19,8 +20,8 @@ local function release(key, ids)
   return released
 end
 
-local reply = {}
+local reply = { ARGV[1] + 0 }
 for i = 1, #KEYS do
-  reply[i] = release(KEYS[i], ARGV[i])
+  reply[i + 1] = release(KEYS[i], ARGV[i + 1])
 end
 return reply

@@ -2,13 +2,13 @@
 -- not know is put back, even above the limit: its request is under way.
 --
 -- KEYS   the keys; one may be there several times
--- ARGV   for each key:
+-- ARGV   the number of the call; for each key:
 --          the ids of its units, 12 bytes each
 --          for how long units are held, in microseconds, the same for all
 --        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  for each key how many of its units the server did not know, or an error
+-- reply  that number; for each key how many of its units the server did not know, or an error
 
-local hold, instant, grace = tonumber(ARGV[2]), tonumber(ARGV[2 * #KEYS + 1]), 86400000
+local hold, instant, grace = tonumber(ARGV[3]), tonumber(ARGV[2 * #KEYS + 2]), 86400000
 if not instant then
   local time = redis.call('TIME')
   instant, grace = time[1] * 1000000 + time[2], 1000
@@ -36,8 +36,8 @@ local function renew(key, ids)
   return unknown
 end
 
-local reply = {}
+local reply = { ARGV[1] + 0 }
 for i = 1, #KEYS do
-  reply[i] = renew(KEYS[i], ARGV[2 * i - 1])
+  reply[i + 1] = renew(KEYS[i], ARGV[2 * i])
 end
 return reply

@@ -1,6 +1,7 @@
 -- Forgets a key.
 --
 -- KEYS   the key
--- reply  1, or 0 if it had no state
+-- ARGV   the number of the call
+-- reply  that number; and 1, or 0 if the key had no state
 
-return redis.call('DEL', KEYS[1])
+return { ARGV[1] + 0, redis.call('DEL', KEYS[1]) }

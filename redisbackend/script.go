@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,13 +51,13 @@ var (
 	statesSource = file("encoding") + replace(file("state"), "decide", decideSource, "names", names()) +
 		file("bucket_ring") + functions()
 
-	takeScript = newScript("local given = ARGV[1] ~= '1' and ARGV[1] or nil\n" + file("arithmetic") + replace(file("take"),
+	takeScript = newScript("local given = ARGV[2] ~= '1' and ARGV[2] or nil\n" + file("arithmetic") + replace(file("take"),
 		"decide", decideSource,
 		"products", file("products"),
 		"held", section("concurrent", "held"),
 		"hold", section("concurrent", "hold"),
 		"general", "if not muldiv then\n"+file("products")+"end\n"+file("debt")+statesSource+file("general")))
-	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 1], nil\n" +
+	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 2], nil\n" +
 		file("arithmetic") + file("products") + file("debt") + statesSource + file("settle"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))
@@ -141,59 +142,98 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 // scriptCall is one call of a script.
 type scriptCall struct {
-	keys  []string
-	args  []any
-	once  bool // it is sent again only if no server can have run it
-	parts bool // it can be sent in parts
-	reply *redis.Cmd
+	keys     []string
+	args     []any
+	once     bool // it is sent again only if no server can have run it
+	parts    bool // it can be sent in parts
+	receiver receiver
+	most     int  // parts of its reply behind the number of the call, at most
+	texts    bool // some of which may be texts
+	command  *scriptCommand
+	sent     error // what a client said that reads replies itself
+	err      error // nil: the receiver has read the reply
 }
 
 // run makes calls of s, in one pipeline if there are several and the client has pipelines. A server that
 // does not know s, because it was restarted or its scripts were flushed, is sent the source. Each
-// reply has an error of its own.
+// call has an error of its own.
 func (s script) run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
+	defer func() { // a hook of the client may panic
+		for _, c := range calls {
+			c.finish()
+		}
+	}()
 	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
 		pipe := client.Pipeline()
 		for _, c := range calls {
 			c.send(ctx, pipe, "evalsha", s.digest)
 		}
 		_, _ = pipe.Exec(ctx)
+		for _, c := range calls {
+			c.finish()
+		}
 	}
 	for _, c := range calls {
-		if c.isUnknown() { // an earlier call may have taught the server
-			c.send(ctx, client, "evalsha", s.digest)
-		}
-		if c.isUnknown() {
-			c.send(ctx, client, "eval", s.source)
+		for _, by := range [...]struct{ name, text string }{{"evalsha", s.digest}, {"eval", s.source}} {
+			if c.isUnknown() { // an earlier call may have taught the server
+				c.send(ctx, client, by.name, by.text)
+				c.finish()
+			}
 		}
 	}
 }
 
 // isUnknown reports whether c was not sent to a server that knows the script.
 func (c *scriptCall) isUnknown() bool {
-	return c.reply == nil || redis.HasErrorPrefix(c.reply.Err(), "NOSCRIPT")
+	return c.command == nil || c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") // which allocates
 }
 
 // send sends c, or queues it if to is a pipeline.
 func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text string) {
+	c.command = newScriptCommand(c.receiver, c.most, c.texts)
 	client, ok := to.(processor)
-	if !ok && name == "eval" {
-		c.reply = to.Eval(ctx, text, c.keys, c.args...)
-		return
-	} else if !ok {
-		c.reply = to.EvalSha(ctx, text, c.keys, c.args...)
+	if !ok {
+		call, args := to.EvalSha, append([]any{c.command.number}, c.args...)
+		if name == "eval" {
+			call = to.Eval
+		}
+		reply, err := call(ctx, text, c.keys, args...).Result()
+		if err == nil {
+			err = c.command.readValue(reply)
+		}
+		c.sent = err
 		return
 	}
-	all := make([]any, 0, 3+len(c.keys)+len(c.args))
+	all := make([]any, 0, 4+len(c.keys)+len(c.args))
 	all = append(all, name, text, len(c.keys))
 	for _, key := range c.keys {
 		all = append(all, key)
 	}
-	c.reply = redis.NewCmd(ctx, append(all, c.args...)...)
-	c.reply.SetFirstKeyPos(3)
-	cmd := redis.Cmder(c.reply)
+	c.command.Cmder = redis.NewRawWriteToCmd(ctx, c.command, append(append(all, c.command.number), c.args...)...)
+	c.command.SetFirstKeyPos(3)
+	cmd := redis.Cmder(c.command)
 	if c.once {
 		cmd = &unrepeatedCommand{Cmder: cmd, parts: c.parts}
 	}
-	_ = client.Process(ctx, cmd) // the reply has the error, too
+	_ = client.Process(ctx, cmd) // the command has the error, too
+}
+
+// finish sets the error of c, once the client has done with it.
+func (c *scriptCall) finish() {
+	if c.command == nil {
+		return
+	}
+	err := c.sent
+	if c.command.Cmder != nil {
+		err = c.command.Err() // a deferred auto-pipeliner then waits for the reply
+	}
+	isReceived := c.command.close()
+	switch {
+	case isReceived && errors.Is(err, errImpossible): // those whom it is about know
+		c.err = nil
+	case isReceived || err != nil:
+		c.err = err
+	default:
+		c.err = errUnread
+	}
 }

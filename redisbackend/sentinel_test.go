@@ -47,7 +47,9 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 // taken meanwhile is lost.
 func TestAPlannedFailoverLosesWhatTheOldMasterTakesUntilItIsAReplica(t *testing.T) {
 	testrun.FullOnly(t, "servers that fail")
-	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error { return admin.Failover(t.Context(), "limits").Err() })
+	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error {
+		return admin.Failover(t.Context(), "limits").Err()
+	})
 }
 
 // testFailover has Sentinel make the replica of a master the master, under load.

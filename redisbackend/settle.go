@@ -101,8 +101,9 @@ func (b *Backend) settle(ctx context.Context, all []*settling) {
 		if s.ending.Final > s.ending.Taken {
 			kind = "c "
 		}
+		most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
 		args := settleArguments(kind, s.limit, s.ending)
-		items[i] = &item{key: s.name, args: args, weight: s.weight() * unitsWeight}
+		items[i] = &item{key: s.name, args: args, most: most, weight: s.weight() * unitsWeight}
 	}
 	b.sendItems(ctx, settleScript, items)
 	for i, s := range all {

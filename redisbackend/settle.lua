@@ -2,7 +2,7 @@
 -- have cost above. Of each key in turn, so that a key may be there several times.
 --
 -- KEYS   the keys
--- ARGV   for each key:
+-- ARGV   the number of the call; for each key:
 --          the limit under which was taken, as in a state
 --          "r ", the units to return, those that the taking has cost, its instant modulo
 --          2^46, or of sliding windows the number of its window, and the serial of the
@@ -11,7 +11,7 @@
 --          to the taking, of queues that at which its units have drained; or
 --          "c ", the units to charge and for how long the taking was to last
 --        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  for each key how many units fewer it has in use now, or how many were charged, or
+-- reply  that number; for each key how many units fewer it has in use now, or how many were charged, or
 --        an error if its state cannot be read or written; of a give-back how
 --        many were returned
 
@@ -93,14 +93,14 @@ local function settle(key, limit, what)
   return charge(key, limit, tonumber(a), tonumber(b))
 end
 
-local reply = {}
+local reply = { ARGV[1] + 0 }
 for i = 1, #KEYS do
-  local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i - 1]), ARGV[2 * i])
+  local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i]), ARGV[2 * i + 1])
   if not fine then
     n = errorOf(n)
   elseif not n then
     n = { err = unreadable }
   end
-  reply[i] = n
+  reply[i + 1] = n
 end
 return reply

@@ -5,7 +5,8 @@
 -- limits are read and written as their requests are decided.
 --
 -- KEYS   the keys of a request, each once, then those of the next
--- ARGV   "1" if there is one request, which takes. Otherwise first "server" for the clock of the
+-- ARGV   the number of the call
+--        "1" if there is one request, which takes. Otherwise first "server" for the clock of the
 --        server, "apart" for the same if there are logs, which may be long and are not read with the
 --        others, or the instant in microseconds since the Unix epoch; and for each request its mode,
 --        "take" or "peek"; how many follow that are alike but for their keys, it included; and its
@@ -15,7 +16,7 @@
 --          and the units of those; if they last, "@" and for how long: they may be settled; of
 --          a concurrency limit "#" and the id of the first unit of each request, see
 --          concurrent.lua
--- reply  the instant, and for each key of each request these numbers for its
+-- reply  the number of the call, the instant, and for each key of each request these numbers for its
 --        enforced charges and, if it has any, for its shadow charges:
 --          remaining
 --          reset after
@@ -32,7 +33,7 @@
 -- under the same limits, and the clock has not stepped back. general.lua decides the others.
 
 local keys, argv = KEYS, ARGV
-local reply, length = { now, nil, nil, nil }, 1 -- of its final size for one key
+local reply, length = { argv[1] + 0, now, nil, nil, nil }, 2 -- of its final size for one key
 
 -- What keys have: texts by their place, if they were read, false for nothing; only, if there is one
 -- key. MGET finds nothing where there is no string, too: isSure says whether that is so.
@@ -57,7 +58,7 @@ local writes, last, written
 if not isAlone then
   writes, last, written = {}, 0, {}
 end
-local place, i = 0, isAlone and 1 or 2 -- of the latest key, and of the next argument
+local place, i = 0, isAlone and 2 or 3 -- of the latest key, and of the next argument
 
 local decideGenerally -- general.lua, once a request needs it
 local after, latestAt, latestAtText
@@ -68,7 +69,7 @@ local of = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, ni
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
   if isAlone then
-    size = (#argv - 1) / 2
+    size = (#argv - 2) / 2
   else
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0

@@ -31,7 +31,7 @@ func TestATakingOnAClusterWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 func TestAPipelineToAClusterIsNotRepeated(t *testing.T) {
 	ctx := t.Context()
 	client, lose := clusterThatLoses(t)
-	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end return redis.call('INCR', KEYS[1])"
+	source := "if KEYS[1] == 'busy' then return redis.error_reply('TRYAGAIN later') end return { ARGV[1] + 0, redis.call('INCR', KEYS[1]) }"
 	ok(t, client.ScriptLoad(ctx, source).Err())
 	for name, first := range map[string]string{"the reply is lost": "first", "the first command fails": "busy"} {
 		ok(t, client.Del(ctx, "first", "second").Err())

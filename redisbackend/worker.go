@@ -107,7 +107,7 @@ func (w *worker) end(failure error) (more bool) {
 	l.mu.Unlock()
 
 	if failure == nil {
-		w.calls.parse()
+		w.calls.fail()
 		l.denyWaiting(w.asks, w.since)
 	}
 	for _, a := range w.asks {
