@@ -118,7 +118,12 @@ func (b *Backend) Peek(ctx context.Context, charges []limits.Charge, out []limit
 }
 
 // Reset implements [limits.Resetter].
-func (b *Backend) Reset(ctx context.Context, scope, key string) error {
+func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
+		}
+	}()
 	state := &item{key: b.name(scope, key), most: 1}
 	call := itemCall{items: []*item{state}}
 	call.keys, call.receiver, call.most = []string{state.key}, &call, 1
@@ -277,7 +282,7 @@ func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account,
 		if !back && !mode.peeks {
 			b.giveBackLate(ctx, l, a)
 		}
-		return back, b.lanes.blame(explained(err, accounts), l)
+		return back, b.lanes.blame(explained(l.explained(err), accounts), l)
 	}
 	*to = a.results((*to)[:0])
 	return true, nil

@@ -42,14 +42,19 @@ func (b *Backend) Check(ctx context.Context) error {
 	return nil
 }
 
-func (b *Backend) checkAll(ctx context.Context) error {
+func (b *Backend) checkAll(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
 	switch client := b.client.(type) {
 	case cluster:
-		return each(ctx, client.ForEachMaster, func(ctx context.Context, master *redis.Client) error {
+		return each(ctx, client, client.ForEachMaster, func(ctx context.Context, master *redis.Client) error {
 			return b.checkMaster(ctx, client, master)
 		})
 	case ring:
-		err := each(ctx, client.ForEachShard, func(ctx context.Context, shard *redis.Client) error {
+		err := each(ctx, client, client.ForEachShard, func(ctx context.Context, shard *redis.Client) error {
 			return check(ctx, shard, b.prefix+"check")
 		})
 		if up, all := client.Len(), len(client.Options().Addrs); up < all { // the client does not ask the others
@@ -61,7 +66,7 @@ func (b *Backend) checkAll(ctx context.Context) error {
 }
 
 // each checks every server of a client and returns all errors.
-func each(ctx context.Context, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
+func each(ctx context.Context, client redis.Scripter, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var errs []error
 	err := forEach(ctx, func(ctx context.Context, server *redis.Client) (err error) {
@@ -78,7 +83,7 @@ func each(ctx context.Context, forEach func(context.Context, func(context.Contex
 		return nil
 	})
 	if err != nil {
-		err = explain(err, "")
+		err = explain(withoutTLS(advised(err), client), "")
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -90,7 +95,7 @@ func (b *Backend) checkMaster(ctx context.Context, client cluster, master *redis
 	if err != nil && strings.Contains(err.Error(), "run the 'cluster' command") { // as before Redis 7: CLUSTER INFO is meant
 		return fmt.Errorf("%w: allow the user +cluster|info, and see docs/redis.md for what else it needs", err)
 	} else if err != nil {
-		return explain(err, "")
+		return explain(advised(err), "")
 	}
 	var errs []error
 	if state := field(info, "cluster_state"); state != "ok" {
@@ -133,7 +138,7 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 			checkScript.run(ctx, client, &call)
 		}
 		if call.err != nil {
-			return explain(call.err, key)
+			return explain(withoutTLS(call.err, client), key)
 		}
 		if !first {
 			var err error

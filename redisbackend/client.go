@@ -74,6 +74,19 @@ func validate(client redis.Scripter, options Options) error {
 	return errors.Join(errs...)
 }
 
+// usesTLS reports whether a client is known to use TLS.
+func usesTLS(client redis.Scripter) bool {
+	switch client := client.(type) {
+	case single:
+		return client.Options().TLSConfig != nil
+	case interface{ Options() *redis.ClusterOptions }:
+		return client.Options().TLSConfig != nil
+	case ring:
+		return client.Options().TLSConfig != nil
+	}
+	return false
+}
+
 // unqueued is an auto-pipeliner whose scripts go past its queue: each is a pipeline of one
 // command to the client of the auto-pipeliner. Requests are gathered by the lanes already. The queue
 // ignores the deadlines of contexts, and sends what must not be sent again one after the other.

@@ -1,9 +1,13 @@
 package redisbackend
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,9 +82,40 @@ func explained(err error, accounts []account) error {
 	return err
 }
 
+// advised returns what a client says of a call, with what to do about it where that is known. A server that does not
+// know a command quotes its arguments, keys and passwords among them: they are left out.
+func advised(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text, _, quotes := strings.Cut(err.Error(), ", with args beginning with"); quotes {
+		return redisError(text)
+	}
+	var call *os.SyscallError
+	isClosed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if errors.As(err, &call) {
+		isClosed = slices.Contains([]string{"read", "write", "wsarecv", "wsasend"}, call.Syscall)
+	}
+	if isClosed {
+		return fmt.Errorf("%w: %s", err, closedByServer)
+	}
+	return err
+}
+
+// withoutTLS returns err, of a call to a server that has not answered any yet, with what may be wrong.
+func withoutTLS(err error, client redis.Scripter) error {
+	if errors.Is(err, context.DeadlineExceeded) && usesTLS(client) {
+		return fmt.Errorf("%w: %s", err, unansweredTLS)
+	}
+	return err
+}
+
 const (
 	useCluster  = "the server is a node of a Cluster: use a redis.ClusterClient, or a URL like redis://host1:6379?addr=host2:6379"
 	raiseMemory = "the server's memory is full: raise maxmemory"
+
+	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side alone (rediss://)?"
+	unansweredTLS  = "no TLS handshake so far: if the server speaks none, use redis://"
 )
 
 // health is what a lane knows about its server, guarded by the mutex of the lane.

@@ -275,6 +275,16 @@ func (l *lane) contextLocked(now time.Time) context.Context {
 	return l.bound
 }
 
+// explained returns the error of a request, with what may be wrong if the server has never answered.
+func (l *lane) explained(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.answeredAt.IsZero() {
+		return err
+	}
+	return withoutTLS(err, l.all.client)
+}
+
 // idle reports whether nothing is under way and nothing waits.
 func (l *lane) idle() bool {
 	l.mu.Lock()

@@ -105,7 +105,7 @@ func (ls *lanes) of(ctx context.Context, name string) (*lane, error) {
 	}
 	if ls.learn != nil && !ls.known.Load() {
 		if err := ls.learnFirst(ctx, name); err != nil {
-			return nil, err
+			return nil, withoutTLS(advised(err), ls.client)
 		}
 	}
 	server, err := ls.serverOf(name)

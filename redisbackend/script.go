@@ -232,7 +232,7 @@ func (c *scriptCall) finish() {
 	case isReceived && errors.Is(err, errImpossible): // those whom it is about know
 		c.err = nil
 	case isReceived || err != nil:
-		c.err = err
+		c.err = advised(err)
 	default:
 		c.err = errUnread
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +24,16 @@ type worker struct {
 	probes bool // it was started above the limit of calls, and ends after one
 }
 
-func panicked(v any) error { return fmt.Errorf("panic in a hook of the client: %v", v) }
+// panicked returns the error of a panic below the client. go-redis itself panics at a length that no memory has,
+// in what it reads besides the replies of scripts.
+func panicked(v any) error {
+	if err, ok := v.(runtime.Error); ok && strings.Contains(err.Error(), "makeslice") {
+		return errLength
+	}
+	return fmt.Errorf("panic in a hook of the client: %v", v)
+}
+
+var errLength = errors.New("the server replied with an impossible length: is it Redis?")
 
 var errExited = errors.New("a hook of the client ended the goroutine by runtime.Goexit")
 

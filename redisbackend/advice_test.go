@@ -1,0 +1,114 @@
+package redisbackend_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/redisbackend"
+)
+
+// saysOf fails unless a decision and Check are errors that say what, in some 120 characters, and nothing that is secret.
+func saysOf(t *testing.T, b *redisbackend.Backend, what string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // only what does not answer takes as long
+	defer cancel()
+	for name, err := range map[string]error{
+		"a decision": b.Take(ctx, []limits.Charge{charge("s", "s3cret", limits.FixedWindow(limits.PerDay(10)), 1)}, make([]limits.Decision, 1)),
+		"Check":      b.Check(ctx),
+	} {
+		if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "s3cret") || len(err.Error()) > 180 {
+			t.Errorf("%s: %v; want an error that says %q", name, err, what)
+		}
+	}
+}
+
+func openAt(t *testing.T, url string) *redisbackend.Backend {
+	t.Helper()
+	b, err := redisbackend.Open(url, redisbackend.Options{})
+	ok(t, err)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestMaxclientsIsNamedWhereTheServerClosesConnections(t *testing.T) {
+	addr := startRedis(t, "--maxclients", "1").addr
+	var first *redis.Client
+	until(t, "there is a connection", func() bool { // that of startRedis is still there at first
+		first = redis.NewClient(&redis.Options{Addr: addr})
+		return first.Ping(t.Context()).Err() == nil || first.Close() != nil
+	})
+	defer first.Close()
+	saysOf(t, openAt(t, "redis://"+addr), "maxclients")
+	saysOf(t, openAt(t, "redis://:s3cret@"+addr), "maxclients")
+}
+
+// listen serves connections until the test ends.
+func listen(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func TestTLSIsNamedWhereOnlyOneSideSpeaksIt(t *testing.T) {
+	plain := startRedis(t).addr
+	saysOf(t, openAt(t, "rediss://"+plain), "no TLS handshake so far")
+	saysOf(t, openAt(t, "rediss://"+plain+"?addr="+plain), "no TLS handshake so far")
+	secured := listen(t, func(conn net.Conn) { // as redis-server does
+		_ = tls.Server(conn, new(tls.Config)).Handshake()
+	})
+	saysOf(t, openAt(t, "redis://"+secured), "TLS on one side alone")
+}
+
+// Only go-redis reads the replies to what it sends when it connects, and those of INFO about a Cluster.
+func TestAnImpossibleLengthIsNamed(t *testing.T) {
+	garbage := listen(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 100))
+		_, _ = conn.Write([]byte("-ERR unknown command\r\n$9223372036854775807\r\n")) // to HELLO, and to CLIENT SETINFO
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	b := openAt(t, "redis://"+garbage)
+	saysOf(t, b, "an impossible length")
+	if err := b.Reset(t.Context(), "s", "k"); err == nil || !strings.Contains(err.Error(), "an impossible length") {
+		t.Errorf("a reset: %v", err)
+	}
+}
+
+// A server that does not know a command quotes its arguments.
+func TestErrorsDoNotQuoteWhatAServerQuotes(t *testing.T) {
+	saysOf(t, openAt(t, "redis://:s3cret@"+startRedis(t, "--rename-command", "HELLO", "", "--rename-command", "AUTH", "").addr), "unknown command")
+	addr := startRedis(t, "--rename-command", "EVALSHA", "").addr
+	saysOf(t, openAt(t, "redis://"+addr), "unknown command")
+	hidden := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	defer hidden.Close()
+	saysOf(t, redisbackend.New(onlyScripter{hidden}, redisbackend.Options{HashTag: "one"}), "unknown command")
+	b := openAt(t, "redis://"+addr)
+	if err := b.Reset(t.Context(), "s", "s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a reset: %v", err)
+	}
+	c := lasting("s", "s3cret", limits.FixedWindow(limits.PerDay(10)), 1)
+	if out := settle(t, b, ending(c, limits.Decision{})); out[0].Err == nil || strings.Contains(out[0].Err.Error(), "s3cret") {
+		t.Errorf("a settlement: %v", out[0].Err)
+	}
+}
