@@ -96,6 +96,10 @@ func TestNumbersOutOfRangeAreNotPassedOn(t *testing.T) {
 			t.Errorf("at %d: %+v", a.Decision.At, all)
 		}
 	}
+	a.Decision.At, a.Cost = 0, -1
+	if all, err := decode(); err == nil {
+		t.Errorf("cost %d: %+v", a.Cost, all)
+	}
 }
 
 // A message may be as long as Redis takes one, 512 MB.

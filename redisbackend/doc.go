@@ -26,6 +26,9 @@
 // whose keys fewer others wait for. If 32 wait for a key, a denial answers all of them that came before
 // its call and charge the key as much.
 //
+// A reply is believed only if it bears the number of its call, is complete, and has no number that
+// the script never computes. Otherwise it is an error, and its connection is closed.
+//
 // A call does not end with its caller. It may take a second, if the client has
 // ContextTimeoutEnabled; otherwise the client's own timeouts end it. So a connection that
 // takes longer to make than a caller may wait is ready for the next caller. A request

@@ -335,6 +335,64 @@ func TestSettlementsThatAreNotPossibleAreErrors(t *testing.T) {
 	}
 }
 
+// A server may say that its clock is in none of the periods that it was sent. Where it says an instant that none is, or
+// the wrong one, the next request learns the right one.
+func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
+	l := startLiar(t, miniredis.RunT(t).Addr())
+	client := newClient(t, l.addr)
+	var count commands
+	client.AddHook(&count)
+	b := redisbackend.New(client, redisbackend.Options{})
+	take(t, b, charge("s", "k", limits.Calendar(1000, limits.Day), 1)) // the server knows the script
+	for instant, calls := range map[string]int64{ // of the next decision
+		"1": 2, "9007199254740991": 2,
+		"-9223372036854775808": 1, "-5": 1, "0": 1, "9007199254740992": 1, "9223372036854775807": 1, "99999999999999999999": 1, "": 1, "now": 1,
+	} {
+		c := charge("s", instant, limits.Calendar(1000, limits.Day), 1)
+		l.tell(func(reply string) []string {
+			lines := linesOf(reply)
+			return []string{replyOf("*3", lines[1], lines[2], "-WEIR asks again at "+instant+": the clock")}
+		})
+		if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
+			t.Errorf("%q: it decides", instant)
+		}
+		l.tell(nil)
+		before := count.scripts.Load()
+		c.Key += " another" // what is stored for a key says in which period it is
+		if take(t, b, c); count.scripts.Load()-before != calls {
+			t.Errorf("%q: then %d calls for a decision, want %d", instant, count.scripts.Load()-before, calls)
+		}
+	}
+}
+
+// The instants of announcements rest on the server's clock, which is read like any other reply.
+func TestTheClockOfAnAnnouncerIsReadLikeOtherReplies(t *testing.T) {
+	for name, lie := range map[string]func(reply string) []string{
+		"another number": func(reply string) []string { return []string{replyOf("*2", ":1234567890", linesOf(reply)[2])} },
+		"no instant":     func(reply string) []string { return []string{replyOf("*2", linesOf(reply)[1], ":-1")} },
+		"too few parts":  func(reply string) []string { return []string{replyOf("*1", linesOf(reply)[1])} },
+		"too many": func(reply string) []string {
+			return []string{replyOf("*3", linesOf(reply)[1], linesOf(reply)[2], ":0")}
+		},
+	} {
+		l := startLiar(t, miniredis.RunT(t).Addr())
+		a := redisbackend.NewAnnouncer(newClient(t, l.addr), redisbackend.AnnouncerOptions{})
+		defer a.Close()
+		denial := limits.Announcement{
+			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1, Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
+		}
+		l.tell(lie)
+		a.Announce(denial)
+		until(t, "it is dropped", func() bool { return a.Counts().Dropped == 1 })
+		l.tell(nil)
+		a.Announce(denial)
+		until(t, "it is sent", func() bool { return a.Counts().Sent == 1 })
+		if n := a.Counts(); n.Dropped != 1 {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
+}
+
 // answers is a hook that answers in place of the server.
 type answers struct{ err error }
 
@@ -377,9 +435,9 @@ func (*leaver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// A reply that comes after its call is over is nobody's, though the memory of the call is in use again. The
-// race detector sees where it is not.
-func TestAReplyAfterItsCallIsNobodys(t *testing.T) {
+// A reply that comes after its call is over is dropped, though the memory of the call is in use again. The
+// race detector sees it if not.
+func TestALateReplyIsDropped(t *testing.T) {
 	client := newClient(t, miniredis.RunT(t).Addr())
 	hook := new(leaver)
 	client.AddHook(hook)

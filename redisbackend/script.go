@@ -218,7 +218,7 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 	_ = client.Process(ctx, cmd) // the command has the error, too
 }
 
-// finish sets the error of c, once the client has done with it.
+// finish sets the error of c, once the client is done with it.
 func (c *scriptCall) finish() {
 	if c.command == nil {
 		return
@@ -229,7 +229,7 @@ func (c *scriptCall) finish() {
 	}
 	isReceived := c.command.close()
 	switch {
-	case isReceived && errors.Is(err, errImpossible): // those whom it is about know
+	case isReceived && errors.Is(err, errImpossible): // the requests concerned have it
 		c.err = nil
 	case isReceived || err != nil:
 		c.err = advised(err)

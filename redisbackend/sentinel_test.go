@@ -43,8 +43,8 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 	})
 }
 
-// The old master goes on deciding for who is connected, until Sentinel makes it a replica, a second or so later. What it has
-// taken meanwhile is lost.
+// The old master goes on deciding until the client hears of the new one, a second later. What it takes
+// meanwhile is lost.
 func TestAPlannedFailoverLosesWhatTheOldMasterTakesUntilItIsAReplica(t *testing.T) {
 	testrun.FullOnly(t, "servers that fail")
 	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error {
