@@ -257,8 +257,8 @@ func TestAnAnchoredWindowIsNotGivenBackWhatOpenedItForOthers(t *testing.T) {
 	converted.keep(3)
 	converted.limit = limit
 	giveBack = converted.after(time.Second).mustShare(4)
-	converted.gives(false, giveBack, "of a window that was opened with what another limit had in use")
-	remaining(converted, 3, time.Minute, "after a change of limit")
+	converted.gives(true, giveBack, "of a window that the change of limit opened, as a denied request does")
+	remaining(converted, 7, time.Minute, "after a change of limit")
 }
 
 func TestALogLosesOneEntry(t *testing.T) {
