@@ -79,8 +79,11 @@ func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
 			return start, end, false
 		}
 		us := at.UnixMicro()
-		from := us - us%period
-		return time.UnixMicro(from), time.UnixMicro(from + period), true
+		into := us % period
+		if into < 0 { // before 1970
+			into += period
+		}
+		return time.UnixMicro(us - into), time.UnixMicro(us - into + period), true
 	case AlgorithmCalendar:
 		c, err := calendar.Of(string(l.Period()))
 		if err != nil {

@@ -283,3 +283,46 @@ func TestPeriodsAreRoundedToMicroseconds(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInstantLiesInItsWindow(t *testing.T) {
+	for _, l := range []limits.Limit{
+		limits.FixedWindow(limits.PerDay(1)),
+		limits.SlidingWindow(limits.Per(1, 7*time.Hour+1*time.Microsecond)),
+		limits.FixedWindow(limits.Per(1, 8784*time.Hour)),
+		limits.Calendar(1, limits.Day),
+		limits.Calendar(1, limits.Week),
+		limits.Calendar(1, limits.Month.From(31)),
+		limits.Calendar(1, limits.Year.FromDate(time.April, 6)),
+	} {
+		for _, at := range []time.Time{
+			time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
+			time.Date(1912, 4, 15, 2, 20, 0, 1000, time.UTC),
+			time.Unix(-1, 0),
+			time.UnixMicro(-1),
+			time.Unix(0, 0),
+			time.UnixMicro(1),
+			time.Date(1970, 1, 31, 12, 0, 0, 0, time.UTC), // the year from April 6 began in 1969
+			time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
+			time.Date(3000, 12, 31, 23, 59, 59, 0, time.UTC),
+		} {
+			start, end, ok := l.Window(at)
+			if !ok || at.Before(start) || !at.Before(end) {
+				t.Errorf("%v: %v lies in %v to %v, %v", l, at.UTC(), start.UTC(), end.UTC(), ok)
+				continue
+			}
+			_, before, _ := l.Window(start.Add(-time.Microsecond))
+			after, _, _ := l.Window(end)
+			if !before.Equal(start) || !after.Equal(end) {
+				t.Errorf("%v: %v to %v, after one that ends at %v and before one that starts at %v",
+					l, start.UTC(), end.UTC(), before.UTC(), after.UTC())
+			}
+			if period := l.Rate().Period.Microseconds(); l.Period() == "" && start.UnixMicro()%period != 0 {
+				t.Errorf("%v: %v is no whole multiple of the period since 1970", l, start.UTC())
+			}
+		}
+	}
+	start, _, _ := limits.Calendar(1, limits.Year.FromDate(time.April, 6)).Window(time.Unix(0, 0))
+	if want := time.Date(1969, 4, 6, 0, 0, 0, 0, time.UTC); !start.Equal(want) {
+		t.Errorf("the year that ended in 1970 began at %v, want %v", start.UTC(), want)
+	}
+}

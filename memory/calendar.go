@@ -23,7 +23,8 @@ func (calendarWindow) compile(l *compiledLimit) {
 	l.family, l.form = calendarWindow{periods: periods}, [2]int64{periods.ID}
 }
 
-func (f calendarWindow) fresh(_ *compiledLimit, s *view) { s.at = f.periods.At(s.asOf).Start }
+// fresh begins at the epoch in a period that began before it: no instant of a Memory is earlier.
+func (f calendarWindow) fresh(_ *compiledLimit, s *view) { s.at = max(0, f.periods.At(s.asOf).Start) }
 
 func (f calendarWindow) advance(l *compiledLimit, s *view, _ *shard) { f.turn(l, &s.state, s.asOf) }
 

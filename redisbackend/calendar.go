@@ -50,6 +50,9 @@ func withPeriods(e *encoded, instant int64) *encoded {
 		panic(err) // the limit is legal
 	}
 	starts := c.Around(instant)
+	for i := range starts {
+		starts[i] = max(0, starts[i]) // no clock of a server shows an earlier instant
+	}
 	text := strings.Trim(fmt.Sprint(starts), "[]")
 	e.text = fmt.Sprintf("%v~%s", e.text, text)
 	e.takesOne = fmt.Sprintf("take %v=1", e.text)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Calendar has the periods of one kind in one zone. Instants are microseconds since the Unix epoch, from
-// 1970 to 2255.
+// Calendar has the periods of one kind in one zone. Instants are microseconds since the Unix epoch, and
+// negative before it.
 type Calendar struct {
 	ID int64 // its own
 
@@ -65,7 +65,7 @@ func (c *Calendar) number(instant int64) int {
 	return n
 }
 
-// start returns the first instant of the n-th period, 0 if that is before 1970.
+// start returns the first instant of the n-th period.
 func (c *Calendar) start(n int) int64 {
 	const longestAhead = 26 * time.Hour // more than any clock is ahead of UTC
 	midnight := c.first(n)              // as if in UTC
@@ -80,7 +80,7 @@ func (c *Calendar) start(n int) int64 {
 			at = t
 		}
 		if end.IsZero() || at.Before(end) {
-			return max(0, at.UnixMicro())
+			return at.UnixMicro()
 		}
 		t = end
 	}
@@ -108,7 +108,8 @@ func (k kind) numberOf(year int, month time.Month, day int) int {
 		}
 		return year
 	}
-	days := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()) / (24 * 60 * 60) // at midnight: no fraction
+	const secondsOfDay = 24 * 60 * 60
+	days := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay) // at midnight: no fraction
 	if k.unit == "week" {
 		return floorDiv(days-k.firstMonday(), 7)
 	}
