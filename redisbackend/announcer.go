@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,7 +86,7 @@ const (
 )
 
 // NewAnnouncer returns an announcer on client. It does no I/O. It panics if client is nil,
-// PerSecond is negative, or Prefix has braces.
+// PerSecond is negative, or Prefix is not one of a [Backend].
 func NewAnnouncer(client redis.UniversalClient, options AnnouncerOptions) *Announcer {
 	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("redisbackend: NewAnnouncer: the client is nil")
@@ -112,10 +111,7 @@ func (o AnnouncerOptions) validate() error {
 	if o.PerSecond < 0 {
 		return fmt.Errorf("PerSecond must not be negative (got %d)", o.PerSecond)
 	}
-	if strings.ContainsAny(o.Prefix, "{}") {
-		return fmt.Errorf("the prefix must not contain braces (got %q)", o.Prefix)
-	}
-	return nil
+	return validatePrefix(o.Prefix)
 }
 
 // Announce implements [limits.Announcer].

@@ -251,6 +251,9 @@ func TestAnnouncersThatCannotWorkPanic(t *testing.T) {
 		`the prefix must not contain braces (got "{a}")`: func() {
 			redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{Prefix: "{a}"})
 		},
+		`the prefix must have no "1" after a colon (got "shop:1")`: func() {
+			redisbackend.NewAnnouncer(client, redisbackend.AnnouncerOptions{Prefix: "shop:1"})
+		},
 	} {
 		func() {
 			defer func() {

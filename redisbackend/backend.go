@@ -18,8 +18,10 @@ import (
 
 // Options are the options of [New]. The zero value is ready to use.
 type Options struct {
-	// Prefix starts the names of all keys in Redis. It must not contain braces. Two
-	// applications on one Redis need different prefixes. "": "weir".
+	// Prefix starts the names of all keys in Redis. It must not contain braces, nor a number
+	// after a colon: the key "1:b:c" of prefix "shop" and scope "a" would be the key "c" of
+	// prefix "shop:1:a" and scope "b". Two applications on one Redis need different prefixes.
+	// "": "weir".
 	Prefix string
 
 	// HashTag, if set, keeps all states in one slot of a Redis Cluster, or one
@@ -77,7 +79,7 @@ type Backend struct {
 // Any other type, such as a wrapper that hides the client it wraps, needs a HashTag. It may
 // spread keys over servers, and each shard of a hidden Ring would admit every limit anew.
 // New panics if there is none, if client is nil or a [redis.Pipeliner], or if an option
-// contains braces.
+// is illegal.
 func New(client redis.Scripter, options Options) *Backend {
 	if err := validate(client, options); err != nil {
 		panic("redisbackend: New: " + err.Error())

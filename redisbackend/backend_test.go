@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,6 +225,54 @@ func TestNamesNeverCollide(t *testing.T) {
 		if len(name) > 256 {
 			t.Errorf("the name of %.20q is %d bytes long", pair, len(name))
 		}
+	}
+}
+
+// TestTwoPrefixesNeverShareAName reads names of a longer prefix as names of a shorter one: clients choose keys.
+func TestTwoPrefixesNeverShareAName(t *testing.T) {
+	client := newClient(t, "127.0.0.1:1")
+	made := func(prefix string) (b *redisbackend.Backend) {
+		defer func() { recover() }() // refused: nil
+		return redisbackend.New(client, redisbackend.Options{Prefix: prefix})
+	}
+	short := made("p")
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func(alphabet string, most int) string {
+		b := make([]byte, random.IntN(most+1))
+		for i := range b {
+			b[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		return string(b)
+	}
+	accepted, could := 0, 0
+	for range 20_000 {
+		prefix := "p:" + text(":12ha", 6)
+		scope, key := text("a:1{", 3), text("a:1{", 3)
+		names := []string{prefix + ":" + strconv.Itoa(len(scope)) + ":" + scope + ":" + key}
+		long := made(prefix)
+		if long != nil {
+			accepted++
+			names = []string{redisbackend.Name(long, scope, key), redisbackend.HeldName(long, scope, key)}
+		}
+		for _, name := range names {
+			rest := strings.TrimPrefix(strings.TrimPrefix(name, "p:"), "h")
+			digits, rest, _ := strings.Cut(rest, ":")
+			length, err := strconv.Atoi(digits)
+			if err != nil || length >= len(rest) {
+				continue
+			}
+			scope, key := rest[:length], rest[length+1:]
+			if redisbackend.Name(short, scope, key) != name && redisbackend.HeldName(short, scope, key) != name {
+				continue
+			}
+			could++
+			if long != nil {
+				t.Fatalf("%q is a name of prefix %q, and of scope %q and key %q under p", name, prefix, scope, key)
+			}
+		}
+	}
+	if accepted < 1000 || could < 100 {
+		t.Errorf("%d prefixes are legal, and %d names could be of either: the test has tried too little", accepted, could)
 	}
 }
 

@@ -59,9 +59,7 @@ func validate(client redis.Scripter, options Options) error {
 			errs = append(errs, fmt.Errorf("a %T may spread keys over servers unseen: pass the client of go-redis as it is, or set HashTag", client))
 		}
 	}
-	if strings.ContainsAny(options.Prefix, "{}") {
-		errs = append(errs, fmt.Errorf("the prefix must not contain braces (got %q): a hash tag goes into HashTag", options.Prefix))
-	}
+	errs = append(errs, validatePrefix(options.Prefix))
 	if strings.ContainsAny(options.HashTag, "{}") {
 		errs = append(errs, fmt.Errorf("the hash tag must not contain braces (got %q): they are put around it", options.HashTag))
 	}

@@ -39,6 +39,8 @@ func TestNewPanicsRatherThanCountInTheWrongPlace(t *testing.T) {
 		"a hidden client":            {hidden{client}, redisbackend.Options{}, "HashTag"},
 		"an empty tag in the prefix": {ring, redisbackend.Options{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
 		"half a tag in the prefix":   {client, redisbackend.Options{Prefix: "a{b"}, `"a{b"`},
+		"a prefix within another":    {client, redisbackend.Options{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`},
+		"one of held units":          {client, redisbackend.Options{Prefix: "shop:h12"}, `"h12" after a colon`},
 		"a tag that ends early":      {ring, redisbackend.Options{HashTag: "}"}, `"}"`},
 		"a tag in braces":            {client, redisbackend.Options{HashTag: "{t}"}, `"{t}"`},
 	} {

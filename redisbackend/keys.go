@@ -3,6 +3,7 @@ package redisbackend
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,6 +18,21 @@ const (
 	markState = ""
 	markHeld  = "h"
 )
+
+// validatePrefix returns what is wrong with the prefix of [Options]. Two legal prefixes never share a
+// name. Suppose that one prefix and a colon begin the other prefix: every name of the shorter prefix
+// continues with a brace or a length, perhaps behind a mark, and the longer prefix does not.
+func validatePrefix(prefix string) error {
+	if strings.ContainsAny(prefix, "{}") {
+		return fmt.Errorf("the prefix must not contain braces (got %q): a hash tag goes into HashTag", prefix)
+	}
+	for _, part := range strings.Split(prefix, ":")[1:] {
+		if number := strings.TrimPrefix(part, markHeld); number != "" && strings.Trim(number, "0123456789") == "" {
+			return fmt.Errorf("the prefix must have no %q after a colon (got %q): a shorter prefix could share its keys; write \"-\" for \":\"", part, prefix)
+		}
+	}
+	return nil
+}
 
 // appendName appends the name of the state of a scope and key in Redis. The length of the
 // scope comes first, so that no two pairs share a name.
