@@ -45,7 +45,8 @@ func Every(interval time.Duration) Rate {
 
 // RateOf is the rate of so many units per second, such as a [golang.org/x/time/rate.Limit]. It takes the
 // fewest whole seconds, up to 1,000, in which that is a whole number of units: 2.5 is 5 in 2 seconds. If
-// there are none it rounds. Windows and logs count in periods, so they take [Per].
+// there are none it rounds. The rate differs from perSecond by less than a millionth of it, and may be
+// higher: [Per] is exact. Windows and logs count in periods, so they take [Per].
 func RateOf(perSecond float64) Rate {
 	for seconds := 1.0; seconds <= 1000; seconds++ {
 		units := perSecond * seconds
@@ -157,6 +158,8 @@ func Concurrent(n int64) Limit {
 // A ban on failures has a FinalCost that charges failures only, such as one of
 // core.OnStatus. To ban clients that go on after another limiter's denials, put the ban in a
 // limiter around that one. lasting is 1ms to 366 days, rounded to a microsecond.
+//
+// A ban counts to 4,294,967,295 units. At that number an ending returns nothing.
 func Ban(rate Rate, lasting time.Duration) Limit {
 	return Limit{algorithm: AlgorithmBan, rate: rate, burst: lasting.Round(time.Microsecond).Microseconds()}
 }
