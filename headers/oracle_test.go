@@ -73,7 +73,7 @@ func secondsOfMonth(at int64, l limits.Limit) int64 {
 	}
 	day := time.UnixMicro(at).UTC().Truncate(24 * time.Hour)
 	start, end := day, day.AddDate(0, 0, 1)
-	for start.Unix() > 0 && !begins(start) {
+	for !begins(start) {
 		start = start.AddDate(0, 0, -1)
 	}
 	for !begins(end) {
