@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -129,18 +128,16 @@ const server = app.listen(0, '127.0.0.1', () => console.log('listening on ' + se
 
 func TestExpressRateLimit(t *testing.T) {
 	testrun.FullOnly(t, "express-rate-limit, which npm installs")
-	testrun.Program(t, "node")
-	testrun.Program(t, "npm")
 	t.Parallel()
 	dir := t.TempDir()
-	install := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, "express@5", "express-rate-limit@8")
+	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, "express@5", "express-rate-limit@8")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "server.js"), []byte(expressProgram), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	node := exec.Command("node", "server.js")
+	node := testrun.Command(t, "node", "server.js")
 	node.Dir = dir
 	out, err := node.StdoutPipe()
 	if err != nil {
@@ -214,7 +211,6 @@ http {
 
 func TestNginx(t *testing.T) {
 	testrun.FullOnly(t, "real time, beside a real nginx")
-	nginx := testrun.Program(t, "nginx")
 	t.Parallel()
 	dir := t.TempDir()
 	addr, err := freeport.Address()
@@ -228,7 +224,7 @@ func TestNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(nginx, "-p", dir, "-c", "nginx.conf")
+	cmd := testrun.Command(t, "nginx", "-p", dir, "-c", "nginx.conf")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			overlay, err := patience(dir)
-			if err := cmp.Or(err, goBuild(name, dir, []string{"."}, "-overlay="+overlay)); err != nil {
+			if err := cmp.Or(err, goBuild(t, name, dir, []string{"."}, "-overlay="+overlay)); err != nil {
 				t.Fatal(err)
 			}
 			addr, program, client := freeAddr(t), filepath.Join(dir, name), callers(t)

@@ -2,9 +2,10 @@ package examples
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 // The limit is 10 a minute. The crawler sends what it may at once, keeps two in reserve, and
@@ -12,7 +13,7 @@ import (
 func TestClient(t *testing.T) {
 	at := start(t, "quickstart")
 	crawl := func(pages string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), build(t, "client"))
+		cmd := testrun.Command(t, build(t, "client"))
 		cmd.Env = append(os.Environ(), "URL="+at+"/", "PAGES="+pages, "MAX_WAIT=10ms")
 		out, err := cmd.CombinedOutput()
 		return string(out), err

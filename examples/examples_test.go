@@ -45,14 +45,14 @@ func TestMain(m *testing.M) {
 func build(t testing.TB, name string) string {
 	t.Helper()
 	testrun.DependsOnSource(t, "..")
-	built.once.Do(func() { built.dir, built.err = buildAll() })
+	built.once.Do(func() { built.dir, built.err = buildAll(t) })
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
 	return filepath.Join(built.dir, name)
 }
 
-func buildAll() (dir string, err error) {
+func buildAll(t testing.TB) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "examples"); err != nil {
 		return dir, err
 	}
@@ -75,17 +75,17 @@ func buildAll() (dir string, err error) {
 			ofThisModule = append(ofThisModule, "./"+path)
 		}
 	}
-	err = goBuild(".", dir, ofThisModule, flags...)
+	err = goBuild(t, ".", dir, ofThisModule, flags...)
 	if testrun.Full() {
-		err = cmp.Or(err, goBuild("echo5", dir, []string{"."}))
+		err = cmp.Or(err, goBuild(t, "echo5", dir, []string{"."}))
 	}
-	return dir, cmp.Or(err, goBuild(".", filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...))
+	return dir, cmp.Or(err, goBuild(t, ".", filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...))
 }
 
 // goBuild builds programs of the module at a path, and puts them into dir.
-func goBuild(module, dir string, programs []string, flags ...string) error {
+func goBuild(t testing.TB, module, dir string, programs []string, flags ...string) error {
 	args := append([]string{"build", "-ldflags=-s -w", "-o", dir + "/"}, flags...)
-	build := exec.Command("go", append(args, programs...)...)
+	build := testrun.Command(t, "go", append(args, programs...)...)
 	build.Dir = module
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
@@ -135,7 +135,7 @@ func start(t *testing.T, name string, env ...string) string {
 func launch(t testing.TB, program string, env ...string) string {
 	t.Helper()
 	name := filepath.Base(program)
-	cmd := exec.Command(program)
+	cmd := testrun.Command(t, program)
 	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL="), env...)
 	log, logged, err := os.Pipe()
 	if err != nil {
@@ -241,7 +241,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, build(t, name))
+		cmd := testrun.CommandContext(ctx, t, build(t, name))
 		cmd.Dir = ".." // programs find their policies from the root
 		cmd.Env = append(os.Environ(), env...)
 		out, err := cmd.CombinedOutput()
@@ -260,7 +260,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 func TestAProgramDoesNotLogThePasswordOfRedis(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, build(t, "redis"))
+	cmd := testrun.CommandContext(ctx, t, build(t, "redis"))
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL=redis://:hunter2@host:port")
 	out, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); !failed || !strings.Contains(string(out), "REDIS_URL") ||

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,7 +25,7 @@ type redisProgram struct {
 
 func startRedisProgram(t *testing.T, program, redisURL string) *redisProgram {
 	t.Helper()
-	cmd := exec.Command(program)
+	cmd := testrun.Command(t, program)
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL="+redisURL)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -103,13 +102,12 @@ func (p *redisProgram) until(t *testing.T, word string) {
 func startRedisServer(t *testing.T, addr string, more ...string) (kill func()) {
 	t.Helper()
 	testrun.FullOnly(t, "programs with Redis")
-	path := testrun.Program(t, "redis-server")
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}
-	cmd := exec.Command(path, append(args, more...)...)
+	cmd := testrun.Command(t, "redis-server", append(args, more...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +209,7 @@ func TestRedisThatSaysNothingHoldsNothingUp(t *testing.T) {
 	}
 	defer silent.Close()
 	dir := t.TempDir() // of the program as it is: build may give it much patience
-	if err := goBuild(".", dir, []string{"./redis"}); err != nil {
+	if err := goBuild(t, ".", dir, []string{"./redis"}); err != nil {
 		t.Fatal(err)
 	}
 	p := startRedisProgram(t, filepath.Join(dir, "redis"), "redis://"+silent.Addr().String())

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -173,7 +172,7 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	program := build(t, "systems/llm")
-	cmd := exec.Command(program)
+	cmd := testrun.Command(t, program)
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "REDIS_URL=redis://"+addr)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -44,7 +43,6 @@ http {
 // startNginx returns the URL of a real nginx.
 func startNginx(t testing.TB, rate string) string {
 	t.Helper()
-	nginx := testrun.Program(t, "nginx")
 	dir, addr := t.TempDir(), freeAddr(t)
 	if err := os.Mkdir(filepath.Join(dir, "html"), 0o755); err != nil {
 		t.Fatal(err)
@@ -58,7 +56,7 @@ func startNginx(t testing.TB, rate string) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(nginx, "-p", dir, "-c", "nginx.conf")
+	cmd := testrun.Command(t, "nginx", "-p", dir, "-c", "nginx.conf")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

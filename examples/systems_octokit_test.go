@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,8 +20,6 @@ func octokit(t *testing.T) func(url, token string, requests int) io.Reader {
 	t.Helper()
 	testrun.FullOnly(t, "GitHub's client, which npm installs")
 	dir := t.TempDir()
-	testrun.Program(t, "node")
-	testrun.Program(t, "npm")
 	script, err := os.ReadFile("octokit.mjs")
 	if err != nil {
 		t.Fatal(err)
@@ -32,14 +29,14 @@ func octokit(t *testing.T) func(url, token string, requests int) io.Reader {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	install := exec.CommandContext(ctx, "npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", dir,
+	install := testrun.CommandContext(ctx, t, "npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", dir,
 		"@octokit/core@7.0.8", "@octokit/plugin-throttling@11.0.5")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install: %v\n%s", err, out)
 	}
 	return func(url, token string, requests int) io.Reader {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "node", "octokit.mjs", url, token, fmt.Sprint(requests))
+		cmd := testrun.Command(t, "node", "octokit.mjs", url, token, fmt.Sprint(requests))
 		cmd.Dir, cmd.Stderr = dir, os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {

@@ -42,7 +42,7 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 // startServer is startRedis with arguments that make it listen on addr.
 func startServer(t testing.TB, addr string, args ...string) *redisServer {
 	t.Helper()
-	s := &redisServer{addr: addr, command: exec.Command(serverPath(t), args...)}
+	s := &redisServer{addr: addr, command: serverCommand(t, args...)}
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +59,13 @@ func startServer(t testing.TB, addr string, args ...string) *redisServer {
 	}
 }
 
-// serverPath returns the path of the program. One that was asked for has to be there.
-func serverPath(t testing.TB) string {
+// serverCommand starts nothing yet. A program that the flag names must be there.
+func serverCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	if _, err := exec.LookPath(*serverName); err != nil && *serverName != "redis-server" {
+	if *serverName != "redis-server" && !testrun.Has(*serverName) {
 		t.Fatalf("-server %s: it is not on the PATH", *serverName)
 	}
-	return testrun.Program(t, *serverName)
+	return testrun.Command(t, *serverName, args...)
 }
 
 // kill ends the server at once, if it runs.
@@ -88,7 +88,7 @@ func freeAddr(t testing.TB) string {
 // beforeRedis7 reports whether the program is Redis 6 or one derived from it.
 func beforeRedis7(t testing.TB) bool {
 	t.Helper()
-	version, err := exec.Command(serverPath(t), "--version").Output()
+	version, err := serverCommand(t, "--version").Output()
 	ok(t, err)
 	return strings.Contains(string(version), " v=6.")
 }

@@ -23,10 +23,10 @@ import (
 func begin(t *testing.T, args ...string) (api, operators string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "operations")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := testrun.Command(t, "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(program, args...)
+	cmd := testrun.Command(t, program, args...)
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0", "REDIS_URL=")
 	lines := run(t, cmd)
 	for _, found := range []struct {
@@ -144,7 +144,7 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 
 // What Prometheus has scraped and answers is what was sent.
 func TestPrometheusCountsTheRequestsThatWereSent(t *testing.T) {
-	prometheus := testrun.Program(t, "prometheus")
+	testrun.Program(t, "prometheus")
 	api, operators := begin(t)
 	allowed, denied := ask(t, api)
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func TestPrometheusCountsTheRequestsThatWereSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	cmd := exec.Command(prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	cmd := testrun.Command(t, "prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address)
 	go io.Copy(io.Discard, run(t, cmd))
 	for _, row := range []struct {

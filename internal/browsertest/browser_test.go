@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -37,17 +36,14 @@ func TestMain(m *testing.M) {
 	if chromium.end != nil {
 		chromium.end()
 	}
-	os.RemoveAll(commandDirectory)
+	os.RemoveAll(weir.directory)
 	os.Exit(code)
 }
 
 // startBrowser starts chromium.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium-headless-shell") // which has no windows to draw
-	if err != nil {
-		path = testrun.Program(t, "chromium")
-	}
+	path := testrun.Program(t, "chromium-headless-shell", "chromium") // the first has no windows to draw
 	chromium.once.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(1280, 900),

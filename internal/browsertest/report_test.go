@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -17,34 +16,39 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/weir-go/weir/internal/testrun"
 )
 
-// commandDirectory is where the command weir is built, once. TestMain removes it.
-var commandDirectory string
+// weir is the command weir, which is built once. TestMain removes its directory.
+var weir struct {
+	once      sync.Once
+	directory string
+	err       error
+}
 
 // weirCommand returns the path of the command weir.
-var weirCommand = sync.OnceValues(func() (path string, err error) {
-	if commandDirectory, err = os.MkdirTemp("", "weir"); err != nil {
-		return "", err
+func weirCommand(t *testing.T) string {
+	t.Helper()
+	weir.once.Do(func() {
+		if weir.directory, weir.err = os.MkdirTemp("", "weir"); weir.err != nil {
+			return
+		}
+		build := testrun.Command(t, "go", "build", "-o", weir.directory+"/", ".")
+		build.Dir = "../../cmd/weir"
+		if said, err := build.CombinedOutput(); err != nil {
+			weir.err = fmt.Errorf("go build: %w\n%s", err, said)
+		}
+	})
+	if weir.err != nil {
+		t.Fatal(weir.err)
 	}
-	path = filepath.Join(commandDirectory, "weir")
-	build := exec.Command("go", "build", "-o", path, ".")
-	build.Dir = "../../cmd/weir"
-	said, err := build.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, said)
-	}
-	return path, nil
-})
+	return filepath.Join(weir.directory, "weir")
+}
 
 // simulate runs weir simulate in the root of the repository, and returns what it prints.
 func simulate(t *testing.T, args ...string) string {
 	t.Helper()
-	path, err := weirCommand()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(path, append([]string{"simulate"}, args...)...)
+	c := testrun.Command(t, weirCommand(t), append([]string{"simulate"}, args...)...)
 	c.Dir = "../.."
 	said, err := c.CombinedOutput()
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrun"
 )
 
 const (
@@ -168,7 +169,7 @@ func startFloodedSite(t *testing.T, redisAddr string) *flooded {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
-	command := exec.CommandContext(ctx, self)
+	command := testrun.CommandContext(ctx, t, self)
 	command.Env = append(os.Environ(), siteVariable+"="+redisAddr)
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()

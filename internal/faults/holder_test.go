@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -177,7 +178,7 @@ func startProcess(t testing.TB, addr string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{command: exec.Command(self)}
+	p := &process{command: testrun.Command(t, self)}
 	p.command.Env = append(os.Environ(), holderVariable+"="+addr)
 	p.command.Stderr = os.Stderr
 	if p.stdin, err = p.command.StdinPipe(); err != nil {

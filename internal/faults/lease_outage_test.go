@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,7 +118,7 @@ func startSentinel(t *testing.T, master *server) string {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{addr: addr, command: exec.Command("redis-server", config, "--sentinel"), exited: make(chan struct{})}
+	s := &server{addr: addr, command: redisServer(t, config, "--sentinel"), exited: make(chan struct{})}
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}

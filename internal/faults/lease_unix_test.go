@@ -38,7 +38,7 @@ func TestEightProcessesWithLeasesAdmitNothingBeyondTheLimit(t *testing.T) {
 	var files []string
 	for i := range leaseProcesses {
 		file := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		p := exec.CommandContext(t.Context(), self)
+		p := testrun.Command(t, self)
 		p.Env = append(os.Environ(), leaseVariable+"="+s.addr, leaseFile+"="+file)
 		p.Stderr = os.Stderr
 		stdin, err := p.StdinPipe()

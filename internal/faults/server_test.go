@@ -29,8 +29,6 @@ type server struct {
 // startServer starts a redis-server on a free loopback port and ends it with the test.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	testrun.FullOnly(t, "faults of real servers")
-	testrun.Program(t, "redis-server")
 	s := &server{dir: t.TempDir(), args: args}
 	t.Cleanup(s.kill)
 	for range 20 {
@@ -51,7 +49,7 @@ func (s *server) start(t testing.TB, more ...string) error {
 	args := append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--loglevel", "warning",
 	}, s.args...)
-	s.command, s.exited = exec.Command("redis-server", append(args, more...)...), make(chan struct{})
+	s.command, s.exited = redisServer(t, append(args, more...)...), make(chan struct{})
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +66,13 @@ func (s *server) start(t testing.TB, more ...string) error {
 		return errors.New("redis-server has ended")
 	}
 	return nil
+}
+
+// redisServer returns the command that starts redis-server. A short run skips the test.
+func redisServer(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	testrun.FullOnly(t, "faults of real servers")
+	return testrun.Command(t, "redis-server", args...)
 }
 
 // restart is start for a server that has been up on this address.
@@ -160,7 +165,7 @@ func poll(condition func() bool) bool {
 // beforeRedis7 reports whether redis-server is Redis 6 or one derived from it.
 func beforeRedis7(t testing.TB) bool {
 	t.Helper()
-	version, err := exec.Command("redis-server", "--version").Output()
+	version, err := redisServer(t, "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

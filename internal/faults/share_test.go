@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 	"github.com/weir-go/weir/redisbackend"
@@ -50,7 +51,7 @@ func TestThirtyTwoProcessesAdmitExactlyTheLimit(t *testing.T) {
 	}
 	var all []process
 	for range processes {
-		p := process{Cmd: exec.CommandContext(ctx, self)}
+		p := process{Cmd: testrun.CommandContext(ctx, t, self)}
 		p.Env = append(os.Environ(), childVariable+"="+s.addr)
 		p.Stderr = os.Stderr
 		if p.stdin, err = p.StdinPipe(); err != nil {

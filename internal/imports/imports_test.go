@@ -76,7 +76,7 @@ type pkg struct {
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	testrun.DependsOnSource(t, "../..")
-	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
+	out, err := testrun.Command(t, "go", "list", "-deps", "-json=ImportPath,Standard,Deps,Imports", module+"/...").Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("go list: %s", exit.Stderr)
 	} else if err != nil {

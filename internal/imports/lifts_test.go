@@ -98,7 +98,7 @@ func TestImportingLiftsNothingThatIsNotListed(t *testing.T) {
 				}
 			}
 			after := tidied(t, dir, gomod, imported...)
-			if build, err := command(dir, "build", "-o", os.DevNull, ".").CombinedOutput(); err != nil {
+			if build, err := command(t, dir, "build", "-o", os.DevNull, ".").CombinedOutput(); err != nil {
 				t.Errorf("go build: %v\n%s", err, build)
 			}
 			for path, version := range before {
@@ -132,7 +132,7 @@ func tidied(t *testing.T, dir, gomod string, packages ...string) map[string]stri
 			t.Fatal(err)
 		}
 	}
-	if out, err := command(dir, "mod", "tidy").CombinedOutput(); err != nil {
+	if out, err := command(t, dir, "mod", "tidy").CombinedOutput(); err != nil {
 		t.Fatalf("go mod tidy: %v\n%s", err, out)
 	}
 	return requirements(t, filepath.Join(dir, "go.mod"))
@@ -141,7 +141,7 @@ func tidied(t *testing.T, dir, gomod string, packages ...string) map[string]stri
 // requirements returns the versions that a go.mod requires, by path.
 func requirements(t *testing.T, path string) map[string]string {
 	t.Helper()
-	out, err := exec.Command("go", "mod", "edit", "-json", path).Output()
+	out, err := testrun.Command(t, "go", "mod", "edit", "-json", path).Output()
 	if err != nil {
 		t.Fatalf("go mod edit: %v", err)
 	}
@@ -158,8 +158,8 @@ func requirements(t *testing.T, path string) map[string]string {
 	return versions
 }
 
-func command(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command("go", args...)
+func command(t testing.TB, dir string, args ...string) *exec.Cmd {
+	cmd := testrun.Command(t, "go", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -189,7 +188,7 @@ func (s *snippets) importer(t *testing.T) types.Importer {
 			}
 		}
 	}
-	list := exec.Command("go", args...)
+	list := testrun.Command(t, "go", args...)
 	list.Dir = s.module
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -232,11 +231,11 @@ func (s *snippets) runTests(t *testing.T) {
 	if err := os.WriteFile(overlay, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+	if out, err := testrun.Command(t, "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("go test: %v\n%s", err, out)
 	}
 	for _, pkg := range s.tests {
-		if out, err := exec.Command(filepath.Join(bin, pkg+".test")).CombinedOutput(); err != nil {
+		if out, err := testrun.Command(t, filepath.Join(bin, pkg+".test")).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", pkg, err, out)
 		}
 	}

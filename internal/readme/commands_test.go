@@ -26,7 +26,7 @@ import (
 // group that the end of the test interrupts.
 func run(t *testing.T, env []string, name string, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	cmd := exec.Command(name, args...)
+	cmd := testrun.Command(t, name, args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -146,7 +146,7 @@ func single(t *testing.T, command string) {
 		testrun.FullOnly(t, "compiles another module")
 		bash(t, "export GOFLAGS= GOBIN='"+t.TempDir()+"'\n"+command+"\n")
 	case strings.HasPrefix(command, "go get "):
-		out, err := exec.Command("go", "list", "-m").Output()
+		out, err := testrun.Command(t, "go", "list", "-m").Output()
 		if err != nil || strings.TrimSpace(string(out)) != fields[2] {
 			t.Errorf("%s: the module is %s (%v)", command, out, err)
 		}
@@ -158,7 +158,7 @@ func single(t *testing.T, command string) {
 				pattern = strings.Trim(fields[i+1], "'")
 			}
 		}
-		cmd := exec.Command("go", "test", "-list", pattern, fields[len(fields)-1])
+		cmd := testrun.Command(t, "go", "test", "-list", pattern, fields[len(fields)-1])
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil || !bytes.HasPrefix(out, []byte("Test")) && !bytes.HasPrefix(out, []byte("Benchmark")) {
 			t.Errorf("%s: %v, these tests:\n%s", command, err, out)
@@ -264,7 +264,7 @@ func bash(t *testing.T, script string) string {
 	testrun.Program(t, "bash")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-e", "-c", script)
+	cmd := testrun.CommandContext(ctx, t, "bash", "-e", "-c", script)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

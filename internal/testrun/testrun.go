@@ -7,6 +7,7 @@
 package testrun
 
 import (
+	"context"
 	"flag"
 	"io/fs"
 	"math/rand/v2"
@@ -52,22 +53,47 @@ func FullOnly(t testing.TB, what string) {
 	}
 }
 
-// Program returns the path of a program. It skips the test if there is none, and fails it in
-// a full run.
-func Program(t testing.TB, name string) string {
+// Command is [exec.Command] for tests, and their only way to start a program. A name without a
+// slash is a program of the machine: see [Program].
+func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil { // Debian has servers where the PATH of most users ends before
-		path, err = exec.LookPath("/usr/sbin/" + name)
+	return CommandContext(context.Background(), t, name, args...)
+}
+
+// CommandContext is [exec.CommandContext] for tests: see [Command].
+func CommandContext(ctx context.Context, t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	if filepath.Base(name) == name {
+		name = Program(t, name)
 	}
-	switch {
-	case err == nil:
-		return path
-	case Full():
-		t.Fatalf("%s is not on the PATH, and a full run needs it: .ci/install %[1]s installs it on Debian", name)
+	return exec.CommandContext(ctx, name, args...)
+}
+
+// Program returns the path of the first of these programs that the machine has. If it has none
+// of them, Program skips the test, and fails it in a full run.
+func Program(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path := find(name); path != "" {
+			return path
+		}
 	}
-	t.Skipf("%s is not on the PATH: this test needs it", name)
+	if Full() {
+		t.Fatalf("%s is not on the PATH, and a full run needs it: .ci/install %[1]s installs it on Debian", names[0])
+	}
+	t.Skipf("%s is not on the PATH: this test needs it", names[0])
 	return ""
+}
+
+// Has reports whether the machine has a program.
+func Has(name string) bool { return find(name) != "" }
+
+func find(name string) (path string) {
+	path, err := exec.LookPath(name)
+	if err != nil { // Debian installs servers into a directory that the PATH of most users lacks
+		path, _ = exec.LookPath("/usr/sbin/" + name)
+	}
+	return path
 }
 
 // Seed returns the seed of a random test: a new one in each run, or that of the flag

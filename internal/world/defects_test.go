@@ -3,7 +3,6 @@ package world
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,12 +104,12 @@ func TestFormerDefectsAreFound(t *testing.T) {
 				}
 			}
 			binary := filepath.Join(dir, "world.test")
-			build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
+			build := testrun.Command(t, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			for spent := time.Duration(0); spent < time.Minute; {
-				run := exec.Command(binary, "-test.run", d.by, "-test.timeout", "5m")
+				run := testrun.Command(t, binary, "-test.run", d.by, "-test.timeout", "5m")
 				run.Env = append(os.Environ(), "WEIR_FULL=") // 20 seconds
 				out, err := run.CombinedOutput()
 				spent += run.ProcessState.UserTime() + run.ProcessState.SystemTime()

@@ -2,7 +2,6 @@ package weirprom_test
 
 import (
 	"bytes"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,7 +144,7 @@ func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	check := exec.Command(promtool(t), "check", "metrics")
+	check := testrun.Command(t, "promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(scrape(t, registry))
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
@@ -167,9 +166,6 @@ func TestScrapesAndRequestsAtOnce(t *testing.T) {
 	}
 	running.Wait()
 }
-
-// promtool returns the path of Prometheus' tool.
-func promtool(t testing.TB) string { return testrun.Program(t, "promtool") }
 
 func BenchmarkScrapeOfAHundredRules(b *testing.B) {
 	s := newStats()

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -172,9 +172,8 @@ func TestQueriesOfATableHaveNoName(t *testing.T) {
 }
 
 func TestAlertsFireWhenTheyShould(t *testing.T) {
-	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
-		check := exec.Command(tool, args...)
+		check := testrun.Command(t, "promtool", args...)
 		check.Dir = dashboards
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
@@ -211,7 +210,7 @@ tests:
 	if err := os.WriteFile(file, []byte(test), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+	if out, err := testrun.Command(t, "promtool", "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }

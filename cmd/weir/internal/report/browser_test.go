@@ -3,7 +3,6 @@ package report_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // TestThePageDrawsInABrowser opens pages in chromium, which must draw their charts, say
 // nothing on the console, and ask nobody.
 func TestThePageDrawsInABrowser(t *testing.T) {
-	browser := testrun.Program(t, "chromium")
+	browser := testrun.Program(t, "chromium-headless-shell", "chromium")
 	for name, change := range map[string]func(*simulate.Options){
 		"compared": nil,
 		"alone":    func(o *simulate.Options) { o.Against, o.Ladder = nil, false },
@@ -115,7 +114,7 @@ func writePage(t *testing.T, dir string, change func(*simulate.Options)) string 
 // the test.
 func load(t *testing.T, browser, dir, file string) string {
 	t.Helper()
-	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir="+filepath.Join(dir, "profile"),
+	cmd := testrun.Command(t, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir="+filepath.Join(dir, "profile"),
 		"--enable-logging=stderr", "--virtual-time-budget=5000", "--window-size=700,900", "--allow-file-access-from-files", "--dump-dom", "file://"+file)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
