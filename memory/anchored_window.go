@@ -11,7 +11,7 @@ import (
 // window starts with: it then starts at the end of this one.
 type anchoredWindow struct{ sharedByFamilies }
 
-func (anchoredWindow) advance(l *compiledLimit, s *view, _ *shard) {
+func (*anchoredWindow) advance(l *compiledLimit, s *view, _ *shard) {
 	l.anchoredAdvance(&s.state, s.asOf)
 }
 
@@ -32,9 +32,9 @@ func (l *compiledLimit) anchoredAdvance(s *state, asOf int64) {
 	s.at, s.a, s.b, s.serial = asOf, 0, 0, 0
 }
 
-func (anchoredWindow) inUse(_ *compiledLimit, s *view) int64 { return s.a }
+func (*anchoredWindow) inUse(_ *compiledLimit, s *view) int64 { return s.a }
 
-func (anchoredWindow) take(l *compiledLimit, s *view, n int64) { l.anchoredTake(&s.state, s.asOf, n) }
+func (*anchoredWindow) take(l *compiledLimit, s *view, n int64) { l.anchoredTake(&s.state, s.asOf, n) }
 
 // anchoredTake adds n units. A window without units
 // starts at asOf already. A window that each taking moves starts there from now on.
@@ -46,7 +46,7 @@ func (l *compiledLimit) anchoredTake(s *state, asOf, n int64) {
 }
 
 // charge notes what the window passes on to the next.
-func (f anchoredWindow) charge(l *compiledLimit, s *view, n int64) int64 {
+func (f *anchoredWindow) charge(l *compiledLimit, s *view, n int64) int64 {
 	n = f.sharedByFamilies.charge(l, s, n)
 	debt := max(0, min(s.a-l.max, int64(s.b>>1)+n))
 	s.b = s.b&1 | uint32(debt)<<1
@@ -59,12 +59,12 @@ func (f anchoredWindow) charge(l *compiledLimit, s *view, n int64) int64 {
 // key's next taking starts a new one, which ends later than one that starts now. So each taking
 // moves the start: when the moved window has ended, so has every window that the key
 // may have had.
-func (anchoredWindow) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = units, 1 }
+func (*anchoredWindow) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = units, 1 }
 
 // refundLocked takes units out of the window of the taking. A window without units is as if it had
 // never started. If the taking started the window and should have cost nothing, the
 // window of the others would have started later, and nothing can be returned.
-func (anchoredWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (*anchoredWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	s, n := &e.state, of.taken-of.final
 	if of.at < s.at || of.at >= s.at+l.period || s.b&1 != 0 || n > s.a || of.at == s.at && of.final == 0 && s.a > n {
 		return 0
@@ -74,17 +74,17 @@ func (anchoredWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund
 	return n
 }
 
-func (anchoredWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+func (*anchoredWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
 	return s.at + l.period*l.windowsUntilFits(int64(s.b>>1), n) - s.asOf
 }
 
-func (f anchoredWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+func (f *anchoredWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
 	return s.asOf + f.untilFits(l, s, 1, nil), true
 }
 
-func (anchoredWindow) units(s *state) int64 { return s.a }
+func (*anchoredWindow) units(s *state) int64 { return s.a }
 
-func (anchoredWindow) freshAt(l *compiledLimit, s *state) int64 {
+func (*anchoredWindow) freshAt(l *compiledLimit, s *state) int64 {
 	if debt := int64(s.b >> 1); debt > 0 {
 		return s.at + l.period*l.windowsUntilFresh(debt)
 	}
@@ -94,7 +94,7 @@ func (anchoredWindow) freshAt(l *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (f anchoredWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (f *anchoredWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
 	l.anchoredAdvance(&w, now)
 	allowed := n == 0 || w.a+n <= l.max

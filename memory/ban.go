@@ -19,19 +19,19 @@ type ban struct{ sharedByFamilies }
 
 // compile leaves l.form as it is: whatever the limits, a period, units and the end of a ban mean
 // the same.
-func (ban) compile(l *compiledLimit) {
+func (*ban) compile(l *compiledLimit) {
 	l.max = l.given.Rate().Units
 	l.banned = l.given.Lasting().Microseconds()
 }
 
-func (f ban) advance(l *compiledLimit, s *view, _ *shard) {
+func (f *ban) advance(l *compiledLimit, s *view, _ *shard) {
 	if s.asOf >= f.freshAt(l, &s.state) {
 		s.at, s.a, s.b, s.serial = s.asOf, 0, 0, 0
 	}
 }
 
 // inUse returns the units, at least the maximum of a key that is banned.
-func (ban) inUse(l *compiledLimit, s *view) int64 {
+func (*ban) inUse(l *compiledLimit, s *view) int64 {
 	if s.a > 0 {
 		return max(int64(s.b), l.max)
 	}
@@ -40,12 +40,12 @@ func (ban) inUse(l *compiledLimit, s *view) int64 {
 
 // fits reports that any number of units fits, but of a key that is banned, or denied for what it has
 // inherited.
-func (ban) fits(l *compiledLimit, s *view, _ int64) bool {
+func (*ban) fits(l *compiledLimit, s *view, _ int64) bool {
 	return s.a == 0 || s.a < 0 && int64(s.b) < l.max
 }
 
 // take bans the key if the units reach the number.
-func (ban) take(l *compiledLimit, s *view, n int64) {
+func (*ban) take(l *compiledLimit, s *view, n int64) {
 	if s.b == 0 || s.a < 0 { // the period in which others used theirs may end sooner than one of its own
 		s.at = s.asOf
 	}
@@ -57,19 +57,19 @@ func (ban) take(l *compiledLimit, s *view, n int64) {
 }
 
 // charge ignores what is charged during a ban.
-func (f ban) charge(l *compiledLimit, s *view, n int64) int64 {
+func (f *ban) charge(l *compiledLimit, s *view, n int64) int64 {
 	if s.a > 0 {
 		return 0
 	}
 	return f.sharedByFamilies.charge(l, s, n)
 }
 
-func (ban) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = -units, uint32(units) }
+func (*ban) inherit(_ *compiledLimit, s *view, units int64) { s.a, s.b = -units, uint32(units) }
 
 // refundLocked takes units out of the period of the taking, and lifts the ban
 // that they made. Of a count that is as large as there are it returns
 // nothing: nobody knows how much of it there would be.
-func (ban) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (*ban) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	s := &e.state
 	if of.at < s.at || of.at >= s.at+l.period || s.b == math.MaxUint32 {
 		return 0
@@ -82,13 +82,13 @@ func (ban) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) 
 	return n
 }
 
-func (f ban) untilFits(l *compiledLimit, s *view, _ int64, _ *shard) int64 {
+func (f *ban) untilFits(l *compiledLimit, s *view, _ int64, _ *shard) int64 {
 	return f.freshAt(l, &s.state) - s.asOf
 }
 
-func (ban) units(s *state) int64 { return int64(s.b) }
+func (*ban) units(s *state) int64 { return int64(s.b) }
 
-func (ban) freshAt(l *compiledLimit, s *state) int64 {
+func (*ban) freshAt(l *compiledLimit, s *state) int64 {
 	switch {
 	case s.a > 0:
 		return s.a
@@ -98,7 +98,7 @@ func (ban) freshAt(l *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (ban) describe(l *compiledLimit, d *limits.Decision, s *view, _ int64, allowed bool, sh *shard) {
+func (*ban) describe(l *compiledLimit, d *limits.Decision, s *view, _ int64, allowed bool, sh *shard) {
 	until := arith.Wait(l.untilFresh(s, sh))
 	*d = limits.Decision{
 		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.remaining(s),

@@ -14,7 +14,7 @@ import (
 // also tells each request when its turn is.
 type bucket struct{ sharedByFamilies }
 
-func (bucket) compile(l *compiledLimit) {
+func (*bucket) compile(l *compiledLimit) {
 	l.form = [2]int64{l.p, l.q}
 	l.full = l.drain(l.max)
 	l.drains, l.queues = true, l.algorithm == limits.AlgorithmLeakyQueue
@@ -22,7 +22,7 @@ func (bucket) compile(l *compiledLimit) {
 
 func (s *state) level() span { return span{s.a, int64(s.b)} }
 
-func (bucket) advance(_ *compiledLimit, s *view, _ *shard) {
+func (*bucket) advance(_ *compiledLimit, s *view, _ *shard) {
 	s.a -= s.asOf - s.at
 	if s.a < 0 {
 		s.a, s.b = 0, 0
@@ -30,7 +30,7 @@ func (bucket) advance(_ *compiledLimit, s *view, _ *shard) {
 	s.at = s.asOf
 }
 
-func (bucket) inUse(l *compiledLimit, s *view) int64 {
+func (*bucket) inUse(l *compiledLimit, s *view) int64 {
 	room := l.minus(l.full, s.level())
 	if room.us < 0 {
 		over := l.minus(s.level(), l.full)
@@ -39,7 +39,7 @@ func (bucket) inUse(l *compiledLimit, s *view) int64 {
 	return l.max - l.unitsDrained(room)
 }
 
-func (bucket) fits(l *compiledLimit, s *view, n int64) bool {
+func (*bucket) fits(l *compiledLimit, s *view, n int64) bool {
 	if n == 0 || n > l.max {
 		return n == 0
 	}
@@ -47,21 +47,21 @@ func (bucket) fits(l *compiledLimit, s *view, n int64) bool {
 	return d.us < l.full.us || d.us == l.full.us && d.frac <= l.full.frac
 }
 
-func (bucket) take(l *compiledLimit, s *view, n int64) {
+func (*bucket) take(l *compiledLimit, s *view, n int64) {
 	d := l.plus(s.level(), l.drain(n))
 	s.a, s.b = d.us, uint32(d.frac)
 }
 
-func (bucket) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+func (*bucket) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
 	return l.minus(l.plus(s.level(), l.drain(n)), l.full).ceil()
 }
 
-func (bucket) freshAt(_ *compiledLimit, s *state) int64 { return s.at + s.level().ceil() }
+func (*bucket) freshAt(_ *compiledLimit, s *state) int64 { return s.at + s.level().ceil() }
 
-func (bucket) units(s *state) int64 { return s.level().ceil() }
+func (*bucket) units(s *state) int64 { return s.level().ceil() }
 
 // charge leaves a level of at most twice the full one, and of at most 100 years.
-func (bucket) charge(l *compiledLimit, s *view, n int64) int64 {
+func (*bucket) charge(l *compiledLimit, s *view, n int64) int64 {
 	most := l.plus(l.full, l.full)
 	if most.us >= bounds.BucketFill {
 		most = span{bounds.BucketFill, 0}
@@ -93,7 +93,7 @@ func (l *compiledLimit) queued(s *view) time.Duration {
 	return arith.Wait(s.level().ceil())
 }
 
-func (bucket) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (*bucket) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	if sh.rings != nil {
 		return false
 	}

@@ -152,7 +152,7 @@ func (sh *shard) storeRingLocked(hash uint64, r ring) {
 
 // To the last taking its units are worth all of them. A leaky queue returns only those: the ones
 // behind have been told when their turn is.
-func (bucket) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (*bucket) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	level := e.level()
 	cost := l.drain(min(of.taken-of.final, l.max))
 	whole := l.drain(min(of.taken, l.max)).us

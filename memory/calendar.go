@@ -15,21 +15,21 @@ type calendarWindow struct {
 }
 
 // compile gives l a family that has its calendar.
-func (calendarWindow) compile(l *compiledLimit) {
+func (*calendarWindow) compile(l *compiledLimit) {
 	periods, err := calendar.Of(string(l.given.Period()))
 	if err != nil {
 		panic(err) // the limit is legal
 	}
-	l.family, l.form = calendarWindow{periods: periods}, [2]int64{periods.ID}
+	l.family, l.form = &calendarWindow{periods: periods}, [2]int64{periods.ID}
 }
 
 // fresh begins at the epoch in a period that began before it: no instant of a Memory is earlier.
-func (f calendarWindow) fresh(_ *compiledLimit, s *view) { s.at = max(0, f.periods.At(s.asOf).Start) }
+func (f *calendarWindow) fresh(_ *compiledLimit, s *view) { s.at = max(0, f.periods.At(s.asOf).Start) }
 
-func (f calendarWindow) advance(l *compiledLimit, s *view, _ *shard) { f.turn(l, &s.state, s.asOf) }
+func (f *calendarWindow) advance(l *compiledLimit, s *view, _ *shard) { f.turn(l, &s.state, s.asOf) }
 
 // turn moves s to the period that contains the instant asOf.
-func (f calendarWindow) turn(l *compiledLimit, s *state, asOf int64) {
+func (f *calendarWindow) turn(l *compiledLimit, s *state, asOf int64) {
 	p := f.periods.At(asOf)
 	if s.at >= p.Start {
 		return
@@ -41,19 +41,19 @@ func (f calendarWindow) turn(l *compiledLimit, s *state, asOf int64) {
 	s.at, s.a, s.b = p.Start, owed, 0
 }
 
-func (calendarWindow) inUse(_ *compiledLimit, s *view) int64 { return s.a }
+func (*calendarWindow) inUse(_ *compiledLimit, s *view) int64 { return s.a }
 
-func (calendarWindow) take(_ *compiledLimit, s *view, n int64) { s.a += n }
+func (*calendarWindow) take(_ *compiledLimit, s *view, n int64) { s.a += n }
 
 // charge notes what the period passes on to the next.
-func (f calendarWindow) charge(l *compiledLimit, s *view, n int64) int64 {
+func (f *calendarWindow) charge(l *compiledLimit, s *view, n int64) int64 {
 	n = f.sharedByFamilies.charge(l, s, n)
 	s.b = uint32(max(0, min(s.a-l.max, int64(s.b)+n)))
 	return n
 }
 
 // refundLocked returns n units to the period of the taking, if that still counts.
-func (f calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (f *calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	s := &e.state
 	if of.at < s.at || of.at >= f.periods.At(s.at).End {
 		return 0
@@ -64,13 +64,13 @@ func (f calendarWindow) refundLocked(_ *shard, l *scopedLimit, e *entry, of refu
 	return n
 }
 
-func (f calendarWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+func (f *calendarWindow) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
 	return f.fitsAt(l, &s.state, n) - s.asOf
 }
 
 // fitsAt returns the start of the first period, after that of s, in which n units fit, at most
 // the maximum.
-func (f calendarWindow) fitsAt(l *compiledLimit, s *state, n int64) int64 {
+func (f *calendarWindow) fitsAt(l *compiledLimit, s *state, n int64) int64 {
 	p := f.periods.At(s.at)
 	if int64(s.b)+n > l.max {
 		return p.Next
@@ -78,13 +78,13 @@ func (f calendarWindow) fitsAt(l *compiledLimit, s *state, n int64) int64 {
 	return p.End
 }
 
-func (f calendarWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+func (f *calendarWindow) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
 	return f.fitsAt(l, &s.state, 1), true
 }
 
-func (calendarWindow) units(s *state) int64 { return s.a + int64(s.b) }
+func (*calendarWindow) units(s *state) int64 { return s.a + int64(s.b) }
 
-func (f calendarWindow) freshAt(_ *compiledLimit, s *state) int64 {
+func (f *calendarWindow) freshAt(_ *compiledLimit, s *state) int64 {
 	switch {
 	case s.b > 0:
 		return f.periods.At(s.at).Next
@@ -94,7 +94,7 @@ func (f calendarWindow) freshAt(_ *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (f calendarWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (f *calendarWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
 	f.turn(l, &w, now)
 	allowed := n == 0 || w.a+n <= l.max

@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/weir-go/weir/limits"
+
 // change is what a key had in use when its limit changed (DESIGN 5, "Changing a limit under live
 // state"). The first request under the new limit converts the state and leaves a change. Limits that
 // follow before units are taken start from it, so a limit that comes back finds the same instant.
@@ -75,7 +77,7 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 	return converted
 }
 
-func isAnchored(l *scopedLimit) bool { return l.family == family(anchoredWindow{}) }
+func isAnchored(l *scopedLimit) bool { return l.algorithm == limits.AlgorithmAnchoredWindow }
 
 // inUseOfLocked returns how many units of a change limit counts at now.
 func (sh *shard) inUseOfLocked(c *change, limit *scopedLimit, moves bool, now int64) int64 {

@@ -16,13 +16,13 @@ type concurrent struct{ sharedByFamilies }
 // gives: a guess, since nobody knows when a request ends.
 const concurrentRetryAfter = 1_000_000
 
-func (concurrent) compile(l *compiledLimit) { l.held = true }
+func (*concurrent) compile(l *compiledLimit) { l.held = true }
 
-func (concurrent) inUse(_ *compiledLimit, s *view) int64 { return s.a }
+func (*concurrent) inUse(_ *compiledLimit, s *view) int64 { return s.a }
 
-func (concurrent) take(_ *compiledLimit, s *view, n int64) { s.a += n }
+func (*concurrent) take(_ *compiledLimit, s *view, n int64) { s.a += n }
 
-func (concurrent) describe(l *compiledLimit, d *limits.Decision, s *view, n int64, allowed bool, _ *shard) {
+func (*concurrent) describe(l *compiledLimit, d *limits.Decision, s *view, n int64, allowed bool, _ *shard) {
 	*d = limits.Decision{
 		Allowed: allowed, Source: limits.SourcePrimary, Remaining: l.remaining(s),
 		EffectiveWindow: limits.Never, At: s.asOf,
@@ -37,15 +37,17 @@ func (concurrent) describe(l *compiledLimit, d *limits.Decision, s *view, n int6
 
 // No state of a concurrency limit is stored, so nobody asks for what follows.
 
-func (concurrent) advance(*compiledLimit, *view, *shard) { panic(neverStored) }
+func (*concurrent) advance(*compiledLimit, *view, *shard) { panic(neverStored) }
 
-func (concurrent) untilFits(*compiledLimit, *view, int64, *shard) int64 { panic(neverStored) }
+func (*concurrent) untilFits(*compiledLimit, *view, int64, *shard) int64 { panic(neverStored) }
 
-func (concurrent) freshAt(*compiledLimit, *state) int64 { panic(neverStored) }
+func (*concurrent) freshAt(*compiledLimit, *state) int64 { panic(neverStored) }
 
-func (concurrent) units(*state) int64 { panic(neverStored) }
+func (*concurrent) units(*state) int64 { panic(neverStored) }
 
-func (concurrent) refundLocked(*shard, *scopedLimit, *entry, refund, int64) int64 { panic(neverStored) }
+func (*concurrent) refundLocked(*shard, *scopedLimit, *entry, refund, int64) int64 {
+	panic(neverStored)
+}
 
 const neverStored = "memory: a concurrency limit has no stored state"
 

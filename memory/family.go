@@ -68,46 +68,47 @@ type refund struct {
 	at           int64 // the instant that its units count from
 }
 
-// families has the family of each algorithm.
-var families = map[limits.Algorithm]family{
-	limits.AlgorithmTokenBucket:    bucket{},
-	limits.AlgorithmLeakyBucket:    bucket{},
-	limits.AlgorithmLeakyQueue:     bucket{},
-	limits.AlgorithmFixedWindow:    window{},
-	limits.AlgorithmSlidingWindow:  window{},
-	limits.AlgorithmSlidingLog:     slidingLog{},
-	limits.AlgorithmAnchoredWindow: anchoredWindow{},
-	limits.AlgorithmConcurrent:     concurrent{},
-	limits.AlgorithmBan:            ban{},
-	limits.AlgorithmCalendar:       calendarWindow{},
+// families has the family of each algorithm. Pointers, since the methods of a value would be linked
+// twice: its own, and those of the pointer to it.
+var families = [...]family{
+	limits.AlgorithmTokenBucket:    new(bucket),
+	limits.AlgorithmLeakyBucket:    new(bucket),
+	limits.AlgorithmLeakyQueue:     new(bucket),
+	limits.AlgorithmFixedWindow:    new(window),
+	limits.AlgorithmSlidingWindow:  new(window),
+	limits.AlgorithmSlidingLog:     new(slidingLog),
+	limits.AlgorithmAnchoredWindow: new(anchoredWindow),
+	limits.AlgorithmConcurrent:     new(concurrent),
+	limits.AlgorithmBan:            new(ban),
+	limits.AlgorithmCalendar:       new(calendarWindow),
 }
 
 // sharedByFamilies has the methods of a family that counts units until they expire.
 type sharedByFamilies struct{}
 
-func (sharedByFamilies) compile(l *compiledLimit) { l.form = [2]int64{l.period} }
+func (*sharedByFamilies) compile(l *compiledLimit) { l.form = [2]int64{l.period} }
 
-func (sharedByFamilies) fresh(*compiledLimit, *view) {}
+func (*sharedByFamilies) fresh(*compiledLimit, *view) {}
 
-func (sharedByFamilies) windowEnd(*compiledLimit, *view) (int64, bool) { return 0, false }
+func (*sharedByFamilies) windowEnd(*compiledLimit, *view) (int64, bool) { return 0, false }
 
-func (sharedByFamilies) fits(l *compiledLimit, s *view, n int64) bool {
+func (*sharedByFamilies) fits(l *compiledLimit, s *view, n int64) bool {
 	if n == 0 || n > l.max {
 		return n == 0
 	}
 	return l.inUse(s) <= l.max-n
 }
 
-func (sharedByFamilies) charge(l *compiledLimit, s *view, n int64) int64 {
+func (*sharedByFamilies) charge(l *compiledLimit, s *view, n int64) int64 {
 	if n = min(n, max(0, 2*l.max-l.inUse(s))); n > 0 {
 		l.take(s, n)
 	}
 	return n
 }
 
-func (sharedByFamilies) inherit(l *compiledLimit, s *view, units int64) { l.take(s, units) }
+func (*sharedByFamilies) inherit(l *compiledLimit, s *view, units int64) { l.take(s, units) }
 
-func (sharedByFamilies) describe(l *compiledLimit, d *limits.Decision, s *view, n int64, allowed bool, sh *shard) {
+func (*sharedByFamilies) describe(l *compiledLimit, d *limits.Decision, s *view, n int64, allowed bool, sh *shard) {
 	l.describeUnits(d, s, n, allowed, sh)
 }
 

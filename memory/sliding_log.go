@@ -4,7 +4,7 @@ package memory
 // so that a key with one taking needs no node. The others are in nodes of the shard.
 type slidingLog struct{ sharedByFamilies }
 
-func (slidingLog) compile(l *compiledLimit) {
+func (*slidingLog) compile(l *compiledLimit) {
 	l.form, l.lists = [2]int64{l.period}, true
 }
 
@@ -38,7 +38,7 @@ func packList(head, tail uint32) int64 {
 }
 
 // advance sets s.log to the takings that still count at s.asOf.
-func (slidingLog) advance(l *compiledLimit, s *view, sh *shard) {
+func (*slidingLog) advance(l *compiledLimit, s *view, sh *shard) {
 	nodes := &sh.nodes
 	if s.b == 0 || s.asOf >= s.at+l.period {
 		*s = view{state: state{at: s.asOf, serial: s.serial}, asOf: s.asOf}
@@ -63,19 +63,19 @@ func (l *compiledLimit) dropExpired(v *logView, asOf int64, nodes *logNodes) {
 	}
 }
 
-func (slidingLog) inUse(_ *compiledLimit, s *view) int64 { return s.log.sum + s.log.taken }
+func (*slidingLog) inUse(_ *compiledLimit, s *view) int64 { return s.log.sum + s.log.taken }
 
-func (slidingLog) take(_ *compiledLimit, s *view, n int64) {
+func (*slidingLog) take(_ *compiledLimit, s *view, n int64) {
 	s.log.taken += n
 	s.at = s.asOf
 }
 
-func (slidingLog) units(s *state) int64 { return s.logSum() }
+func (*slidingLog) units(s *state) int64 { return s.logSum() }
 
-func (slidingLog) freshAt(l *compiledLimit, s *state) int64 { return s.at + l.period }
+func (*slidingLog) freshAt(l *compiledLimit, s *state) int64 { return s.at + l.period }
 
 // untilFits looks at each of the oldest takings that have to expire.
-func (slidingLog) untilFits(l *compiledLimit, s *view, n int64, sh *shard) int64 {
+func (*slidingLog) untilFits(l *compiledLimit, s *view, n int64, sh *shard) int64 {
 	nodes := &sh.nodes
 	excess := l.inUse(s) + n - l.max
 	for i := s.log.head; i != 0; {
@@ -135,7 +135,7 @@ func (sh *shard) storeLogLocked(e *entry, hash uint64, limit *scopedLimit, s *vi
 
 // refundLocked takes units off the taking, if it is still
 // remembered by itself. It looks at the takings before that one.
-func (slidingLog) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, now int64) int64 {
+func (*slidingLog) refundLocked(sh *shard, l *scopedLimit, e *entry, of refund, now int64) int64 {
 	s, n, at, share := &e.state, of.taken-of.final, of.at, l.share
 	if now-at >= l.period {
 		return 0 // it has expired

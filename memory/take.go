@@ -35,13 +35,13 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Deci
 // the time of takeLocked.
 func (sh *shard) takeNowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	switch f := l.family.(type) {
-	case bucket:
+	case *bucket:
 		return f.takeNowLocked(sh, l, s, n, now, d)
-	case window:
+	case *window:
 		return f.takeNowLocked(sh, l, s, n, now, d)
-	case anchoredWindow:
+	case *anchoredWindow:
 		return f.takeNowLocked(sh, l, s, n, now, d)
-	case calendarWindow:
+	case *calendarWindow:
 		return f.takeNowLocked(sh, l, s, n, now, d)
 	}
 	return false

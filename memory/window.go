@@ -11,12 +11,12 @@ import (
 // of it as the last period still overlaps.
 type window struct{ sharedByFamilies }
 
-func (window) fresh(l *compiledLimit, s *view) { s.at = l.windowStart(s.asOf) }
+func (*window) fresh(l *compiledLimit, s *view) { s.at = l.windowStart(s.asOf) }
 
 // windowStart returns the start of the window that contains an instant.
 func (l *compiledLimit) windowStart(at int64) int64 { return at - at%l.period }
 
-func (window) advance(l *compiledLimit, s *view, _ *shard) { l.windowAdvance(&s.state, s.asOf) }
+func (*window) advance(l *compiledLimit, s *view, _ *shard) { l.windowAdvance(&s.state, s.asOf) }
 
 // windowAdvance moves s to the window that contains the instant asOf.
 func (l *compiledLimit) windowAdvance(s *state, asOf int64) {
@@ -49,10 +49,10 @@ func (l *compiledLimit) owed(debt, n int64) int64 {
 	return max(0, debt-(n-1)*l.max)
 }
 
-func (window) take(_ *compiledLimit, s *view, n int64) { s.a += n }
+func (*window) take(_ *compiledLimit, s *view, n int64) { s.a += n }
 
 // charge notes what a fixed window passes on to the next. A sliding window does so by its weight.
-func (f window) charge(l *compiledLimit, s *view, n int64) int64 {
+func (f *window) charge(l *compiledLimit, s *view, n int64) int64 {
 	n = f.sharedByFamilies.charge(l, s, n)
 	if l.algorithm == limits.AlgorithmFixedWindow {
 		s.b = uint32(max(0, min(s.a-l.max, int64(s.b)+n)))
@@ -62,7 +62,7 @@ func (f window) charge(l *compiledLimit, s *view, n int64) int64 {
 
 // refundLocked returns n units to the window that contains the instant of the taking, if that still
 // counts.
-func (window) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
+func (*window) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int64) int64 {
 	s, n, at := &e.state, of.taken-of.final, of.at
 	switch {
 	case at >= s.at && at < s.at+l.period:
@@ -80,7 +80,7 @@ func (window) refundLocked(_ *shard, l *scopedLimit, e *entry, of refund, _ int6
 	return n
 }
 
-func (window) inUse(l *compiledLimit, s *view) int64 {
+func (*window) inUse(l *compiledLimit, s *view) int64 {
 	if l.algorithm == limits.AlgorithmFixedWindow {
 		return s.a
 	}
@@ -96,7 +96,7 @@ func (l *compiledLimit) weight(s *state, asOf int64) int64 {
 	return arith.Muldiv(l.period-(asOf-s.at), int64(s.b), l.period)
 }
 
-func (window) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
+func (*window) untilFits(l *compiledLimit, s *view, n int64, _ *shard) int64 {
 	return l.windowUntilFits(&s.state, s.asOf, n)
 }
 
@@ -142,13 +142,13 @@ func (l *compiledLimit) fadesTo(c, m int64) int64 {
 	return l.period - arith.MuldivCeil(m+1, l.period, c) + 1
 }
 
-func (window) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
+func (*window) windowEnd(l *compiledLimit, s *view) (at int64, ok bool) {
 	return s.at + l.period*l.windowsUntilFits(int64(s.b), 1), l.algorithm == limits.AlgorithmFixedWindow
 }
 
-func (window) units(s *state) int64 { return s.a + int64(s.b) }
+func (*window) units(s *state) int64 { return s.a + int64(s.b) }
 
-func (window) freshAt(l *compiledLimit, s *state) int64 {
+func (*window) freshAt(l *compiledLimit, s *state) int64 {
 	switch {
 	case s.b > 0 && l.algorithm == limits.AlgorithmFixedWindow:
 		return s.at + l.period*l.windowsUntilFresh(int64(s.b))
@@ -163,7 +163,7 @@ func (window) freshAt(l *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (f window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (f *window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
 	l.windowAdvance(&w, now)
 	used := w.a
