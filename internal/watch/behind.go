@@ -12,9 +12,9 @@ import (
 // http.ResponseController would look for them behind w, where nobody notes them. So what is behind w has
 // those of w, if there are any.
 func (w *Writer) Unwrap() http.ResponseWriter {
-	outer := abilitiesOf(w.ResponseWriter)
+	outer := abilitiesOf(w.inner)
 	var inner abilities
-	for at := w.ResponseWriter; ; {
+	for at := w.inner; ; {
 		unwraps, ok := at.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
 			break
@@ -30,13 +30,13 @@ func (w *Writer) Unwrap() http.ResponseWriter {
 	case flushes | hijacks:
 		return &behindFH{behindF{behind{w}}}
 	}
-	return w.ResponseWriter
+	return w.inner
 }
 
 // behind is what is behind a Writer, as Unwrap returns it.
 type behind struct{ *Writer }
 
-func (b behind) Unwrap() http.ResponseWriter { return b.Writer.ResponseWriter }
+func (b behind) Unwrap() http.ResponseWriter { return b.inner }
 
 type (
 	behindF  struct{ behind }

@@ -58,7 +58,7 @@ type source struct {
 	listener Listener
 }
 
-func (s source) Read(p []byte) (int, error) {
+func (s *source) Read(p []byte) (int, error) {
 	s.listener.Resume()
 	defer s.listener.Wait()
 	return s.Reader.Read(p)
@@ -70,7 +70,7 @@ func (w *Writer) source(src io.Reader) io.Reader {
 	if w.listener == nil || isFile(src) {
 		return src
 	}
-	return source{src, w.listener}
+	return &source{src, w.listener}
 }
 
 func isFile(src io.Reader) bool {

@@ -5,22 +5,19 @@ package watch
 
 import (
 	"bufio"
-	"io"
 	"net"
 	"net/http"
 )
 
-// Around returns w with a writer around it that notes what is written. The writer
-// implements an optional interface only if w does, since handlers choose by that what to
-// do. Its other abilities are behind Unwrap.
+// Around returns w with a writer around it that notes what is written. The writer always has ReadFrom
+// and WriteString, which copy by Write where w has neither. It has Flush, Hijack, Push or CloseNotify
+// only if w does, since handlers choose by that what to do. Its other abilities are behind Unwrap.
 //
-// There are 64 combinations, which would add 190 kB to every program. Around knows those
-// of net/http (HTTP/1: all but Pusher; HTTP/2: Flusher, Pusher, StringWriter,
-// CloseNotifier), httptest, http.TimeoutHandler, gin, the usual wrappers of middleware,
-// and each interface alone. For any other combination it takes the first one in shapes that w
-// has wholly. That keeps Flusher and Hijacker, without which handlers fail. What it may
-// lose only makes copying slower (ReaderFrom, StringWriter), may be refused at any time
-// (Pusher), or has long been replaced by the context (CloseNotifier).
+// Each combination of these four adds 3 kB to every program. Around knows those of net/http (HTTP/1:
+// all but Pusher; HTTP/2: all but Hijacker), of gin (all), and of httptest and the usual wrappers of
+// middleware. For any other it takes the first one in shapes that w has wholly. That keeps Flusher and
+// Hijacker, without which handlers fail. What it may lose may be refused at any time (Pusher), or has
+// long been replaced by the context (CloseNotifier).
 //
 // listener, if it is not nil, is told of the first Flush and of a Hijack that succeeds, and of the time that
 // writing takes.
@@ -30,7 +27,7 @@ func Around(w http.ResponseWriter, listener Listener) (http.ResponseWriter, *Wri
 		if s := &shapes[i]; s.needs&^has == 0 {
 			around := s.make()
 			watched := around.self()
-			watched.ResponseWriter, watched.listener = w, listener
+			watched.inner, watched.listener = w, listener
 			return around, watched
 		}
 	}
@@ -43,9 +40,7 @@ type abilities uint8
 const (
 	flushes       abilities = 1 << iota // http.Flusher
 	hijacks                             // http.Hijacker
-	reads                               // io.ReaderFrom
 	pushes                              // http.Pusher
-	writesStrings                       // io.StringWriter
 	notifiesClose                       // http.CloseNotifier
 )
 
@@ -56,14 +51,8 @@ func abilitiesOf(w http.ResponseWriter) (has abilities) {
 	if _, ok := w.(http.Hijacker); ok {
 		has |= hijacks
 	}
-	if _, ok := w.(io.ReaderFrom); ok {
-		has |= reads
-	}
 	if _, ok := w.(http.Pusher); ok {
 		has |= pushes
-	}
-	if _, ok := w.(io.StringWriter); ok {
-		has |= writesStrings
 	}
 	//lint:ignore SA1019 gin's Context.Stream asks for it
 	if _, ok := w.(http.CloseNotifier); ok {
@@ -82,58 +71,26 @@ var shapes = [...]struct {
 	needs abilities
 	make  func() watcher
 }{
-	{flushes | hijacks | reads | pushes | writesStrings | notifiesClose, func() watcher { return new(watchedFHRPSC) }},
-	{flushes | hijacks | reads | writesStrings | notifiesClose, func() watcher { return new(watchedFHRSC) }},
-	{flushes | hijacks | reads | notifiesClose, func() watcher { return new(watchedFHRC) }},
-	{flushes | hijacks | reads | pushes | writesStrings, func() watcher { return new(watchedFHRPS) }},
-	{flushes | hijacks | reads | pushes, func() watcher { return new(watchedFHRP) }},
-	{flushes | hijacks | writesStrings | notifiesClose, func() watcher { return new(watchedFHSC) }},
-	{flushes | hijacks | reads, func() watcher { return new(watchedFHR) }},
-	{flushes | hijacks | writesStrings, func() watcher { return new(watchedFHS) }},
-	{flushes | hijacks | pushes, func() watcher { return new(watchedFHP) }},
+	{flushes | hijacks | pushes | notifiesClose, func() watcher { return new(watchedFHPC) }},
+	{flushes | hijacks | notifiesClose, func() watcher { return new(watchedFHC) }},
 	{flushes | hijacks, func() watcher { return new(watchedFH) }},
-	{flushes | pushes | writesStrings | notifiesClose, func() watcher { return new(watchedFPSC) }},
 	{flushes | pushes | notifiesClose, func() watcher { return new(watchedFPC) }},
-	{flushes | reads, func() watcher { return new(watchedFR) }},
-	{hijacks | reads, func() watcher { return new(watchedHR) }},
 	{flushes | notifiesClose, func() watcher { return new(watchedFC) }},
-	{flushes | writesStrings, func() watcher { return new(watchedFS) }},
-	{flushes | pushes, func() watcher { return new(watchedFP) }},
 	{flushes, func() watcher { return new(watchedF) }},
 	{hijacks, func() watcher { return new(watchedH) }},
-	{reads, func() watcher { return new(watchedR) }},
-	{notifiesClose, func() watcher { return new(watchedC) }},
-	{writesStrings, func() watcher { return new(watchedS) }},
-	{pushes, func() watcher { return new(watchedP) }},
 	{0, func() watcher { return new(Writer) }},
 }
 
-// The letters of a shape are the interfaces that it has: Flusher, Hijacker, ReaderFrom,
-// Pusher, StringWriter, CloseNotifier. Each embeds a smaller one and adds one method.
+// The letters of a shape are the interfaces that it has: Flusher, Hijacker, Pusher, CloseNotifier.
+// Each embeds a smaller one and adds one method.
 type (
-	watchedF      struct{ Writer }
-	watchedH      struct{ Writer }
-	watchedR      struct{ Writer }
-	watchedP      struct{ Writer }
-	watchedS      struct{ Writer }
-	watchedC      struct{ Writer }
-	watchedFH     struct{ watchedF }
-	watchedFR     struct{ watchedF }
-	watchedHR     struct{ watchedH }
-	watchedFP     struct{ watchedF }
-	watchedFS     struct{ watchedF }
-	watchedFC     struct{ watchedF }
-	watchedFHR    struct{ watchedFH }
-	watchedFHP    struct{ watchedFH }
-	watchedFHS    struct{ watchedFH }
-	watchedFHSC   struct{ watchedFHS }
-	watchedFPC    struct{ watchedFP }
-	watchedFPSC   struct{ watchedFPC }
-	watchedFHRC   struct{ watchedFHR }
-	watchedFHRSC  struct{ watchedFHRC }
-	watchedFHRPS  struct{ watchedFHRP }
-	watchedFHRP   struct{ watchedFHR }
-	watchedFHRPSC struct{ watchedFHRPS }
+	watchedF    struct{ Writer }
+	watchedH    struct{ Writer }
+	watchedFH   struct{ watchedF }
+	watchedFC   struct{ watchedF }
+	watchedFPC  struct{ watchedFC }
+	watchedFHC  struct{ watchedFC }
+	watchedFHPC struct{ watchedFHC }
 )
 
 func (w *watchedF) Flush() { _ = w.flush() }
@@ -142,24 +99,8 @@ func (w *watchedF) Flush() { _ = w.flush() }
 func (w *watchedF) FlushError() error { return w.flush() }
 
 func (w *watchedH) Hijack() (net.Conn, *bufio.ReadWriter, error)     { return w.hijack() }
-func (w *watchedR) ReadFrom(src io.Reader) (int64, error)            { return w.readFrom(src) }
-func (w *watchedP) Push(target string, o *http.PushOptions) error    { return w.push(target, o) }
-func (w *watchedS) WriteString(s string) (int, error)                { return w.writeString(s) }
-func (w *watchedC) CloseNotify() <-chan bool                         { return w.closeNotify() }
 func (w *watchedFH) Hijack() (net.Conn, *bufio.ReadWriter, error)    { return w.hijack() }
-func (w *watchedFR) ReadFrom(src io.Reader) (int64, error)           { return w.readFrom(src) }
-func (w *watchedHR) ReadFrom(src io.Reader) (int64, error)           { return w.readFrom(src) }
-func (w *watchedFP) Push(target string, o *http.PushOptions) error   { return w.push(target, o) }
-func (w *watchedFS) WriteString(s string) (int, error)               { return w.writeString(s) }
 func (w *watchedFC) CloseNotify() <-chan bool                        { return w.closeNotify() }
-func (w *watchedFHR) ReadFrom(src io.Reader) (int64, error)          { return w.readFrom(src) }
-func (w *watchedFHP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
-func (w *watchedFHS) WriteString(s string) (int, error)              { return w.writeString(s) }
-func (w *watchedFHSC) CloseNotify() <-chan bool                      { return w.closeNotify() }
-func (w *watchedFPC) CloseNotify() <-chan bool                       { return w.closeNotify() }
-func (w *watchedFPSC) WriteString(s string) (int, error)             { return w.writeString(s) }
-func (w *watchedFHRC) CloseNotify() <-chan bool                      { return w.closeNotify() }
-func (w *watchedFHRSC) WriteString(s string) (int, error)            { return w.writeString(s) }
-func (w *watchedFHRPS) WriteString(s string) (int, error)            { return w.writeString(s) }
-func (w *watchedFHRP) Push(target string, o *http.PushOptions) error { return w.push(target, o) }
-func (w *watchedFHRPSC) CloseNotify() <-chan bool                    { return w.closeNotify() }
+func (w *watchedFPC) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
+func (w *watchedFHC) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return w.hijack() }
+func (w *watchedFHPC) Push(target string, o *http.PushOptions) error { return w.push(target, o) }

@@ -8,15 +8,18 @@ import (
 )
 
 // Writer is a ResponseWriter that notes the status and counts the bytes of the answer.
-// It has no optional method itself; see [Around]. It is not safe for concurrent use, as
-// those of net/http are not.
+// See [Around] for what else it can do. It is not safe for concurrent use, as those of net/http
+// are not.
 type Writer struct {
-	http.ResponseWriter
-	listener Listener // nil: nobody
+	_        [0]func() // not to be compared: a function for that would be linked for each shape
+	inner    http.ResponseWriter
+	listener Listener // nil: no one is told
 	bytes    int64
 	status   int32 // 0: nothing is written
 	streamed bool  // the listener has been told
 }
+
+func (w *Writer) Header() http.Header { return w.inner.Header() }
 
 // Bytes returns the length of the content so far.
 func (w *Writer) Bytes() int64 { return w.bytes }
@@ -65,7 +68,7 @@ func (w *Writer) WriteHeader(status int) {
 		w.wait()
 		defer w.resume()
 	}
-	w.ResponseWriter.WriteHeader(status)
+	w.inner.WriteHeader(status)
 	if w.status == 0 && !IsInformational(status) {
 		w.status = int32(status)
 	}
@@ -75,7 +78,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	w.begin()
 	w.wait()
 	defer w.resume()
-	n, err := w.ResponseWriter.Write(p)
+	n, err := w.inner.Write(p)
 	w.bytes += int64(n)
 	return n, err
 }
@@ -87,35 +90,45 @@ func (w *Writer) begin() {
 	}
 }
 
-func (w *Writer) writeString(s string) (int, error) {
+// WriteString is Write without a copy, if the writer inside can do that.
+func (w *Writer) WriteString(s string) (int, error) {
 	w.begin()
 	w.wait()
 	defer w.resume()
-	n, err := w.ResponseWriter.(io.StringWriter).WriteString(s)
+	n, err := io.WriteString(w.inner, s)
 	w.bytes += int64(n)
 	return n, err
 }
 
-func (w *Writer) readFrom(src io.Reader) (int64, error) {
+// ReadFrom lets the kernel send a file, if the writer inside can do that.
+func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	src = w.source(src)
 	w.wait()
 	defer w.resume()
-	n, err := w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+	n, err := readFrom(w.inner, src)
 	if w.bytes += n; n > 0 { // a source that fails at once leaves the status open
 		w.begin()
 	}
 	return n, err
 }
 
+// readFrom copies src into w: by ReadFrom if w has that.
+func readFrom(w io.Writer, src io.Reader) (int64, error) {
+	if direct, ok := w.(io.ReaderFrom); ok {
+		return direct.ReadFrom(src)
+	}
+	return io.Copy(w, src)
+}
+
 func (w *Writer) flush() error {
 	w.begin()
 	w.streams()
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	return http.NewResponseController(w.inner).Flush()
 }
 
 // hijack notes 101, which the handler is about to write to the connection.
 func (w *Writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, rw, err := http.NewResponseController(w.inner).Hijack()
 	if err != nil {
 		return conn, rw, err
 	}
@@ -127,11 +140,11 @@ func (w *Writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 func (w *Writer) push(target string, options *http.PushOptions) error {
-	return w.ResponseWriter.(http.Pusher).Push(target, options)
+	return w.inner.(http.Pusher).Push(target, options)
 }
 
 func (w *Writer) closeNotify() <-chan bool {
-	return w.ResponseWriter.(http.CloseNotifier).CloseNotify() //lint:ignore SA1019 gin's Context.Stream asks for it
+	return w.inner.(http.CloseNotifier).CloseNotify() //lint:ignore SA1019 gin's Context.Stream asks for it
 }
 
 // IsInformational reports whether another status follows one (RFC 9110, section 15.2).

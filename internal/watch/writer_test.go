@@ -24,7 +24,7 @@ func TestEveryShapeTellsOfTheFirstFlushOrHijack(t *testing.T) {
 	for _, s := range shapes {
 		c := new(counter)
 		w := s.make()
-		*w.self() = Writer{ResponseWriter: able{httptest.NewRecorder()}, listener: c}
+		*w.self() = Writer{inner: able{httptest.NewRecorder()}, listener: c}
 		if s.needs&flushes != 0 {
 			w.(http.Flusher).Flush()
 			if c.calls != 1 {
