@@ -85,7 +85,7 @@ func handleAs[Q, A any](w http.ResponseWriter, r *http.Request, person Person, f
 		}
 	}
 	if err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			refuse(w, http.StatusRequestEntityTooLarge, "the content is too large")
 			return
 		}
@@ -95,8 +95,7 @@ func handleAs[Q, A any](w http.ResponseWriter, r *http.Request, person Person, f
 	a, err := f(r, person, q)
 	if err != nil {
 		status := http.StatusUnprocessableEntity
-		var known *failure
-		if errors.As(err, &known) {
+		if known, ok := errors.AsType[*failure](err); ok {
 			status = known.status
 		}
 		refuse(w, status, err.Error())

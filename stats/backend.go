@@ -115,11 +115,14 @@ func (c *backendCounts) time(op operation, start time.Time, err *error) {
 
 // reason returns the counter of an error. Reasons are few: they are labels of metrics.
 func (c *operationCounts) reason(err error) *atomic.Int64 {
-	var timeout interface{ Timeout() bool }
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &c.canceled
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), ok && timeout.Timeout():
 		return &c.timeout
 	case errors.Is(err, errors.ErrUnsupported):
 		return &c.unsupported

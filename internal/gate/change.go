@@ -33,7 +33,7 @@ func clone(options headers.Options) headers.Options {
 func (g *Gate[R]) answerBy(rules []core.Rule[R]) (any, error) {
 	fields, err := headers.New(g.options, headers.Policies(rules))
 	if err != nil {
-		return nil, fieldsError{err}
+		return nil, &fieldsError{err}
 	}
 	a := &answering{fields, hasFinalCost(rules), violated(rules, g.options)}
 	g.newest.Store(a) // nothing after this refuses the rules
@@ -56,12 +56,15 @@ func hasFinalCost[R any](rules []core.Rule[R]) bool {
 // fieldsError is a mistake in the options of the header fields.
 type fieldsError struct{ error }
 
-func (e fieldsError) Unwrap() error { return e.error }
+func (e *fieldsError) Unwrap() error { return e.error }
 
 // alsoInFields returns err, by which rules are refused, with the mistakes in the options of
 // the header fields, unless err is about those.
 func (g *Gate[R]) alsoInFields(rules []core.Rule[R], err error) error {
-	if err == nil || errors.As(err, new(fieldsError)) {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fieldsError](err); ok {
 		return err
 	}
 	return errors.Join(err, g.options.Validate(headers.Policies(rules)))
