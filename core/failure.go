@@ -108,9 +108,15 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 
 // fallbacks has what the limiters on a backend fall back to, unless they say: rules of one scope
 // count together while the backend fails, too.
-var fallbacks = perbackend.Shared[fallback]{New: func() *fallback {
-	return &fallback{sync.OnceValue(func() limits.Backend { return memory.New(memory.Options{}) })}
-}}
+var fallbacks = perbackend.Shared[*fallback]{New: func() *fallback { return new(fallback) }}
 
-// fallback makes a Memory at the first call, and returns it at every call.
-type fallback struct{ backend func() limits.Backend }
+// fallback makes a Memory when it is first asked for it.
+type fallback struct {
+	once   sync.Once
+	memory *memory.Memory
+}
+
+func (f *fallback) backend() limits.Backend {
+	f.once.Do(func() { f.memory = memory.New(memory.Options{}) })
+	return f.memory
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // senders has the sender of each backend outside this process.
-var senders = perbackend.Shared[sender]{New: newSender}
+var senders = perbackend.Shared[*sender]{New: newSender}
 
 // Await waits until b, or the backend that it wraps, has answered all endings of requests that
 // this process has for it, or ctx has ended, whose error it then returns. A backend in this

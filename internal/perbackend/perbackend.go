@@ -10,12 +10,13 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// Shared keeps a T for each innermost backend, for as long as the backend is in use.
+// Shared keeps a T for each innermost backend, for as long as the backend is in use. T is a pointer:
+// of all pointers there is one copy of the code.
 type Shared[T any] struct {
-	New func() *T
+	New func() T
 
 	mu sync.Mutex
-	of map[identity]*T
+	of map[identity]T
 }
 
 // identity names a backend without keeping it alive.
@@ -27,7 +28,7 @@ type identity struct {
 // Of returns the T of b. Those that wrap the same innermost backend have the same, if that is a
 // pointer. Otherwise it is the caller's own: values that are equal need not be one backend, and
 // neither need pointers to nothing.
-func (s *Shared[T]) Of(b limits.Backend) *T {
+func (s *Shared[T]) Of(b limits.Backend) T {
 	b = limits.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
@@ -39,7 +40,7 @@ func (s *Shared[T]) Of(b limits.Backend) *T {
 	if !ok {
 		shared = s.New()
 		if s.of == nil {
-			s.of = make(map[identity]*T)
+			s.of = make(map[identity]T)
 		}
 		s.of[id] = shared
 		runtime.AddCleanup(at, s.forget, id)
@@ -48,21 +49,21 @@ func (s *Shared[T]) Of(b limits.Backend) *T {
 	return shared
 }
 
-// Known is Of, but nil if nobody has asked for the T of b, or everybody has another.
-func (s *Shared[T]) Known(b limits.Backend) *T {
+// Known returns the T that Of has made for b, or nil.
+func (s *Shared[T]) Known(b limits.Backend) (shared T) {
 	b = limits.Innermost(b)
 	id, at := identityOf(b)
 	if at == nil {
-		return nil
+		return shared
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared := s.of[id]
+	shared = s.of[id]
 	runtime.KeepAlive(b)
 	return shared
 }
 
-// Len returns of how many backends there is a T.
+// Len returns the number of backends that have a T.
 func (s *Shared[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
