@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unique"
 
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
@@ -157,7 +156,7 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 		ch.Shadow = identity.mode == Shadow
 		o.charge(identity, ch.Key, ch.Cost)
 		if rule.varies {
-			o.At(o.Len() - 1).limit = unique.Make(ch.Limit)
+			o.At(o.Len() - 1).limit = intern(&ch.Limit)
 		}
 		s.charged[s.used] = o.Len() - 1
 		s.used++

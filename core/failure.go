@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"unique"
 
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/perbackend"
@@ -100,7 +99,7 @@ func (l *ruleSet[R]) fallBack(ctx context.Context, s *scratch, o *Outcome) error
 	for i, at := range s.charged[:n] {
 		d := &s.decisions[i]
 		d.Source = limits.SourceFallback
-		o.At(at).limit = unique.Make(s.charges[i].Limit)
+		o.At(at).limit = intern(&s.charges[i].Limit)
 		o.record(at, d)
 	}
 	return nil

@@ -291,7 +291,7 @@ func (l *ledger) reportAndSettleIn(m *memory.Memory, q *request, i int, source l
 
 // ending sets e to what t has to end.
 func (t *taken) ending(e *limits.Ending) {
-	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, t.limit.Value()
+	e.Scope, e.Key, e.Limit = t.rule.scope, t.key, *t.limit
 	e.Taken, e.Final, e.Ticket, e.Lasts = t.cost, t.final, t.ticket, t.rule.lasts
 }
 

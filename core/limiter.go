@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -184,7 +183,7 @@ func (l *Limiter[R]) fallbackFor(needed bool) func() limits.Backend {
 // identity returns what outcomes know of rule, which is the i-th.
 func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
 	return ruleIdentity{
-		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: unique.Make(rule.Limit), unit: rule.unitOf(),
+		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: new(rule.Limit), unit: rule.unitOf(),
 		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
 		hasEnd: rule.hasEnd(), finalCost: rule.FinalCost, lasts: rule.lastsOf(), undelayed: rule.undelayed(),
 	}

@@ -708,3 +708,28 @@ func TestADecisionAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestADecisionNamesTheLimitOfItsRequest(t *testing.T) {
+	for _, n := range []int64{1, 120, 1000} {
+		var at int64
+		limitOf := func() limits.Limit { return limits.TokenBucket(limits.PerMinute(1+at/100), 1+at%100) }
+		l := core.MustNew(core.Config[request]{Rules: []core.Rule[request]{{
+			Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return limitOf(), nil },
+		}}})
+		decide := func() {
+			at = (at + 1) % n
+			o := l.Decide(context.Background(), request{user: "ann"})
+			if got := o.At(0).Limit(); got != limitOf() {
+				t.Errorf("limit %v, want %v", got, limitOf())
+			}
+		}
+		each := func() {
+			for range n {
+				decide()
+			}
+		}
+		if got := testing.AllocsPerRun(10, each); got > 2 && n <= 120 && !raceEnabled { // 2: a pool may be emptied
+			t.Errorf("%d limits, each decided once: %v allocations, want 0", n, got)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"time"
-	"unique"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -39,7 +38,7 @@ func (v Verdict) String() string {
 // [Outcome.At] returned.
 type RuleDecision struct {
 	rule  *ruleIdentity
-	limit unique.Handle[limits.Limit] // a pointer: Outcomes are cleared and copied for every request
+	limit *limits.Limit // a pointer: Outcomes are cleared and copied for every request
 
 	Key  string // "" if the request had none; may identify a person: do not log it or label metrics with it
 	Cost int64  // how many units the request takes
@@ -56,7 +55,7 @@ func (d *RuleDecision) Rule() string { return d.rule.name }
 func (d *RuleDecision) Scope() string { return d.rule.scope }
 
 // Limit returns the limit that decided: of a fallback, its share.
-func (d *RuleDecision) Limit() limits.Limit { return d.limit.Value() }
+func (d *RuleDecision) Limit() limits.Limit { return *d.limit }
 
 // Unit returns what Cost, the limit and Remaining count.
 func (d *RuleDecision) Unit() Unit { return d.rule.unit }
@@ -114,7 +113,7 @@ type standing struct {
 type ruleIdentity struct {
 	index       int
 	name, scope string
-	limit       unique.Handle[limits.Limit] // of Rule.Limit
+	limit       *limits.Limit // of Rule.Limit
 	unit        Unit
 	mode        Mode // Enforce or Shadow
 	companion   any

@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"unique"
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/list"
@@ -40,7 +39,7 @@ const lastGeneration = math.MaxUint16
 // taken is one charge of a request that has an end.
 type taken struct {
 	rule   *ruleIdentity
-	limit  unique.Handle[limits.Limit]
+	limit  *limits.Limit
 	key    string
 	cost   int64
 	spent  int64         // −1: nothing was said
