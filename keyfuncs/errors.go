@@ -22,7 +22,6 @@ var (
 	errHop         = unidentified("a hop of the forwarding header is not an IP address")
 	errTooFewHops  = unidentified("the forwarding header has fewer hops than there are proxies")
 	errTooManyHops = unidentified("the forwarding header has too many hops")
-	errAllTrusted  = unidentified("every hop is a trusted proxy")
 	errSeveral     = unidentified("a header that may have one line has several")
 	errTooLong     = unidentified("the credential is too long")
 	errUnverified  = unidentified("nothing has verified the client's certificate: set tls.Config.ClientAuth to VerifyClientCertIfGiven or RequireAndVerifyClientCert")

@@ -37,10 +37,10 @@ var withPort = regexp.MustCompile(`(?s)^(?:[0-9.]+|\[.*\]):[0-9]{1,5}$`)
 func slowClient(peer string, hops []string, parse func(string) (netip.Addr, bool), trusted netip.Prefix) (netip.Addr, bool) {
 	addr, ok := slowHop(peer)
 	ok = ok && withPort.MatchString(peer)
-	for ok && trusted.Contains(addr) {
-		if len(hops) == 0 {
-			return netip.Addr{}, false
-		}
+	if ok && trusted.Contains(addr) && len(hops) == 0 {
+		return netip.Addr{}, false
+	}
+	for ok && trusted.Contains(addr) && len(hops) > 0 { // of hops that are all trusted, the farthest
 		last := len(hops) - 1
 		addr, ok = parse(hops[last])
 		hops = hops[:last]

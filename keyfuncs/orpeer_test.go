@@ -20,7 +20,7 @@ func TestThePeerCountsWhereTheSourceCannotTell(t *testing.T) {
 		{"no address", "10.0.0.1:80", []string{"unknown"}, "10.0.0.1"},
 		{"an empty hop", "10.0.0.1:80", []string{"203.0.113.7,"}, "10.0.0.1"},
 		{"the unspecified address", "10.0.0.1:80", []string{"0.0.0.0"}, "10.0.0.1"},
-		{"all hops trusted", "10.0.0.1:80", []string{"10.0.0.2, 10.0.0.3"}, "10.0.0.1"},
+		{"all hops trusted: the source can tell", "10.0.0.1:80", []string{"10.0.0.2, 10.0.0.3"}, "10.0.0.2"},
 		{"a forged address left of what is no address", "10.0.0.1:80", []string{"203.0.113.7, unknown"}, "10.0.0.1"},
 		{"an IPv6 peer", "[::ffff:10.0.0.1]:80", nil, "10.0.0.1"},
 		{"no peer either", "", nil, ""},
@@ -59,7 +59,7 @@ func TestOverAUnixSocketThereIsNoPeerToFallBackTo(t *testing.T) {
 // A client that makes the source fail gets one more key, the proxy's, and no other.
 func TestMakingTheSourceFailBuysOneKeyForAll(t *testing.T) {
 	key := keyfuncs.Address(keyfuncs.OrPeer(keyfuncs.MustTrustedProxies("10.0.0.0/8")))
-	for _, forged := range []string{"", "x", "203.0.113.7, x", "198.51.100.1,,", "1.2.3.4:x", "0.0.0.0", "10.0.0.2", "::"} {
+	for _, forged := range []string{"", "x", "203.0.113.7, x", "198.51.100.1,,", "1.2.3.4:x", "0.0.0.0", "::"} {
 		wantKey(t, key, request("10.0.0.1:80", "X-Forwarded-For: "+forged), "10.0.0.1")
 		wantKey(t, key, request("10.0.0.1:80", "X-Forwarded-For: "+forged+", 203.0.113.9"), "203.0.113.9")
 	}

@@ -48,26 +48,26 @@ func (p *proxies) peer(r *http.Request) (addr netip.Addr, trusted bool, err erro
 	return addr, err == nil && p.ranges.contains(addr), err
 }
 
-// client returns the peer if p does not trust it, otherwise the rightmost hop that p
-// does not trust.
+// client returns the peer if p does not trust it, otherwise the rightmost hop that p does not trust. If p
+// trusts all hops, it returns the farthest: a proxy that p trusts has written it.
 func (p *proxies) client(r *http.Request, list *forwardList) (netip.Addr, error) {
 	addr, trusted, err := p.peer(r)
 	if err != nil || !trusted {
 		return addr, err
 	}
 	hops := list.of(r)
-	ifNone := errMissing
-	for {
+	for first := true; ; first = false {
 		hop, err := hops.next()
-		if err == errNoMoreHops {
-			return netip.Addr{}, ifNone
-		}
-		if err != nil {
+		switch {
+		case err == errNoMoreHops && first:
+			return netip.Addr{}, errMissing
+		case err == errNoMoreHops:
+			return addr, nil
+		case err != nil:
 			return netip.Addr{}, err
 		}
 		if addr, err = list.parse(hop); err != nil || !p.ranges.contains(addr) {
 			return addr, err
 		}
-		ifNone = errAllTrusted
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -60,13 +61,62 @@ func TestAnUntrustedPeerIsTheClientWhateverItSends(t *testing.T) {
 	}
 }
 
+// nginx with real_ip_recursive, Express and Rails answer the same. The sender is the owner of the proxies,
+// such as curl on the machine of one.
+func TestWhereEveryHopIsTrustedTheFarthestIsTheClient(t *testing.T) {
+	source := keyfuncs.MustTrustedProxies("10.0.0.0/8", "127.0.0.1", "::1")
+	for _, c := range []hopCase{
+		{"curl through a proxy on the same machine", "127.0.0.1:80", []string{"127.0.0.1"}, "127.0.0.1"},
+		{"the same over IPv6", "[::1]:80", []string{"::1"}, "::1"},
+		{"one hop", "10.0.0.1:80", []string{"10.0.0.2"}, "10.0.0.2"},
+		{"two hops", "10.0.0.1:80", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		{"several lines", "10.0.0.1:80", []string{"10.0.0.4, 10.0.0.3", "10.0.0.2"}, "10.0.0.4"},
+		{"a mapped hop with a port", "10.0.0.1:80", []string{"[::ffff:10.0.0.3]:4711, 10.0.0.2"}, "10.0.0.3"},
+		{"64 hops", "10.0.0.1:80", []string{"10.0.0.9" + strings.Repeat(",10.0.0.2", 63)}, "10.0.0.9"},
+		{"65 hops", "10.0.0.1:80", []string{"10.0.0.9" + strings.Repeat(",10.0.0.2", 64)}, ""},
+	} {
+		c.run(t, source, xff)
+		for i := range c.lines { // as elements of Forwarded
+			hops := strings.Split(c.lines[i], ",")
+			for j, hop := range hops {
+				if hop = strings.TrimSpace(hop); hop == "::1" {
+					hop = "[::1]"
+				}
+				hops[j] = `for="` + hop + `"`
+			}
+			c.lines[i] = strings.Join(hops, ", ")
+		}
+		c.name += ", Forwarded"
+		c.run(t, keyfuncs.MustForwarded("10.0.0.0/8", "127.0.0.1", "::1"), "Forwarded")
+	}
+
+	overUnix := request("@", xff+": 127.0.0.1")
+	overUnix = overUnix.WithContext(context.WithValue(overUnix.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app", Net: "unix"}))
+	wantKey(t, keyfuncs.Address(keyfuncs.MustTrustedProxies("unix", "127.0.0.1")), overUnix, "127.0.0.1")
+
+	user := func(*http.Request) (string, error) { return "", core.ErrAbsent }
+	wantKey(t, keyfuncs.First(user, keyfuncs.Address(source)), request("127.0.0.1:80", xff+": 127.0.0.1"), "1:127.0.0.1")
+	wantKey(t, keyfuncs.FirstNamed(keyfuncs.Named("user", user), keyfuncs.Named("address", keyfuncs.Address(source))),
+		request("127.0.0.1:80", xff+": 127.0.0.1"), "address:127.0.0.1")
+}
+
+// A client outside the ranges gains nothing by claiming addresses inside them, since a proxy appends its own.
+func TestOnlyWhoIsTrustedReachesTheFarthestHop(t *testing.T) {
+	source := keyfuncs.MustTrustedProxies("10.0.0.0/8", "127.0.0.1")
+	for _, forged := range []string{"127.0.0.1", "10.0.0.9", "10.0.0.9, 127.0.0.1", "::ffff:10.0.0.9", "10.0.0.9:80,10.0.0.8", ""} {
+		for _, proxies := range []string{"203.0.113.7", "203.0.113.7, 10.0.0.2", "203.0.113.7, 10.0.0.3, 10.0.0.2"} {
+			hopCase{forged + " in front of " + proxies, "10.0.0.1:80", []string{forged + ", " + proxies}, "203.0.113.7"}.run(t, source, xff)
+			hopCase{forged + " in a line before " + proxies, "10.0.0.1:80", []string{forged, proxies}, "203.0.113.7"}.run(t, source, xff)
+		}
+		hopCase{forged + ", without a proxy", "203.0.113.7:80", []string{forged}, "203.0.113.7"}.run(t, source, xff)
+	}
+}
+
 func TestATrustedProxyThatContradictsItsDescriptionIsAnError(t *testing.T) {
 	source := keyfuncs.MustTrustedProxies("10.0.0.0/8")
 	for _, c := range []hopCase{
 		{name: "no header", remote: "10.0.0.1:80"},
 		{name: "an empty header", remote: "10.0.0.1:80", lines: []string{""}},
-		{name: "all hops trusted", remote: "10.0.0.1:80", lines: []string{"10.0.0.3, 10.0.0.2"}},
-		{name: "all hops trusted, several lines", remote: "10.0.0.1:80", lines: []string{"10.0.0.3", "10.0.0.2"}},
 		{name: "unknown", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, unknown"}},
 		{name: "garbage left of a trusted hop", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, garbage, 10.0.0.2"}},
 		{name: "an empty hop", remote: "10.0.0.1:80", lines: []string{"203.0.113.7, , 10.0.0.2"}},
@@ -86,7 +136,6 @@ func TestAnErrorSaysWhatToLookFor(t *testing.T) {
 	for want, r := range map[string]*http.Request{
 		"the peer has no IP address":                          request("@"),
 		"the forwarding header is missing":                    request("10.0.0.1:80"),
-		"every hop is a trusted proxy":                        request("10.0.0.1:80", xff+": 10.0.0.2"),
 		"a hop of the forwarding header is not an IP address": request("10.0.0.1:80", xff+": unknown"),
 		"the forwarding header has too many hops":             request("10.0.0.1:80", xff+": "+strings.Repeat("10.0.0.2,", 99)+"10.0.0.2"),
 		"the address is missing, unspecified or invalid":      request("10.0.0.1:80", xff+": 0.0.0.0"),

@@ -24,13 +24,17 @@ var xForwardedFor = &forwardList{
 // leave them to its configuration. If there is a proxy all the same, all clients share
 // its key.
 //
+// If all hops are in ranges, the farthest is the client, as for nginx, Express and Rails: a program
+// on the machine of a proxy, such as curl on the local host, or a proxy itself.
+//
 // The source fails if a trusted peer sent no X-Forwarded-For, as a load balancer's
-// health check may (exempt its path). It fails if all hops are trusted, if a hop that
-// it has to read is not an IP address (with or without port), and after 64 hops.
+// health check may (exempt its path), or if the proxy does not append to it. It fails if a hop
+// that it has to read is not an IP address (with or without port), and after 64 hops.
 //
 // Another address costs a client another machine or network, as long as every proxy in
-// ranges appends the address of its own peer. It is free if ranges include addresses
-// from which others can send, such as those of a CDN that any customer of it can use.
+// ranges appends the address of its own peer. It is free for clients that send from ranges
+// themselves: they may claim any address, in ranges or not. So leave out addresses from which others
+// can send, such as those of a CDN that any customer of it can use.
 func TrustedProxies(ranges ...string) (AddrSource, error) {
 	return trustedList("TrustedProxies", xForwardedFor, ranges)
 }
