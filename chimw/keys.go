@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -116,4 +117,4 @@ func ClientIP(r *http.Request) (netip.Addr, error) {
 	return addr, nil
 }
 
-var errNoClientIP = fmt.Errorf("%w: chi found no IP address", keyfuncs.ErrUnidentified)
+var errNoClientIP error = &failure.Safe{Err: fmt.Errorf("%w: chi found no IP address", keyfuncs.ErrUnidentified)}

@@ -14,7 +14,7 @@ import (
 type Rule = nethttp.Rule
 
 // Config configures a [Limiter]. Its fields are those of [nethttp.Config]: Rules,
-// Backend, Fallback, Instances, Observe, ObserveEnd, Headers, Denied, SkipPreflight,
+// Backend, Fallback, Instances, Observe, ObserveEnd, Logger, Headers, Denied, SkipPreflight,
 // MaxWaiting, OutcomeInContext.
 type Config = nethttp.Config
 

@@ -2,6 +2,7 @@ package connectmw
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -48,6 +49,13 @@ type Config struct {
 	// concurrent use. A panic in it is dropped. nil: nothing is called.
 	ObserveEnd func(limits.Settlement)
 
+	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
+	// what failed, with the number of calls since. So it says why a call ended with connect.CodeUnavailable.
+	// No line has a key. Of an error of the program's own functions it has the type alone,
+	// unless the error is a [slog.LogValuer]. nil: the logger that slog.Default returns at
+	// that time. To log nothing, use a slog.DiscardHandler.
+	Logger *slog.Logger
+
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every
 	// call that is not allowed.
@@ -87,6 +95,7 @@ func New(config Config) (*Limiter, error) {
 			Observe:    config.Observe,
 			ObserveEnd: config.ObserveEnd,
 		},
+		Logger:      config.Logger,
 		Headers:     config.Headers,
 		MaxWaiting:  config.MaxWaiting,
 		WithContext: withContext,

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/internal/call"
@@ -260,7 +259,7 @@ func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err
 		return false
 	}
 	d := o.charge(identity, "", 0)
-	o.err = errors.Join(o.err, fmt.Errorf("core: rule %q: %w", rule.name, err))
+	o.err = errors.Join(o.err, err)
 	if rule.OnFailure == FailOpen {
 		*d = uncounted(limits.SourceOpen)
 		return false

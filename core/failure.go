@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -16,7 +17,7 @@ import (
 // nothing is taken. Otherwise the fallback decides the rules that fall back, in one
 // step, and the others are allowed.
 func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scratch, o *Outcome) {
-	o.err = errors.Join(o.err, err)
+	o.err = errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	local := 0
 	for _, at := range s.charged[:s.used] {
 		switch policy(o, at) {
@@ -37,7 +38,7 @@ func (l *ruleSet[R]) decideWithoutBackend(ctx context.Context, err error, s *scr
 		if o.abandonIfEnded(ctx) {
 			return
 		}
-		o.err = errors.Join(o.err, err)
+		o.err = errors.Join(o.err, &failure.Error{Part: failure.Fallback, Err: err})
 		l.makeUnavailable(FallBack, s, o)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/endings"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -46,7 +47,7 @@ func (l *ruleSet[R]) takeWithLocal(ctx context.Context, s *scratch, o *Outcome) 
 // unavailable makes o unavailable because the memory of this process failed with err: its
 // charges are wrong.
 func (l *ruleSet[R]) unavailable(err error, s *scratch, o *Outcome) {
-	o.verdict, o.err = Unavailable, errors.Join(o.err, err)
+	o.verdict, o.err = Unavailable, errors.Join(o.err, &failure.Error{Part: failure.Backend, Err: err})
 	o.markAll(limits.SourceClosed, s.local)
 	o.markAll(limits.SourceNotAsked, s)
 }

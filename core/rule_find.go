@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/internal/bounds"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -25,69 +26,83 @@ func (rule *compiledRule[R]) key(r R) (key string, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			err = fmt.Errorf("key: panic: %v", recover())
+			err = rule.failed(failure.Key, &failure.Panic{Value: recover()})
 		}
 	}()
 	key, err = rule.Key(r)
 	returned = true
 	if err != nil {
-		return keyError(err)
+		return rule.keyError(err)
 	}
 	return key, nil
 }
 
-func keyError(err error) (string, error) {
+func (rule *compiledRule[R]) keyError(err error) (string, error) {
 	switch {
 	case errors.Is(err, ErrAbsent):
 		return "", nil
 	case errors.Is(err, ErrDoesNotApply):
 		return "", err
 	}
-	return "", fmt.Errorf("key: %w", err)
+	return "", rule.failed(failure.Key, err)
+}
+
+// failed returns the error of an outcome for which a part of rule failed with err.
+func (rule *compiledRule[R]) failed(part failure.Part, err error) error {
+	return &failure.Error{Rule: rule.name, Part: part, Err: err}
 }
 
 func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err error) {
 	returned := false
-	defer recovered("limit", &returned, &err)
+	defer rule.recovered(failure.Limit, &returned, &err)
 	if rule.LimitForKey != nil {
 		limit, err = rule.LimitForKey(r, key)
 	} else {
 		limit, err = rule.LimitFor(r)
 	}
 	returned = true
-	if err == nil {
-		err = limit.Validate()
-	}
-	if err == nil && limit.Algorithm() == limits.AlgorithmConcurrent {
-		err = errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
-	}
-	if err == nil && limit.Algorithm() > limits.AlgorithmSlidingLog && !limits.Supports(rule.backend, limit) {
-		err = fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
-	}
 	if err != nil {
-		return limit, fmt.Errorf("limit: %w", err)
+		return limit, rule.failed(failure.Limit, err)
+	}
+	if err := rule.validateFound(limit); err != nil {
+		return limit, rule.failed(failure.Limit, &failure.Safe{Err: err})
 	}
 	return limit, nil
 }
 
+// validateFound returns what is wrong with a limit that LimitFor has found.
+func (rule *compiledRule[R]) validateFound(limit limits.Limit) error {
+	switch err := limit.Validate(); {
+	case err != nil:
+		return err
+	case limit.Algorithm() == limits.AlgorithmConcurrent:
+		return errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
+	case limit.Algorithm() > limits.AlgorithmSlidingLog && !limits.Supports(rule.backend, limit):
+		return fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
+	}
+	return nil
+}
+
 func (rule *compiledRule[R]) cost(r R) (cost int64, err error) {
 	returned := false
-	defer recovered("cost", &returned, &err)
+	defer rule.recovered(failure.Cost, &returned, &err)
 	cost = rule.Rule.Cost(r)
 	returned = true
-	if cost < 0 {
-		return 0, fmt.Errorf("cost: must not be negative (got %d)", cost)
+	switch {
+	case cost < 0:
+		err = fmt.Errorf("must not be negative (got %d)", cost)
+	case cost > bounds.HeldCost && rule.isConcurrent():
+		err = fmt.Errorf("must be at most %d under a concurrency limit (got %d)", bounds.HeldCost, cost)
 	}
-	if cost > bounds.HeldCost && rule.isConcurrent() {
-		return 0, fmt.Errorf("cost: must be at most %d under a concurrency limit (got %d)", bounds.HeldCost, cost)
+	if err != nil {
+		return 0, rule.failed(failure.Cost, &failure.Safe{Err: err})
 	}
 	return cost, nil
 }
 
-// recovered, deferred around a call of a rule's function, makes a panic in it
-// an error like any other.
-func recovered(function string, returned *bool, err *error) {
+// recovered, deferred around a call of a part of rule, makes a panic in it an error like any other.
+func (rule *compiledRule[R]) recovered(part failure.Part, returned *bool, err *error) {
 	if !*returned {
-		*err = fmt.Errorf("%s: panic: %v", function, recover())
+		*err = rule.failed(part, &failure.Panic{Value: recover()})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -111,4 +112,4 @@ func RealIP(c echo.Context) (netip.Addr, error) {
 	return addr, nil
 }
 
-var errNoRealIP = fmt.Errorf("%w: echo found no IP address", keyfuncs.ErrUnidentified)
+var errNoRealIP error = &failure.Safe{Err: fmt.Errorf("%w: echo found no IP address", keyfuncs.ErrUnidentified)}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
 
@@ -81,4 +82,4 @@ func ClientIP(c *gin.Context) (netip.Addr, error) {
 	return addr, nil
 }
 
-var errNoClientIP = fmt.Errorf("%w: gin found no IP address", keyfuncs.ErrUnidentified)
+var errNoClientIP error = &failure.Safe{Err: fmt.Errorf("%w: gin found no IP address", keyfuncs.ErrUnidentified)}

@@ -3,6 +3,8 @@ package keyfuncs
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weir-go/weir/internal/failure"
 )
 
 // ErrUnidentified is wrapped by every error of this package's sources and key functions
@@ -11,7 +13,7 @@ import (
 // source does not describe the network in front of the server.
 //
 // The texts of the errors are fixed and never contain any part of the request.
-var ErrUnidentified = errors.New("keyfuncs: cannot tell who sent the request")
+var ErrUnidentified error = &failure.Safe{Err: errors.New("keyfuncs: cannot tell who sent the request")}
 
 // These errors are created at start-up, so that failing allocates nothing.
 var (
@@ -31,5 +33,5 @@ var (
 )
 
 func unidentified(why string) error {
-	return fmt.Errorf("%w: %s", ErrUnidentified, why)
+	return &failure.Safe{Err: fmt.Errorf("%w: %s", ErrUnidentified, why)}
 }

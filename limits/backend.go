@@ -39,8 +39,8 @@ type Backend interface {
 	// charge of their summed cost; different limits among them are an error.
 	//
 	// A denial is a decision. An error means that there is no decision, and
-	// the content of out is then meaningless. Take keeps neither slice, and
-	// answers or fails soon after ctx ends.
+	// the content of out is then meaningless. Its text has no key, since limiters
+	// log it. Take keeps neither slice, and answers or fails soon after ctx ends.
 	Take(ctx context.Context, charges []Charge, out []Decision) error
 }
 

@@ -1,12 +1,16 @@
 package nethttp_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -149,6 +153,35 @@ func ExamplePlainText() {
 	// Output:
 	// GET / 200 hi
 	// GET / 429 Too many requests: retry in 60 seconds.
+}
+
+// The log says why a request was answered 503. Without a Logger the lines go to slog.Default.
+func ExampleConfig_logger() {
+	lines, w := io.Pipe() // lines are written in the background
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "per-client",
+			Limit: limits.SlidingWindow(limits.PerMinute(10)),
+			Key:   keyfuncs.Address(keyfuncs.MustTrustedProxies("192.0.2.0/24")),
+		}},
+		Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+	})
+	ask(limiter.Handler(hi), "GET", "/") // from 192.0.2.1, which sends no X-Forwarded-For
+	line, _ := bufio.NewReader(lines).ReadString('\n')
+	fmt.Println(strings.ReplaceAll(line, `" `, "\"\n"))
+	// Output:
+	// GET / 503 {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The service cannot decide on this request right now: retry in 1 second."}
+	//
+	// level=WARN msg="weir: a rule cannot decide"
+	// rule=per-client failed=key requests=1 error="keyfuncs: cannot tell who sent the request: the forwarding header is missing"
+	// effect="requests are unavailable (503)"
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // A limit on the whole service. A denial by it is not the client's fault.

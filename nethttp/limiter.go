@@ -2,6 +2,7 @@ package nethttp
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -43,6 +44,13 @@ type Config struct {
 	// after the end of a request that the rule allowed. It must be quick and safe for
 	// concurrent use. A panic in it is dropped. nil: nothing is called.
 	ObserveEnd func(limits.Settlement)
+
+	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and
+	// what failed, with the number of requests since. So it says why a request was answered 503.
+	// No line has a key. Of an error of the program's own functions it has the type alone,
+	// unless the error is a [slog.LogValuer]. nil: the logger that slog.Default returns at
+	// that time. To log nothing, use a slog.DiscardHandler.
+	Logger *slog.Logger
 
 	// Headers chooses the response header fields. Zero: RateLimit and RateLimit-Policy
 	// of the current IETF draft on every answer, and Retry-After on the answer to every
@@ -107,6 +115,7 @@ func New(config Config) (*Limiter, error) {
 			Observe:    config.Observe,
 			ObserveEnd: config.ObserveEnd,
 		},
+		Logger:        config.Logger,
 		Headers:       config.Headers,
 		SkipPreflight: config.SkipPreflight,
 		MaxWaiting:    config.MaxWaiting,

@@ -56,6 +56,7 @@ func (r *Refusal) Violated() (names []string) {
 func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) (err error) {
 	var o core.Outcome
 	g.engine.DecideInto(ctx, request, &o)
+	g.undecided.note(&o)
 	if o.HasEnd() {
 		return g.callToEnd(ctx, request, &o, caller)
 	}
@@ -96,7 +97,7 @@ func (g *Gate[R]) admitCall(ctx context.Context, request R, o *core.Outcome, cal
 	ended := o.Err()
 	if delay := o.Delay(); delay > 0 {
 		if !g.room.enter() {
-			o.Fail(ErrQueueFull)
+			g.turnAway(o)
 		} else {
 			ended = awaitTurn(ctx, delay)
 			g.room.leave()
@@ -164,8 +165,10 @@ func StatusOfCode(code uint32) int {
 }
 
 // DecideCall is [Gate.Decide] for a remote procedure call.
-func (g *Gate[R]) DecideCall(ctx context.Context, request R) core.Outcome {
-	return g.engine.Decide(ctx, request)
+func (g *Gate[R]) DecideCall(ctx context.Context, request R) (o core.Outcome) {
+	g.engine.DecideInto(ctx, request, &o)
+	g.undecided.note(&o)
+	return o
 }
 
 // ExplainCall is [Gate.Explain] for a remote procedure call.

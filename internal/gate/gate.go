@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,10 @@ type Config[R any] struct {
 
 	// MaxWaiting is how many requests may wait for their turn at once. 0: 10,000.
 	MaxWaiting int
+
+	// Logger gets a line when a rule cannot decide, and then one a minute for each rule and what failed. nil: the
+	// logger that slog.Default returns at that time.
+	Logger *slog.Logger
 
 	// Attach stores the outcome, allowed or not, where other handlers and Denied find
 	// it. It returns the request to pass to them. nil: the outcome is not stored.
@@ -66,6 +71,7 @@ type Gate[R any] struct {
 	options       headers.Options
 	newest        atomic.Pointer[answering] // for outcomes in which no rule applied
 	room          *waitingRoom
+	undecided     *undecided
 	denied        func(http.ResponseWriter, R, core.Outcome) error
 	skipPreflight bool
 	preflights    atomic.Int64 // that were skipped
@@ -84,6 +90,7 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 	g := &Gate[R]{
 		options:       clone(config.Headers),
 		room:          room,
+		undecided:     &undecided{logger: config.Logger},
 		denied:        config.Denied,
 		skipPreflight: config.SkipPreflight,
 		attach:        config.Attach,
@@ -104,7 +111,13 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 // form of request. If a rule has a concurrency limit or a FinalCost, whoever calls Decide
 // must call [core.Outcome.End] when the request is over.
 func (g *Gate[R]) Decide(r *http.Request, request R) core.Outcome {
-	return g.engine.Decide(r.Context(), request)
+	return g.DecideCall(r.Context(), request)
+}
+
+// turnAway makes o unavailable, because the queue that it is to wait in is full.
+func (g *Gate[R]) turnAway(o *core.Outcome) {
+	o.Fail(ErrQueueFull)
+	g.undecided.queueFull(o)
 }
 
 // Held returns how many units of concurrency limits are held, and since when the oldest
@@ -129,6 +142,7 @@ func (g *Gate[R]) Serve(w http.ResponseWriter, r *http.Request, request R, next 
 	}
 	var o core.Outcome
 	g.engine.DecideInto(r.Context(), request, &o)
+	g.undecided.note(&o)
 	if o.HasEnd() {
 		return g.serveToEnd(w, r, request, &o, next)
 	}
@@ -164,7 +178,7 @@ func (g *Gate[R]) admit(w http.ResponseWriter, r *http.Request, request R, o *co
 // admitInTurn is admit for a request that has to wait for its turn.
 func (g *Gate[R]) admitInTurn(w http.ResponseWriter, r *http.Request, request R, o *core.Outcome, delay time.Duration) (R, bool, error) {
 	if !g.room.enter() {
-		o.Fail(ErrQueueFull)
+		g.turnAway(o)
 		return g.tell(w, r, request, o)
 	}
 	defer g.room.leave()

@@ -30,6 +30,7 @@ func runCallBehaviour[R any](t *testing.T, a Caller[R]) {
 		{"a client that leaves the queue is not served and its slot stays spent", testCallLeaves[R]},
 		{"a deadline ends the wait in the queue", testCallDeadline[R]},
 		{"a queue that is full has no room", testCallFullQueue[R]},
+		{"why a rule cannot decide is logged", testCallUndecided[R]},
 		{"rules change between calls", testCallChanges[R]},
 		{"a call above the limit of a shedder asks no limiter", testCallShed[R]},
 		{"a stream is in flight until its first message", testCallShedStreams[R]},
