@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -80,7 +81,11 @@ func (l *Limiter) countAny(o *core.Outcome) {
 		k := kindOf(d, verdict, n == 1, i == binding)
 		counted = k >= aloneTaken
 		denies = denies || !d.Allowed
-		l.rule(d).count(stripe, k, d)
+		r := l.rule(d)
+		r.count(stripe, k, d)
+		if !d.Source.Counted() {
+			r.failed[failure.Of(o.Err(), d.Rule(), d.Source)].Add(1)
+		}
 	}
 	if of := &l.verdicts[stripe].of; !counted && int(verdict) < len(of) {
 		of[verdict].Add(1)

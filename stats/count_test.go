@@ -427,3 +427,45 @@ func TestEndsAreCountedByWhatBecameOfThem(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatFailedIsCountedByReason(t *testing.T) {
+	down := errors.New("client 203.0.113.7 is unknown")
+	counts := stats.New(quietly())
+	limit := limits.FixedWindow(limits.PerMinute(1000))
+	decide := func(n int, backend, fallback limits.Backend, rules ...core.Rule[request]) {
+		l := core.MustNew(core.Config[request]{Rules: rules, Backend: backend, Fallback: fallback, Observe: stats.Observe[request](counts.Limiter("api"))})
+		for range n {
+			l.Decide(t.Context(), request{})
+		}
+	}
+	works := func(request) (string, error) { return "k", nil }
+	fails := func(request) (string, error) { return "", down }
+	decide(1, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails})
+	decide(2, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: fails, OnFailure: core.FailOpen})
+	decide(3, nil, nil, core.Rule[request]{Name: "key", Limit: limit, Key: func(request) (string, error) { panic("boom") }, Mode: core.Shadow})
+	decide(4, nil, nil, core.Rule[request]{Name: "limit", LimitFor: func(request) (limits.Limit, error) { return limits.Limit{}, nil }, Key: works})
+	decide(5, nil, nil, core.Rule[request]{Name: "cost", Limit: limit, Key: works, Cost: func(request) int64 { return -1 }})
+	away := &elsewhere{fails: true}
+	decide(6, away, nil, core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailClosed})
+	decide(7, away, nil, core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailOpen})
+	decide(8, away, away, core.Rule[request]{Name: "fallback", Limit: limit, Key: works},
+		core.Rule[request]{Name: "backend", Limit: limit, Key: works, OnFailure: core.FailOpen})
+	decide(9, away, nil, core.Rule[request]{Name: "fine", Limit: limit, Key: works}) // the fallback decides
+	decide(10, nil, nil, core.Rule[request]{Name: "fine", Limit: limit, Key: works}, core.Rule[request]{Name: "key", Limit: limit, Key: fails})
+
+	got := make(map[string]stats.Failures)
+	for _, rule := range counts.Snapshot().Limiters[0].Rules {
+		got[rule.Name] = rule.Failures
+	}
+	want := map[string]stats.Failures{
+		"key": {Key: 16}, "limit": {Limit: 4}, "cost": {Cost: 5}, "backend": {Backend: 21}, "fallback": {Fallback: 8}, "fine": {},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("failures by rule, want and got:\n%s", diff)
+	}
+	for series := range seriesOf(counts.Snapshot()) {
+		if strings.Contains(series, "203.0.113") {
+			t.Errorf("a label has the text of an error: %s", series)
+		}
+	}
+}

@@ -333,6 +333,7 @@ func ExampleSnapshot_Metrics() {
 	// weir_held_units{limiter} gauge weir.held
 	// weir_held_oldest_timestamp_seconds{limiter} timestamp weir.held.age
 	// weir_rule_decisions_total{limiter,rule,decision,mode,source} counter weir.rate_limiting.decisions
+	// weir_rule_failures_total{limiter,rule,reason} counter weir.rate_limiting.failures
 	// weir_rule_binding_total{limiter,rule} counter weir.rate_limiting.binding
 	// weir_rule_units_total{limiter,rule} counter weir.rate_limiting.units
 	// weir_rule_near_limit_total{limiter,rule} counter weir.rate_limiting.near_limit

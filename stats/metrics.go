@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -53,6 +54,7 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 	{"held.age", "timestamp", "s", "limiter.name", "Since when the oldest request that has something to end has been under way; 0 if there is none."},
 
 	{"rate_limiting.decisions", "counter", "{decision}", "limiter.name policy_rule.name decision mode decision.source", "Decisions of a rule, by what it decided, whether it is enforced, and who decided."},
+	{"rate_limiting.failures", "counter", "{decision}", "limiter.name policy_rule.name error.type", "Decisions that a rule could not make, so that they count for nobody, by what failed: its key, limit or cost, the backend, or the fallback."},
 	{"rate_limiting.binding", "counter", "{request}", "limiter.name policy_rule.name", "Denied requests whose binding rule this was: the one that makes the client wait longest."},
 	{"rate_limiting.units", "counter", "{unit}", "limiter.name policy_rule.name", "Units that allowed requests have taken, before what their ends returned or charged."},
 	{"rate_limiting.near_limit", "counter", "{request}", "limiter.name policy_rule.name", "Allowed requests that left a fifth of the limit or less."},
@@ -100,7 +102,7 @@ var table = [...]struct{ name, kind, unit, labels, help string }{
 //
 // A series whose first event a rate or an alert needs exists at 0 from the start. Left out
 // until there is something to count are: decisions by leases, by denial caches and in a mode
-// that the rule is not in; ends of requests; leaky queues; preflights; leases; what a shedder
+// that the rule is not in; limits and costs that fail; ends of requests; leaky queues; preflights; leases; what a shedder
 // would have shed; and calls of a backend that fail or are no Take.
 func (s Snapshot) Metrics() []Metric {
 	all := make([]Metric, len(table))
@@ -271,6 +273,7 @@ func (m metrics) rule(limiter string, rule *RuleSnapshot) {
 		}
 		add(m, "rate_limiting.decisions", d.Count, limiter, rule.Name, decision.String(), d.Mode.String(), d.Source.String())
 	}
+	m.failures(limiter, rule)
 	add(m, "rate_limiting.binding", rule.Binding, limiter, rule.Name)
 	add(m, "rate_limiting.units", rule.Units, limiter, rule.Name)
 	add(m, "rate_limiting.near_limit", rule.NearLimit, limiter, rule.Name)
@@ -288,6 +291,16 @@ func (m metrics) rule(limiter string, rule *RuleSnapshot) {
 	}
 	if rule.InForce {
 		m.inForce(limiter, rule)
+	}
+}
+
+// failures adds what failed. Most rules have no function but Key.
+func (m metrics) failures(limiter string, rule *RuleSnapshot) {
+	f := rule.Failures
+	for part, n := range [failure.Parts]int64{f.Key, f.Limit, f.Cost, f.Backend, f.Fallback} {
+		if part := failure.Part(part); n > 0 || part != failure.Limit && part != failure.Cost {
+			add(m, "rate_limiting.failures", n, limiter, rule.Name, part.String())
+		}
 	}
 }
 

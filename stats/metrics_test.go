@@ -318,6 +318,8 @@ func TestOnlySeriesThatNoAlertNeedsAppearLater(t *testing.T) {
 		`weir_rule_decisions_total{limiter="api",rule="tomorrow",decision="denied",mode="shadow",source="closed"}`,
 		`weir_rule_decisions_total{limiter="api",rule="open",decision="allowed",mode="enforce",source="open"}`,
 		`weir_rule_decisions_total{limiter="api",rule="here",decision="allowed",mode="enforce",source="local"}`,
+		`weir_rule_failures_total{limiter="api",rule="open",reason="backend"}`,
+		`weir_rule_failures_total{limiter="api",rule="tomorrow",reason="key"}`,
 		`weir_backend_errors_total{backend="redis",operation="take",reason="other"}`,
 	} {
 		if after[counted] == 0 {
@@ -346,6 +348,7 @@ func TestALimiterOfPlainRulesHasFewSeries(t *testing.T) {
 	want := map[string]int{
 		"weir_requests_total":           4,
 		"weir_rule_decisions_total":     12, // six of each rule: allowed and denied by the backend and the fallback, open, closed
+		"weir_rule_failures_total":      9,  // of key, backend and fallback
 		"weir_rule_binding_total":       3,
 		"weir_rule_units_total":         3,
 		"weir_rule_near_limit_total":    3,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -15,6 +16,7 @@ type rule struct {
 	delay  atomic.Pointer[histogram] // nil: no request had to wait
 	ends   ends
 	log    ruleLog // guarded by the lock of the denials
+	failed [failure.Parts]atomic.Int64
 
 	stripes [stripes]stripe
 }
@@ -177,6 +179,10 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 		requests.countAlone(source, shadow, k, n)
 	})
 	shot.Decisions = shot.decisionCounts(&of)
+	shot.Failures = Failures{
+		r.failed[failure.Key].Load(), r.failed[failure.Limit].Load(), r.failed[failure.Cost].Load(),
+		r.failed[failure.Backend].Load(), r.failed[failure.Fallback].Load(),
+	}
 	done, lost, dropped := r.ends.done.Load(), r.ends.lost.Load(), r.ends.dropped.Load()
 	shot.Settlements = Settlements{
 		done + lost + dropped, r.ends.returned.Load(), r.ends.charged.Load(), r.ends.forgiven.Load(), lost, dropped,

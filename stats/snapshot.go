@@ -73,6 +73,10 @@ type RuleSnapshot struct {
 	// for those that the rule may decide in its mode, except by leases and denial caches.
 	Decisions []DecisionCount
 
+	// Failures counts the decisions of source limits.SourceOpen and limits.SourceClosed by what
+	// failed.
+	Failures Failures
+
 	Binding   int64 // denied requests of which this was the binding rule, see [core.Outcome.BindingRule]
 	NearLimit int64 // requests that took something and left a fifth of the limit or less
 	Units     int64 // taken by allowed requests, before what their ends returned or charged
@@ -99,6 +103,15 @@ func (r *RuleSnapshot) Count(keep func(DecisionCount) bool) int64 {
 		}
 	}
 	return n
+}
+
+// Failures counts decisions that a rule could not make. Why is in the log of the limiter.
+type Failures struct {
+	Key      int64 // its Key returned an error: nobody can be charged
+	Limit    int64 // its LimitFor or LimitForKey did, or returned a limit that is not legal
+	Cost     int64 // its Cost was negative, or panicked
+	Backend  int64 // the backend failed, and the rule does not fall back
+	Fallback int64 // the fallback failed after the backend
 }
 
 // Settlements counts what became of the ends of requests, by rule. See [limits.Settlement].
