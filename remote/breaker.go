@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,13 +60,12 @@ type Breaker struct {
 	inner           limits.Backend
 	budget          time.Duration
 	honoursDeadline bool // what inner reports
-	logger          *slog.Logger
+	log             breakerLog
 
 	circuit      *gobreaker.CircuitBreaker[struct{}]
-	rowSince     time.Time     // the first failure since a success; guarded by circuit, as are the next three
-	failingSince time.Time     // the first failure in the circuit's window
-	latest       error         // of the latest decision
-	logged       chan struct{} // closed once the latest change is logged
+	rowSince     time.Time // the first failure since a success; guarded by circuit, as are the next two
+	failingSince time.Time // the first failure in the circuit's window
+	latest       error     // of the latest decision
 	status       atomic.Pointer[status]
 
 	calls     sync.Pool    // of *asked
@@ -91,7 +89,8 @@ func NewBreaker(inner limits.Backend, options Options) *Breaker {
 	if options.OpenFor < 0 {
 		panic(fmt.Sprintf("remote: NewBreaker: OpenFor must not be negative (got %v)", options.OpenFor))
 	}
-	b := &Breaker{inner: inner, budget: cmp.Or(options.Budget, 50*time.Millisecond), logger: options.Logger}
+	b := &Breaker{inner: inner, budget: cmp.Or(options.Budget, 50*time.Millisecond)}
+	b.log.logger, b.log.isOpen = options.Logger, b.isOpen
 	if h, ok := inner.(DeadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}

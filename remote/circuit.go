@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"cmp"
-	"log/slog"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -40,15 +38,21 @@ func (b *Breaker) setCircuit(openFor time.Duration) {
 		BucketPeriod:  tenth,
 		Timeout:       openFor,
 		IsExcluded:    func(err error) bool { return err == errUncounted },
-		IsSuccessful:  func(err error) bool { b.latest = err; return err == nil },
+		IsSuccessful:  b.hasDecided,
 		ReadyToTrip:   b.keepsFailing,
 		OnStateChange: b.change,
 	})
 }
 
+// hasDecided reports whether the backend has decided. The circuit calls it, and keepsFailing and change, under its lock.
+func (b *Breaker) hasDecided(err error) bool {
+	b.latest = err
+	b.log.decided(err, max(time.Second, b.budget))
+	return err == nil
+}
+
 // keepsFailing reports whether to open after a failure, which c includes. Failures must go on
 // for a while: one slow command delays every call under way, and these fail together.
-// The circuit calls it, and change, under its lock.
 func (b *Breaker) keepsFailing(c gobreaker.Counts) bool {
 	now := time.Now()
 	if c.ConsecutiveFailures == 1 {
@@ -61,7 +65,7 @@ func (b *Breaker) keepsFailing(c gobreaker.Counts) bool {
 		c.TotalFailures >= max(10, c.TotalSuccesses) && now.Sub(b.failingSince) >= 20*b.budget
 }
 
-// change publishes and logs a new state, on a goroutine so that a slow log delays no decision.
+// change publishes and logs a new state.
 func (b *Breaker) change(_ string, _, to gobreaker.State) {
 	was := b.status.Load()
 	if to == gobreaker.StateHalfOpen || to == was.state {
@@ -72,18 +76,5 @@ func (b *Breaker) change(_ string, _, to gobreaker.State) {
 		is.opened++
 	}
 	b.status.Store(is)
-	before, logged := b.logged, make(chan struct{})
-	b.logged = logged
-	go func(failure error) {
-		defer close(logged)
-		if before != nil {
-			<-before
-		}
-		defer func() { _ = recover() }() // a panic of the logger cannot be logged
-		if logger := cmp.Or(b.logger, slog.Default()); is.state == gobreaker.StateOpen {
-			logger.Warn("weir: backend degraded", "error", failure)
-		} else {
-			logger.Info("weir: backend recovered", "after", is.since.Sub(was.since))
-		}
-	}(b.latest)
+	b.log.changed(to, b.latest, is.since.Sub(was.since))
 }

@@ -142,7 +142,7 @@ func ExampleOptions() {
 	}
 	line, _ := bufio.NewReader(logged).ReadString('\n')
 	fmt.Print(line)
-	// Output: level=WARN msg="weir: backend degraded"
+	// Output: level=WARN msg="weir: backend degraded" effect="each process now decides by itself; rules that fail closed answer 503"
 }
 
 func ExampleBreaker_Take() {

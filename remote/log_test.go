@@ -1,9 +1,10 @@
 package remote_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,9 +13,31 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
+// output is what a logger has written.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+// take returns what was written since the last call, once all goroutines are idle.
+func (o *output) take() string {
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := o.text.String()
+	o.text.Reset()
+	return text
+}
+
 // logger returns a logger without times, and its output.
-func logger() (*slog.Logger, *bytes.Buffer) {
-	var b bytes.Buffer
+func logger() (*slog.Logger, *output) {
+	var b output
 	noTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -23,6 +46,12 @@ func logger() (*slog.Logger, *bytes.Buffer) {
 	}
 	return slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: noTime})), &b
 }
+
+const (
+	follows  = ` effect="each process now decides by itself; rules that fail closed answer 503"` + "\n"
+	degraded = `level=WARN msg="weir: backend degraded" error=down` + follows
+	atStart  = `level=WARN msg="weir: backend fails from the start" error=down` + follows
+)
 
 func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
 	inBothModes(t, remote.Options{}, func(w fixture) {
@@ -50,9 +79,9 @@ func TestEveryChangeIsLoggedOnceForManyCallers(t *testing.T) {
 		if state != "closed" || since.Sub(start) < 3300*time.Millisecond || since.Sub(start) > 4400*time.Millisecond || n != 1 {
 			t.Errorf("%s since %v, opened %d times: want closed within 1.1s after 3.3s, opened once", state, since, n)
 		}
-		want := "level=WARN msg=\"weir: backend degraded\" error=down\n" +
+		want := degraded +
 			"level=INFO msg=\"weir: backend recovered\" after=" + since.Sub(opened).String() + "\n"
-		if got := lines.String(); got != want {
+		if got := lines.take(); got != want {
 			t.Errorf("logged\n%s\nwant\n%s", got, want)
 		}
 	})
@@ -126,8 +155,73 @@ func TestWithoutALoggerTheDefaultLogs(t *testing.T) {
 		w.inner.startsFailing(refuses)
 		w.opens()
 		synctest.Wait()
-		if got := lines.String(); got != "level=WARN msg=\"weir: backend degraded\" error=down\n" {
+		if got := lines.take(); got != degraded {
 			t.Errorf("logged %q", got)
+		}
+	})
+}
+
+// A program without much to do never opens its breaker, so nothing else would say that its backend is not there.
+func TestABackendThatIsNotThereFromTheStartIsSaidOnce(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		log, lines := logger()
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		logs := func(want string) {
+			w.Helper()
+			if got := lines.take(); got != want {
+				w.Errorf("logged\n%s\nwant\n%s", got, want)
+			}
+		}
+		w.inner.startsFailing(refuses)
+		start := time.Now()
+		w.gets(errDown)
+		time.Sleep(time.Second - 1)
+		logs("") // it may still connect
+		time.Sleep(1)
+		logs(atStart)
+		for range 10 {
+			time.Sleep(time.Minute)
+			w.gets(errDown)
+		}
+		logs("")
+		w.inner.recovers()
+		w.gets(nil)
+		logs("level=INFO msg=\"weir: backend recovered\" after=" + time.Since(start).String() + "\n")
+		w.inner.startsFailing(refuses)
+		w.gets(errDown)
+		time.Sleep(time.Hour)
+		logs("") // it has been there
+	})
+}
+
+func TestABackendThatConnectsSlowlyIsNotSaidToFail(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		log, lines := logger()
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.inner.startsFailing(refuses)
+		w.gets(errDown)
+		time.Sleep(300 * time.Millisecond)
+		w.inner.recovers()
+		w.gets(nil)
+		time.Sleep(time.Hour)
+		if got := lines.take(); got != "" {
+			w.Errorf("logged %s", got)
+		}
+	})
+}
+
+func TestABreakerThatOpensAtTheStartSaysSoOnly(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		log, lines := logger()
+		w.breaker = remote.NewBreaker(w.inner, remote.Options{Logger: log})
+		w.inner.startsFailing(refuses)
+		w.opens()
+		time.Sleep(time.Minute)
+		w.inner.recovers()
+		w.gets(nil)
+		time.Sleep(time.Hour)
+		if got, want := lines.take(), degraded+"level=INFO msg=\"weir: backend recovered\" after="; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
+			w.Errorf("logged\n%s", got)
 		}
 	})
 }

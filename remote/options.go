@@ -27,8 +27,10 @@ type Options struct {
 	// Breaker remembers no denials. nil: denials stay in this process.
 	Announcer limits.Announcer
 
-	// Logger logs every change once: "weir: backend degraded" as a warning, "weir:
-	// backend recovered" as information. nil: the logger that slog.Default returns at
-	// that time. To log nothing, use a slog.DiscardHandler.
+	// Logger logs every change once: "weir: backend degraded" as a warning, with the failure
+	// and what follows, and "weir: backend recovered" as information. A backend that has never
+	// decided is "weir: backend fails from the start", a second after its first failure.
+	// nil: the logger that slog.Default returns at that time. To log nothing, use a
+	// slog.DiscardHandler.
 	Logger *slog.Logger
 }
