@@ -395,6 +395,42 @@ func TestAThousandRequestsThatWaitForOneResetArrivePaced(t *testing.T) {
 	}
 }
 
+// The server decides the first of four requests last. Its answer alone knows when more is left.
+func TestAnAnswerThatHasNothingLeftCountsThoughAnswersToLaterRequestsOvertakeIt(t *testing.T) {
+	for before := range 4 { // so many of the other answers arrive before it
+		t.Run(fmt.Sprint(before), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				server := scripted(func(n int, _ *http.Request) *http.Response {
+					arrive := func(at time.Duration, fields string) *http.Response {
+						time.Sleep(time.Until(begun.Add(at)))
+						return answer(200, "RateLimit", fields)
+					}
+					switch n {
+					case 2:
+						return arrive(time.Duration(10+before)*time.Second-time.Millisecond, `"a";r=0;t=57`)
+					case 3, 4, 5:
+						return arrive(time.Duration(7+n)*time.Second, fmt.Sprintf(`"a";r=%d;t=1`, 6-n))
+					}
+					return answer(200, "RateLimit", `"a";r=4;t=1`)
+				})
+				c := newClient(t, server, client.Options{MaxWait: time.Hour})
+				get(c, "http://a/")
+				var wg sync.WaitGroup
+				for range 4 {
+					wg.Go(func() { get(c, "http://a/") })
+					time.Sleep(time.Second)
+				}
+				wg.Wait()
+				get(c, "http://a/")
+				if at, least := server.at[5], 57*time.Second; at < least {
+					t.Errorf("requests at %v, want the last at %v or later", server.at, least)
+				}
+			})
+		})
+	}
+}
+
 func TestMaxInFlightCountsUntilTheBodyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := scripted(func(int, *http.Request) *http.Response {

@@ -65,6 +65,10 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		b.counted, b.learned = true, learned{}
 	}
 	b.least = min(b.least, q.left)
+	if tk.seq < b.newest && q.left == 0 && b.limited && b.left <= 0 {
+		// It was decided last, though sent earlier: answers to later requests still had something left.
+		b.renew, b.exact = max(b.renew, now+q.window), true
+	}
 	if tk.seq < b.newest && b.sent != b.answered {
 		return
 	}
