@@ -45,8 +45,8 @@ func (t *Transport) read(ctx context.Context, response *http.Response) (a told) 
 	if !a.limited || a.source != "" {
 		return a
 	}
-	if wait, ok := retryAfter(h); ok {
-		a.wait, a.source = wait, sourceRetryAfter
+	if wait, source, ok := retry(h); ok {
+		a.wait, a.source = wait, source
 	} else if a.counted {
 		a.wait, a.source = a.quota.window, a.quota.source
 	}

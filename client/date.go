@@ -8,23 +8,14 @@ import (
 
 // until returns the wait from the answer to an instant, both by the clock of whoever wrote
 // Date. The instant is seconds and billionths since the Unix epoch. Date is also returned in Unix time:
-// 0 if there is none, and our own clock was used. wholeSecond says that the instant was
-// rounded to seconds: it may have been rounded down.
-func until(at, billionths int64, wholeSecond bool, h http.Header) (wait time.Duration, date int64) {
+// 0 if there is none, and our own clock was used. The instant may have been rounded down to a multiple of
+// unit, which is added; 0 if it is told to the millisecond at least.
+func until(at, billionths int64, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
 	if date, ok := dateOf(h); ok {
-		wait = span(at-date, billionths)
-		return plusSecond(wait, wholeSecond), date
+		return min(span(at-date, billionths)+unit, longest), date
 	}
 	now := time.Now()
-	wait = span(at-now.Unix(), billionths-int64(now.Nanosecond()))
-	return plusSecond(wait, wholeSecond), 0
-}
-
-func plusSecond(wait time.Duration, wholeSecond bool) time.Duration {
-	if wholeSecond {
-		wait += time.Second
-	}
-	return min(wait, longest)
+	return min(span(at-now.Unix(), billionths-int64(now.Nanosecond()))+unit, longest), 0
 }
 
 // span returns a time in seconds, longest at most in either direction.
@@ -46,7 +37,7 @@ func dateOf(h http.Header) (int64, bool) {
 	return date.Unix(), ok
 }
 
-// parseDate reads the three forms of a date. None is longer than 64 bytes, and the parser's
+// parseDate reads the three forms of a date of HTTP. None is longer than 64 bytes, and the parser's
 // error holds several copies of what it is given.
 func parseDate(s string) (time.Time, bool) {
 	if len(s) > 64 {

@@ -35,11 +35,14 @@ func FuzzAnswersAreReadInRange(f *testing.F) {
 	f.Add("5", `"a";r=1;t=2`, "0", "1", "4000000000", "Thu, 01 Jan 1970 00:00:00 GMT")
 	f.Add("9223372036854775807", "limit=1, remaining=0, reset=9", "1.5", "-5", "1e9", "x")
 	f.Add("", "", "9", "99999999999999999999.999999999999", "1470173023123", "")
+	f.Add("3, 1746136938000", "32/40", "9.5, 0;w=1", "6m0s", "2021-05-10T11:00Z, 1746136938000000001", "Mon, 10 May 2021 10:59:30 GMT")
 	f.Fuzz(func(t *testing.T, retry, limit, remaining, reset, xReset, date string) {
 		h := make(http.Header)
 		for name, value := range map[string]string{
 			"Retry-After": retry, fieldRateLimit: limit, fieldDraftRemaining: remaining, fieldDraftReset: reset,
 			fieldXRemaining: remaining, fieldXReset: xReset, "Date": date,
+			fieldRetryAfterMs: retry, "X-Rate-Limit-Remaining": remaining, "X-Rate-Limit-Reset": reset, fieldShopify: limit,
+			"X-Hubspot-Ratelimit-Remaining": remaining, "X-Hubspot-Ratelimit-Interval-Milliseconds": xReset,
 		} {
 			if value != "" {
 				h[name] = []string{value}

@@ -10,16 +10,23 @@ import (
 // of an overflow, and would shut a server out until the program is restarted.
 const longest = 30 * 24 * time.Hour
 
-// maxCount is the largest number that is told from larger ones.
+// maxCount is the largest number of requests that is told from larger ones.
 const maxCount = 1e15
 
-// maxDigits is how many digits a number has that is below maxCount in any case.
-const maxDigits = 15
+// maxWhole is the largest whole number that is told from larger ones: as nanoseconds since 1970 it is
+// in the year 2255.
+const maxWhole = 9_000_000_000_000_000_000
 
-// count reads a non-negative whole number. Huge ones saturate.
-func count(s string) (int64, bool) { return decimals(strings.TrimSpace(s)) }
+// maxDigits is how many digits a number has that is below maxWhole in any case.
+const maxDigits = 18
 
-// decimals is count without space around the number.
+// count reads a non-negative number of requests, rounded down. Huge ones saturate.
+func count(s string) (int64, bool) {
+	n, ok := readNumber(s)
+	return min(n.whole, maxCount), ok
+}
+
+// decimals reads digits without space around them. Huge numbers saturate.
 func decimals(s string) (int64, bool) {
 	if s == "" {
 		return 0, false
@@ -37,93 +44,57 @@ func decimals(s string) (int64, bool) {
 	}
 	for i := range len(s) {
 		c := s[i] - '0'
-		if c > 9 {
+		switch {
+		case c > 9:
 			return 0, false
+		case n >= maxWhole/10:
+			n = maxWhole
+		default:
+			n = n*10 + int64(c)
 		}
-		n = min(n*10+int64(c), maxCount)
 	}
 	return n, true
 }
 
-// number reads a non-negative decimal number as whole units and billionths, which are
-// rounded up.
-func number(s string) (whole, billionths int64, ok bool) {
+// number is a non-negative decimal number.
+type number struct{ whole, billionths int64 }
+
+// readNumber reads a non-negative decimal number. Billionths are rounded up.
+func readNumber(s string) (n number, ok bool) {
 	s = strings.TrimSpace(s)
 	point := strings.IndexByte(s, '.')
 	if point < 0 {
-		whole, ok = decimals(s)
-		return whole, 0, ok
+		n.whole, ok = decimals(s)
+		return n, ok
 	}
 	fraction := s[point+1:]
-	if whole, ok = decimals(s[:point]); !ok || fraction == "" {
-		return 0, 0, false
+	if n.whole, ok = decimals(s[:point]); !ok || fraction == "" {
+		return number{}, false
 	}
 	for i := range len(fraction) {
 		c := fraction[i] - '0'
 		switch {
 		case c > 9:
-			return 0, 0, false
+			return number{}, false
 		case i < 9:
-			billionths = billionths*10 + int64(c)
+			n.billionths = n.billionths*10 + int64(c)
 		case c > 0:
-			return whole, billionths + 1, true
+			n.billionths++
+			return n, true
 		}
 	}
 	for i := len(fraction); i < 9; i++ {
-		billionths *= 10
+		n.billionths *= 10
 	}
-	return whole, billionths, true
+	return n, true
 }
 
 // seconds returns a time in seconds, longest at most.
-func seconds(whole, billionths int64) time.Duration {
-	if whole >= int64(longest/time.Second) {
+func (n number) seconds() time.Duration {
+	if n.whole >= int64(longest/time.Second) {
 		return longest
 	}
-	return time.Duration(whole)*time.Second + time.Duration(billionths)
-}
-
-// delta reads seconds to go. Decimals are no grammar of Retry-After, but to ignore "1.5"
-// would be to come too early.
-func delta(s string) (time.Duration, bool) {
-	whole, billionths, ok := number(s)
-	return seconds(whole, billionths), ok
-}
-
-// resetAt reads X-RateLimit-Reset, of which three units are in use: milliseconds and
-// seconds since the Unix epoch, and seconds to go. Their size tells them apart. The wait
-// may be negative. The date is that of until, 0 for seconds to go.
-func resetAt(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
-	whole, billionths, ok := number(s)
-	switch {
-	case !ok:
-		return 0, 0, false
-	case whole >= 1e12:
-		wait, date = until(whole/1000, whole%1000*1e6, whole%1000 == 0, h)
-	case whole >= 1e9:
-		wait, date = until(whole, billionths, billionths == 0, h)
-	default:
-		wait = seconds(whole, billionths)
-	}
-	return wait, date, true
-}
-
-// retryAfter reads Retry-After: seconds, or one of the three forms of a date (RFC 9110,
-// sections 10.2.3 and 5.6.7).
-func retryAfter(h http.Header) (time.Duration, bool) {
-	s := first(h, "Retry-After")
-	if s == "" {
-		return 0, false
-	}
-	if wait, ok := delta(s); ok {
-		return wait, true
-	}
-	at, ok := parseDate(s)
-	if !ok {
-		return 0, false
-	}
-	wait, _ := until(at.Unix(), 0, true, h)
-	return wait, true
+	return time.Duration(n.whole)*time.Second + time.Duration(n.billionths)
 }
 
 // first returns the first value of a field whose name is canonical.

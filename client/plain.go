@@ -18,11 +18,11 @@ func plain(values, policies []string) (quota, bool) {
 	if !ok {
 		return quota{}, false
 	}
-	window, rest, ok := plainParam(rest, 't')
+	end, rest, ok := plainParam(rest, 't')
 	if !ok || rest != "" {
 		return quota{}, false
 	}
-	q := quota{left: left, window: seconds(window, 0), source: sourceRateLimit}
+	q := quota{left: left, end: end, source: sourceRateLimit}
 	if len(policies) == 0 {
 		return q, true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -139,6 +140,42 @@ var scenarios = []scenario{
 		server:  fixed{limit: 50, period: 5 * time.Second, fields: draft8, byKey: true}.new,
 		latency: 20 * time.Millisecond, requests: 275, workers: 32,
 		ideal: 25 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "GitLab, 60 a minute, which tells Unix time",
+		server:  fixed{limit: 60, period: time.Minute, fields: gitLab}.new,
+		latency: 20 * time.Millisecond, requests: 270, workers: 8,
+		options: client.Options{MaxWait: 2 * time.Minute},
+		ideal:   4 * time.Minute,
+		most:    figures{1.1, 0, 0},
+	},
+	{
+		name:    "Reddit, 100 in 10 s, in decimals",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: reddit}.new,
+		latency: 20 * time.Millisecond, requests: 450, workers: 32,
+		ideal: 40 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "Brave Search, 20 in a second and 15,000 in a month",
+		server:  fixed{limit: 20, period: time.Second, fields: brave}.new,
+		latency: 20 * time.Millisecond, requests: 300, workers: 32,
+		ideal: 14 * time.Second,
+		most:  figures{2, 0, 0}, // a second is told in whole seconds
+	},
+	{
+		name:    "Shopify, 2 a second, bucket of 40",
+		server:  func() model { return &leaking{size: 40} },
+		latency: 20 * time.Millisecond, requests: 200, workers: 16,
+		ideal: 80 * time.Second,
+		most:  figures{1.05, 0, 0},
+	},
+	{
+		name:    "Shopify Plus, 20 a second, bucket of 400",
+		server:  func() model { return &leaking{size: 400} },
+		latency: 20 * time.Millisecond, requests: 1600, workers: 64,
+		ideal: 60 * time.Second,
 		most:  figures{1.05, 0, 0},
 	},
 	{
@@ -424,6 +461,38 @@ func draft8(limit, left int, period, reset time.Duration, _ time.Time) []string 
 func epoch(limit, left int, _, reset time.Duration, now time.Time) []string {
 	return []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(limit),
 		"X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset", fmt.Sprint(ceil(time.Duration(now.Add(reset).UnixNano())))}
+}
+
+func gitLab(limit, left int, _, reset time.Duration, now time.Time) []string {
+	return []string{"Date", now.UTC().Format(http.TimeFormat), "RateLimit-Limit", fmt.Sprint(limit), "RateLimit-Observed", fmt.Sprint(limit - left),
+		"RateLimit-Remaining", fmt.Sprint(left), "RateLimit-Reset", fmt.Sprint(now.Add(reset).Unix()), "RateLimit-ResetTime", now.Add(reset).UTC().Format(http.TimeFormat)}
+}
+
+func reddit(limit, left int, _, reset time.Duration, _ time.Time) []string {
+	return []string{"X-Ratelimit-Used", fmt.Sprint(limit - left), "X-Ratelimit-Remaining", fmt.Sprintf("%d.0", left), "X-Ratelimit-Reset", fmt.Sprint(ceil(reset))}
+}
+
+func brave(limit, left int, _, reset time.Duration, _ time.Time) []string {
+	return []string{"X-RateLimit-Limit", fmt.Sprintf("%d, 15000", limit), "X-RateLimit-Remaining", fmt.Sprintf("%d, 14000", left),
+		"X-RateLimit-Reset", fmt.Sprintf("%d, 1419704", ceil(reset))}
+}
+
+// leaking is a bucket of Shopify, from which a twentieth of its size leaks in a second.
+type leaking struct {
+	size  int
+	level float64
+	last  time.Time
+}
+
+func (l *leaking) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	l.level = max(l.level-now.Sub(l.last).Seconds()*float64(l.size)/20, 0)
+	l.last = now
+	if l.level+1 > float64(l.size) {
+		return answer(429, "X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/%[1]d", l.size), "Retry-After", "2.0"), 0, nil
+	}
+	l.level++
+	used := int(math.Ceil(l.level))
+	return answer(200, "X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/%d", used, l.size)), 0, nil
 }
 
 // channels is Discord with one route: five in five seconds for each channel, and 50 a second for

@@ -73,40 +73,111 @@ var waits = []struct {
 	{"a number beyond int64", "Retry-After: 99999999999999999999999999999999", 30 * 24 * time.Hour, "Retry-After"},
 	{"a reset beyond any other", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9223372036854775807", 30 * 24 * time.Hour, "X-RateLimit-Reset"},
 	{"a window beyond any other", `RateLimit: "a";r=0;t=999999999999999`, 30 * 24 * time.Hour, "RateLimit"},
+	{"a window of 31 years", `RateLimit: "a";r=0;t=999999999`, 30 * 24 * time.Hour, "RateLimit"},
+	{"a window that ended in 2001", `RateLimit: "a";r=0;t=999999999999998`, time.Second, "backoff"},
+
+	{"several lines of Retry-After", "Retry-After: 3\nRetry-After: 7\nRetry-After: 5", 7 * time.Second, "Retry-After"},
+	{"several numbers in a line", "Retry-After: 3, 7", 7 * time.Second, "Retry-After"},
+	{"X-Retry-After", "Date: " + httpDate(0) + "\nX-Retry-After: " + fmt.Sprint(began.Unix()+20), 21 * time.Second, "X-Retry-After"},
+	{"milliseconds", "retry-after-ms: 1500", 1500 * time.Millisecond, "retry-after-ms"},
+	{"milliseconds of Azure", "x-ms-retry-after-ms: 1500.5", 1500500 * time.Microsecond, "x-ms-retry-after-ms"},
+	{"seconds before milliseconds", "Retry-After: 2\nretry-after-ms: 1500", 2 * time.Second, "Retry-After"},
+	{"no number of milliseconds", "retry-after-ms: soon", time.Second, "backoff"},
+}
+
+// What ends twenty seconds after the answer, in every form in every field. Whole seconds and minutes
+// may have been rounded down.
+func TestEveryFieldReadsEveryFormOfAMoment(t *testing.T) {
+	end := began.Add(20 * time.Second)
+	forms := []struct {
+		name, text string
+		wait       time.Duration
+		structured bool // is an Integer of RFC 9651
+	}{
+		{"seconds to go", "20", 20 * time.Second, true},
+		{"decimals", "20.000", 20 * time.Second, false},
+		{"seconds", fmt.Sprint(end.Unix()), 21 * time.Second, true},
+		{"seconds with decimals", fmt.Sprint(end.Unix()) + ".25", 20250 * time.Millisecond, false},
+		{"milliseconds", fmt.Sprint(end.UnixMilli()), 21 * time.Second, true},
+		{"milliseconds of no whole second", fmt.Sprint(end.UnixMilli() + 1), 20*time.Second + time.Millisecond, true},
+		{"milliseconds with decimals", fmt.Sprint(end.UnixMilli()+1) + ".5", 20*time.Second + 1500*time.Microsecond, false},
+		{"microseconds", fmt.Sprint(end.UnixMicro() + 1), 20*time.Second + time.Microsecond, false},
+		{"nanoseconds", fmt.Sprint(end.UnixNano() + 1), 20*time.Second + 1, false},
+		{"a date", end.Format(http.TimeFormat), 21 * time.Second, false},
+		{"a date of RFC 850", end.Format("Monday, 02-Jan-06 15:04:05 GMT"), 21 * time.Second, false},
+		{"a date of RFC 3339", end.Format(time.RFC3339), 21 * time.Second, false},
+		{"a date of RFC 3339 with decimals", end.Add(time.Millisecond).Format(time.RFC3339Nano), 20*time.Second + time.Millisecond, false},
+		{"a date in another zone", end.In(time.FixedZone("", 3600)).Format(time.RFC3339), 21 * time.Second, false},
+		{"a date without seconds", end.Format("2006-01-02T15:04Z"), time.Minute, false},
+		{"a date without a zone", end.Format("2006-01-02 15:04:05"), 21 * time.Second, false},
+		{"a date of JavaScript", end.In(time.FixedZone("", 3600)).Format("Mon Jan 02 2006 15:04:05 GMT-0700 (Central European Standard Time)"), 21 * time.Second, false},
+		{"a duration", "20s", 20 * time.Second, false},
+		{"a duration with minutes", "0m20s", 20 * time.Second, false},
+		{"a duration with decimals", "20.5s", 20500 * time.Millisecond, false},
+		{"a duration in milliseconds", "20000ms", 20 * time.Second, false},
+	}
+	fields := []struct{ name, text, source string }{
+		{"Retry-After", "Retry-After: %s", "Retry-After"},
+		{"RateLimit of draft -11", `RateLimit: "a";r=0;t=%s`, "RateLimit"},
+		{"RateLimit of draft -11, two members", `RateLimit: "a";r=0;t=%[1]s, "b";r=0;t=%[1]s`, "RateLimit"},
+		{"RateLimit of draft -07", "RateLimit: limit=9, remaining=0, reset=%s", "RateLimit"},
+		{"RateLimit-Reset", "RateLimit-Remaining: 0\nRateLimit-Reset: %s", "RateLimit-Reset"},
+		{"X-RateLimit-Reset", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: %s", "X-RateLimit-Reset"},
+		{"X-RateLimit-Reset-After", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: %s", "X-RateLimit-Reset-After"},
+		{"X-Rate-Limit-Reset", "X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: %s", "X-Rate-Limit-Reset"},
+	}
+	for _, field := range fields {
+		for _, form := range forms {
+			if strings.Contains(field.text, "=%") && !form.structured {
+				continue
+			}
+			t.Run(field.name+"/"+form.name, func(t *testing.T) {
+				testWait(t, "Date: "+httpDate(0)+"\n"+fmt.Sprintf(field.text, form.text), form.wait, field.source)
+			})
+		}
+	}
 }
 
 func TestADenialSaysHowLongToWait(t *testing.T) {
 	for _, test := range waits {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(began))
-				var fields []string
-				for line := range strings.Lines(test.fields) {
-					name, value, _ := strings.Cut(line, ":")
-					fields = append(fields, name, strings.TrimSpace(value))
-				}
-				server := scripted(func(int, *http.Request) *http.Response { return answer(429, fields...) })
-				var got []client.Event
-				c := newClient(t, server, client.Options{
-					Attempts: 1,
-					Observe:  func(e client.Event) { got = append(got, e) },
-				})
-				if _, err := get(c, "http://a/"); err != nil {
-					t.Fatal(err)
-				}
-				if len(got) != 2 || got[0].Kind != client.Limited {
-					t.Fatalf("events %v, want limited and gave up", got)
-				}
-				most := test.wait + min(test.wait/16, time.Second) + 1
-				if test.source == "backoff" {
-					most = test.wait + test.wait/2
-				}
-				if e := got[0]; e.Wait < test.wait || e.Wait > most || e.Source != test.source {
-					t.Errorf("wait %v by %s, want %v to %v by %s", e.Wait, e.Source, test.wait, most, test.source)
-				}
-			})
-		})
+		t.Run(test.name, func(t *testing.T) { testWait(t, test.fields, test.wait, test.source) })
 	}
+}
+
+// testWait tests for how long a denial with these fields holds back, and what is said to ask for that.
+func testWait(t *testing.T, fields string, wait time.Duration, source string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(began))
+		server := scripted(func(int, *http.Request) *http.Response { return answer(429, list(fields)...) })
+		var got []client.Event
+		c := newClient(t, server, client.Options{
+			Attempts: 1,
+			Observe:  func(e client.Event) { got = append(got, e) },
+		})
+		if _, err := get(c, "http://a/"); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 2 || got[0].Kind != client.Limited {
+			t.Fatalf("events %v, want limited and gave up", got)
+		}
+		most := wait + min(wait/16, time.Second) + 1
+		if source == "backoff" {
+			most = wait + wait/2
+		}
+		if e := got[0]; e.Wait < wait || e.Wait > most || e.Source != source {
+			t.Errorf("wait %v by %s, want %v to %v by %s", e.Wait, e.Source, wait, most, source)
+		}
+	})
+}
+
+// list returns fields, given one a line, as names and values by turns.
+func list(lines string) (fields []string) {
+	for line := range strings.Lines(lines) {
+		name, value, _ := strings.Cut(line, ":")
+		fields = append(fields, strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return fields
 }
 
 func TestADeniedRequestIsSentAgainWhenTheServerTakesIt(t *testing.T) {

@@ -51,6 +51,9 @@ const (
 	unavailable = 14
 )
 
+// longest is a wait that a client does not believe in full. One of decades would be read as an instant.
+const longest = 365 * 24 * time.Hour
+
 // response returns a in the form of HTTP.
 func (a *Answer) response(r *http.Request, body io.ReadCloser) *http.Response {
 	h, status := a.Fields, gate.StatusOfCode(a.Code)
@@ -58,7 +61,7 @@ func (a *Answer) response(r *http.Request, body io.ReadCloser) *http.Response {
 		h = make(http.Header)
 	}
 	if a.Retry > 0 {
-		h.Set("Retry-After", strconv.FormatFloat(a.Retry.Seconds(), 'f', 9, 64))
+		h.Set("Retry-After", strconv.FormatFloat(min(a.Retry, longest).Seconds(), 'f', 9, 64))
 	}
 	if h.Get("Retry-After") == "" && (a.Code == exhausted || a.Code == unavailable) {
 		status = http.StatusInternalServerError

@@ -72,6 +72,7 @@ func TestHostileAnswers(t *testing.T) {
 		held   time.Duration // the calls behind it; at least
 	}{
 		"a wait of 292 years":        {callclient.Answer{Code: exhausted, Retry: math.MaxInt64}, time.Hour},
+		"a wait of 50 years":         {callclient.Answer{Code: exhausted, Retry: 50 * 365 * 24 * time.Hour}, time.Hour},
 		"a negative wait":            {callclient.Answer{Code: exhausted, Retry: math.MinInt64}, 0},
 		"a wait of a nanosecond":     {callclient.Answer{Code: exhausted, Retry: 1}, 1},
 		"no number":                  {callclient.Answer{Code: exhausted, Fields: fields("Retry-After", "NaN")}, 0},
@@ -88,6 +89,7 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)))
 				options := client.Options{MaxWait: 30 * time.Minute, Attempts: 1}
 				l := callclient.New(options)
 				if err := l.Do(t.Context(), anywhere, func() callclient.Answer { return c.answer }); err != nil {

@@ -1,0 +1,165 @@
+package client
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Numbers from these on are instants since the Unix epoch: as seconds to go they would be more than 31
+// years. Of instants, the size tells the unit, as in the logs that weir simulate reads: in the next larger
+// unit it would be after the year 5000.
+const (
+	fromSeconds      = 1e9
+	fromMilliseconds = 1e11
+	fromMicroseconds = 1e14
+	fromNanoseconds  = 1e17
+)
+
+// moment reads when a wait or a limit ends, in any form that servers send in any field: seconds to go; seconds,
+// milliseconds, microseconds or nanoseconds since the Unix epoch; a duration such as 1m30s; a date. It
+// returns the wait from the answer on, negative if the end is past. The date is that of until, 0 for
+// what is no instant.
+func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
+	if n, ok := readNumber(s); ok {
+		wait, date = n.moment(h)
+		return wait, date, true
+	}
+	if s = strings.TrimSpace(s); s == "" || len(s) > maxMoment {
+		return 0, 0, false
+	}
+	if wait, ok = duration(s); ok {
+		return wait, 0, true
+	}
+	at, unit, ok := instantOf(s)
+	if !ok {
+		return 0, 0, false
+	}
+	wait, date = until(at.Unix(), int64(at.Nanosecond()), unit, h)
+	return wait, date, true
+}
+
+// maxMoment is how long a text may be that is no number.
+const maxMoment = 80
+
+// moment is what the function moment returns for a number.
+func (n number) moment(h http.Header) (wait time.Duration, date int64) {
+	unit := time.Second
+	switch {
+	case n.whole < fromSeconds:
+		return n.seconds(), 0
+	case n.whole >= fromNanoseconds:
+		unit = time.Nanosecond
+	case n.whole >= fromMicroseconds:
+		unit = time.Microsecond
+	case n.whole >= fromMilliseconds:
+		unit = time.Millisecond
+	}
+	second := int64(time.Second / unit)
+	part := n.whole%second*int64(unit) + (n.billionths*int64(unit)+999_999_999)/1_000_000_000
+	rounded := time.Duration(0)
+	if part == 0 {
+		rounded = time.Second
+	}
+	return until(n.whole/second, part, rounded, h)
+}
+
+// duration reads a text such as 1m30s, 6m0s or 500ms, as OpenAI sends it.
+func duration(s string) (time.Duration, bool) {
+	if last := s[len(s)-1]; s[0]-'0' > 9 || last != 's' && last != 'm' && last != 'h' {
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	return min(d, longest), err == nil
+}
+
+// layouts are forms of dates that are none of HTTP: of ISO 8601, and what JavaScript makes of a Date.
+var layouts = [...]struct {
+	layout string
+	unit   time.Duration
+}{
+	{"2006-01-02T15:04:05Z07:00", time.Second},
+	{"2006-01-02T15:04Z07:00", time.Minute}, // of Atlassian
+	{"2006-01-02T15:04:05Z0700", time.Second},
+	{"2006-01-02 15:04:05Z07:00", time.Second},
+	{"2006-01-02 15:04:05", time.Second},
+	{"Mon Jan 02 2006 15:04:05 GMT-0700", time.Second},
+}
+
+// instantOf reads a date, and to which unit it may have been rounded down.
+func instantOf(s string) (at time.Time, unit time.Duration, ok bool) {
+	if at, ok = parseDate(s); ok {
+		return at, time.Second, true
+	}
+	s, _, _ = strings.Cut(s, " (") // the name of a zone
+	for _, l := range layouts {
+		if at, err := time.Parse(l.layout, s); err == nil {
+			if at.Nanosecond() != 0 {
+				return at, 0, true
+			}
+			return at, l.unit, true
+		}
+	}
+	return time.Time{}, 0, false
+}
+
+// Fields that say how long to wait after a denial, in the order of belief. Docker Hub has documented
+// X-Retry-After; services of Azure send the last two, in milliseconds.
+const (
+	fieldRetryAfter     = "Retry-After"
+	fieldXRetryAfter    = "X-Retry-After"
+	fieldRetryAfterMs   = "Retry-After-Ms"
+	fieldXMsRetryAfter  = "X-Ms-Retry-After-Ms"
+	sourceRetryAfter    = "Retry-After"
+	sourceXRetryAfter   = "X-Retry-After"
+	sourceRetryAfterMs  = "retry-after-ms"
+	sourceXMsRetryAfter = "x-ms-retry-after-ms"
+)
+
+// retryAfter reads how long to wait after a denial: of several lines or numbers, the longest wait counts.
+func retryAfter(h http.Header) (time.Duration, bool) {
+	wait, _, ok := retry(h)
+	return wait, ok
+}
+
+// retry is retryAfter, and which field says so.
+func retry(h http.Header) (wait time.Duration, source string, ok bool) {
+	if wait, _, ok := latest(h[fieldRetryAfter], h); ok {
+		return wait, sourceRetryAfter, true
+	}
+	if wait, _, ok := latest(h[fieldXRetryAfter], h); ok {
+		return wait, sourceXRetryAfter, true
+	}
+	if wait, ok := milliseconds(first(h, fieldRetryAfterMs)); ok {
+		return wait, sourceRetryAfterMs, true
+	}
+	if wait, ok := milliseconds(first(h, fieldXMsRetryAfter)); ok {
+		return wait, sourceXMsRetryAfter, true
+	}
+	return 0, "", false
+}
+
+// milliseconds reads milliseconds to go, rounded up.
+func milliseconds(s string) (time.Duration, bool) {
+	n, ok := readNumber(s)
+	return number{n.whole / 1000, n.whole%1000*1e6 + (n.billionths+999)/1000}.seconds(), ok
+}
+
+// latest reads a field that says when something ends: of several moments the last one counts.
+func latest(values []string, h http.Header) (wait time.Duration, date int64, ok bool) {
+	for _, value := range values {
+		w, d, isMoment := moment(value, h)
+		if isMoment && (!ok || w > wait) {
+			wait, date, ok = w, d, true
+		}
+		if isMoment || len(value) > maxList {
+			continue
+		}
+		for element := range strings.SplitSeq(value, ",") {
+			if w, d, isMoment := moment(element, h); isMoment && (!ok || w > wait) {
+				wait, date, ok = w, d, true
+			}
+		}
+	}
+	return wait, date, ok
+}
