@@ -60,6 +60,9 @@ func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) 
 	if c.ticket.seq >= b.epoch {
 		b.away, b.refusals = 0, 0
 	}
+	if c.ticket.early {
+		b.judge(c.ticket, a)
+	}
 	account := b.account
 	if account != nil {
 		if a.invalid {
@@ -100,7 +103,7 @@ func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) 
 			return b.denySilently(tk, now)
 		}
 		return b.deny(tk, now, a.wait, a.source)
-	case a.counted && t.pace != Off:
+	case a.counted && t.pace != Off && !b.doubt.ignores(&a.quota, t.maxWait):
 		b.believe(tk, now, a.quota, strays)
 	default:
 		if t.pace != Off && t.dialect == Standard && !b.counted {

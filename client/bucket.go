@@ -79,6 +79,9 @@ type bucket struct {
 	lead        time.Duration // of the server's clock, as Unix time, over ours; at least
 	counted     bool          // an answer has said what is left
 	sharedUntil instant       // others use the limit, it seems
+	toldAt      instant       // when the fields above were told
+	doubt       doubt
+	ending      ending
 	release     release
 	renewal     renewal
 	learned     learned
@@ -105,6 +108,8 @@ type ticket struct {
 	seq, answered uint64
 	at, lastStart instant
 	opened        bool // goes first after a wait
+	early         bool // was let through earlier than told
+	claim         time.Duration
 }
 
 // ready returns the earliest instant at which c may start, if it is the next, and what it
@@ -131,7 +136,12 @@ func (t *Transport) start(b *bucket, c *call, now instant) {
 		b.budget.at(now)
 		b.budget.sent++
 	}
+	at, _, _ := b.asTold(t, now)
+	claim, nothingLeft := b.claimed(at)
 	c.ticket, c.stage = b.start(now), started
+	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
+		c.ticket.claim = claim
+	}
 	if t.limiter != nil {
 		b.cap.asking++
 		c.stage = asking
@@ -157,15 +167,10 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 		return b.rampUntil, sourceFirstAnswer
 	}
 	b.fulfil(now)
+	if at, source, ok := b.asTold(t, now); ok {
+		return b.believed(at, now, t), source
+	}
 	switch {
-	case b.limited && b.left <= 0:
-		return b.renew, b.source
-	case b.spread(t.pace, now):
-		at := b.lastStart + b.gap
-		if b.promise.at > 0 {
-			at = min(at, b.promise.at)
-		}
-		return at, b.source
 	case now < b.release.until:
 		return b.lastStart + b.release.gap, b.source
 	case b.learned.every > 0:
@@ -175,11 +180,11 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 }
 
 // spread reports whether requests start at least gap apart.
-func (b *bucket) spread(pace Pace, now instant) bool {
+func (b *bucket) spread(t *Transport, now instant) bool {
 	if now < b.spreadUntil || now < b.followUntil {
 		return true
 	}
-	return b.limited && (pace == Evenly || b.left <= b.low() && !b.alone(now))
+	return b.limited && (t.pace == Evenly || b.left <= b.low() && !b.alone(now) && b.paces(t.maxWait))
 }
 
 // low is how much is left when WhenLow begins. Two are the least: a reset that is

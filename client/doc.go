@@ -16,7 +16,8 @@
 // A request is never sent earlier than the server said, and never waits longer than
 // [Options.MaxWait] or its context allows. An answer whose wait is longer goes back at once,
 // untouched. A request that was held back without having been sent fails with a [*WaitError].
-// The exception: a refused connection makes a Transport forget what a server said that restarts.
+// The exceptions: a refused connection makes a Transport forget what a server said that restarts; and what a
+// server says without denying is doubted. If no request is sent for MaxWait because of that, one is let through.
 //
 // The limit waits, not the request: after one denial all requests of the same bucket are held
 // back. When the wait ends one of them goes first, and its answer says how fast the others

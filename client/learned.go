@@ -79,6 +79,7 @@ func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
 	wait = min(wait, time.Hour)
 	b.block, b.blockSource, b.lastWait = now+wait, sourceBackoff, wait
 	b.denied, b.known, b.probing, b.epoch = now, true, false, b.sent+1
+	b.doubt.denied()
 	if b.limited = b.strikes > 1; b.limited {
 		b.left, b.source, b.renew = 0, sourceBackoff, b.block
 	}

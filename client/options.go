@@ -74,7 +74,8 @@ type Options struct {
 	// answers are read or closed. 0: no cap.
 	MaxInFlight int
 
-	// MaxWait is how long one request waits at most, all its waits together. 0: 30 seconds.
+	// MaxWait is how long one request waits at most, all its waits together. Without a denial, nothing
+	// holds all requests of a bucket back for longer: then one is let through, to see. 0: 30 seconds.
 	MaxWait time.Duration
 
 	// Attempts is how often one request is sent at most. 0: 3. 1: none is repeated.

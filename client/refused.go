@@ -68,5 +68,5 @@ func (b *bucket) forget() {
 	b.limited, b.left, b.limit = false, 0, 0
 	b.spreadUntil, b.followUntil, b.sharedUntil, b.rampUntil = 0, 0, 0, 0
 	b.refill, b.promise, b.learned, b.counted, b.refusals = refill{}, promise{}, learned{}, false, 0
-	b.release, b.renewal = release{}, renewal{}
+	b.release, b.renewal, b.doubt, b.ending = release{}, renewal{}, doubt{}, ending{}
 }

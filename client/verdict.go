@@ -23,6 +23,7 @@ func (b *bucket) deny(tk ticket, now instant, wait time.Duration, source string)
 		b.block, b.blockSource, b.lastWait = until, source, wait
 	}
 	b.denied, b.known, b.probing, b.rampUntil = now, true, false, 0
+	b.doubt.denied()
 	b.limited, b.left, b.source = true, 0, source
 	b.renew, b.epoch = b.block, b.sent+1
 	return b.block - now, b.blockSource
@@ -94,7 +95,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		b.setGap(now)
 		return
 	}
-	b.newest, b.left, b.limited = tk.seq, lowest, true
+	b.newest, b.left, b.limited, b.toldAt = tk.seq, lowest, true, now
 	b.window, b.source, b.reset = max(q.window, 0), q.source, q.reset
 	if q.limit > 0 {
 		b.limit = q.limit
@@ -112,6 +113,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 		b.renew = b.renewal.ends
 	}
 	b.watchReset(tk, now, q)
+	b.watchEnding(now, q, grown)
 	b.setGap(now)
 	if tk.opened && b.queue.Size > 0 {
 		b.open(now)

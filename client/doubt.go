@@ -1,0 +1,111 @@
+package client
+
+import "time"
+
+// doubt is what has been seen of waits that a server told without denying. A number may be in another unit, or
+// about another limit, and the server may renew earlier than it says. While it asks for a longer wait than
+// Options.MaxWait, requests fail. When that has lasted for MaxWait, one is let through, and its answer says
+// whether the claim is true.
+type doubt struct {
+	refuted bool          // it was not denied: until a denial, nothing is held back for longer than MaxWait
+	empty   bool          // it was not denied, and again told that nothing is left, which is ignored from then on
+	proven  time.Duration // it was denied: the longest such wait
+}
+
+// trusted is how many times longer than a proven wait one may be that is believed. Units that are mistaken for each
+// other differ by more.
+const trusted = 10
+
+// asTold returns when a request may go by what answers say, and what says so, if they hold it back. b.fulfil
+// has been called.
+func (b *bucket) asTold(t *Transport, now instant) (at instant, source string, ok bool) {
+	switch {
+	case b.limited && b.left <= 0:
+		return b.renew, b.source, true
+	case b.spread(t, now):
+		at := b.lastStart + b.gap
+		if b.promise.at > 0 {
+			at = min(at, b.promise.at)
+		}
+		return at, b.source, true
+	}
+	return 0, "", false
+}
+
+// claimed returns how long the whole wait is that ends at, and whether nothing is said to be left.
+func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
+	return at - max(b.lastStart, b.toldAt), b.limited && b.left <= 0
+}
+
+// believed returns when requests go that were told to wait until at.
+func (b *bucket) believed(at, now instant, t *Transport) instant {
+	wait, nothingLeft := b.claimed(at)
+	since := at - wait
+	switch d := &b.doubt; {
+	case wait <= t.maxWait, nothingLeft && wait <= trusted*d.proven:
+		return at
+	case d.refuted && (nothingLeft || t.pace == Evenly):
+		return since + t.maxWait/2 // those behind it wait as long again for its answer
+	case d.refuted:
+		return now
+	case at-now > t.maxWait && now-since >= max(t.maxWait, patience):
+		return now
+	}
+	return at
+}
+
+// judge notes the answer to a request that was let through earlier than told.
+func (b *bucket) judge(tk ticket, a *told) {
+	d := &b.doubt
+	switch {
+	case a.limited && a.everybody: // which is about something else
+	case a.limited:
+		d.proven = max(d.proven, tk.claim)
+	default:
+		d.refuted = true
+		if tk.claim > 0 {
+			d.empty = a.counted && a.quota.left == 0
+			b.limited = false
+		}
+	}
+}
+
+// denied ends what was thought of claims that were refuted.
+func (d *doubt) denied() { d.refuted, d.empty = false, false }
+
+// ignores reports whether q tells what was refuted: that nothing is left for longer than MaxWait.
+func (d *doubt) ignores(q *quota, maxWait time.Duration) bool {
+	d.empty = d.empty && q.left == 0
+	return d.empty && q.window > maxWait
+}
+
+// ending is what has been seen of when a limit is said to be renewed, in fields that say when all of it is.
+type ending struct {
+	at     instant // of the first answer since something was renewed
+	window time.Duration
+	left   int64
+	moves  bool // the end is later with each answer
+}
+
+// watchEnding notes a new answer, by which grown units were renewed. An end that is later with each answer, though
+// less is left, may be the length of a period, or in another unit. That of a bucket is later, too, by the time that
+// refills what was used.
+func (b *bucket) watchEnding(now instant, q quota, grown int64) {
+	e := &b.ending
+	moved := now + q.window - e.at - e.window
+	switch {
+	case grown > 0, now >= e.at+e.window:
+		*e = ending{now, q.window, q.left, e.moves}
+	case !q.reset || now-e.at < resetError:
+	case moved <= loosestReset && moved >= -loosestReset:
+		e.moves = false
+	case q.left < e.left && q.window <= e.window+looseReset:
+		e.moves = true
+	}
+}
+
+// paces reports whether what is left is spread until the end that was told. One that moves is none, unless it is
+// so close that no request would be let through before.
+func (b *bucket) paces(maxWait time.Duration) bool {
+	return !b.ending.moves || b.window <= 2*maxWait || b.refill.every > 0
+}
