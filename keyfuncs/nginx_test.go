@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ http {
 // startNginx returns the URL of a real nginx that serves as a part of its configuration says.
 func startNginx(t *testing.T, serves string) string {
 	t.Helper()
-	nginx, dir := testrun.Program(t, "nginx"), t.TempDir()
+	dir := t.TempDir()
 	addr, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +40,7 @@ func startNginx(t *testing.T, serves string) string {
 	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxConfig, addr, serves), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(nginx, "-p", dir, "-c", "nginx.conf")
+	cmd := testrun.Command(t, "nginx", "-p", dir, "-c", "nginx.conf")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func sizeOf(t *testing.T, gomod, main string) int64 {
 			t.Fatal(err)
 		}
 	}
-	build := command(dir, "build", "-mod=mod", "-ldflags=-s -w", "-o", "program", ".")
+	build := command(t, dir, "build", "-mod=mod", "-ldflags=-s -w", "-o", "program", ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -70,7 +69,7 @@ func start(t *testing.T, addr, dir string, signal os.Signal, command ...string) 
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have one address of loopback")
 	}
-	cmd := exec.Command(testrun.Program(t, command[0]), command[1:]...)
+	cmd := testrun.Command(t, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	said, err := os.Create(filepath.Join(dir, "said"))
 	if err != nil {
