@@ -153,9 +153,16 @@ func (a *account) decision(now int64, numbers []int64) limits.Decision {
 	return d
 }
 
-// longestWait is above every wait that a script replies, in microseconds. A window may owe for 200 years if its
-// limit was lowered, see debt.lua, a bucket drains for 100, and a step back of the clock adds a period.
-const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
+const (
+	// longestWait is above every wait that a script replies, in microseconds. It is the same for
+	// all limits, since a key may have been charged under another one: a window may owe for 200
+	// years if its limit was lowered, see debt.lua, a bucket may drain for 100, and a step back of
+	// the clock adds a period.
+	longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
+
+	// guessedWait is that of concurrency limits, see concurrent.lua.
+	guessedWait = int64(time.Second / time.Microsecond)
+)
 
 // arePossible reports whether take.lua may have replied numbers for accounts.
 func arePossible(accounts []account, numbers []int64) bool {
@@ -178,10 +185,14 @@ func (a *account) isPossible(units int64, numbers []int64) bool {
 			return false
 		}
 	}
-	isPossible := remaining >= 0 && remaining <= most && reset >= 0 && max(reset, window) <= longestWait && window >= -longestWait
-	rest := numbers[3:a.numbers()]
+	longest, rest := longestWait, numbers[3:a.numbers()]
+	if algorithm == limits.AlgorithmConcurrent {
+		longest = guessedWait
+	}
+	isPossible := remaining >= 0 && remaining <= most &&
+		reset >= 0 && max(reset, window) <= longest && window >= -longest
 	if algorithm == limits.AlgorithmLeakyQueue {
-		isPossible = isPossible && rest[0] >= 0 && rest[0] <= longestWait
+		isPossible = isPossible && rest[0] >= 0 && rest[0] <= longest
 		rest = rest[1:]
 	}
 	if a.settles {

@@ -288,8 +288,8 @@ func (k *call) receive(r *reply) error {
 	return err
 }
 
-// receive reads the numbers of a, or its error, which is about the state of a key. It reports whether there
-// are as many numbers as there have to be.
+// receive reads the numbers of a, or its error, which is about the state of a key. It reports
+// whether there are as many numbers as there have to be.
 func (a *ask) receive(r *reply) bool {
 	a.numbers = a.numbers[:0]
 	if a.err = r.error(); a.err != nil {

@@ -66,7 +66,10 @@ func (b *Backend) checkAll(ctx context.Context) (err error) {
 }
 
 // each checks every server of a client and returns all errors.
-func each(ctx context.Context, client redis.Scripter, forEach func(context.Context, func(context.Context, *redis.Client) error) error, check func(context.Context, *redis.Client) error) error {
+func each(
+	ctx context.Context, client redis.Scripter, forEach func(context.Context, func(context.Context, *redis.Client) error) error,
+	check func(context.Context, *redis.Client) error,
+) error {
 	var mu sync.Mutex
 	var errs []error
 	err := forEach(ctx, func(ctx context.Context, server *redis.Client) (err error) {

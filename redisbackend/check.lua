@@ -3,8 +3,8 @@
 --
 -- KEYS   a key that nothing else uses
 -- ARGV   the number of the call
--- reply  that number, INFO server, INFO memory, and TIME in microseconds; or the first error, "; commands: " and
---        the names of all commands that failed
+-- reply  that number, INFO server, INFO memory, and TIME in microseconds; or the first error,
+--        "; commands: " and the names of all commands that failed
 
 local failed, why = {}, nil
 local function call(name, ...)

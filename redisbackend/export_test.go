@@ -116,8 +116,9 @@ func WaitForEver(b *Backend) {
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
 
-// RunOnce calls a script that must not be repeated, and replies the number of its call and one part more, in one pipeline if it is called for several keys: all
-// of each call are the same. The call can be sent in parts, or not. It returns the latest error.
+// RunOnce calls a script that must not be repeated, and replies the number of its call and one
+// part more, in one pipeline if it is called for several keys: all of each call are the same. The
+// call can be sent in parts, or not. It returns the latest error.
 func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
 	var calls []*scriptCall
 	for _, keys := range of {
@@ -271,9 +272,11 @@ var Product = product
 // SetClockWrong has b believe that servers are ahead of this process's clock.
 func SetClockWrong(b *Backend, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
 
-// ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes it on. The
-// reply is that to a number of a call. The server has told the instant now before.
-func ReadReply(b *Backend, groups [][]limits.Charge, now int64, size int, reply func(number int64) string) ([][]limits.Decision, []error) {
+// ReadReply has a call for groups of charges read a reply, in pieces of a size, as go-redis passes
+// it on. The reply is that to a number of a call. The server has told the instant now before.
+func ReadReply(
+	b *Backend, groups [][]limits.Charge, now int64, size int, reply func(number int64) string,
+) ([][]limits.Decision, []error) {
 	var cs calls
 	var clock serverInstants
 	clock.believe(now)

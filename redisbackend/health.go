@@ -82,8 +82,9 @@ func explained(err error, accounts []account) error {
 	return err
 }
 
-// advised returns what a client says of a call, with what to do about it where that is known. A server that does not
-// know a command quotes its arguments, keys and passwords among them: they are left out.
+// advised returns what a client says of a call, with what to do about it where that is known. A
+// server that does not know a command quotes its arguments, keys and passwords among them: they
+// are left out.
 func advised(err error) error {
 	if err == nil {
 		return nil
@@ -102,7 +103,8 @@ func advised(err error) error {
 	return err
 }
 
-// withoutTLS returns err, of a call to a server that has not answered any yet, with what may be wrong.
+// withoutTLS returns err, of a call to a server that has not answered any yet, with what may be
+// wrong.
 func withoutTLS(err error, client redis.Scripter) error {
 	if errors.Is(err, context.DeadlineExceeded) && usesTLS(client) {
 		return fmt.Errorf("%w: %s", err, unansweredTLS)

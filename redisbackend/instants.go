@@ -15,14 +15,15 @@ type serverInstants struct {
 	doubted serverInstant // of the reply before, which was not believed; otherwise zero
 }
 
-// serverInstant is an instant of a server, in microseconds since the Unix epoch, and when it was told.
+// serverInstant is an instant of a server, in microseconds since the Unix epoch, and when it was
+// told.
 type serverInstant struct {
 	us int64
 	at time.Time
 }
 
-// believe reports whether a server may tell an instant: it is within a day of what the one before lets
-// expect. A clock that has been set differs by more. So the first instant after that is not
+// believe reports whether a server may tell an instant: it is within a day of what the one before
+// lets expect. A clock that has been set differs by more. So the first instant after that is not
 // believed, and the next is, on another connection, if it agrees with that one.
 func (s *serverInstants) believe(us int64) bool {
 	told := serverInstant{us, time.Now()}

@@ -275,7 +275,8 @@ func (l *lane) contextLocked(now time.Time) context.Context {
 	return l.bound
 }
 
-// explained returns the error of a request, with what may be wrong if the server has never answered.
+// explained returns the error of a request, with what may be wrong if the server has never
+// answered.
 func (l *lane) explained(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

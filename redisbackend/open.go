@@ -92,7 +92,8 @@ func (b *Backend) Close() error {
 }
 
 var (
-	errURL    = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 or unix:///path/to/redis.sock")
+	errURL = errors.New("the URL is not like redis://user:password@host:6379/0, rediss://host:6379 " +
+		"or unix:///path/to/redis.sock")
 	errEncode = errors.New("the URL has an @ or # behind the host: write / ? # @ of a password as %2F %3F %23 %40")
 )
 
@@ -145,8 +146,8 @@ func prepare(deadlines *bool, retries, dials *int) {
 // optionNames is the names of options, as go-redis lists unknown ones.
 var optionNames = regexp.MustCompile(`^redis: unexpected option: ([a-z_]+(?:, [a-z_]+)*)$`)
 
-// withoutURL returns err, about a URL, with what does not need to be secret: the names of options that are
-// unknown. Behind a ? with an @ there may be the rest of a password.
+// withoutURL returns err, about a URL, with what does not need to be secret: the names of options
+// that are unknown. Behind a ? with an @ there may be the rest of a password.
 func withoutURL(err error, u *url.URL) error {
 	names := optionNames.FindStringSubmatch(err.Error())
 	switch {

@@ -20,8 +20,8 @@ import (
 
 var (
 	errForeign    = errors.New("the reply is not that of this call: is a proxy out of step, or is this not Redis?")
-	errImpossible = errors.New("the reply has a number that the script never computes: does the server run Lua as Redis does?")
-	errClock      = errors.New("the server's clock has jumped by more than a day: it is believed once the next reply agrees")
+	errImpossible = errors.New("the reply has a number that the script never computes: is this Redis or Valkey?")
+	errClock      = errors.New("the server's clock has jumped by more than a day: believed once the next reply agrees")
 	errUnread     = errors.New("there is no reply: a hook of the client answered in place of the server")
 )
 
@@ -234,8 +234,8 @@ func (c *scriptCommand) receive() error {
 	return err
 }
 
-// readValue reads the reply to a call by a client that reads replies itself. Nothing closes its connection: if
-// it is out of step, each later reply of it is an error, too.
+// readValue reads the reply to a call by a client that reads replies itself. Nothing closes its
+// connection: if it is out of step, each later reply of it is an error, too.
 func (c *scriptCommand) readValue(value any) error {
 	parts, ok := value.([]any)
 	if c.begin(); !ok || len(parts) < 1 || len(parts)-1 > c.most {
@@ -261,7 +261,8 @@ func (c *scriptCommand) readValue(value any) error {
 	return nil
 }
 
-// redisError returns an error that a server has replied, of the type that go-redis has for most of them.
+// redisError returns an error that a server has replied, of the type that go-redis has for most of
+// them.
 func redisError(text string) error { return as(redis.Nil, text) }
 
 // as returns text in the type of like, which go-redis does not export.

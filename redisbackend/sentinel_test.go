@@ -43,8 +43,8 @@ func TestSentinelsFailoverKeepsWhatWasReplicated(t *testing.T) {
 	})
 }
 
-// The old master goes on deciding until the client hears of the new one, a second later. What it takes
-// meanwhile is lost.
+// The old master goes on deciding until the client hears of the new one, a second later. What it
+// takes meanwhile is lost.
 func TestAPlannedFailoverLosesWhatTheOldMasterTakesUntilItIsAReplica(t *testing.T) {
 	testrun.FullOnly(t, "servers that fail")
 	testFailover(t, func(_ *redisServer, admin *redis.SentinelClient) error {
@@ -97,7 +97,8 @@ func testFailover(t *testing.T, cause func(master *redisServer, admin *redis.Sen
 	began := time.Now()
 	until(t, "the replica is the master, and decides", func() bool {
 		role, _ := follower.Do(t.Context(), "ROLE").Slice()
-		return len(role) > 0 && role[0] == "master" && b.Take(t.Context(), group(20_000), make([]limits.Decision, 2)) == nil
+		return len(role) > 0 && role[0] == "master" &&
+			b.Take(t.Context(), group(20_000), make([]limits.Decision, 2)) == nil
 	})
 	t.Logf("the replica decides after %v", time.Since(began).Round(100*time.Millisecond))
 	if former := newClient(t, master.addr); former.Ping(t.Context()).Err() == nil {

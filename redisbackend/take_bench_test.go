@@ -8,9 +8,10 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// BenchmarkTake measures a plain decision: one request at a time, of one key. By the server's own count
-// script-µs is the time in its script, and of-empty compares that with a script that does nothing, in
-// the same run. Both are the least of the times for so many: other programs run on the machine.
+// BenchmarkTake measures a plain decision: one request at a time, of one key. By the server's own
+// count script-µs is the time in its script, and of-empty compares that with a script that does
+// nothing, in the same run. Both are the least of the times for so many: other programs run on the
+// machine.
 func BenchmarkTake(b *testing.B) {
 	client := newClient(b, startRedis(b).addr)
 	backend := redisbackend.New(client, redisbackend.Options{})
@@ -33,8 +34,9 @@ func BenchmarkTake(b *testing.B) {
 				b.StopTimer()
 				least = min(least, scriptTime(b, client))
 				ok(b, client.ConfigResetStat(b.Context()).Err())
+				keys := []string{"weir:5:scope:198.51.100.7"}
 				for range some {
-					ok(b, client.EvalSha(b.Context(), empty, []string{"weir:5:scope:198.51.100.7"}, 1, "1t 1000000 1 1", 1).Err())
+					ok(b, client.EvalSha(b.Context(), empty, keys, 1, "1t 1000000 1 1", 1).Err())
 				}
 				leastEmpty = min(leastEmpty, scriptTime(b, client))
 				ok(b, client.ConfigResetStat(b.Context()).Err())

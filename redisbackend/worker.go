@@ -24,8 +24,8 @@ type worker struct {
 	probes bool // it was started above the limit of calls, and ends after one
 }
 
-// panicked returns the error of a panic below the client. go-redis itself panics at a length that no memory has,
-// in what it reads besides the replies of scripts.
+// panicked returns the error of a panic below the client. go-redis itself panics at a length that
+// no memory has, in what it reads besides the replies of scripts.
 func panicked(v any) error {
 	if err, ok := v.(runtime.Error); ok && strings.Contains(err.Error(), "makeslice") {
 		return errLength
