@@ -87,11 +87,12 @@ func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) 
 			strays = account.strays[c.id.major]
 		}
 	}
-	if !a.limited {
+	if c.about = b; !a.limited {
 		b.took = now - tk.at
 	}
 	switch {
 	case a.limited && a.everybody && account != nil:
+		c.about = account
 		b.allow(tk, now)
 		if c.together = tk.at <= account.denied; !c.together {
 			account.sendings.denied()

@@ -93,6 +93,7 @@ type bucket struct {
 
 	cap    gate
 	budget budget
+	pause  pause
 
 	// Of an account alone.
 	children  int            // buckets that have it

@@ -23,13 +23,21 @@ const (
 	// Alone: Options.Backend failed, and this process keeps the cap by itself. Why has
 	// the error.
 	Alone
+	// Paused: an answer that is no denial has nothing left. No request of its bucket goes for Wait, as far
+	// as is known.
+	Paused
+	// Resumed: after Limited or Paused, a request of the bucket was not denied. Wait is how long it took until
+	// that was sent.
+	Resumed
 )
 
-var kindNames = [...]string{Held: "held", Limited: "limited", Repeated: "repeated", GaveUp: "gave up", Alone: "alone"}
+var kindNames = [...]string{
+	Held: "held", Limited: "limited", Repeated: "repeated", GaveUp: "gave up", Alone: "alone", Paused: "paused", Resumed: "resumed",
+}
 
 // String returns the name of k in lower case.
 func (k EventKind) String() string {
-	if k >= Held && k <= Alone {
+	if k >= Held && k <= Resumed {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("EventKind(%d)", uint8(k))

@@ -171,9 +171,27 @@ func ExampleEvent() {
 	// Output: 1 2 0 0 0
 }
 
+// A program shows whether requests to a server wait.
+func ExampleEvent_paused() {
+	server := limited(1)
+	defer server.Close()
+	httpClient := &http.Client{Transport: client.New(client.Options{Observe: func(e client.Event) {
+		switch e.Kind {
+		case client.Limited, client.Paused:
+			fmt.Println("paused for", e.Wait.Round(time.Minute))
+		case client.Resumed:
+			fmt.Println("running again")
+		}
+	}})}
+	if response, err := httpClient.Get(server.URL); err == nil {
+		response.Body.Close()
+	}
+	// Output: paused for 1h0m0s
+}
+
 func ExampleEventKind_String() {
-	fmt.Println(client.Held, client.Limited, client.Repeated, client.GaveUp, client.Alone)
-	// Output: held limited repeated gave up alone
+	fmt.Println(client.Held, client.Limited, client.Repeated, client.GaveUp, client.Alone, client.Paused, client.Resumed)
+	// Output: held limited repeated gave up alone paused resumed
 }
 
 // Evenly spreads requests from the first on; Off waits only after a denial.

@@ -87,8 +87,8 @@ type Options struct {
 	// Dialect is whose answers are understood. Zero: Standard.
 	Dialect Dialect
 
-	// Observe is called on the goroutine of the request, while nothing is locked. It must be
-	// quick and safe for concurrent use. nil: nothing.
+	// Observe is told what happens: see [EventKind]. It is called on the goroutine of the request,
+	// while nothing is locked. It must be quick and safe for concurrent use. nil: nothing.
 	Observe func(Event)
 }
 

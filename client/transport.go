@@ -118,6 +118,8 @@ type call struct {
 	stage             stage
 	response          *http.Response // in hand
 	end               func(status int)
+	about             *bucket // that the answer has changed
+	events            []Event // for Observe, of that answer
 }
 
 // stage is what a call has counted and has to take back.
@@ -214,6 +216,9 @@ func (t *Transport) settle(c *call, response *http.Response, err error) (again b
 	t.mu.Lock()
 	now := t.now()
 	wait, source := t.note(c, now, &told)
+	if t.observe != nil {
+		t.noteEvents(c, now, &told, source)
+	}
 	why := ""
 	if told.limited {
 		why = t.refusal(c, response.StatusCode, now, wait)
@@ -237,6 +242,10 @@ func (t *Transport) settle(c *call, response *http.Response, err error) (again b
 		}
 		t.tell(c, e)
 	}
+	for _, e := range c.events {
+		t.tell(c, e)
+	}
+	c.events = nil
 	if counted && !again {
 		response.Body = t.counted(c, response)
 	}
@@ -263,7 +272,7 @@ func (t *Transport) tell(c *call, e Event) {
 		return
 	}
 	e.Request, e.Attempt = c.request, c.attempt
-	if c.bucket != nil {
+	if c.bucket != nil && e.Bucket == "" {
 		e.Bucket = c.bucket.name
 	}
 	t.observe(e)
