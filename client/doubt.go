@@ -79,17 +79,17 @@ func (d *doubt) ignores(q *quota, maxWait time.Duration) bool {
 	return d.empty && q.window > maxWait
 }
 
-// ending is what has been seen of when a limit is said to be renewed, in fields that say when all of it is.
+// ending is what has been seen of the ends that fields tell which say when all of a limit is renewed.
 type ending struct {
 	at     instant // of the first answer since something was renewed
 	window time.Duration
 	left   int64
-	moves  bool // the end is later with each answer
+	moves  bool // the end moves with each answer
 }
 
-// watchEnding notes a new answer, by which grown units were renewed. An end that is later with each answer, though
-// less is left, may be the length of a period, or in another unit. That of a bucket is later, too, by the time that
-// refills what was used.
+// watchEnding notes a new answer, by which grown units were renewed. An end that moves with each answer, though
+// less is left, may be the length of a period, or in another unit. The end of a bucket moves as well: by the time
+// that refills what was used.
 func (b *bucket) watchEnding(now instant, q quota, grown int64) {
 	e := &b.ending
 	moved := now + q.window - e.at - e.window
@@ -104,8 +104,8 @@ func (b *bucket) watchEnding(now instant, q quota, grown int64) {
 	}
 }
 
-// paces reports whether what is left is spread until the end that was told. One that moves is none, unless it is
-// so close that no request would be let through before.
+// paces reports whether what is left is spread until the end that was told. An end that moves is not believed,
+// unless a refill has been seen or the end is so close that nothing would be let through before it.
 func (b *bucket) paces(maxWait time.Duration) bool {
 	return !b.ending.moves || b.window <= 2*maxWait || b.refill.every > 0
 }

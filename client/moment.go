@@ -73,7 +73,7 @@ func duration(s string) (time.Duration, bool) {
 	return min(d, longest), err == nil
 }
 
-// layouts are forms of dates that are none of HTTP: of ISO 8601, and what JavaScript makes of a Date.
+// layouts are forms of dates that HTTP does not have: those of ISO 8601, and what JavaScript makes of a Date.
 var layouts = [...]struct {
 	layout string
 	unit   time.Duration
