@@ -11,7 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/weir-go/weir/client"
+	weirclient "github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/connectmw"
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
@@ -366,7 +366,7 @@ func ExampleClient() {
 	defer server.Close()
 
 	greetings := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet,
-		connect.WithInterceptors(connectmw.Client(client.Options{MaxWait: 10 * time.Second})))
+		connect.WithInterceptors(connectmw.Client(weirclient.Options{MaxWait: 10 * time.Second})))
 	response, err := greetings.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("Ann")))
 	if err != nil {
 		fmt.Println(err)
