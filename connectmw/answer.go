@@ -28,6 +28,9 @@ func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
 	refused := refusal(code, r.Detail, r.Wait, r.Violated())
 	if l.denied != nil {
 		if err := l.denied(c, r.Outcome, refused); err != nil {
+			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {
+				header.Del("Retry-After")
+			}
 			return err
 		}
 	}

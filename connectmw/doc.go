@@ -12,7 +12,8 @@
 //	})
 //	path, handler := ordersv1connect.NewOrdersHandler(orders, connect.WithInterceptors(limiter.Interceptor()))
 //
-// Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift].
+// Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift]. Calls that no rule
+// applies to pass: [core.Otherwise] makes a last rule for them, and [Limiter.Unlimited] lists them.
 // Requests for paths that no handler has reach no interceptor. Package nethttp limits these too, and denies
 // requests before their messages are read, but in the form of HTTP alone.
 //

@@ -64,7 +64,9 @@ type Config struct {
 	// Denied returns the error of a call that is denied or could not be decided, instead of err, which
 	// has the code, a message and the details RetryInfo and QuotaFailure. The outcome has all
 	// rules, whatever Headers shows: tell clients only of the rules that denied. Denied is not
-	// called for a call whose context has ended. If it returns nil, the error is err. nil: err.
+	// called for a call whose context has ended. If it returns nil, the error is err. A call that
+	// could not be decided and gets a code that blames it, such as
+	// connect.CodeUnauthenticated, is not told to try again. nil: err.
 	Denied func(c *Call, o core.Outcome, err *connect.Error) error
 
 	// MaxWaiting is how many calls may wait for their turn at once, if a limit is a

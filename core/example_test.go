@@ -374,3 +374,37 @@ func ExampleConfig_backend() {
 	// allowed
 	// denied
 }
+
+// The last rule limits what no other names, so a route that was forgotten does not pass in silence.
+func ExampleOtherwise() {
+	is := func(want string) func(string) bool { return func(path string) bool { return path == want } }
+	everybody := func(string) (string, error) { return "all", nil }
+	rules := []core.Rule[string]{
+		{Name: "search", Limit: limits.FixedWindow(limits.PerDay(100)), Key: core.When(is("/search"), everybody)},
+	}
+	other := core.Rule[string]{Name: "other", Limit: limits.FixedWindow(limits.PerDay(1)), Key: core.Otherwise(rules, everybody)}
+	limiter := core.MustNew(core.Config[string]{Rules: append(rules, other)})
+	for _, path := range []string{"/search", "/search", "/export", "/export"} {
+		o := limiter.Decide(context.Background(), path)
+		fmt.Println(path, o.At(0).Rule(), o.Verdict())
+	}
+	// Output:
+	// /search search allowed
+	// /search search allowed
+	// /export other allowed
+	// /export other denied
+}
+
+func ExampleLimiter_Applies() {
+	search := func(path string) bool { return path == "/search" }
+	limiter := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "search", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: core.When(search, func(string) (string, error) { return "all", nil }),
+	}}})
+	for _, path := range []string{"/search", "/export"} {
+		if !limiter.Applies(path) {
+			fmt.Println("no rule limits", path)
+		}
+	}
+	// Output: no rule limits /export
+}

@@ -76,7 +76,7 @@ func pushbackOf(wait time.Duration) string {
 	return strconv.FormatInt(int64(ms), 10)
 }
 
-// refuse returns the error of a call that may not go on.
+// refuse returns the error of a call that may not go on. It comes before trailer, which says whether to wait.
 func (c *call) refuse(r *gate.Refusal) error {
 	if r.Status == 0 {
 		return status.FromContextError(r.Err).Err()
@@ -88,6 +88,10 @@ func (c *call) refuse(r *gate.Refusal) error {
 	s := refusal(code, r.Detail, r.Wait, r.Violated())
 	if denied := c.limiter.denied; denied != nil {
 		if err := denied(&c.Call, r.Outcome, s); err != nil {
+			if r.NoWaitHelps(uint32(status.Code(err))) {
+				r.Wait = 0
+				c.fields.Del("Retry-After")
+			}
 			return err
 		}
 	}

@@ -65,8 +65,9 @@ type Config struct {
 	// Denied returns the error of a call that is denied or could not be decided, instead of that of s, which
 	// has the code, a message and the details RetryInfo and QuotaFailure. The outcome has all
 	// rules, whatever Headers shows: tell clients only of the rules that denied. Denied is not
-	// called for a call whose context has ended. If it returns nil, the error is that of s. nil:
-	// the error of s.
+	// called for a call whose context has ended. If it returns nil, the error is that of s. A call
+	// that could not be decided and gets a code that blames it, such as codes.Unauthenticated,
+	// is not told to try again. nil: the error of s.
 	Denied func(c *Call, o core.Outcome, s *status.Status) error
 
 	// MaxWaiting is how many calls may wait for their turn at once, if a limit is a
@@ -196,8 +197,9 @@ func (u *unary) Go() (int, error) {
 }
 
 func (u *unary) Refuse(r *gate.Refusal) error {
+	err := u.refuse(r)
 	_ = grpc.SetTrailer(u.Context, u.trailer(r))
-	return u.refuse(r)
+	return err
 }
 
 // streaming implements [gate.Caller] for a stream.
@@ -219,8 +221,9 @@ func (s *streaming) Go() (int, error) {
 }
 
 func (s *streaming) Refuse(r *gate.Refusal) error {
+	err := s.refuse(r)
 	s.stream.SetTrailer(s.trailer(r))
-	return s.refuse(r)
+	return err
 }
 
 // withinContext is a stream with another context.

@@ -51,6 +51,13 @@ func (r *Refusal) Violated() (names []string) {
 	return names
 }
 
+// NoWaitHelps reports whether an answer of the program's own with this code says that there is no use in trying again:
+// the call could not be decided, and the code says that it is to blame, as that for a missing token does.
+func (r *Refusal) NoWaitHelps(code uint32) bool {
+	status := StatusOfCode(code)
+	return r.Outcome.Verdict() == core.Unavailable && http.StatusBadRequest <= status && status <= http.StatusNotFound
+}
+
 // ServeCall is [Gate.Serve] for a remote procedure call with context ctx. SkipPreflight, Denied,
 // Committed and Answered of [Config] play no part in it.
 func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) (err error) {

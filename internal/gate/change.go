@@ -100,3 +100,7 @@ func (g *Gate[R]) ExplainKey(ctx context.Context, rule, key string, limit limits
 func (g *Gate[R]) ResetKey(ctx context.Context, rule, key string) error {
 	return g.engine.ResetKey(ctx, rule, key)
 }
+
+// Applies reports whether a rule that is enforced applies to request: see
+// [core.Limiter.Applies].
+func (g *Gate[R]) Applies(request R) bool { return g.engine.Applies(request) }
