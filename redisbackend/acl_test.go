@@ -17,7 +17,7 @@ import (
 // What docs/redis.md tells people to allow.
 const (
 	aclDecide  = "+evalsha +eval +time +get +mget +exists +getrange +set +del"
-	aclLogs    = "+strlen +setrange +append +pexpire"
+	aclLogs    = "+strlen +setrange +pexpire"
 	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"

@@ -69,8 +69,8 @@ func (b *Backend) sendItemsTo(ctx context.Context, l *lane, s script, items []*i
 	for len(items) > 0 {
 		calls, rest := b.itemCalls(items)
 		sent := time.Now()
-		unanswered := b.makeItemCalls(ctx, s, calls)
-		items = rest
+		again, unanswered := b.makeItemCalls(ctx, s, calls)
+		items = append(again, rest...)
 		if unanswered != nil && l != nil && l.noteSilence(sent) {
 			err = unanswered
 			return
@@ -105,8 +105,8 @@ func (b *Backend) itemCalls(items []*item) (calls []*itemCall, rest []*item) {
 }
 
 // makeItemCalls makes the calls of one pipeline, and sets the reply or the error of each item. It
-// returns the error of a call that the server did not answer.
-func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall) (unanswered error) {
+// returns the items that are to be sent again, and the error of a call that the server did not answer.
+func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall) (again []*item, unanswered error) {
 	ctx, cancel := context.WithTimeout(ctx, max(callTimeout, b.lanes.patience))
 	defer cancel()
 	b.runItems(ctx, s, calls)
@@ -126,12 +126,12 @@ func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall
 	}
 	b.runItems(ctx, s, apart)
 	for _, c := range append(calls, apart...) {
-		c.answer()
+		again = append(again, c.answer()...)
 		if err := c.reply.Err(); !answers(err) {
 			unanswered = err
 		}
 	}
-	return unanswered
+	return again, unanswered
 }
 
 // runItems makes calls.
@@ -150,8 +150,9 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 	s.run(ctx, b.client, calls...)
 }
 
-// answer sets what became of the items of c. The script replies a number or an error for each.
-func (c *itemCall) answer() {
+// answer sets what became of the items of c, and returns those that are to be sent again. The script
+// replies a number or an error for each, and nothing for those that it has left for another call.
+func (c *itemCall) answer() (again []*item) {
 	reply, err := c.reply.Slice()
 	if err == nil && len(reply) != len(c.items) {
 		err = fmt.Errorf("the script replied to %d of %d keys", len(reply), len(c.items))
@@ -166,7 +167,12 @@ func (c *itemCall) answer() {
 		case error:
 			it.err = v
 		default:
+			if v == nil && i > 0 {
+				again = append(again, it)
+				continue
+			}
 			it.err = fmt.Errorf("the script replied with a %T instead of a number", v)
 		}
 	}
+	return again
 }

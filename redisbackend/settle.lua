@@ -13,7 +13,8 @@
 --        then the instant in microseconds since the Unix epoch, if not the server's
 -- reply  for each key how many units fewer it has in use now, or how many were charged, or
 --        an error if its state cannot be read or written; of a give-back how
---        many were returned
+--        many were returned; nil if logs before it were so much work that it is to be sent
+--        again
 
 -- inUse returns how many units are in use now, those that a bucket has drained in part
 -- included.
@@ -95,12 +96,15 @@ end
 
 local reply = {}
 for i = 1, #KEYS do
-  local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i - 1]), ARGV[2 * i])
-  if not fine then
-    n = errorOf(n)
-  elseif not n then
-    n = { err = unreadable }
+  reply[i] = false
+  if work < 500 then
+    local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i - 1]), ARGV[2 * i])
+    if not fine then
+      n = errorOf(n)
+    elseif not n then
+      n = { err = unreadable }
+    end
+    reply[i] = n
   end
-  reply[i] = n
 end
 return reply
