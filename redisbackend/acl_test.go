@@ -18,7 +18,7 @@ import (
 const (
 	aclDecide  = "+evalsha +eval +time +get +mget +exists +getrange +set +del"
 	aclLogs    = "+strlen +setrange +pexpire"
-	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyscore +pexpire"
+	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyrank +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
 	aclMasters = "+cluster|info"

@@ -20,7 +20,7 @@ const (
 	maxWeight = 128
 
 	// logWeight is how many of these keys a sliding log counts as.
-	logWeight = 4
+	logWeight = 8
 
 	// unitsWeight is how many units of a concurrency limit count as one more key: each is
 	// written.
@@ -131,7 +131,6 @@ func (cs *calls) write(k *call) {
 	}
 	cs.sortByForm(k.asks)
 	k.args = append(k.args, nil)
-	hasLogs := false
 	for rest := k.asks; len(rest) > 0; {
 		a, n := rest[0], 1
 		for n < len(rest) && rest[n].form == a.form {
@@ -141,16 +140,10 @@ func (cs *calls) write(k *call) {
 		cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
 		k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.accounts)), 10)))
 		cs.writeAlike(k, rest[:n])
-		hasLogs = hasLogs || a.hasLogs
 		rest = rest[n:]
 	}
-	switch {
-	case k.at.instant != 0:
+	if k.args[0] = "server"; k.at.instant != 0 {
 		k.args[0] = k.at.instant
-	case hasLogs:
-		k.args[0] = "apart"
-	default:
-		k.args[0] = "server"
 	}
 }
 

@@ -264,3 +264,12 @@ var Product = product
 
 // SetClockWrong has b believe that servers are ahead of this process's clock.
 func SetClockWrong(b *Backend, by time.Duration) { b.calendarClock.ahead.Store(by.Microseconds()) }
+
+// Sources are the scripts that decide and end, by digest.
+func Sources() map[string]string {
+	all := make(map[string]string)
+	for _, s := range []script{takeScript, settleScript, renewScript, releaseScript} {
+		all[s.digest] = s.source
+	}
+	return all
+}
