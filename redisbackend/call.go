@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -193,16 +194,48 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 			k.asks = k.asks[:0]
 		}
 	}
-	if len(apart) == 0 {
-		return
+	if sent := len(cs.all); len(apart) > 0 {
+		for _, a := range apart {
+			k := cs.add(destination{instant: a.mode.instant})
+			k.asks = append(k.asks, a)
+			cs.write(k)
+		}
+		l.run(ctx, cs.all[sent:])
 	}
-	sent := len(cs.all)
-	for _, a := range apart {
-		k := cs.add(destination{instant: a.mode.instant})
-		k.asks = append(k.asks, a)
-		cs.write(k)
+	for wait := firstWait; wait <= lastWait && l.sendAgain(ctx, cs, wait); wait *= 2 {
 	}
-	l.run(ctx, cs.all[sent:])
+}
+
+// A request that charges several keys of a slot that is half moved is sent again after firstWait, after
+// twice as long, and so on up to lastWait.
+const (
+	firstWait = 8 * time.Millisecond
+	lastWait  = 4 * firstWait
+)
+
+// sendAgain makes the calls of such requests again after a wait, and reports whether there are any.
+func (l *lane) sendAgain(ctx context.Context, cs *calls, wait time.Duration) bool {
+	var again []*call
+	for _, k := range cs.all {
+		if len(k.asks) > 0 && redis.HasErrorPrefix(k.reply.Err(), "TRYAGAIN") {
+			again = append(again, k)
+		}
+	}
+	if len(again) == 0 {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	}
+	for _, k := range again {
+		k.reply = nil
+	}
+	l.run(ctx, again)
+	return true
 }
 
 func (l *lane) run(ctx context.Context, all []*call) {

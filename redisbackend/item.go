@@ -12,8 +12,8 @@ import (
 // Settlements, renewals and releases are sent as items. Each is about one key. A call of a script
 // has the items of one partition, and a pipeline has the calls for one server. The next pipeline
 // waits for the reply, so that takings of other connections come in between. Servers are asked at
-// the same time: none waits for another that is silent. A call is sent again only if no server can
-// have run it.
+// the same time: none waits for another that is silent. A call is sent again only where the server did
+// not know its script, or replied that it is for several slots or for one that is half moved.
 
 // maxItems is the weight of the items in a pipeline, at most: scripts must not block the server
 // for more than a millisecond.

@@ -143,7 +143,7 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 type scriptCall struct {
 	keys  []string
 	args  []any
-	once  bool // it is sent again only if no server can have run it
+	once  bool // the client does not send it again
 	parts bool // it can be sent in parts
 	reply *redis.Cmd
 }
@@ -193,7 +193,7 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 	c.reply.SetFirstKeyPos(3)
 	cmd := redis.Cmder(c.reply)
 	if c.once {
-		cmd = &unrepeatedCommand{Cmder: cmd, parts: c.parts}
+		cmd = unrepeatedCommand{cmd}
 	}
 	_ = client.Process(ctx, cmd) // the reply has the error, too
 }
