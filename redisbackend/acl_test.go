@@ -17,8 +17,8 @@ import (
 // What docs/redis.md tells people to allow.
 const (
 	aclDecide  = "+evalsha +eval +time +get +mget +exists +getrange +set +del"
-	aclLogs    = "+strlen +setrange +append +pexpire"
-	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyscore +pexpire"
+	aclLogs    = "+strlen +setrange +pexpire"
+	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyrank +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
 	aclMasters = "+cluster|info"

@@ -52,7 +52,7 @@ func (a *ask) keepOrRelease(taken bool, err error) {
 
 // releaseIfTaken has the units released of a call that failed, if it may have taken them.
 func (a *ask) releaseIfTaken(err error) {
-	if mayHaveRun(err) {
+	if a.holds.backend.lanes.mayHaveRun(err) {
 		a.holds.releaseLater(a.spans, true)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +19,7 @@ const (
 	maxWeight = 128
 
 	// logWeight is how many of these keys a sliding log counts as.
-	logWeight = 4
+	logWeight = 8
 
 	// unitsWeight is how many units of a concurrency limit count as one more key: each is
 	// written.
@@ -132,7 +133,6 @@ func (cs *calls) write(k *call) {
 	}
 	cs.sortByForm(k.asks)
 	k.args = append(k.args, nil)
-	hasLogs := false
 	for rest := k.asks; len(rest) > 0; {
 		a, n := rest[0], 1
 		for n < len(rest) && rest[n].form == a.form {
@@ -142,16 +142,10 @@ func (cs *calls) write(k *call) {
 		cs.text = append(strconv.AppendInt(cs.text, int64(n), 10), ' ')
 		k.args = append(k.args, string(strconv.AppendInt(cs.text, int64(len(a.accounts)), 10)))
 		cs.writeAlike(k, rest[:n])
-		hasLogs = hasLogs || a.hasLogs
 		rest = rest[n:]
 	}
-	switch {
-	case k.at.instant != 0:
+	if k.args[0] = "server"; k.at.instant != 0 {
 		k.args[0] = k.at.instant
-	case hasLogs:
-		k.args[0] = "apart"
-	default:
-		k.args[0] = "server"
 	}
 }
 
@@ -204,16 +198,48 @@ func (l *lane) send(ctx context.Context, cs *calls, asks []*ask) {
 			k.asks = k.asks[:0]
 		}
 	}
-	if len(apart) == 0 {
-		return
+	if sent := len(cs.all); len(apart) > 0 {
+		for _, a := range apart {
+			k := cs.add(destination{instant: a.mode.instant})
+			k.asks = append(k.asks, a)
+			cs.write(k)
+		}
+		l.run(ctx, cs.all[sent:])
 	}
-	sent := len(cs.all)
-	for _, a := range apart {
-		k := cs.add(destination{instant: a.mode.instant})
-		k.asks = append(k.asks, a)
-		cs.write(k)
+	for wait := firstWait; wait <= lastWait && l.sendAgain(ctx, cs, wait); wait *= 2 {
 	}
-	l.run(ctx, cs.all[sent:])
+}
+
+// A request that charges several keys of a slot that is half moved is sent again after firstWait, after
+// twice as long, and so on up to lastWait.
+const (
+	firstWait = 8 * time.Millisecond
+	lastWait  = 4 * firstWait
+)
+
+// sendAgain makes the calls of such requests again after a wait, and reports whether there are any.
+func (l *lane) sendAgain(ctx context.Context, cs *calls, wait time.Duration) bool {
+	var again []*call
+	for _, k := range cs.all {
+		if len(k.asks) > 0 && redis.HasErrorPrefix(k.err, "TRYAGAIN") {
+			again = append(again, k)
+		}
+	}
+	if len(again) == 0 {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	}
+	for _, k := range again {
+		k.command, k.err = nil, nil
+	}
+	l.run(ctx, again)
+	return true
 }
 
 func (l *lane) run(ctx context.Context, all []*call) {

@@ -10,8 +10,9 @@
 -- long from now: its process, if it lives, renews it before.
 --
 -- The limit is not stored, so a changed one is in force at once. A unit whose time is
--- over does not count. It is removed with the next taking, since a request that is
--- denied, and one that only looks, write nothing.
+-- over does not count. Takings remove such units, since a request that is denied, and one
+-- that only looks, write nothing. There may be many, of a process that has died, so a taking
+-- removes 500 at most, and corrects as many.
 --
 -- In memory a state has
 --
@@ -57,8 +58,8 @@ families.concurrent = function()
     return sub(id, 1, 6) .. char(unpack(bytes))
   end
 
-  -- stepBack corrects those of the last n units of a key that end too late. The last unit is one
-  -- of them, unless processes hold units for different times.
+  -- stepBack corrects those of the last n units of a key that end too late, or of the last 500. The
+  -- last unit is one of them, unless processes hold units for different times.
   local function stepBack(key, n)
     local function latest(id) -- when a unit ends that is renewed now
       return now + floor(1000000 * 2 ^ (byte(id) / 4))
@@ -67,6 +68,8 @@ families.concurrent = function()
     if tonumber(last[2]) <= latest(last[1]) then
       return
     end
+    n = min(n, 500)
+    work = work + 2 * n
     local ahead = redis.call('ZRANGE', key, -n, -1, 'WITHSCORES')
     for i = 1, #ahead, 2 do
       local most = latest(ahead[i])
@@ -85,7 +88,7 @@ families.concurrent = function()
         local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
         if others > 0 then
           over = redis.call('ZCOUNT', key, '-inf', digits(now))
-          if others > over then
+          if others > over and work < 500 then
             stepBack(key, others - over)
           end
         end
@@ -116,8 +119,9 @@ families.concurrent = function()
         redis.call('ZADD', s.key, unpack(arguments))
       end
       redis.call('PEXPIRE', s.key, expiry(s.limit.P))
-      if s.b > 0 then
-        redis.call('ZREMRANGEBYSCORE', s.key, '-inf', digits(now))
+      if s.b > 0 and work < 500 then
+        work = work + min(s.b, 500) / 8
+        redis.call('ZREMRANGEBYRANK', s.key, 0, min(s.b, 500) - 1)
       end
     end,
   }

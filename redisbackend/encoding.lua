@@ -4,6 +4,10 @@
 local min, max = math.min, math.max
 local families = {} -- functions of states that few requests need, by families: see state.lua
 
+-- work is how long, in microseconds, this script has worked on what is long, about: logs, and many units that
+-- are held. Once it is 500, what can wait is left for another script.
+local work = 0
+
 local function ceil(us, frac)
   return frac > 0 and us + 1 or us
 end

@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -95,15 +96,23 @@ func Spread(b *Backend) int {
 	return 0
 }
 
-// Waiting is how many requests wait in b's only lane.
+// Waiting is how many requests wait in the lanes of b.
 func Waiting(b *Backend) (n int) {
-	l := b.lanes.only
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.queues {
-		for k := l.queues[i].First; k != nil; k = k.Next {
-			n++
+	all := []*lane{b.lanes.only}
+	if servers := b.lanes.byServer.Load(); servers != nil {
+		all = slices.Collect(maps.Values(*servers))
+	}
+	for _, l := range all {
+		if l == nil {
+			continue
 		}
+		l.mu.Lock()
+		for i := range l.queues {
+			for k := l.queues[i].First; k != nil; k = k.Next {
+				n++
+			}
+		}
+		l.mu.Unlock()
 	}
 	return n
 }
@@ -112,6 +121,9 @@ func Waiting(b *Backend) (n int) {
 func WaitForEver(b *Backend) {
 	b.lanes.patience = 1000 * time.Hour
 }
+
+// OneCall has b make one call at a time to each server.
+func OneCall(b *Backend) { b.lanes.most = 1 }
 
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
@@ -316,4 +328,13 @@ func ReadReply(
 		}
 	}
 	return decisions, errs
+}
+
+// Sources are the scripts that decide and end, by digest.
+func Sources() map[string]string {
+	all := make(map[string]string)
+	for _, s := range []script{takeScript, settleScript, renewScript, releaseScript} {
+		all[s.digest] = s.source
+	}
+	return all
 }

@@ -135,7 +135,7 @@ func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 		"            -inf0000000000000000",
 	} {
 		for _, cost := range []int64{0, 1} {
-			text := "1g 10 3600000000 10 00000000 0000000000000001;" + taking
+			text := "1g 10 3600000000 10 0 1 1;" + taking
 			ok(t, client.Set(t.Context(), name, text, 0).Err())
 			out := make([]limits.Decision, 1)
 			if err := b.Take(t.Context(), []limits.Charge{charge("s", "k",

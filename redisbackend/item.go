@@ -11,8 +11,8 @@ import (
 // Settlements, renewals and releases are sent as items. Each is about one key. A call of a script
 // has the items of one partition, and a pipeline has the calls for one server. The next pipeline
 // waits for the reply, so that takings of other connections come in between. Servers are asked at
-// the same time: none waits for another that is silent. A call is sent again only if no server can
-// have run it.
+// the same time: none waits for another that is silent. A call is sent again only where the server did
+// not know its script, or replied that it is for several slots or for one that is half moved.
 
 // maxItems is the weight of the items in a pipeline, at most: scripts must not block the server
 // for more than a millisecond.
@@ -69,8 +69,8 @@ func (b *Backend) sendItemsTo(ctx context.Context, l *lane, s script, items []*i
 	for len(items) > 0 {
 		calls, rest := b.itemCalls(items)
 		sent := time.Now()
-		unanswered := b.makeItemCalls(ctx, s, calls)
-		items = rest
+		again, unanswered := b.makeItemCalls(ctx, s, calls)
+		items = append(again, rest...)
 		if unanswered != nil && l != nil && l.noteSilence(sent) {
 			err = unanswered
 			return
@@ -82,6 +82,7 @@ func (b *Backend) sendItemsTo(ctx context.Context, l *lane, s script, items []*i
 type itemCall struct {
 	scriptCall
 	items []*item
+	again []*item // those that the script has left for another call
 }
 
 // itemCalls returns the calls of one pipeline, and the items that are left for the next.
@@ -105,8 +106,8 @@ func (b *Backend) itemCalls(items []*item) (calls []*itemCall, rest []*item) {
 }
 
 // makeItemCalls makes the calls of one pipeline, and sets the reply or the error of each item. It
-// returns the error of a call that the server did not answer.
-func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall) (unanswered error) {
+// returns the items that are to be sent again, and the error of a call that the server did not answer.
+func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall) (again []*item, unanswered error) {
 	ctx, cancel := context.WithTimeout(ctx, max(callTimeout, b.lanes.patience))
 	defer cancel()
 	b.runItems(ctx, s, calls)
@@ -126,11 +127,12 @@ func (b *Backend) makeItemCalls(ctx context.Context, s script, calls []*itemCall
 	}
 	b.runItems(ctx, s, apart)
 	for _, c := range append(calls, apart...) {
+		again = append(again, c.again...)
 		if !answers(c.err) {
 			unanswered = c.err
 		}
 	}
-	return unanswered
+	return again, unanswered
 }
 
 // runItems makes calls.
@@ -158,10 +160,12 @@ func (b *Backend) runItems(ctx context.Context, s script, all []*itemCall) {
 	}
 }
 
-// receive implements [receiver]. The script replies a number or an error for each item.
+// receive implements [receiver]. The script replies a number or an error for each item, and -1 for
+// those behind the first that it leaves for another call.
 func (c *itemCall) receive(r *reply) error {
 	var err error
-	for _, it := range c.items {
+	c.again = nil
+	for i, it := range c.items {
 		if it.reply, it.err = 0, r.error(); it.err != nil {
 			continue
 		}
@@ -169,9 +173,14 @@ func (c *itemCall) receive(r *reply) error {
 		if !ok {
 			return errForeign
 		}
-		if it.reply = n; n < 0 || n > it.most {
-			it.reply, it.err = 0, errImpossible
+		switch {
+		case n == -1 && i > 0:
+			c.again = append(c.again, it)
+		case n < 0 || n > it.most:
+			it.err = errImpossible
 			err = errImpossible
+		default:
+			it.reply = n
 		}
 	}
 	return err

@@ -180,7 +180,7 @@ func withoutTickets(a asking, all []limits.Decision) []limits.Decision {
 	return all
 }
 
-var version2 = regexp.MustCompile(`^(2[^g][^;]*;)(\d+)|^(2g [\d ]*) (\d{6});`)
+var version2 = regexp.MustCompile(`^(2[^g][^;]*;)(\d+)|^(2g \d+ \d+ \d+ \d+ \d+ \d+ )\d{6}`)
 
 // dump is all states, without serials and ids.
 func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
@@ -198,7 +198,7 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 		}
 		text = version2.ReplaceAllStringFunc(text, func(s string) string {
 			if s[1] == 'g' {
-				return s[:len(s)-7] + "#;"
+				return s[:len(s)-6] + "000000"
 			}
 			if strings.HasSuffix(s, ";0") {
 				return s
@@ -213,23 +213,35 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 	return all
 }
 
-// takings is what the takings of a log that count as of its latest have taken, those of one
-// instant together: equal requests are written as one, those that no longer count go when they are
-// many, and what returns units writes either the takings before or those behind.
+var logHeader = regexp.MustCompile(`^([12]g \d+ (\d+) \d+) (\d+) (\d+) (\d+)( \d{6}|):?(\d*) *$`)
+
+// takings is what the takings of a log that count as of its latest have taken: those that no longer
+// count go when they are many, and there are several ways to write what was returned.
 func takings(text string) string {
-	header, rest, _ := strings.Cut(text, ";")
-	fields := strings.Fields(header)
 	number := func(digits string) int64 {
 		n, _ := strconv.ParseInt(digits, 10, 64)
 		return n
 	}
-	period, first, end := number(fields[2]), int(number(fields[4])), number(fields[5])
-	out, latest := strings.Join(append(fields[:4:4], fields[6:]...), " "), int64(0)
-	for i := len(rest) - 32; i >= 32*first; i -= 32 {
-		at, start := number(rest[i:i+16]), number(rest[i+16:i+32])
-		latest = max(latest, at)
-		isFirstOfItsInstant := i == 32*first || number(rest[i-32:i-16]) != at
-		if isFirstOfItsInstant && at > latest-period {
+	header, rest, _ := strings.Cut(text, ";")
+	fields := logHeader.FindStringSubmatch(header)
+	if fields == nil {
+		return text + ", which is no log"
+	}
+	period, first, count, end := number(fields[2]), int(number(fields[3])), int(number(fields[4])), number(fields[5])
+	before := func(i int, start int64) int64 { // without what the gaps have returned
+		less := int64(0)
+		for gap := range slices.Chunk([]byte(fields[7]), 24) {
+			if int(number(string(gap[:8]))) <= i {
+				less = number(string(gap[8:]))
+			}
+		}
+		return start - less
+	}
+	out, latest := fields[1]+fields[6], int64(0)
+	end = before(count, end)
+	for i := count - 1; i >= first; i-- {
+		at, start := number(rest[32*i:32*i+16]), before(i, number(rest[32*i+16:32*i+32]))
+		if latest = max(latest, at); at > latest-period {
 			out += fmt.Sprintf(" %d:%d", at, end-start)
 			end = start
 		}

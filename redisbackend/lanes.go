@@ -14,6 +14,7 @@ import (
 type lanes struct {
 	client     redis.Scripter
 	once       bool // the client would send calls again, see unrepeated.go
+	redirects  bool // the client belongs to a Cluster, or may
 	endsOnTime bool // the client ends calls at the deadline of their context
 	most       int  // calls under way to each
 	logger     *slog.Logger
@@ -50,6 +51,9 @@ const (
 
 func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 	ls := &lanes{client: client, most: callsOf(client), logger: logger, patience: quietFor}
+	_, isSingle := client.(single)
+	_, isRing := client.(ring)
+	ls.redirects = !isSingle && !isRing
 	switch client := client.(type) {
 	case cluster:
 		ls.once = true

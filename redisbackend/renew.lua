@@ -16,10 +16,17 @@ end
 local now, score = string.format('%.0f', instant), string.format('%.0f', instant + hold)
 local ttl = string.format('%.0f', math.ceil(hold / 1000) + grace)
 
+local most = 500 -- units whose time is over, which this script removes
+
 local function renew(key, ids)
-  -- First a command that needs no memory: a server that has none left refuses only the
+  -- First a command that writes and needs no memory: a server that has none left refuses only the
   -- first one that does, and must not forget units that are held.
-  redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+  local over = redis.pcall('ZCOUNT', key, '-inf', now)
+  if type(over) == 'number' then
+    over = math.min(over, most)
+    most = most - over
+    redis.pcall('ZREMRANGEBYRANK', key, over > 0 and 0 or 1, math.max(0, over - 1))
+  end
   local unknown, arguments = 0, {}
   for at = 1, #ids, 12 do
     arguments[#arguments + 1] = score

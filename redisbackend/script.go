@@ -144,7 +144,7 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 type scriptCall struct {
 	keys     []string
 	args     []any
-	once     bool // it is sent again only if no server can have run it
+	once     bool // the client does not send it again
 	parts    bool // it can be sent in parts
 	receiver receiver
 	most     int  // parts of its reply behind the number of the call, at most
@@ -213,7 +213,7 @@ func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text str
 	c.command.SetFirstKeyPos(3)
 	cmd := redis.Cmder(c.command)
 	if c.once {
-		cmd = &unrepeatedCommand{Cmder: cmd, parts: c.parts}
+		cmd = unrepeatedCommand{cmd}
 	}
 	_ = client.Process(ctx, cmd) // the command has the error, too
 }

@@ -142,14 +142,18 @@ func settleArguments(kind string, limit *encoded, e *limits.Ending) []any {
 	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)}
 }
 
-// ringWeight is how many keys a bucket that remembers levels counts as in a call.
-const ringWeight = 2
+// ringWeight is how many keys a bucket that remembers levels counts as in a call, refundWeight a log that
+// something is returned to. The script ends early if it has to write much of a log.
+const (
+	ringWeight   = 2
+	refundWeight = 2 * logWeight
+)
 
 // weight returns how many keys s counts as in a call.
 func (s *settling) weight() int {
 	switch s.limit.limit.Algorithm() {
 	case limits.AlgorithmSlidingLog:
-		return logWeight
+		return refundWeight
 	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
 		return ringWeight
 	}

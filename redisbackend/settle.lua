@@ -13,7 +13,8 @@
 --        then the instant in microseconds since the Unix epoch, if not the server's
 -- reply  that number; for each key how many units fewer it has in use now, or how many were charged, or
 --        an error if its state cannot be read or written; of a give-back how
---        many were returned
+--        many were returned; -1 if logs before it were so much work that it is to be sent
+--        again
 
 -- inUseNow returns how many units of a stored state are in use now, those that a bucket has drained
 -- in part included.
@@ -95,12 +96,15 @@ end
 
 local reply = { ARGV[1] + 0 }
 for i = 1, #KEYS do
-  local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i]), ARGV[2 * i + 1])
-  if not fine then
-    n = errorOf(n)
-  elseif not n then
-    n = { err = unreadable }
+  reply[i + 1] = -1
+  if work < 500 then
+    local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i]), ARGV[2 * i + 1])
+    if not fine then
+      n = errorOf(n)
+    elseif not n then
+      n = { err = unreadable }
+    end
+    reply[i + 1] = n
   end
-  reply[i + 1] = n
 end
 return reply

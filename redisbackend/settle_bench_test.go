@@ -10,18 +10,17 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// usec is how long the server has spent on scripts since its statistics were reset.
-func usec(t testing.TB, client *redis.Client) (us float64) {
+// statsOf is how often the server has run a command since its statistics were reset, and for how long.
+func statsOf(t testing.TB, client *redis.Client, command string) (calls int, us float64) {
 	t.Helper()
 	for _, line := range strings.Fields(client.Info(t.Context(), "commandstats").Val()) {
-		if _, rest, found := strings.Cut(line, "cmdstat_evalsha:"); found {
-			var calls int64
+		if _, rest, found := strings.Cut(line, "cmdstat_"+command+":"); found {
 			if _, err := fmt.Sscanf(rest, "calls=%d,usec=%f", &calls, &us); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return us
+	return calls, us
 }
 
 // BenchmarkSettle settles 128 endings of as many keys in a call.
@@ -44,7 +43,8 @@ func BenchmarkSettle(b *testing.B) {
 					b.StartTimer()
 					settle(b, backend, endings...)
 					b.StopTimer()
-					spent += usec(b, client)
+					_, us := statsOf(b, client, "evalsha")
+					spent += us
 					b.StartTimer()
 				}
 				b.ReportMetric(spent/float64(b.N), "server-µs/op")

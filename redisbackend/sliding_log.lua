@@ -1,33 +1,34 @@
 -- Sliding logs. A log has its takings in order, each with the number of units taken
--- before it. Takings count for a period.
+-- before it. Takings count for a period; those of one instant are one taking.
 --
---   state    limit " " first " " total ";" takings              eight and sixteen digits
---   state    limit " " first " " total " " serial ";" takings   version 2: six digits more
---   taking   at start                                           sixteen digits each
+--   state    limit " " first " " count " " total [" " serial] [":" gaps] ";" takings
+--   gap      index units         eight and sixteen digits
+--   taking   at start            sixteen digits each
 --
--- first is the index of the oldest taking that counted at the latest one, total the
--- number of units up to the end. A taking whose units were returned has none left. In
--- memory:
+-- first is the index of the oldest taking that counted at the latest one, count the number of
+-- takings, total the units up to the end. Spaces fill the header, so that it is written in place.
+-- Behind the last taking there may be room for others.
+--
+-- Gaps are units that were returned: so many fewer come before the taking of the index, and before
+-- those up to the next gap. To note a gap is quicker than to write all these takings. If two gaps
+-- are close, or there are many, the takings between two gaps are written, and the two become one.
+--
+-- In memory:
 --
 --   at       the instant of the latest taking
+--   latest   the same, as it is stored
 --   start    the units before the first taking
 --   counted  the units of the stored takings that count
 --   taken    the units of the taking that this script makes
+--   header   the length of the stored header
+--   room     how many takings are stored, or could be
+--   seen     the texts of takings that were read
 
 --- more
 
 families.sliding_log = function()
-  -- takingAt returns the instant and start of the i-th taking, nothing behind the last.
-  local function takingAt(s, i)
-    if s.only then
-      return i == 0 and s.only or nil, 0
-    end
-    local text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)
-    if text ~= '' and not match(text, '^%d+$') then
-      error(unreadable, 0)
-    end
-    return tonumber(sub(text, 1, 16)), tonumber(sub(text, 17))
-  end
+  local shortHeader, longHeader = 80, 1000
+  local mostGaps, close = 36, 32
 
   -- search returns the first i in [low, high] for which is(i), high if there is no
   -- other.
@@ -43,83 +44,205 @@ families.sliding_log = function()
     return low
   end
 
-  local function open(s)
-    s.at, s.counted, s.taken, s.serial, s.appendable, s.only = s.asOf, 0, 0, nil, nil, nil
-  end
-
-  local function header(s, first, total)
-    local change = encodeChange(s.change)
-    if s.serial then
-      return format('%s2%s %08.0f %016.0f %06d;', change, sub(s.limit.text, 2), first, total, s.serial)
+  -- before returns the units before the i-th taking, of those that are stored.
+  local function before(s, i, start)
+    if s.gaps == '' then
+      return start
     end
-    return format('%s%s %08.0f %016.0f;', change, s.limit.text, first, total)
+    local k = search(0, #s.gaps / 24, function(k) return tonumber(sub(s.gaps, 24 * k + 1, 24 * k + 8)) > i end)
+    return k == 0 and start or start - tonumber(sub(s.gaps, 24 * k - 15, 24 * k))
   end
 
-  -- dropLatest removes the takings from the i-th on, before which there were so many
-  -- units, and those before it that have none left.
-  local function dropLatest(s, i, total)
-    local at, start
-    repeat
-      i = i - 1
-      if i < s.first then
-        if s.change then
-          redis.call('SET', s.key, header(s, 0, 0), 'PX', expiry(s.change.ends - now))
-        else
-          redis.call('DEL', s.key)
-        end
-        return
+  -- takingAt returns the instant of the i-th taking and the units before it; behind the last there is
+  -- no instant, and all units are before it.
+  local function takingAt(s, i)
+    if i >= s.count then
+      return nil, before(s, i, s.total)
+    end
+    local text = s.seen[i]
+    if not text then
+      text = redis.call('GETRANGE', s.key, s.header + 32 * i, s.header + 32 * i + 31)
+      if not match(text, '^%d+$') then
+        error(unreadable, 0)
       end
-      at, start = takingAt(s, i)
-    until start < total
-    local takings = redis.call('GETRANGE', s.key, s.header + 32 * s.first, s.header + 32 * i + 31)
-    redis.call('SET', s.key, header(s, 0, total) .. takings, 'PX', expiry(max(at + s.limit.P, s.change and s.change.ends or 0) - now))
+      s.seen[i] = text
+    end
+    return tonumber(sub(text, 1, 16)), before(s, i, tonumber(sub(text, 17)))
   end
 
-  -- rewrite sets what is before each of some takings.
-  local function rewrite(s, from, to, change)
-    if from > to then
+  local function open(s)
+    s.at, s.counted, s.taken, s.serial, s.latest = s.asOf, 0, 0, nil, nil
+    s.first, s.count, s.total, s.header, s.room, s.gaps, s.seen = 0, 0, 0, 0, 0, '', {}
+  end
+
+  -- takings returns the text of the takings from one up to another, which is left out.
+  local function takings(s, from, to)
+    work = work + (to - from) / 20
+    if s.header == 0 then -- nothing is stored
+      return from == to and '' or s.seen[0]
+    end
+    return from == to and '' or redis.call('GETRANGE', s.key, s.header + 32 * from, s.header + 32 * to - 1)
+  end
+
+  local function put(s, i, text)
+    s.seen = {}
+    redis.call('SETRANGE', s.key, s.header + 32 * i, text)
+  end
+
+  -- rewrite adds units to what is before each of the takings from one up to another.
+  local function rewrite(s, from, to, units)
+    work = work + to - from
+    local text, changed = takings(s, from, to), {}
+    for j = 1, #text, 32 do
+      changed[#changed + 1] = sub(text, j, j + 15)
+      changed[#changed + 1] = format('%016.0f', tonumber(sub(text, j + 16, j + 31)) + units)
+    end
+    put(s, from, table.concat(changed))
+  end
+
+  -- gapsOf returns a list of the gaps: { index, units } of each, where units are those that the gap
+  -- before it has not.
+  local function gapsOf(s)
+    local gaps, all = {}, 0
+    for k = 1, #s.gaps, 24 do
+      local i, units = tonumber(sub(s.gaps, k, k + 7)), tonumber(sub(s.gaps, k + 8, k + 23))
+      if i > s.first then -- what is before all that count is before none
+        gaps[#gaps + 1] = { i, units - all }
+      end
+      all = units
+    end
+    return gaps
+  end
+
+  local function textOf(gaps)
+    local texts, all = {}, 0
+    for i, gap in ipairs(gaps) do
+      all = all + gap[2]
+      texts[i] = format('%08.0f%016.0f', gap[1], all)
+    end
+    return table.concat(texts)
+  end
+
+  -- addGap adds one, or units to that which is there.
+  local function addGap(gaps, i, units)
+    local k = 1
+    while gaps[k] and gaps[k][1] < i do
+      k = k + 1
+    end
+    if gaps[k] and gaps[k][1] == i then
+      gaps[k][2] = gaps[k][2] + units
+    else
+      table.insert(gaps, k, { i, units })
+    end
+  end
+
+  -- move moves the takings from one up to another by one place, and returns the gaps then.
+  local function move(s, from, to, by)
+    local gaps = {}
+    for _, gap in ipairs(gapsOf(s)) do
+      addGap(gaps, gap[1] >= from and gap[1] <= to and gap[1] + by or gap[1], gap[2])
+    end
+    put(s, from + by, takings(s, from, to))
+    return gaps
+  end
+
+  -- merge makes one of the two gaps with the fewest takings in between, until there are not too many and
+  -- none are close. The first taking and the end are like gaps, which then take in the other one.
+  local function merge(s, gaps)
+    while gaps[1] do
+      local k, least, from = 1, s.count, s.first
+      for i = 1, #gaps + 1 do
+        local to = gaps[i] and gaps[i][1] or s.count
+        if to - from < least then
+          k, least = i, to - from
+        end
+        from = to
+      end
+      if least > close and #gaps <= mostGaps then
+        return
+      elseif k == 1 then
+        rewrite(s, s.first, gaps[1][1], gaps[1][2])
+        table.remove(gaps, 1)
+      elseif gaps[k] then
+        rewrite(s, gaps[k - 1][1], gaps[k][1], gaps[k][2])
+        gaps[k - 1][2] = gaps[k - 1][2] + gaps[k][2]
+        table.remove(gaps, k)
+      else
+        rewrite(s, gaps[k - 1][1], s.count, -gaps[k - 1][2])
+        s.total = s.total - gaps[k - 1][2]
+        table.remove(gaps)
+      end
+    end
+  end
+
+  local function header(s)
+    local text = encodeChange(s.change) .. (s.serial and '2' or '1') .. sub(s.limit.text, 2)
+    text = text .. format(' %.0f %.0f %.0f', s.first, s.count, s.total)
+    text = text .. (s.serial and format(' %06d', s.serial) or '') .. (s.gaps ~= '' and ':' .. s.gaps or '')
+    local length = #text < s.header and s.header or #text < shortHeader and shortHeader or longHeader
+    return text .. string.rep(' ', length - #text - 1) .. ';', length
+  end
+
+  -- store writes the header, and the latest taking if there is a new one. Where the header has no room, or half of
+  -- what is stored no longer counts, it writes all that counts, unless this script has written much.
+  local function store(s, latest, wait)
+    if s.change then
+      wait = max(wait, s.change.ends - now)
+    end
+    local text, length = header(s)
+    local live = s.count - s.first
+    local isWide = s.room - live >= max(64, live) and work < 500
+    if length == s.header and not isWide then
+      if latest then
+        put(s, s.count - 1, latest)
+      end
+      redis.call('SETRANGE', s.key, 0, text)
+      redis.call('PEXPIRE', s.key, expiry(wait))
       return
     end
-    local text = redis.call('GETRANGE', s.key, s.header + 32 * from, s.header + 32 * to + 31)
-    local takings = {}
-    for j = 1, #text, 32 do
-      takings[#takings + 1] = sub(text, j, j + 15)
-      takings[#takings + 1] = format('%016.0f', change(tonumber(sub(text, j + 16, j + 31))))
+    local all = takings(s, s.first, latest and s.count - 1 or s.count) .. (latest or '')
+    local gaps = gapsOf(s)
+    for _, gap in ipairs(gaps) do
+      gap[1] = gap[1] - s.first
     end
-    redis.call('SETRANGE', s.key, s.header + 32 * from, table.concat(takings))
+    s.first, s.count, s.header, s.gaps = 0, live, 0, textOf(gaps)
+    redis.call('SET', s.key, header(s) .. all, 'PX', expiry(wait))
   end
 
   return {
     open = open,
 
     begin = function(s, n)
-      s.at, s.only, s.first, s.count, s.start, s.total, s.counted, s.taken = s.asOf, s.asOf, 0, 1, 0, n, n, 0
+      open(s)
+      s.latest, s.start, s.counted, s.total = s.asOf, 0, n, n
+      s.count, s.seen[0] = 1, format('%016.0f%016.0f', s.asOf, 0)
     end,
 
     -- decode sets s, all but its key and limit, from the start of what its key has. It returns
     -- nil if that was written under another limit, false if the limit cannot have written it.
     decode = function(s, text)
-      local first, total, serial, header = match(text, '^' .. s.limit.text .. ' (%d+) (%d+) ?(%d*);()')
+      local first, count, total, serial, gaps, header =
+        match(text, '^' .. s.limit.text .. ' (%d+) (%d+) (%d+) ?(%d*):?(%d*) *;()')
       if not first then
         return nil
       end
-      s.first, s.total, s.serial, s.taken = tonumber(first), tonumber(total), tonumber(serial), 0
-      s.header = header - 1 + (s.change and s.change.length or 0)
-      s.count = (redis.call('STRLEN', s.key) - s.header) / 32
+      s.first, s.count, s.total, s.serial = tonumber(first), tonumber(count), tonumber(total), tonumber(serial)
+      s.header, s.taken, s.gaps, s.seen = header - 1 + (s.change and s.change.length or 0), 0, gaps, {}
+      s.room = (redis.call('STRLEN', s.key) - s.header) / 32
       if s.count == 0 and s.change then -- all of its units were returned
         s.at, s.start, s.counted = 0, 0, 0
         return s.total == 0
-      elseif s.count ~= floor(s.count) or s.first >= s.count then
+      elseif s.room ~= floor(s.room) or s.first >= s.count or s.count > s.room or #gaps % 24 > 0 then
         return false
       end
-      local _, start = takingAt(s, s.first)
-      local last
+      local _, start, last, stop
+      _, start = takingAt(s, s.first)
       s.at, last = takingAt(s, s.count - 1)
-      if not start or not last or max(s.at, s.total) >= 9007199254740992
-        or start > last or last >= s.total or s.total - start > 2 * s.limit.most then
+      _, stop = takingAt(s, s.count)
+      if max(s.at, s.total) >= 9007199254740992 or start > last or last >= stop or stop - start > 2 * s.limit.most then
         return false
       end
-      s.start, s.counted = start, s.total - start
+      s.latest, s.start, s.counted = s.at, start, stop - start
       return true
     end,
 
@@ -136,7 +259,8 @@ families.sliding_log = function()
         end)
         at, start = takingAt(s, s.first)
       end
-      s.start, s.counted = start, s.total - start
+      s.counted = s.counted - (start - s.start)
+      s.start = start
     end,
 
     step = function(s, n)
@@ -168,31 +292,18 @@ families.sliding_log = function()
       s.at = s.asOf
     end,
 
-    -- write drops the takings that no longer count, once they are half of a log.
     write = function(s, wait)
-      local key, live = s.key, s.counted > 0
-      local total = live and s.total or 0
-      local latest = s.taken > 0 and format('%016.0f%016.0f', s.asOf, total) or ''
-      local first = live and s.first or 0
-      local start = header(s, first, total + s.taken)
-      if live and s.appendable and #start == s.header and (first < 64 or first * 2 < s.count) then
-        redis.call('SETRANGE', key, 0, start)
-        redis.call('APPEND', key, latest)
-        redis.call('PEXPIRE', key, expiry(wait))
-        return
+      local latest
+      if s.taken > 0 and s.latest ~= s.asOf then
+        latest = format('%016.0f%016.0f', s.asOf, s.total)
+        s.count = s.count + 1
       end
-      local takings = ''
-      if s.only then
-        takings = format('%016.0f%016.0f', s.only, 0)
-      elseif live then
-        takings = redis.call('GETRANGE', key, s.header + 32 * first, -1)
-      end
-      redis.call('SET', key, header(s, 0, total + s.taken) .. takings .. latest, 'PX', expiry(wait))
+      s.total = s.total + s.taken
+      store(s, latest, wait)
     end,
 
     rebase = function(s, back)
-      local _, start = takingAt(s, s.first)
-      back.taken = min(s.total - start, s.limit.most)
+      back.taken = min(s.counted, s.limit.most)
     end,
 
     owe = function(s, n)
@@ -202,35 +313,42 @@ families.sliding_log = function()
       return n
     end,
 
-    -- Takings at one instant count as one. The later takings then have fewer units before
-    -- them, or the earlier ones more: what is less to write. Nothing else is read.
+    -- The takings on one side of a taking that has no units left take its place.
     refund = function(s, n, final, ticket)
       if final and max(now, s.at) - ticket >= s.limit.P then
         return 0 -- it has expired
       end
       local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
       local at, start = takingAt(s, i)
-      if at ~= ticket then
-        return 0
-      end
-      local after = search(i + 1, s.count, function(i) return takingAt(s, i) > ticket end)
-      local stop = s.total
-      if after < s.count then
-        stop = select(2, takingAt(s, after))
-      end
-      n = min(n, stop - start)
+      local _, stop = takingAt(s, i + 1)
+      n = at == ticket and min(n, stop - start) or 0
+      local gaps
       if n == 0 then
         return 0
-      elseif after == s.count and n == stop - start then
-        dropLatest(s, i, start)
-      elseif s.count - i <= after - s.first then
-        rewrite(s, i + 1, s.count - 1, function(before) return max(before, start + n) - n end)
-        redis.call('SETRANGE', s.key, 0, header(s, s.first, s.total - n))
+      elseif n < stop - start then
+        gaps = gapsOf(s)
+        addGap(gaps, i + 1, n)
+      elseif s.count - s.first == 1 then
+        if s.change then
+          s.first, s.count, s.total, s.header, s.gaps = 0, 0, 0, 0, ''
+          store(s, nil, 0)
+        else
+          redis.call('DEL', s.key)
+        end
+        return n
+      elseif i - s.first < s.count - 1 - i then
+        gaps = move(s, s.first, i, 1)
+        s.first = s.first + 1
+        addGap(gaps, i + 1, n)
       else
-        rewrite(s, s.first, after - 1, function(before)
-          return before < start and before + n or max(before, start + n)
-        end)
+        gaps = move(s, i + 1, s.count, -1)
+        s.count = s.count - 1
+        addGap(gaps, i, n)
       end
+      merge(s, gaps)
+      s.gaps = textOf(gaps)
+      at = takingAt(s, s.count - 1)
+      store(s, nil, at - now + s.limit.P)
       return n
     end,
   }

@@ -257,7 +257,7 @@ end
 
 -- read returns the stored state of a key, under the limit that it was written under, nil if
 -- there is none, false if it cannot be read. Most often the limit is the expected one, which
--- is quick to see. text is what the key has, false if MGET found nothing, nil if it has not been read.
+-- is quick to see. text is its start, false if nothing was found, nil if it has not been read.
 local function read(key, expected, text)
   if not text then
     local found = redis.call('GETRANGE', key, '0', '1023')
@@ -402,7 +402,6 @@ local function load(key, limit, text)
     s.ring.old = from ~= limit
   end
   if from == limit then
-    s.appendable = true
     advance(s)
     return s
   elseif sameState(limit, from) then
@@ -412,7 +411,7 @@ local function load(key, limit, text)
       new.rebased, new.change = s.rebased, change
       return new
     end
-    s.limit, s.appendable = limit, limit.most == from.most
+    s.limit = limit
     advance(s)
     local lasts = untilFresh(s)
     s.unwritten = lasts > 0 and lasts ~= wait -- from now on it lasts as long as limit says

@@ -6,9 +6,8 @@
 --
 -- KEYS   the keys of a request, each once, then those of the next
 -- ARGV   the number of the call
---        "1" if there is one request, which takes. Otherwise first "server" for the clock of the
---        server, "apart" for the same if there are logs, which may be long and are not read with the
---        others, or the instant in microseconds since the Unix epoch; and for each request its mode,
+--        "1" if there is one request, which takes and charges no log. Otherwise first "server" for the
+--        clock of the server, or the instant in microseconds since the Unix epoch; and for each request its mode,
 --        "take" or "peek"; how many follow that are alike but for their keys, it included; and its
 --        number of keys. Then for each key
 --          its limit, see state.lua
@@ -35,14 +34,17 @@
 local keys, argv = KEYS, ARGV
 local reply, length = { argv[1] + 0, now, nil, nil, nil }, 2 -- of its final size for one key
 
--- What keys have: texts by their place, if they were read, false for nothing; only, if there is one
--- key. MGET finds nothing where there is no string, too: isSure says whether that is so.
+-- What keys have: the starts of texts by their place, if they were read, false for nothing; only, if there
+-- is one key. A log may be long, under whatever limit a request charges its key now, so the whole of it is
+-- not read. Where there is no string, nothing is found, too: isSure says whether that is so.
 local isAlone = not given
 local texts, only, isSure
-if given == 'apart' then
+if given or keys[2] then
   texts = {}
-elseif given or keys[2] then
-  texts = redis.call('MGET', unpack(keys))
+  for k = 1, #keys do
+    local text = redis.pcall('GETRANGE', keys[k], '0', '1023')
+    texts[k] = type(text) == 'string' and text ~= '' and text
+  end
 else
   only, isSure = redis.pcall('GET', keys[1]), true
   if type(only) == 'table' then -- an error

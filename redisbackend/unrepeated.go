@@ -12,40 +12,25 @@ import (
 // MaxRetries is. A Ring sends it up to MaxRetries times again. The server may have run the
 // command already, and would take its units twice.
 
-// unrepeatedCommand is a command that is sent again only after an error which says
-// that no server has run it.
-type unrepeatedCommand struct {
-	redis.Cmder
-	parts bool  // it can be sent in parts
-	err   error // the latest that the client set
-}
+// unrepeatedCommand is a command that the client does not send again, whatever its error. It still follows
+// redirections, and looks for a connection again.
+type unrepeatedCommand struct{ redis.Cmder }
 
-// SetErr implements [redis.Cmder].
-func (c *unrepeatedCommand) SetErr(err error) {
-	c.err = err
-	c.Cmder.SetErr(err)
-}
+// NoRetry implements [redis.Cmder].
+func (unrepeatedCommand) NoRetry() bool { return true }
 
-// NoRetry implements [redis.Cmder]. A client asks it once there is an error, and
-// asks each command of a pipeline before it sends all of them again. An auto-pipeliner also
-// asks before it sends the command. NoRetry must not call Err, which then waits for the
-// reply: the goroutine that asks is the one that would send the command.
-func (c *unrepeatedCommand) NoRetry() bool {
-	err := c.err
-	if err == nil || c.Cmder.NoRetry() {
-		return true
-	}
-	if c.parts && redis.HasErrorPrefix(err, "TRYAGAIN") {
-		return true // its slot is half moved, and those that charge one key can be decided at once
-	}
-	return mayHaveRun(err)
-}
-
-// mayHaveRun reports whether a server may have run a script although the call failed
-// with err: no server replied, and a connection was there.
-func mayHaveRun(err error) bool {
+// mayHaveRun reports whether a server may have run a script although the call failed with err. A ClusterClient sends
+// commands of a pipeline again that were redirected or had no connection. If it then gets no reply to one of them, those
+// behind keep the error of the first time.
+func (ls *lanes) mayHaveRun(err error) bool {
 	var network *net.OpError
-	unsent := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, errDown) ||
-		errors.As(err, &network) && network.Op == "dial"
-	return err != nil && !unsent && !answers(err)
+	switch {
+	case err == nil || errors.Is(err, errDown):
+		return false
+	case answers(err):
+		return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	case errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Op == "dial":
+		return ls.redirects
+	}
+	return true
 }
