@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,7 +248,7 @@ func TestAProgramThatCannotListenSaysSoAndFails(t *testing.T) {
 			t.Errorf("%s with %v: %v, said %q, want it to fail and say why", name, env, err, out)
 		}
 	}
-	for _, name := range append(systems(t), "chi", "echo", "gin", "layers", "login", "quickstart", "uploads") {
+	for _, name := range append(systems(t), "chi", "echo", "gin", "layers", "quickstart", "uploads") {
 		fails(name, "ADDR="+taken.Addr().String(), "ADMIN=127.0.0.1:0")
 	}
 	for _, name := range []string{"systems/envoy", "systems/stripe"} { // with nobody able to switch or look
@@ -312,33 +311,5 @@ func TestLayers(t *testing.T) {
 	send(t, "POST", at+"/reports", "", "X-API-Key", "free-2").want(t, 200)
 	for range 30 {
 		send(t, "GET", at+"/healthz", "").want(t, 200).field(t, "RateLimit", "")
-	}
-}
-
-func TestLogin(t *testing.T) {
-	at := start(t, "login")
-	try := func(user, password string) answer {
-		form := url.Values{"user": {user}, "password": {password}}.Encode()
-		return send(t, "POST", at+"/login", form, "Content-Type", "application/x-www-form-urlencoded")
-	}
-	a := try("ann", "correct horse").want(t, 200)
-	a.field(t, "RateLimit", "")
-	a.field(t, "RateLimit-Policy", "")
-	if a.body != "Welcome, ann.\n" {
-		t.Errorf("body %q: the handler could not read the form", a.body)
-	}
-	try("ann", "guess").want(t, 401)
-	try(" ANN ", "guess").want(t, 401) // the same user
-	a = try("ann", "correct horse").want(t, 429)
-	a.field(t, "RateLimit", `"user";r=0;t=`)
-	if seconds, _ := strconv.Atoi(a.Header.Get("Retry-After")); seconds < 200 || seconds > 300 {
-		t.Errorf("Retry-After %d, want nearly five minutes", seconds)
-	}
-	for i := range 7 {
-		try("user"+strconv.Itoa(i), "guess").want(t, 401)
-	}
-	a = try("bob", "guess").want(t, 429) // ten from this address: three of ann's, seven others
-	if !strings.Contains(a.body, `"violated-policies":["address"]`) {
-		t.Errorf("body %s", a.body)
 	}
 }

@@ -105,3 +105,56 @@ func TestWithoutRedisNobodyLogsIn(t *testing.T) {
 		t.Errorf("without Redis: %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
 	}
 }
+
+// fails has a log-in fail n times, each answered 401.
+func fails(t *testing.T, url, user string, n int) {
+	t.Helper()
+	for range n {
+		logIn(t, url, user, "guess").want(t, http.StatusUnauthorized)
+	}
+}
+
+func TestTheLogInForgivesAUserThatSucceeds(t *testing.T) {
+	onBoth(t, "login", func(t *testing.T, url string) {
+		for range 3 { // twelve failures: without forgiving, the tenth bans for a quarter of an hour
+			fails(t, url, "ann", 4)
+			logIn(t, url, "ann", "right").want(t, http.StatusOK)
+		}
+		fails(t, url, "ann", 5)
+		bannedFor(t, logIn(t, url, "ann", "right"), time.Minute)
+	})
+}
+
+// An attacker with an account could otherwise guess at others for ever.
+func TestTheLogInForgivesNoAddress(t *testing.T) {
+	onBoth(t, "login", func(t *testing.T, url string) {
+		for i := range 5 {
+			fails(t, url, "user"+strconv.Itoa(i), 4)
+			logIn(t, url, "bob", "right").want(t, http.StatusOK)
+		}
+		fails(t, url, "user5", 4)
+		fails(t, url, "user6", 1)
+		bannedFor(t, logIn(t, url, "bob", "right"), 15*time.Minute)
+	})
+}
+
+func TestBehindAProxyTheLogInBansClients(t *testing.T) {
+	onBoth(t, "login", func(t *testing.T, url string) {
+		from := func(user, password string, hops ...string) answer {
+			return send(t, "POST", url+"/login", "user="+user+"&password="+password,
+				"Content-Type", "application/x-www-form-urlencoded", "X-Forwarded-For", strings.Join(hops, ", "))
+		}
+		for i := range 25 { // the first hop is forged
+			from("user"+strconv.Itoa(i), "guess", "198.51.100."+strconv.Itoa(i), "203.0.113.7").want(t, http.StatusUnauthorized)
+		}
+		bannedFor(t, from("ann", "right", "203.0.113.7"), 15*time.Minute)
+		a := from("ann", "right", "203.0.113.8").want(t, http.StatusOK)
+		if c := a.Cookies()[0]; !c.Secure {
+			t.Errorf("the proxy speaks TLS, and the cookie %v is not secure", c)
+		}
+		from("ann", "right", "127.0.0.1").want(t, http.StatusOK)                               // curl on the machine of the proxy
+		if a := logIn(t, url, "ann", "right"); a.StatusCode != http.StatusServiceUnavailable { // past the proxy
+			t.Errorf("without X-Forwarded-For: %s", a.Status)
+		}
+	}, "TRUSTED_PROXIES=127.0.0.1 ::1")
+}

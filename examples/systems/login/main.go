@@ -1,6 +1,6 @@
-// Login guards a log-in against guessing, as OWASP advises: failures count and successes do not,
-// bans grow, known devices have counts of their own, and no answer says whether a user exists.
-// docs/systems.md says why.
+// Login guards a log-in against guessing, as OWASP advises: failures count by user and by address,
+// and successes do not; bans grow; a success forgives the user's failures before it; known devices
+// have counts of their own; no answer says whether a user exists. docs/systems.md says why.
 //
 // To try it (of each answer, the lines that matter):
 //
@@ -9,6 +9,11 @@
 //	HTTP/1.1 200 OK
 //	Set-Cookie: device=...; Max-Age=15552000; HttpOnly; SameSite=Strict
 //	Welcome, ann.
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=wrong' \
+//	    'localhost:8080/login?[1-4]' | uniq -c
+//	      4 401
+//	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=right' localhost:8080/login
+//	200
 //	$ curl -s -o /dev/null -w '%{http_code}\n' -d 'user=ann&password=wrong' \
 //	    'localhost:8080/login?[1-6]' | uniq -c
 //	      5 401
@@ -21,7 +26,8 @@
 //	Welcome, ann.
 //
 // During the ban the right password tells nothing, and the owner of the name is not locked out.
-// $REDIS_URL is a Redis that keeps the counts.
+// $REDIS_URL is a Redis that keeps the counts. $TRUSTED_PROXIES has the addresses of proxies in
+// front that append to X-Forwarded-For, pass the Host on and speak TLS, such as "127.0.0.1 ::1".
 package main
 
 import (
@@ -52,17 +58,22 @@ import (
 	"github.com/weir-go/weir/remote"
 )
 
-// rules are steps: whoever goes on failing after one ban reaches the next, longer one.
-var rules = []nethttp.Rule{
-	ban("user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
-	ban("user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)),
-	ban("user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)),
-	ban("address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)),
-	ban("address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)),
+type keyFunc = func(*http.Request) (string, error)
+
+// rulesFor returns steps: a client that goes on failing after one ban reaches the next, longer one.
+// address is that of the client.
+func rulesFor(address keyFunc) []nethttp.Rule {
+	return []nethttp.Rule{
+		ban("user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
+		ban("user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)),
+		ban("user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)),
+		ban("address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)),
+		ban("address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)),
+	}
 }
 
 // ban returns a rule that counts failures.
-func ban(name string, key func(*http.Request) (string, error), limit limits.Limit) nethttp.Rule {
+func ban(name string, key keyFunc, limit limits.Limit) nethttp.Rule {
 	return nethttp.Rule{
 		Name:      name,
 		Key:       key,
@@ -73,8 +84,6 @@ func ban(name string, key func(*http.Request) (string, error), limit limits.Limi
 }
 
 func isFailure(status int) bool { return status == http.StatusUnauthorized }
-
-var address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
 
 // account is who counts: one device of the user that has logged in before, or else the user.
 func account(r *http.Request) (string, error) {
@@ -124,16 +133,23 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer closeBackend() // after the last request has ended
+	proxies := strings.Fields(os.Getenv("TRUSTED_PROXIES"))
+	source, err := keyfuncs.TrustedProxies(proxies...) // without any, the peer is the client
+	if err != nil {
+		return fmt.Errorf("TRUSTED_PROXIES: %w", err)
+	}
 	limiter, err := nethttp.New(nethttp.Config{
-		Rules:   rules,
+		Rules:   rulesFor(keyfuncs.Address(source)),
 		Backend: backend,
 		Headers: headers.Options{Show: headers.Omit}, // neither what is left, nor which rule
+
+		OutcomeInContext: true, // for forgive
 	})
 	if err != nil {
 		return err
 	}
 
-	limited := limiter.Handler(http.HandlerFunc(login))
+	limited := limiter.Handler(&logIn{limiter, len(proxies) > 0})
 	bounded := http.MaxBytesHandler(limited, 4096) // since account reads the body
 	sameSite := http.NewCrossOriginProtection().Handler(bounded)
 
@@ -162,7 +178,12 @@ var passwords = map[string]string{"ann": "right", "bob": "right"}
 // answer takes as long.
 var nobodysPassword = rand.Text()
 
-func login(w http.ResponseWriter, r *http.Request) {
+type logIn struct {
+	limiter *nethttp.Limiter
+	behind  bool // proxies, which speak TLS
+}
+
+func (l *logIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := userName(r)
 	password, exists := passwords[user]
 	if !exists {
@@ -173,15 +194,34 @@ func login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 		return
 	}
+	l.forgive(r)
 	http.SetCookie(w, &http.Cookie{
 		Name:     "device",
 		Value:    newDevice(user),
 		MaxAge:   180 * 24 * 60 * 60,
 		HttpOnly: true,
-		Secure:   r.TLS != nil,
+		Secure:   r.TLS != nil || l.behind,
 		SameSite: http.SameSiteStrictMode,
 	})
 	fmt.Fprintf(w, "Welcome, %s.\n", user)
+}
+
+// forgive forgets the failures of the account before a success. Those of the address stay: an
+// attacker may have an account, too.
+func (l *logIn) forgive(r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	outcome, _ := nethttp.OutcomeFrom(ctx)
+	for i := range outcome.Len() {
+		d := outcome.At(i)
+		if !strings.HasPrefix(d.Rule(), "user-") {
+			continue
+		}
+		if err := l.limiter.ResetKey(ctx, d.Rule(), d.Key); err != nil {
+			log.Printf("failures still count: %v", err)
+			return
+		}
+	}
 }
 
 // serve answers on $ADDR, or on port 8080 if it is not set, until ctx ends. Then the requests
