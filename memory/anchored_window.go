@@ -94,7 +94,7 @@ func (*anchoredWindow) freshAt(l *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (f *anchoredWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (f anchoredWindow) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
 	l.anchoredAdvance(&w, now)
 	allowed := n == 0 || w.a+n <= l.max

@@ -93,7 +93,7 @@ func (l *compiledLimit) queued(s *view) time.Duration {
 	return arith.Wait(s.level().ceil())
 }
 
-func (*bucket) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (bucket) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	if sh.rings != nil {
 		return false
 	}

@@ -32,7 +32,8 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Deci
 // takeNowLocked decides a charge of n units, at most the maximum, on the stored state s of a key,
 // in one pass, and unlocks sh, if the family has such a pass; otherwise it returns false. It names
 // the types, so that d may be on the stack of the caller, and numbers in registers: that takes half
-// the time of takeLocked.
+// the time of takeLocked. Families without fields have it as a method of the value, which takes no
+// register.
 func (sh *shard) takeNowLocked(l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	switch f := l.family.(type) {
 	case *bucket:

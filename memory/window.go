@@ -163,7 +163,7 @@ func (*window) freshAt(l *compiledLimit, s *state) int64 {
 	return s.at
 }
 
-func (f *window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
+func (f window) takeNowLocked(sh *shard, l *compiledLimit, s *state, n, now int64, d *limits.Decision) bool {
 	w := *s
 	l.windowAdvance(&w, now)
 	used := w.a
