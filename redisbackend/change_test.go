@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 )
@@ -15,6 +16,7 @@ import (
 // What is used stays used in Redis, too: under another limit, another name, another mode,
 // and in the eyes of another limiter.
 func TestRulesChangeAndCountsStay(t *testing.T) {
+	testrun.NeedsMiniredis(t)
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { client.Close() })
 	backend := redisbackend.New(client, redisbackend.Options{})

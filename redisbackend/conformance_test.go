@@ -15,6 +15,7 @@ import (
 )
 
 func TestOnMiniredisItKeepsTheContract(t *testing.T) {
+	testrun.NeedsMiniredis(t)
 	t.Parallel()
 	server := miniredis.RunT(t)
 	limitstest.Run(t, harness(server.Addr(), 1200))

@@ -1,3 +1,7 @@
+//go:build !386 && !arm && !mips && !mipsle
+
+// The constraint is that of testrun.MiniredisWorks.
+
 package redisbackend_test
 
 import (

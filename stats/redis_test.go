@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
@@ -18,6 +19,7 @@ import (
 // The whole stack, as a program has it: what Redis decides, what the denial cache answers,
 // what the fallback decides when Redis is away, and what becomes of the ends of requests.
 func TestEverySourceOfAStackOnRedisIsCounted(t *testing.T) {
+	testrun.NeedsMiniredis(t)
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer client.Close()

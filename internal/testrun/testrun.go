@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -94,6 +95,20 @@ func find(name string) (path string) {
 		path, _ = exec.LookPath("/usr/sbin/" + name)
 	}
 	return path
+}
+
+// MiniredisWorks reports whether miniredis can stand for Redis: not where an int has 32 bits. There it
+// cuts the numbers that a script replies with to 32 bits and refuses longer expiries, because it keeps
+// both in an int. So instants in microseconds are lost. A Redis server has 64 bits for them everywhere, and
+// so has weir. Examples cannot be skipped: a file of examples with miniredis has a build constraint.
+func MiniredisWorks() bool { return strconv.IntSize == 64 }
+
+// NeedsMiniredis skips the test unless [MiniredisWorks].
+func NeedsMiniredis(t testing.TB) {
+	t.Helper()
+	if !MiniredisWorks() {
+		t.Skip("miniredis keeps the numbers of scripts in an int, which has 32 bits here")
+	}
 }
 
 // Seed returns the seed of a random test: a new one in each run, or that of the flag
