@@ -194,6 +194,14 @@ func TestALongDenialIsForgottenByMaxAgeWhileShorterOnesAreHeard(t *testing.T) {
 	})
 }
 
+// An int of 32 bits overflowed, so that few were.
+func TestALongMaxAgeRepeatsAsManyDenials(t *testing.T) {
+	want := remote.Repeated(time.Minute)
+	if got := remote.Repeated(10 * 366 * 24 * time.Hour); got != want || got < 4000 {
+		t.Errorf("%d denials are repeated with a MaxAge of ten years, and %d with one of a minute", got, want)
+	}
+}
+
 func TestWhatIsHeardTakesNoPlaceOfWhatThisProcessHasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{Memory: memory.New(memory.Options{})}

@@ -60,7 +60,7 @@ func newRepeats(maxAge time.Duration) *repeats {
 	if maxAge < leastRepeatedAge {
 		return nil
 	}
-	most := min(maxRepeated, int((maxAge/2).Seconds()*repeatedPerSecond))
+	most := int(min(maxRepeated, (maxAge/2).Seconds()*repeatedPerSecond))
 	return &repeats{tick: maxAge / 2 / repeatTicks, perTick: max(1, most/repeatTicks), after: maxAge * 3 / 8}
 }
 
