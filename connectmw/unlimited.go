@@ -9,9 +9,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unread stands for the message of a unary call that has none yet.
-type unread struct{}
-
 // Unlimited returns the procedures of the services in files to which no rule applies that is enforced, in order.
 // No error says that the name of a procedure is misspelt in a condition, or that a new procedure has no rule: log
 // the result at the start of the server, or give a limit to all that is left by [core.Otherwise]. A file
@@ -30,7 +27,7 @@ func (l *Limiter) Unlimited(files ...protoreflect.FileDescriptor) (procedures []
 			for j := range service.Methods().Len() {
 				c := &Call{Context: context.Background(), Spec: specOf(service.Methods().Get(j)), Header: make(http.Header)}
 				if c.Spec.StreamType == connect.StreamTypeUnary {
-					c.Message = unread{}
+					c.Message = struct{}{} // it has not arrived
 				}
 				if !l.gate.Applies(c) {
 					procedures = append(procedures, c.Spec.Procedure)

@@ -17,8 +17,7 @@
 //	)
 //
 // Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift].
-// Calls for methods that the server does not have reach no interceptor. Calls that no rule applies to pass:
-// [core.Otherwise] makes a last rule for them, and [Limiter.Unlimited] lists them.
+// Calls for methods that the server does not have reach no interceptor.
 //
 // # Answers
 //

@@ -7,9 +7,6 @@ import (
 	"google.golang.org/grpc"
 )
 
-// unread stands for the message of a unary call that has none yet.
-type unread struct{}
-
 // Unlimited returns the methods of a server to which no rule applies that is enforced, in order. No error
 // says that the name of a method is misspelt in a condition, or that a new method has no rule: log
 // the result at the start of the server, or give a limit to all that is left by [core.Otherwise].
@@ -25,7 +22,7 @@ func (l *Limiter) Unlimited(services map[string]grpc.ServiceInfo) (methods []str
 		for _, method := range service.Methods {
 			c := &Call{Context: context.Background(), FullMethod: "/" + name + "/" + method.Name}
 			if !method.IsClientStream && !method.IsServerStream {
-				c.Message = unread{}
+				c.Message = struct{}{} // it has not arrived
 			}
 			if !l.gate.Applies(c) {
 				methods = append(methods, c.FullMethod)
