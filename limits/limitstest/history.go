@@ -1,6 +1,7 @@
 package limitstest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -90,17 +90,20 @@ func (s scene) charge(key int, cost int64) limits.Charge {
 	return limits.Charge{Scope: "scene", Key: fmt.Sprint(key), Limit: s.limit, Cost: cost}
 }
 
-// call is one Take or Reset in a history.
+// call is one Take or Reset in a history, and what it was told.
 type call struct {
+	span
+	caller  int
 	charges []limits.Charge
 	reset   bool // of the first charge's account
+	told    []limits.Decision
 }
 
 // history is what happened in one scene.
 type history struct {
 	mu    sync.Mutex
 	time  atomic.Int64 // counts beginnings and ends of calls
-	calls []porcupine.Operation
+	calls []call
 }
 
 // record lets callers make random calls in a scene.
@@ -115,7 +118,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 	for _, step := range s.before {
 		c.advance(step.advance)
 		for k := range 3 {
-			past.call(w, callers, call{charges: []limits.Charge{s.charge(k, step.cost)}})
+			past.call(w, call{caller: callers, charges: []limits.Charge{s.charge(k, step.cost)}})
 		}
 	}
 	var all sync.WaitGroup
@@ -126,7 +129,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 				charges := next(caller)
 				// A bucket that was reset and charged anew would be fresh within the history.
 				reset := resets && !isBucket(charges[0].Limit) && caller.IntN(24) == 0
-				past.call(w, i, call{charges, reset})
+				past.call(w, call{caller: i, charges: charges, reset: reset})
 				if caller.IntN(3) == 0 {
 					c.advance(time.Duration(caller.IntN(800)) * us) // 48 calls of less than 800µs
 				}
@@ -138,21 +141,20 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand, next func(*ran
 }
 
 // call makes one call and records it.
-func (p *history) call(w world, caller int, c call) {
+func (p *history) call(w world, c call) {
 	w.Helper()
-	begin := p.time.Add(1)
-	var out []limits.Decision
+	c.begin = p.time.Add(1)
 	if c.reset {
 		if err := limits.Reset(context.Background(), w.backend, c.charges[0].Scope, c.charges[0].Key); err != nil {
 			w.Errorf("Reset: %v", err)
 		}
 	} else {
-		out = w.try(c.charges...)
+		c.told = w.try(c.charges...)
 	}
-	end := p.time.Add(1)
+	c.end = p.time.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls = append(p.calls, porcupine.Operation{ClientId: caller, Input: c, Call: begin, Output: out, Return: end})
+	p.calls = append(p.calls, c)
 }
 
 // check looks for an order. In a history of single charges every key is looked
@@ -162,100 +164,73 @@ func (p *history) check(t testing.TB, single bool) {
 	if t.Failed() {
 		return // a call failed, and there is nothing to check
 	}
-	model := porcupine.Model{
-		Init: func() any { return ledger{} },
-		Step: explains,
-		Equal: func(a, b any) bool {
-			return maps.EqualFunc(a.(ledger), b.(ledger), usage.equal)
-		},
-	}
-	if single {
-		model.Partition = byAccount
-	}
-	result, info := porcupine.CheckOperationsVerbose(model, p.calls, 0)
-	if result == porcupine.Ok {
-		return
-	}
-	t.Errorf("no order of these %d calls explains what they were told", len(p.calls))
-	for _, orders := range info.PartialLinearizationsOperations() {
-		longest := []porcupine.Operation(nil) // stays empty if no call can come first
-		for _, order := range orders {
-			if len(order) > len(longest) {
-				longest = order
-			}
+	slices.SortFunc(p.calls, func(a, b call) int { return cmp.Compare(a.begin, b.begin) })
+	parts := map[account][]call{}
+	for _, c := range p.calls {
+		part := account{}
+		if single {
+			part = accountOf(c.charges[0])
 		}
-		reportOrder(t, longest, p.calls)
+		parts[part] = append(parts[part], c)
+	}
+	for _, calls := range parts {
+		spans := make([]span, len(calls))
+		for i, c := range calls {
+			spans[i] = c.span
+		}
+		order := longestOrder(spans, ledger{}, func(l ledger, i int) (ledger, bool) { return l.explains(calls[i]) }, ledger.equal)
+		if len(order) < len(calls) {
+			t.Errorf("no order of these %d calls explains what they were told", len(calls))
+			reportOrder(t, order, calls)
+		}
 	}
 }
 
 // reportOrder prints the longest order that can be explained, and the calls that could
 // come next if they were told something else.
-func reportOrder(t testing.TB, order, calls []porcupine.Operation) {
+func reportOrder(t testing.TB, order []int, calls []call) {
 	t.Helper()
-	state, done := any(ledger{}), map[int64]bool{}
-	accounts := map[account]bool{}
-	for _, op := range order {
-		_, state = explains(state, op.Input, op.Output)
-		done[op.Call] = true
-		for _, c := range op.Input.(call).charges {
-			accounts[accountOf(c)] = true
-		}
-		t.Logf("  %s", describe(op))
-	}
-	mayBeNext := func(op porcupine.Operation) bool {
-		c := op.Input.(call).charges[0]
-		return !done[op.Call] && (len(order) == 0 || accounts[accountOf(c)])
+	state := ledger{}
+	for _, i := range order {
+		state, _ = state.explains(calls[i])
+		t.Logf("  %s", calls[i])
 	}
 	first := int64(math.MaxInt64) // the end of the call that ended first
-	for _, op := range calls {
-		if mayBeNext(op) {
-			first = min(first, op.Return)
+	for i, c := range calls {
+		if !slices.Contains(order, i) {
+			first = min(first, c.end)
 		}
 	}
-	for _, op := range calls {
-		if !mayBeNext(op) || op.Call > first {
+	for i, c := range calls {
+		if slices.Contains(order, i) || c.begin > first {
 			continue
 		}
-		t.Logf("  then %s", describe(op))
-		c, got := op.Input.(call), op.Output.([]limits.Decision)
-		want := make([]limits.Decision, len(got))
-		if _, err := state.(ledger).take(got[0].At, c.charges, want); err == nil {
-			t.Logf("  but\n%s", diff(c.charges, got, want))
+		t.Logf("  then %s", c)
+		want := make([]limits.Decision, len(c.told))
+		if _, err := state.take(c.told[0].At, c.charges, want); err == nil {
+			t.Logf("  but\n%s", diff(c.charges, c.told, want))
 		}
 	}
 }
 
-func describe(op porcupine.Operation) string {
-	return fmt.Sprintf("caller %d, %d to %d: %s", op.ClientId, op.Call, op.Return, op.Input.(call).show(op.Output.([]limits.Decision)))
-}
-
-// explains reports whether a call that finds state is told what it was told,
-// and returns the state that it leaves.
-func explains(state, input, output any) (bool, any) {
-	before, c, got := state.(ledger), input.(call), output.([]limits.Decision)
-	after := maps.Clone(before)
+// explains reports whether c is told what it was told if it finds l, and returns what it leaves.
+func (l ledger) explains(c call) (ledger, bool) {
+	after := maps.Clone(l)
 	if c.reset {
 		delete(after, accountOf(c.charges[0]))
-		return true, after
+		return after, true
 	}
-	want := make([]limits.Decision, len(got))
-	changes, err := before.take(got[0].At, c.charges, want)
-	if err != nil || diff(c.charges, got, want) != "" {
-		return false, before
+	want := make([]limits.Decision, len(c.told))
+	changes, err := l.take(c.told[0].At, c.charges, want)
+	if err != nil || diff(c.charges, c.told, want) != "" {
+		return nil, false
 	}
 	maps.Copy(after, changes)
-	return true, after
+	return after, true
 }
 
-func byAccount(calls []porcupine.Operation) [][]porcupine.Operation {
-	parts := map[account][]porcupine.Operation{}
-	for _, op := range calls {
-		first := op.Input.(call).charges[0]
-		a := accountOf(first)
-		parts[a] = append(parts[a], op)
-	}
-	return slices.Collect(maps.Values(parts))
-}
+// equal reports whether l and m are the same ledger.
+func (l ledger) equal(m ledger) bool { return maps.EqualFunc(l, m, usage.equal) }
 
 // equal reports whether u and v are the same usage.
 func (u usage) equal(v usage) bool {
@@ -266,13 +241,14 @@ func (u usage) equal(v usage) bool {
 		slices.EqualFunc(u.events, v.events, event.equal)
 }
 
-func (c call) show(out []limits.Decision) string {
-	if c.reset {
-		return "reset " + shorten(c.charges[0].Key)
-	}
+func (c call) String() string {
 	var b strings.Builder
-	for i := range out {
-		fmt.Fprintf(&b, "%s: %s; ", show(c.charges[i]), showDecision(out[i]))
+	fmt.Fprintf(&b, "caller %d, %d to %d: ", c.caller, c.begin, c.end)
+	if c.reset {
+		fmt.Fprintf(&b, "reset %s", shorten(c.charges[0].Key))
+	}
+	for i, d := range c.told {
+		fmt.Fprintf(&b, "%s: %s; ", show(c.charges[i]), showDecision(d))
 	}
 	return b.String()
 }
