@@ -27,10 +27,15 @@ func (c *call) metadata() metadata.MD {
 		return nil
 	}
 	md := metadataOf(c.fields)
+	c.dropFields()
+	return md
+}
+
+// dropFields gives the header back that Fields has returned.
+func (c *call) dropFields() {
 	clear(c.fields)
 	headerPool.Put(c.fields)
 	c.fields = nil
-	return md
 }
 
 func metadataOf(fields http.Header) metadata.MD {

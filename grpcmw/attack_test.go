@@ -34,8 +34,9 @@ type target struct {
 	served  atomic.Int32
 }
 
-// newTarget starts one. In the end nothing may be held, no goroutine left, and no more served.
-func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, s *service) *target {
+// newTarget starts one, of which a tap may decide. In the end nothing may be held, no goroutine left, and no more
+// served.
+func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, tapped bool, s *service) *target {
 	t.Helper()
 	const allowed = 50
 	of := new(target)
@@ -60,8 +61,12 @@ func newTarget(t *testing.T, start func(*testing.T, *grpc.Server) string, s *ser
 			t.Errorf("%d calls were served, want 1 to %d", n, allowed)
 		}
 	})
-	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(recoverUnary, l.Unary(), unary), grpc.ChainStreamInterceptor(recoverStream, l.Stream(), stream))
+	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(recoverUnary, l.Unary(), unary), grpc.ChainStreamInterceptor(recoverStream, l.Stream(), stream)}
+	var server *grpc.Server
+	if tapped {
+		options = append(options, grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })))
+	}
+	server = grpc.NewServer(options...)
 	pb.RegisterTestServiceServer(server, s)
 	of.address, of.limiter = start(t, server), l
 	t.Cleanup(func() {
@@ -80,10 +85,10 @@ func waitFor(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// eachServer runs an attack on both servers.
+// eachServer runs an attack on both servers, and on one with a tap.
 func eachServer(t *testing.T, s *service, attack func(t *testing.T, of *target)) {
-	for name, start := range map[string]func(*testing.T, *grpc.Server) string{"Serve": startServer, "ServeHTTP": startHTTP} {
-		t.Run(name, func(t *testing.T) { attack(t, newTarget(t, start, s)) })
+	for name, start := range map[string]func(*testing.T, *grpc.Server) string{"Serve": startServer, "ServeHTTP": startHTTP, "Tap": startServer} {
+		t.Run(name, func(t *testing.T) { attack(t, newTarget(t, start, name == "Tap", s)) })
 	}
 }
 

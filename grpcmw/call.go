@@ -20,7 +20,8 @@ type Call struct {
 	// FullMethod is the method in the form "/package.Service/Method".
 	FullMethod string
 
-	// Message is the message of a unary call. nil: a stream, whose messages have not arrived.
+	// Message is the message of a unary call. nil: a stream, whose messages have not arrived. When
+	// [Limiter.Tap] decides a unary call, Message is not nil, but of a type that says nothing.
 	Message any
 
 	unregistered bool          // a handler of unknown methods serves it

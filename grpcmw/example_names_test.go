@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -91,6 +92,47 @@ func ExampleLimiter_Stream() {
 	fmt.Println(streams.Held())
 	// Output: 0 0001-01-01 00:00:00 +0000 UTC
 }
+
+// A client sends garbage. Interceptors never see such calls.
+func ExampleLimiter_Tap() {
+	limiter := once(keyfuncs.Address(grpcmw.Peer))
+	var server *grpc.Server
+	server = grpc.NewServer(
+		grpc.InTapHandle(limiter.Tap(func() *grpc.Server { return server })),
+		grpc.ChainUnaryInterceptor(limiter.Unary()),
+		grpc.ChainStreamInterceptor(limiter.Stream()),
+		grpc.MaxRecvMsgSize(64<<10),
+	)
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go server.Serve(listener)
+	defer server.Stop()
+
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	for range 2 {
+		err := conn.Invoke(context.Background(), healthpb.Health_Check_FullMethodName, "", nil, grpc.ForceCodec(garbage{}))
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// Internal
+	// ResourceExhausted
+}
+
+// garbage encodes everything as a byte that is no message.
+type garbage struct{}
+
+func (garbage) Marshal(any) ([]byte, error) { return []byte{0xff}, nil }
+func (garbage) Unmarshal([]byte, any) error { return nil }
+func (garbage) Name() string                { return "proto" }
 
 // A handler that decides by itself, here for each item of its message.
 func ExampleLimiter_Decide() {

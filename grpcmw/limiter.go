@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -85,6 +86,9 @@ type Config struct {
 type Limiter struct {
 	gate   *gate.Gate[*Call]
 	denied func(*Call, core.Outcome, *status.Status) error
+
+	unary, stream, tap atomic.Bool  // which of Unary, Stream and Tap were called
+	refused            atomic.Int64 // calls that Tap has refused and whose deadlines are ahead
 }
 
 // New returns a limiter, or an error that reports every mistake in config.
@@ -110,7 +114,7 @@ func New(config Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{g, config.Denied}, nil
+	return &Limiter{gate: g, denied: config.Denied}, nil
 }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
@@ -142,9 +146,10 @@ func (l *Limiter) Queue() (waiting int, full, left int64) { return l.gate.Queue(
 // not made by [New].
 func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	l.check("Unary")
+	l.unary.Store(true)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		u := &unary{call: call{Call: Call{Context: ctx, FullMethod: info.FullMethod, Message: message}, limiter: l}, handler: handler}
-		err := l.gate.ServeCall(ctx, &u.Call, u)
+		err := l.serve(ctx, &u.Call, u)
 		return u.response, err
 	}
 }
@@ -153,13 +158,14 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 // which does not see them. A stream ends when its handler has returned or panicked.
 func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	l.check("Stream")
+	l.stream.Store(true)
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		ctx := stream.Context()
 		s := &streaming{
 			call:   call{Call: Call{Context: ctx, FullMethod: info.FullMethod, unregistered: server == nil}, limiter: l},
 			stream: stream, server: server, handler: handler,
 		}
-		return l.gate.ServeCall(ctx, &s.Call, s)
+		return l.serve(ctx, &s.Call, s)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -27,19 +28,34 @@ import (
 func TestParity(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, *grpc.Server) string{"Serve": startServer, "ServeHTTP": startHTTP} {
 		t.Run(name, func(t *testing.T) {
-			parity.RunCalls(t, parity.Caller[*grpcmw.Call]{
-				Open:        func(t *testing.T, app parity.CallApp[*grpcmw.Call]) parity.CallClient { return open(t, app, start) },
-				Lift:        grpcmw.Lift[string],
-				LiftLimit:   grpcmw.Lift[limits.Limit],
-				Method:      grpcmw.Method,
-				Service:     grpcmw.Service,
-				Message:     func(c *grpcmw.Call) string { return c.Message.(*wrapperspb.StringValue).GetValue() },
-				Error:       func(code uint32) error { return status.Error(codes.Code(code), "failed") },
-				OutcomeFrom: grpcmw.OutcomeFrom,
-				Spend:       grpcmw.Spend,
-				Detach:      grpcmw.Detach,
-			})
+			parity.RunCalls(t, caller(func(t *testing.T, app parity.CallApp[*grpcmw.Call]) parity.CallClient {
+				return open(t, app, start, false)
+			}, func(c *grpcmw.Call) string { return c.Message.(*wrapperspb.StringValue).GetValue() }))
 		})
+	}
+}
+
+// What Tap decides and interceptors answer is answered as what they decide. Their answers have fields, as
+// those of the transport have not.
+func TestParityOfCallsThatTapDecides(t *testing.T) {
+	defer grpcmw.SetMaxRefused(0)()
+	parity.RunCalls(t, caller(func(t *testing.T, app parity.CallApp[*grpcmw.Call]) parity.CallClient {
+		return open(t, app, startServer, true)
+	}, func(c *grpcmw.Call) string { return c.Request().Header.Get("X-Message") })) // sent besides the message
+}
+
+func caller(open func(*testing.T, parity.CallApp[*grpcmw.Call]) parity.CallClient, message func(*grpcmw.Call) string) parity.Caller[*grpcmw.Call] {
+	return parity.Caller[*grpcmw.Call]{
+		Open:        open,
+		Lift:        grpcmw.Lift[string],
+		LiftLimit:   grpcmw.Lift[limits.Limit],
+		Method:      grpcmw.Method,
+		Service:     grpcmw.Service,
+		Message:     message,
+		Error:       func(code uint32) error { return status.Error(codes.Code(code), "failed") },
+		OutcomeFrom: grpcmw.OutcomeFrom,
+		Spend:       grpcmw.Spend,
+		Detach:      grpcmw.Detach,
 	}
 }
 
@@ -72,8 +88,11 @@ func startHTTP(t *testing.T, server *grpc.Server) string {
 	return s.Listener.Addr().String()
 }
 
-func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T, *grpc.Server) string) parity.CallClient {
+// open starts a server with app. tapped: the limiter Site has a tap, and calls have deadlines.
+func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T, *grpc.Server) string, tapped bool) parity.CallClient {
 	t.Helper()
+	var server *grpc.Server
+	options := []grpc.ServerOption{}
 	unary := []grpc.UnaryServerInterceptor{recoverUnary}
 	stream := []grpc.StreamServerInterceptor{recoverStream}
 	if app.Shed != nil {
@@ -98,17 +117,35 @@ func open(t *testing.T, app parity.CallApp[*grpcmw.Call], start func(*testing.T,
 			c.Made(callLimiter{l})
 		}
 		unary, stream = append(unary, l.Unary()), append(stream, l.Stream())
+		if tapped && c == app.Site && app.Shed == nil { // with a tap, the limiter counts what is shed
+			options = append(options, grpc.InTapHandle(l.Tap(func() *grpc.Server { return server })))
+		}
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))
+	server = grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))...)
 	for _, name := range []string{"parity.v1.First", "parity.v1.Second"} {
 		server.RegisterService(describeService(name, app), app)
 	}
-	conn, err := grpc.NewClient(start(t, server), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	dialing := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if tapped {
+		dialing = append(dialing, grpc.WithUnaryInterceptor(withDeadline), grpc.WithStreamInterceptor(streamWithDeadline))
+	}
+	conn, err := grpc.NewClient(start(t, server), dialing...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return &parityClient{conn}
+}
+
+func withDeadline(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	return invoke(ctx, method, request, reply, conn, options...)
+}
+
+func streamWithDeadline(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	return streamer(ctx, desc, conn, method, append(options, grpc.OnFinish(func(error) { cancel() }))...)
 }
 
 // callLimiter has no preflights.

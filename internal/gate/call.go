@@ -60,18 +60,37 @@ func (r *Refusal) NoWaitHelps(code uint32) bool {
 
 // ServeCall is [Gate.Serve] for a remote procedure call with context ctx. SkipPreflight, Denied,
 // Committed and Answered of [Config] play no part in it.
-func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) (err error) {
+func (g *Gate[R]) ServeCall(ctx context.Context, request R, caller Caller) error {
 	var o core.Outcome
 	g.engine.DecideInto(ctx, request, &o)
 	g.undecided.note(&o)
+	return g.ServeDecided(ctx, request, &o, caller)
+}
+
+// ServeDecided is ServeCall for a call that [Gate.DecideCall] has decided.
+func (g *Gate[R]) ServeDecided(ctx context.Context, request R, o *core.Outcome, caller Caller) (err error) {
 	if o.HasEnd() {
-		return g.callToEnd(ctx, request, &o, caller)
+		return g.callToEnd(ctx, request, o, caller)
 	}
-	if refusal := g.admitCall(ctx, request, &o, caller); refusal != nil {
+	if refusal := g.admitCall(ctx, request, o, caller); refusal != nil {
 		return caller.Refuse(refusal)
 	}
 	_, err = caller.Go()
 	return err
+}
+
+// RefuseDecided returns why the call with outcome o may not go on, nil if it may. It writes the fields
+// into h, and does not wait for the turn of the call if a limit is a queue.
+func (g *Gate[R]) RefuseDecided(h http.Header, o *core.Outcome) *Refusal {
+	if o.Verdict() == core.Abandoned {
+		return &Refusal{Err: o.Err(), Outcome: *o}
+	}
+	if o.Allowed() {
+		return nil
+	}
+	a := g.answering(o)
+	a.fields.Write(h, o)
+	return g.refuse(h, o, a)
 }
 
 // callToEnd is ServeCall for a call that is allowed and has an end. It ends when callToEnd does,

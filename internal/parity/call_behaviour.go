@@ -258,10 +258,14 @@ func queued[R any](t *testing.T, a Caller[R], maxWaiting int) (client CallClient
 }
 
 func testCallLeaves[R any](t *testing.T, a Caller[R]) {
-	client, l, waits, served := queued(t, a, 0)
+	client, l, _, served := queued(t, a, 0)
 	ctx, leave := context.WithCancel(t.Context())
-	go func() { <-waits; leave() }()
-	wantAnswer(t, hello(ctx, client), CodeCanceled)
+	answer := make(chan CallAnswer, 1)
+	go func() { answer <- hello(ctx, client) }()
+	// Observe is too early: a tap of gRPC decides before the call can wait.
+	waitFor(t, "the call waits", func() bool { waiting, _, _ := l.Queue(); return waiting == 1 })
+	leave()
+	wantAnswer(t, <-answer, CodeCanceled)
 	waitFor(t, "the call has left", func() bool { waiting, _, left := l.Queue(); return waiting == 0 && left == 1 })
 	if d, err := l.ExplainKey(t.Context(), "everybody", "everybody", limits.Limit{}); err != nil || d.Remaining != 1 || served.Load() != 1 {
 		t.Errorf("%d left, %v, %d served", d.Remaining, err, served.Load())

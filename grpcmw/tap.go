@@ -1,0 +1,155 @@
+package grpcmw
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// Tap returns the handle for grpc.InTapHandle that decides each call before its message is read, by
+// peer, metadata and method. Calls that cannot be decoded are never counted by interceptors: those
+// with garbage, an unknown encoding, or a message above grpc.MaxRecvMsgSize. Install all three:
+//
+//	var server *grpc.Server
+//	server = grpc.NewServer(
+//		grpc.InTapHandle(limiter.Tap(func() *grpc.Server { return server })),
+//		grpc.ChainUnaryInterceptor(limiter.Unary()),
+//		grpc.ChainStreamInterceptor(limiter.Stream()),
+//	)
+//
+// The handle calls the function once, at the first call, to learn which methods the server has.
+// The interceptors do not decide again. They send the fields of an allowed call, let it wait in a
+// queue, and end it. A call that does not reach them ends with its stream: [core.Result] is zero.
+//
+// A denied call has the same code, message and details as without Tap. gRPC sends no metadata with
+// it: no fields and no grpc-retry-pushback-ms. RetryInfo has the wait, and [Client] reads it.
+//
+//   - Rules see no message, and no value that an interceptor puts into the context. Rules that need
+//     them belong to a second limiter, without Tap. Calls that [Shed] sheds were counted before.
+//   - A connection waits for each decision about its calls: a microsecond in memory, a round trip
+//     with Redis. Decide in memory if a proxy sends the calls of all clients over one connection.
+//   - gRPC keeps a timer for each refused call until its deadline, however far. So while 16,384
+//     refused calls (7 MB) have deadlines ahead, the interceptors refuse further ones, after their
+//     messages were read: bound these by grpc.MaxRecvMsgSize. Without both interceptors nothing
+//     bounds the timers.
+//   - A server has one InTapHandle. If yours calls this one, it must not refuse the call later: gRPC
+//     would not end what the call holds.
+//   - grpc.Server.ServeHTTP calls no handle. There the interceptors decide.
+//
+// Tap panics if server is nil, or if l is nil or was not made by [New].
+func (l *Limiter) Tap(server func() *grpc.Server) tap.ServerInHandle {
+	l.check("Tap")
+	if server == nil {
+		panic("grpcmw: Limiter.Tap: the function is nil: give one that returns the server")
+	}
+	l.tap.Store(true)
+	methods := sync.OnceValue(func() map[string]bool { return methodsOf(server()) })
+	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		c := call{Call: Call{Context: ctx, FullMethod: info.FullMethodName}, limiter: l}
+		streams, registered := methods()[info.FullMethodName]
+		if c.unregistered = !registered; registered && !streams {
+			c.Message = unread{}
+		}
+		return l.decideTap(&c)
+	}
+}
+
+// unread is the message of a unary call that has not been read.
+type unread struct{}
+
+// methodsOf returns whether each method of a server streams, by its full name.
+func methodsOf(server *grpc.Server) map[string]bool {
+	if server == nil {
+		panic("grpcmw: Limiter.Tap: the function returned no server: return the one that has the handle")
+	}
+	streams := make(map[string]bool)
+	for service, info := range server.GetServiceInfo() {
+		for _, m := range info.Methods {
+			streams["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
+		}
+	}
+	return streams
+}
+
+// decideTap decides c. It returns the error of a call that Tap refuses, otherwise the context in
+// which the interceptors find the outcome.
+func (l *Limiter) decideTap(c *call) (context.Context, error) {
+	ctx, d := c.Context, new(decided)
+	d.outcome = l.gate.DecideCall(ctx, &c.Call)
+	refusal := l.gate.RefuseDecided(c.Fields(), &d.outcome)
+	c.dropFields()
+	if refusal != nil && l.refusesNow(ctx) {
+		return ctx, statusError(c.refuse(refusal))
+	}
+	if d.outcome.HasEnd() {
+		context.AfterFunc(ctx, func() { // gRPC cancels ctx when the stream is over
+			if d.claim() {
+				d.outcome.End(core.Result{})
+			}
+		})
+	}
+	return context.WithValue(ctx, decidedKey{l}, d), nil
+}
+
+// maxRefused is how many refused calls may have deadlines ahead: gRPC does not stop their timers
+// (operateHeaders in http2_server.go of grpc-go 1.83).
+var maxRefused int64 = 16_384
+
+// refusesNow reports whether Tap itself refuses a call with context ctx.
+func (l *Limiter) refusesNow(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	if !ok || !l.unary.Load() || !l.stream.Load() {
+		return true
+	}
+	if l.refused.Add(1) > maxRefused {
+		l.refused.Add(-1)
+		return false
+	}
+	// context.AfterFunc would keep ctx until then, with the metadata that the client has sent.
+	time.AfterFunc(time.Until(deadline), func() { l.refused.Add(-1) })
+	return true
+}
+
+// decided is what Tap has decided about a call.
+type decided struct {
+	outcome core.Outcome
+	claimed atomic.Bool
+}
+
+// claim reports whether it is called for the first time. That caller ends the outcome.
+func (d *decided) claim() bool { return d.claimed.CompareAndSwap(false, true) }
+
+// decidedKey is the key of a [decided] in the context of a call.
+type decidedKey struct{ by *Limiter }
+
+// serve serves a call, and decides it unless Tap has done so.
+func (l *Limiter) serve(ctx context.Context, c *Call, caller gate.Caller) error {
+	if !l.tap.Load() {
+		return l.gate.ServeCall(ctx, c, caller)
+	}
+	d, ok := ctx.Value(decidedKey{l}).(*decided)
+	switch {
+	case ok && d.claim():
+		return l.gate.ServeDecided(ctx, c, &d.outcome, caller)
+	case ok && ctx.Err() != nil: // the call has ended with its stream
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return l.gate.ServeCall(ctx, c, caller)
+}
+
+// statusError returns err with the status that gRPC gives to the error of a handler. To an error of
+// a tap without a status it gives codes.PermissionDenied.
+func statusError(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.FromContextError(err).Err()
+}
