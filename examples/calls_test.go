@@ -1,8 +1,11 @@
 package examples
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -75,6 +78,7 @@ func wantExactly(t *testing.T, allowed int, begun time.Time) {
 
 func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
 	testrun.FullOnly(t, "builds two modules of their own, and runs them with Redis")
+	testrun.DependsOnSource(t, "..")
 	for _, name := range []string{"grpc", "connect"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -107,4 +111,85 @@ func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
 			wantExactly(t, callTurns(t, client, alone, alone, 40), begun)
 		})
 	}
+}
+
+// Interceptors never see such calls: 300 of them a second filled a processor, and six at once a
+// gigabyte of memory.
+func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
+	testrun.FullOnly(t, "builds two modules of their own")
+	testrun.DependsOnSource(t, "..")
+	garbage, bomb := frame(0, []byte("x")), frame(1, zipped(t, make([]byte, 64<<20)))
+	for _, c := range []struct {
+		program, call string
+		body          []byte
+		code          string // while it is allowed
+	}{
+		{"grpc", "garbage", garbage, "13"},
+		{"grpc", "bomb", bomb, "12"}, // it knows no gzip
+		{"connect", "garbage", garbage, "3"},
+		{"connect", "bomb", bomb, "8"},
+	} {
+		t.Run(c.program+"/"+c.call, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := goBuild(c.program, dir, []string{"."}); err != nil {
+				t.Fatal(err)
+			}
+			url, client := launch(t, filepath.Join(dir, c.program)), callers(t)
+			for range 1000 { // more than any limit in the minutes that this takes
+				code, message := callWith(t, client, url, c.body)
+				if code == "8" && (strings.HasPrefix(message, "Too many requests: ") || message == "retry later") {
+					return
+				}
+				if code != c.code {
+					t.Fatalf("grpc-status %s, %q, want %s", code, message, c.code)
+				}
+			}
+			t.Error("1000 calls: none is denied")
+		})
+	}
+}
+
+// frame returns a message as gRPC sends it.
+func frame(compressed byte, message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(message))), message...)
+}
+
+func zipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// callWith calls Greet with a message, and returns the status and its text.
+func callWith(t *testing.T, client *http.Client, url string, message []byte) (code, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/greet.v1.Greeter/Greet", bytes.NewReader(message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/grpc")
+	r.Header.Set("TE", "trailers")
+	if message[0] == 1 {
+		r.Header.Set("Grpc-Encoding", "gzip")
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	at := response.Trailer
+	if response.Header.Get("Grpc-Status") != "" {
+		at = response.Header
+	}
+	return at.Get("Grpc-Status"), at.Get("Grpc-Message")
 }

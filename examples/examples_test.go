@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -129,8 +130,8 @@ func start(t *testing.T, name string, env ...string) string {
 	return launch(t, build(t, name), env...)
 }
 
-// launch runs a program and returns its URL. When the test ends, launch stops the program,
-// which must not have ended before.
+// launch runs a program and returns its URL. When the test ends, launch stops the program, which
+// must not have ended before, and must then end without an error.
 func launch(t testing.TB, program string, env ...string) string {
 	t.Helper()
 	name := filepath.Base(program)
@@ -152,25 +153,28 @@ func launch(t testing.TB, program string, env ...string) string {
 	t.Cleanup(func() {
 		defer log.Close()
 		defer stuck.Stop()
-		var err error
-		byItself := true
+		when, err := "before it was stopped", error(nil)
 		select {
 		case err = <-ended:
+			err = cmp.Or(err, errors.New("it has ended"))
 		default:
 			cmd.Process.Signal(syscall.SIGTERM)
-			err = <-ended
-			byItself = err != nil && err.Error() != "signal: terminated"
+			when, err = "after SIGTERM", <-ended
 		}
-		if rest, _ := io.ReadAll(lines); byItself {
-			t.Errorf("%s ended by itself: %v\n%s", name, err, rest)
+		if rest, _ := io.ReadAll(lines); err != nil {
+			t.Errorf("%s, %s: %v\n%s", name, when, err, rest)
 		}
 	})
-	line, err := lines.ReadString('\n')
-	_, addr, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if !ok {
-		t.Fatalf("%s logged %q (%v), want the address", name, line, err)
+	var said strings.Builder
+	for {
+		line, err := lines.ReadString('\n')
+		if _, addr, ok := strings.Cut(strings.TrimSpace(line), "listening on "); ok {
+			return "http://" + addr
+		}
+		if said.WriteString(line); err != nil {
+			t.Fatalf("%s logged %q (%v), want the address", name, said.String(), err)
+		}
 	}
-	return "http://" + addr
 }
 
 type answer struct {

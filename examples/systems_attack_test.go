@@ -2,45 +2,15 @@ package examples
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/weir-go/weir/internal/testrun"
 )
-
-// Without it, a client that never sends the rest of a body holds a goroutine, and what the
-// request has taken, for ever: a hundred of them filled the fleet of Stripe.
-func TestASystemReadsNoRequestForEver(t *testing.T) {
-	testrun.FullOnly(t, "waits for ten seconds")
-	var all sync.WaitGroup
-	for _, system := range systems(t) {
-		url := start(t, system, "POLICY="+system+"/weir.yaml")
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(time.Minute))
-		fmt.Fprint(conn, "POST /login HTTP/1.1\r\nHost: localhost\r\n",
-			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nuser=")
-		all.Go(func() {
-			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%s still waits for the rest of the body", system)
-			}
-		})
-	}
-	all.Wait()
-}
 
 func TestChargesInTestModeTakeNoRoomOfLiveOnes(t *testing.T) {
 	url := start(t, "systems/stripe", "PERIOD=1ms", "WORKERS=1000")
@@ -154,19 +124,6 @@ func TestGitHubRefusesCredentialsWithoutAToken(t *testing.T) {
 	send(t, "GET", url+issues, "").want(t, http.StatusOK).field(t, "X-RateLimit-Remaining", "59")
 }
 
-// A page of another site can send forms from the browsers of its visitors.
-func TestNoOtherSiteHasItsVisitorsBannedFromTheLogIn(t *testing.T) {
-	url := start(t, "systems/login")
-	for i := range 30 {
-		a := send(t, "POST", url+"/login", "password=guess&user="+strconv.Itoa(i),
-			"Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site")
-		if a.StatusCode != http.StatusForbidden {
-			t.Fatalf("a form of another site: %s", a.Status)
-		}
-	}
-	logIn(t, url, "ann", "right").want(t, http.StatusOK)
-}
-
 // What a stream has not used returns to the budget of the day, also if the program stops meanwhile.
 func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 	addr := freeAddr(t)
@@ -212,7 +169,7 @@ func TestTheGatewayStopsAfterItsStreams(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 	a := complete(t, launch(t, program, "REDIS_URL=redis://"+addr), "pro", "x", 1).want(t, http.StatusOK)
-	if !strings.Contains(a.Header.Get("RateLimit"), `"budget";r=49999880;`) { // 4 tokens, and 2 at most
+	if !strings.Contains(a.Header.Get("RateLimit"), `"budget";r=999999880;`) { // 4 tokens, and 2 at most
 		t.Errorf("RateLimit: %s, want the budget without what the stream has used", a.Header.Get("RateLimit"))
 	}
 }

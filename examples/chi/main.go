@@ -23,11 +23,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -58,9 +61,10 @@ var (
 	}}})
 
 	perLogin = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name:  "login",
-		Limit: limits.SlidingLog(limits.PerMinute(5)),
-		Key:   client,
+		Name:      "login",
+		Limit:     limits.SlidingLog(limits.PerMinute(5)),
+		Key:       client,
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 
 	perSearch = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
@@ -88,7 +92,10 @@ func main() {
 	r.With(perLogin.Handler).Post("/login", login)
 	r.With(perSearch.Handler).Get("/search", search)
 	r.With(perUser.Handler).Get("/users/{id}", user)
-	log.Fatal(serve(r))
+	sameSite := http.NewCrossOriginProtection().Handler(r) // no other site posts forms here
+	if err := serve(sameSite); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
@@ -101,7 +108,8 @@ func user(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "User %s.\n", chi.URLParam(r, "id"))
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -109,9 +117,21 @@ func serve(handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

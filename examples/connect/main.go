@@ -21,11 +21,18 @@
 //	HTTP/1.1 429 Too Many Requests
 //	Ratelimit: "per-client";r=0;t=60
 //	Retry-After: 60
+//	$ curl -s -o /dev/null -w '%{http_code}\n' --json 'garbage' \
+//	    'localhost:8080/greet.v1.Greeter/Greet?[1-60]' | uniq -c
+//	     57 400
+//	      3 429
+//
+// Garbage is counted around the mux, where 120 requests a minute are allowed.
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -41,11 +48,25 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/examples/connect/greet"
 	"github.com/weir-go/weir/examples/connect/greet/greetconnect"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/redisbackend"
 	"github.com/weir-go/weir/remote"
 )
+
+// flood counts requests before they are decoded, in this process alone. Calls that cannot be
+// decoded are never counted by interceptors. Clients that keep to rules never reach its limit.
+var flood = nethttp.MustNew(nethttp.Config{
+	Rules: []nethttp.Rule{{
+		Name:  "requests",
+		Limit: limits.SlidingWindow(limits.PerMinute(120)),
+		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
+	}},
+	Headers: headers.Options{Show: headers.OnDenial},
+	Denied:  denied,
+})
 
 // client counts by the address at the other end of the connection. Behind a proxy, use
 // connectmw.Lift(keyfuncs.Address(keyfuncs.MustTrustedProxies("10.0.0.0/8"))) or the like.
@@ -84,10 +105,48 @@ func run() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	limited := connect.WithInterceptors(limiter.Interceptor())
-	mux.Handle(greetconnect.NewGreeterHandler(greeter{}, limited))
-	return serve(mux)
+	mux.Handle(greetconnect.NewGreeterHandler(greeter{},
+		connect.WithInterceptors(limiter.Interceptor()),
+		connect.WithReadMaxBytes(64<<10), // also of what a compressed message becomes
+	))
+	return serve(flood.Handler(patient(mux)))
 }
+
+var protocols = connect.NewErrorWriter()
+
+// denied answers in the protocol of the client.
+func denied(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+	code := connect.CodeUnavailable
+	if o.Verdict() == core.Denied {
+		code = connect.CodeResourceExhausted
+	}
+	protocols.Write(w, r, connect.NewError(code, errors.New("retry later")))
+}
+
+// patient gives clients ten seconds to read each message, however long a stream lasts.
+func patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&messages{w, http.NewResponseController(w)}, r)
+	})
+}
+
+type messages struct {
+	http.ResponseWriter
+	controller *http.ResponseController
+}
+
+func (m *messages) Write(data []byte) (int, error) {
+	m.controller.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	return m.ResponseWriter.Write(data)
+}
+
+// Flush sends a message. None may follow for a while.
+func (m *messages) Flush() {
+	m.controller.Flush()
+	m.controller.SetWriteDeadline(time.Time{})
+}
+
+func (m *messages) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 type greeter struct{}
 
@@ -124,11 +183,12 @@ func serve(handler http.Handler) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
-		Protocols:   new(http.Protocols),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // until the first message: patient gives each ten
+		IdleTimeout:  2 * time.Minute,
+		Protocols:    new(http.Protocols),
+		BaseContext:  func(net.Listener) context.Context { return ctx },
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC without TLS

@@ -23,10 +23,13 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v5"
@@ -57,9 +60,10 @@ var (
 	}}})
 
 	perLogin = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name:  "login",
-		Limit: limits.SlidingLog(limits.PerMinute(5)),
-		Key:   client,
+		Name:      "login",
+		Limit:     limits.SlidingLog(limits.PerMinute(5)),
+		Key:       client,
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 
 	perSearch = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
@@ -87,8 +91,11 @@ func main() {
 	e.POST("/login", login, perLogin.Middleware())
 	e.GET("/search", search, perSearch.Middleware())
 	e.GET("/users/:id", user, perUser.Middleware())
-	e.RouteNotFound("/users/:id/*", notFound) // otherwise echo takes "1/" for an id
-	log.Fatal(serve(e))
+	e.RouteNotFound("/users/:id/*", notFound)              // otherwise echo takes "1/" for an id
+	sameSite := http.NewCrossOriginProtection().Handler(e) // no other site posts forms here
+	if err := serve(sameSite); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func health(c *echo.Context) error { return c.String(http.StatusOK, "ok\n") }
@@ -103,7 +110,8 @@ func user(c *echo.Context) error {
 
 func notFound(*echo.Context) error { return echo.ErrNotFound }
 
-// serve answers on $ADDR, or on port 8080 if it is not set.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -111,9 +119,21 @@ func serve(handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -23,10 +23,13 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -57,9 +60,10 @@ var (
 	}}})
 
 	perLogin = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name:  "login",
-		Limit: limits.SlidingLog(limits.PerMinute(5)),
-		Key:   client,
+		Name:      "login",
+		Limit:     limits.SlidingLog(limits.PerMinute(5)),
+		Key:       client,
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 
 	perSearch = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
@@ -89,7 +93,10 @@ func main() {
 	r.POST("/login", perLogin.Handler(), login)
 	r.GET("/search", perSearch.Handler(), search)
 	r.GET("/users/:id", perUser.Handler(), user)
-	log.Fatal(serve(r))
+	sameSite := http.NewCrossOriginProtection().Handler(r) // no other site posts forms here
+	if err := serve(sameSite); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func health(c *gin.Context) { c.String(http.StatusOK, "ok\n") }
@@ -112,7 +119,8 @@ func answerLikeNetHTTP(r *gin.Engine) {
 
 func methodNotAllowed(c *gin.Context) { c.AbortWithStatus(http.StatusMethodNotAllowed) }
 
-// serve answers on $ADDR, or on port 8080 if it is not set.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -120,9 +128,21 @@ func serve(handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -2,22 +2,23 @@
 // that share a Redis, named by REDIS_URL, share the limits. It is a module of its own.
 //
 // To try it (of each answer, the lines that matter). A call with an empty message is five bytes
-// that are 0, which curl can send; programs use the generated client:
+// that are 0, which curl can send; programs use the generated client. The message x cannot be
+// decoded, and counts like any other:
 //
 //	$ go -C examples/grpc run .
 //	$ printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
 //	HTTP/2 200
 //	ratelimit: "per-client";r=59;t=59
 //	grpc-status: 0
+//	$ printf '\0\0\0\0\1x' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
+//	grpc-status: 13
 //	$ for i in $(seq 60); do
 //	    printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
 //	  done | grep -c 'grpc-status: 0'
-//	59
+//	58
 //	$ printf '\0\0\0\0\0' | curl -K examples/grpc/curl.txt localhost:8080/greet.v1.Greeter/Greet
 //	grpc-status: 8
 //	grpc-message: Too many requests: retry in 60 seconds.
-//	ratelimit: "per-client";r=0;t=60
-//	retry-after: 60
 //
 // grpcurl shows streams too:
 //
@@ -37,6 +38,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/core"
@@ -85,13 +87,31 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(
+	var server *grpc.Server
+	server = grpc.NewServer(append(bounds,
+		// All three: interceptors see no call that cannot be decoded, and Unary sees no streams.
+		grpc.InTapHandle(limiter.Tap(func() *grpc.Server { return server })),
 		grpc.ChainUnaryInterceptor(limiter.Unary()),
-		grpc.ChainStreamInterceptor(limiter.Stream()), // both: that of unary calls sees no streams
-		grpc.WaitForHandlers(true),                    // they give back what they hold to Redis
-	)
+		grpc.ChainStreamInterceptor(limiter.Stream()),
+		grpc.WaitForHandlers(true), // they give back what they hold to Redis
+	)...)
 	greet.RegisterGreeterServer(server, greeter{})
 	return serve(server)
+}
+
+// bounds limit what one connection can make the server do and keep.
+var bounds = []grpc.ServerOption{
+	grpc.MaxRecvMsgSize(64 << 10), // also of what a compressed message becomes
+	grpc.MaxHeaderListSize(16 << 10),
+	grpc.MaxConcurrentStreams(100),
+	grpc.ConnectionTimeout(10 * time.Second), // of a new connection
+	grpc.KeepaliveParams(keepalive.ServerParameters{
+		MaxConnectionIdle:     5 * time.Minute,
+		MaxConnectionAge:      time.Hour, // so no stream lasts longer
+		MaxConnectionAgeGrace: time.Minute,
+		Time:                  time.Minute, // asks whether the client still reads
+		Timeout:               10 * time.Second,
+	}),
 }
 
 type greeter struct {

@@ -22,11 +22,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -103,7 +106,9 @@ func main() {
 	mux := http.NewServeMux()
 	mux.Handle("/", limiter.Handler(api))
 	mux.HandleFunc("GET /healthz", health) // outside the limiter
-	log.Fatal(serve(mux))
+	if err := serve(mux); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func report(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Here is your report.") }
@@ -112,7 +117,8 @@ func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
 
 func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ok") }
 
-// serve answers on $ADDR, or on port 8080 if it is not set.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -120,9 +126,21 @@ func serve(handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// generate sends some forty requests a second to the API, for ever: of six clients who behave, of
+// generate sends some forty requests a second to the API, for ever: of four clients who behave, of
 // one with a script that runs away for ten seconds of twenty, and reports, of which some clients
 // do not wait for the end. Every five seconds there are forty searches at once, more than the
 // shedder lets in.
@@ -28,7 +28,7 @@ func generate(api net.Addr) {
 		time.Sleep(time.Second / second)
 		if i%(5*second) == 0 {
 			for n := range 40 {
-				go load.send(nameOf(n), "/search")
+				go load.send(nameOf(n%4), "/search")
 			}
 		}
 		runsAway := i/(10*second)%2 == 1
@@ -38,7 +38,7 @@ func generate(api net.Addr) {
 		case i%3 == 0 || runsAway:
 			go load.send("runaway", "/items")
 		default:
-			go load.send(nameOf(rand.IntN(6)), "/items")
+			go load.send(nameOf(rand.IntN(4)), "/items")
 		}
 	}
 }

@@ -29,6 +29,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -94,8 +96,14 @@ const (
 	searches
 )
 
-// client counts by API key, or else by address.
-var client = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), keyfuncs.Address(keyfuncs.Peer))
+// client counts by an API key that was given out, or else by address: an invented key must not be
+// a fresh budget.
+var client = keyfuncs.First(
+	keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet(apiKeys...)),
+	keyfuncs.Address(keyfuncs.Peer),
+)
+
+var apiKeys = []string{"client-0", "client-1", "client-2", "client-3", "reader", "runaway"}
 
 // clientName says so on the operator's page.
 const clientName = "API key or address"
@@ -176,8 +184,8 @@ func openBackend(counters *stats.Stats) (
 	return stack, redis.Close, nil
 }
 
-// operatorsPages serves the page and the metrics. Whoever reaches them may change limits, so they
-// are for this machine alone. See docs/operations.md before they listen elsewhere.
+// operatorsPages serves the page and the metrics. Everybody who reaches them may change limits, so
+// they are for this machine alone. See docs/operations.md before they listen elsewhere.
 func operatorsPages(counters *stats.Stats, limiter *nethttp.Limiter) (http.Handler, error) {
 	sources := admin.Sources{
 		Stats:    counters,
@@ -190,7 +198,20 @@ func operatorsPages(counters *stats.Stats, limiter *nethttp.Limiter) (http.Handl
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics(counters))
 	mux.Handle("/", page)
-	return mux, nil
+	return local(mux), nil
+}
+
+// local answers operators who ask for localhost or an address. A name may be one that a page in
+// their browser has pointed at this machine.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			http.Error(w, "ask for localhost or an address", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // anybody is who operates: this example asks for no password.
@@ -263,8 +284,9 @@ func serve(ctx context.Context, api, operators http.Handler, load bool) error {
 
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
 }

@@ -69,7 +69,9 @@ func get(t *testing.T, url string, fields ...string) (int, string) {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(fields); i += 2 {
-		r.Header.Set(fields[i], fields[i+1])
+		if r.Header.Set(fields[i], fields[i+1]); fields[i] == "Host" {
+			r.Host = fields[i+1]
+		}
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -87,9 +89,9 @@ func get(t *testing.T, url string, fields ...string) (int, string) {
 func ask(t *testing.T, api string) (allowed, denied int) {
 	t.Helper()
 	for i := range 60 {
-		key := "ann"
+		key := "client-1"
 		if i%10 == 0 {
-			key = "bob"
+			key = "client-2"
 		}
 		switch status, _ := get(t, api+"/items", "X-API-Key", key); status {
 		case http.StatusOK:
@@ -109,7 +111,7 @@ func ask(t *testing.T, api string) (allowed, denied int) {
 func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 	api, operators := begin(t)
 	allowed, denied := ask(t, api)
-	if status, _ := get(t, api+"/reports?rows=3", "X-API-Key", "carol"); status != http.StatusOK {
+	if status, _ := get(t, api+"/reports?rows=3", "X-API-Key", "reader"); status != http.StatusOK {
 		t.Fatalf("GET /reports: %d", status)
 	}
 	_, metrics := get(t, operators+"/metrics")
@@ -130,7 +132,7 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 			t.Errorf("/metrics has no %s", line)
 		}
 	}
-	if strings.Contains(metrics, "ann") || strings.Contains(metrics, "127.0.0.1") {
+	if strings.Contains(metrics, "client-") || strings.Contains(metrics, "127.0.0.1") {
 		t.Error("/metrics has a key")
 	}
 	if status, page := get(t, operators+"/"); status != http.StatusOK || !strings.Contains(page, "<title>") {
@@ -139,6 +141,35 @@ func TestMetricsAndPageShowTheRequestsThatWereSent(t *testing.T) {
 	if status, snapshot := get(t, operators+"/api/snapshot"); status != http.StatusOK ||
 		!strings.Contains(snapshot, "per-client") || !strings.Contains(snapshot, `"Shedders":[{"Name":"api"`) {
 		t.Errorf("api/snapshot: %d\n%s", status, snapshot)
+	}
+}
+
+func TestAnInventedKeyIsNoFreshBudget(t *testing.T) {
+	api, _ := begin(t)
+	denied := 0
+	for i := range 200 { // 20 at once, and 10 a second
+		if status, _ := get(t, api+"/items", "X-API-Key", fmt.Sprint("invented-", i)); status == http.StatusTooManyRequests {
+			denied++
+		}
+	}
+	if denied == 0 {
+		t.Error("200 requests at once with a key each: none is denied")
+	}
+}
+
+// DNS rebinding: a page in an operator's browser asks by a name of its own, which leads here.
+func TestOperatorsAreAnsweredUnderNoOtherName(t *testing.T) {
+	_, operators := begin(t)
+	for _, path := range []string{"/metrics", "/", "/api/snapshot"} {
+		for host, want := range map[string]int{
+			"rebound.example": http.StatusMisdirectedRequest, "rebound.example:8081": http.StatusMisdirectedRequest,
+			"127.0.0.1.rebound.example": http.StatusMisdirectedRequest, "[::1].rebound.example": http.StatusMisdirectedRequest,
+			"localhost:8081": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8081": http.StatusOK,
+		} {
+			if status, _ := get(t, operators+path, "Host", host); status != want {
+				t.Errorf("%s of %s: %d, want %d", path, host, status, want)
+			}
+		}
 	}
 }
 

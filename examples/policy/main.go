@@ -27,6 +27,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -100,7 +102,8 @@ func run() error {
 	mux.Handle("POST /upload", http.MaxBytesHandler(http.HandlerFunc(upload), maxUpload*1000))
 	mux.HandleFunc("POST /login", login)
 	mux.HandleFunc("POST /chat", chat)
-	return serve(limiter.Handler(mux))
+	sameSite := http.NewCrossOriginProtection().Handler(limiter.Handler(mux))
+	return serve(sameSite) // no other site posts forms here
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +133,8 @@ func chat(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "It depends.")
 }
 
-// serve answers on $ADDR, or on port 8080 if it is not set.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds.
 func serve(handler http.Handler) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -138,9 +142,21 @@ func serve(handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -121,9 +121,10 @@ func serve(ctx context.Context, handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -26,12 +26,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/shed"
@@ -83,7 +86,9 @@ func main() {
 	mux.HandleFunc("GET /charges", charge)
 	mux.HandleFunc("POST /charges", charge)
 	mux.HandleFunc("GET /healthz", health)
-	log.Fatal(serve(shed.Handler(shedder, mux), *load))
+	if err := serve(shed.Handler(shedder, mux), *load); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // pool has a place for each request that is worked on.
@@ -99,8 +104,8 @@ func charge(w http.ResponseWriter, r *http.Request) {
 
 func health(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Well.") }
 
-// serve answers on $ADDR, or on port 8080 if it is not set. It sends itself a load if that is
-// not 0.
+// serve answers on $ADDR, or on port 8080 if it is not set, until it is interrupted. Then the
+// requests under way have ten seconds. It sends itself a load if that is not 0.
 func serve(handler http.Handler, load int) error {
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
 	if err != nil {
@@ -112,9 +117,21 @@ func serve(handler http.Handler, load int) error {
 		go report()
 	}
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
-	return server.Serve(listener)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }

@@ -31,7 +31,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -43,6 +46,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
@@ -64,11 +68,13 @@ var loginRules = []nethttp.Rule{{
 	Limit:     limits.SlidingLog(limits.Per(3, 5*time.Minute)),
 	Key:       user,
 	FinalCost: core.OnStatus(isFailure),
+	OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 }, {
 	Name:      "ban",
 	Limit:     limits.Ban(limits.Per(10, 10*time.Minute), time.Minute),
 	Key:       address,
 	FinalCost: core.OnStatus(isFailure),
+	OnFailure: core.FailClosed,
 }}
 
 var chatRules = []nethttp.Rule{{
@@ -81,7 +87,13 @@ var chatRules = []nethttp.Rule{{
 
 var (
 	address = keyfuncs.Address(keyfuncs.Peer) // behind a proxy: keyfuncs.MustTrustedProxies
-	client  = keyfuncs.First(keyfuncs.APIKey("X-API-Key"), address)
+
+	// client counts by an API key that was given out, or else by address: an invented key must
+	// not be a fresh budget.
+	client = keyfuncs.First(
+		keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("ann", "bob")),
+		address,
+	)
 )
 
 // user returns the key of the user who wants to log in. Requests without a name count together.
@@ -116,7 +128,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logins, err := nethttp.New(nethttp.Config{Rules: loginRules, Backend: backend})
+	logins, err := nethttp.New(nethttp.Config{
+		Rules:   loginRules,
+		Backend: backend,
+		Headers: headers.Options{Show: headers.OnDenial}, // who has failed is not for others to see
+	})
 	if err != nil {
 		return err
 	}
@@ -125,12 +141,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 
+	limitedUpload := uploads.Handler(http.HandlerFunc(upload))
 	limitedLogin := logins.Handler(http.HandlerFunc(login))
 	mux := http.NewServeMux()
-	mux.Handle("POST /upload", uploads.Handler(http.HandlerFunc(upload)))
+	mux.Handle("POST /upload", http.MaxBytesHandler(limitedUpload, 10<<20))
 	mux.Handle("POST /login", http.MaxBytesHandler(limitedLogin, 4096)) // since user reads the body
 	mux.Handle("POST /chat", chats.Handler(http.HandlerFunc(chat)))
-	return serve(ctx, mux)
+	sameSite := http.NewCrossOriginProtection().Handler(mux) // no other site posts forms here
+	return serve(ctx, sameSite)
 }
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
@@ -146,23 +164,36 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
-// upload takes ms milliseconds.
+// upload reads the body for a minute at most, and then works for ms milliseconds.
 func upload(w http.ResponseWriter, r *http.Request) {
 	ms, err := strconv.Atoi(r.URL.Query().Get("ms"))
 	if err != nil || ms < 0 || ms > 60_000 {
 		http.Error(w, "ms must be a number from 0 to 60000", http.StatusBadRequest)
 		return
 	}
+	work := time.Duration(ms) * time.Millisecond
+	read := time.Now().Add(time.Minute)
+	deadlines := http.NewResponseController(w) // other requests have those of the server
+	deadlines.SetReadDeadline(read)
+	deadlines.SetWriteDeadline(read.Add(work + 10*time.Second))
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		http.Error(w, "the upload is too large or too slow", http.StatusBadRequest)
+		return
+	}
 	select {
-	case <-time.After(time.Duration(ms) * time.Millisecond):
+	case <-time.After(work):
 		fmt.Fprintln(w, "Stored.")
 	case <-r.Context().Done(): // the client has left
 	}
 }
 
-// login knows one password for everybody.
+// password is that of everybody. Keep hashes by argon2id or bcrypt for each user instead.
+var password = sha256.Sum256([]byte("right"))
+
 func login(w http.ResponseWriter, r *http.Request) {
-	if r.PostFormValue("password") != "right" {
+	// Digests have one length: to compare passwords would take another time for each length.
+	guess := sha256.Sum256([]byte(r.PostFormValue("password")))
+	if subtle.ConstantTimeCompare(guess[:], password[:]) == 0 {
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 		return
 	}
@@ -189,9 +220,10 @@ func serve(ctx context.Context, handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: time.Minute, // for an upload with a body
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 20 * time.Second, // from the header of a request to the end of its answer
+		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

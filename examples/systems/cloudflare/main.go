@@ -165,9 +165,10 @@ func serve(ctx context.Context, handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
+		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -34,6 +34,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -106,7 +108,20 @@ func run(ctx context.Context) error {
 	api.Handle("/", limiter.Handler(http.HandlerFunc(upstream)))
 	operators := http.NewServeMux() // for your own people: clients would see who is near a limit
 	operators.Handle("GET /stats", statsPage{counters})
-	return serve(ctx, api, operators)
+	return serve(ctx, api, local(operators))
+}
+
+// local answers operators who ask for localhost or an address. A name may be one that a page in
+// their browser has pointed at this machine.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			http.Error(w, "ask for localhost or an address", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
@@ -196,8 +211,9 @@ func serve(ctx context.Context, api, operators http.Handler) error {
 
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
+		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		IdleTimeout:  2 * time.Minute,
 	}
 }

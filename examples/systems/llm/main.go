@@ -213,6 +213,7 @@ func complete(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // for the end
 }
 
 // send sends a token. A client that does not read for ten seconds holds the stream no longer.
@@ -237,9 +238,10 @@ func serve(ctx context.Context, handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
+		WriteTimeout: 20 * time.Second, // until the first token: send gives each token ten
+		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -171,12 +171,15 @@ func openBackend() (backend limits.Backend, closeBackend func() error, err error
 	return remote.NewStack(redis, remote.Options{}), redis.Close, nil
 }
 
-// passwords are those of users. Keep hashes by argon2id or bcrypt instead.
-var passwords = map[string]string{"ann": "right", "bob": "right"}
+// passwords are digests of those of users. Keep hashes by argon2id or bcrypt instead.
+var passwords = map[string][sha256.Size]byte{
+	"ann": sha256.Sum256([]byte("right")),
+	"bob": sha256.Sum256([]byte("right")),
+}
 
 // nobodysPassword is what a password is compared with if there is no such user, so that the
-// answer takes as long.
-var nobodysPassword = rand.Text()
+// answer takes as long: digests have one length.
+var nobodysPassword = sha256.Sum256([]byte(rand.Text()))
 
 type logIn struct {
 	limiter *nethttp.Limiter
@@ -189,7 +192,8 @@ func (l *logIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !exists {
 		password = nobodysPassword
 	}
-	if subtle.ConstantTimeCompare([]byte(r.PostFormValue("password")), []byte(password)) == 0 {
+	guess := sha256.Sum256([]byte(r.PostFormValue("password")))
+	if subtle.ConstantTimeCompare(guess[:], password[:]) == 0 {
 		// One text for a wrong name and a wrong password.
 		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 		return
@@ -233,9 +237,10 @@ func serve(ctx context.Context, handler http.Handler) error {
 	}
 	log.Printf("listening on %v", listener.Addr())
 	server := &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
+		WriteTimeout: 20 * time.Second, // or an answer that its client does not read
+		IdleTimeout:  2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

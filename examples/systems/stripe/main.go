@@ -34,6 +34,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"path"
@@ -191,7 +193,20 @@ func run(ctx context.Context) error {
 	modes := http.NewCrossOriginProtection().Handler(switches) // no page throws a switch
 	operators := http.NewServeMux()
 	operators.Handle("POST /modes", modes)
-	return serve(ctx, api, operators)
+	return serve(ctx, api, local(operators))
+}
+
+// local answers operators who ask for localhost or an address. A name may be one that a page in
+// their browser has pointed at this machine.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			http.Error(w, "ask for localhost or an address", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // openBackend returns memory, or the Redis of $REDIS_URL, and what closes it.
@@ -319,8 +334,9 @@ func serve(ctx context.Context, api, operators http.Handler) error {
 
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:     handler,
-		ReadTimeout: 10 * time.Second, // otherwise a slow body holds what its request has taken
-		IdleTimeout: 2 * time.Minute,
+		Handler:      handler,
+		ReadTimeout:  10 * time.Second, // otherwise a slow body holds what its request has taken
+		WriteTimeout: 90 * time.Second, // of which work may take sixty
+		IdleTimeout:  2 * time.Minute,
 	}
 }
