@@ -131,7 +131,7 @@ func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
 	} {
 		t.Run(c.program+"/"+c.call, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := goBuild(c.program, dir, []string{"."}); err != nil {
+			if err := goBuild(t, c.program, dir, []string{"."}); err != nil {
 				t.Fatal(err)
 			}
 			url, client := launch(t, filepath.Join(dir, c.program)), callers(t)
