@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bufio"
+	"github.com/weir-go/weir/internal/testrun"
 	"io"
 	"net/http"
 	"os"
