@@ -53,7 +53,14 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "limits", "memory", "nethttp", "shed", "stats"}
+var standardLibraryOnly = []string{"", "admin", "core", "headers", "keyfuncs", "limits", "limits/limitstest", "memory", "nethttp", "shed", "stats"}
+
+// forTests says what no package of the library imports, and why go.mod requires it all the same: it is
+// in the list of modules of every program that requires weir.
+var forTests = map[string]string{
+	"github.com/alicebob/miniredis/v2": "the examples of redisbackend run, and its bubbles have a server",
+	"github.com/google/go-cmp":         "tests in all packages print differences",
+}
 
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.
@@ -176,6 +183,31 @@ func TestAPackageImportsItsOwnModulesAlone(t *testing.T) {
 		}
 		if len(p.Imports) == 0 {
 			t.Errorf("there is no package %s, or it imports nothing", from)
+		}
+	}
+}
+
+func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
+	packages := list(t)
+	importedBy := func(required string) (all []string) {
+		for _, p := range packages {
+			from, ours := inModule(p.ImportPath)
+			if ours && isPartOfTheLibrary(from) && slices.ContainsFunc(p.Imports, func(imported string) bool {
+				return imported == required || strings.HasPrefix(imported, required+"/")
+			}) {
+				all = append(all, from)
+			}
+		}
+		return all
+	}
+	for _, r := range required(t, "../../go.mod") {
+		by, why := importedBy(r.Path), forTests[r.Path]
+		switch {
+		case r.Indirect:
+		case len(by) == 0 && why == "":
+			t.Errorf("go.mod requires %s, which only tests and examples import: move them to a module of their own, or say why in forTests", r.Path)
+		case len(by) > 0 && why != "":
+			t.Errorf("%s is imported by %v: delete it from forTests", r.Path, by)
 		}
 	}
 }

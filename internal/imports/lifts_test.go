@@ -141,21 +141,30 @@ func tidied(t *testing.T, dir, gomod string, packages ...string) map[string]stri
 // requirements returns the versions that a go.mod requires, by path.
 func requirements(t *testing.T, path string) map[string]string {
 	t.Helper()
+	versions := make(map[string]string)
+	for _, r := range required(t, path) {
+		versions[r.Path] = r.Version
+	}
+	return versions
+}
+
+type requirement struct {
+	Path, Version string
+	Indirect      bool
+}
+
+// required returns what a go.mod requires.
+func required(t *testing.T, path string) []requirement {
+	t.Helper()
 	out, err := testrun.Command(t, "go", "mod", "edit", "-json", path).Output()
 	if err != nil {
 		t.Fatalf("go mod edit: %v", err)
 	}
-	var file struct {
-		Require []struct{ Path, Version string }
-	}
+	var file struct{ Require []requirement }
 	if err := json.Unmarshal(out, &file); err != nil {
 		t.Fatal(err)
 	}
-	versions := make(map[string]string)
-	for _, r := range file.Require {
-		versions[r.Path] = r.Version
-	}
-	return versions
+	return file.Require
 }
 
 func command(t testing.TB, dir string, args ...string) *exec.Cmd {
