@@ -66,7 +66,10 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	server := &http.Server{Addr: "127.0.0.1:8081", Handler: page, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{
+		Addr: "127.0.0.1:8081", Handler: page,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
 	_ = server // go server.ListenAndServe()
 
 	send(page, "ann", "GET", "/api/session", "")

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/weir-go/weir/chimw"
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 )
@@ -20,6 +21,7 @@ var (
 	}}})
 	logins = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: keyfuncs.Address(keyfuncs.Peer),
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(chimw.PathParam("id"), keyfuncs.Address(keyfuncs.Peer)),
@@ -42,7 +44,7 @@ func newRouter() http.Handler {
 }
 
 func Example() {
-	router := newRouter() // for http.ListenAndServe
+	router := newRouter() // the Handler of an http.Server
 	for _, request := range []string{"POST /login", "POST /login", "POST /login", "GET /users/1"} {
 		var method, path string
 		fmt.Sscan(request, &method, &path)

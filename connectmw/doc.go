@@ -10,12 +10,24 @@
 //			Key:   keyfuncs.Address(connectmw.Peer),
 //		}},
 //	})
-//	path, handler := ordersv1connect.NewOrdersHandler(orders, connect.WithInterceptors(limiter.Interceptor()))
+//	path, handler := ordersv1connect.NewOrdersHandler(orders,
+//		connect.WithInterceptors(limiter.Interceptor()),
+//		connect.WithReadMaxBytes(64<<10), // also of what a compressed message becomes
+//	)
+//	mux.Handle(path, handler)
+//	server.Handler = flood.Handler(mux) // a limiter of package nethttp
 //
 // Rules are those of package core, on a [Call]. Key functions of package keyfuncs apply by [Lift]. Calls that no rule
 // applies to pass: [core.Otherwise] makes a last rule for them, and [Limiter.Unlimited] lists them.
-// Requests for paths that no handler has reach no interceptor. Package nethttp limits these too, and denies
-// requests before their messages are read, but in the form of HTTP alone.
+//
+// # Calls that cannot be decoded
+//
+// Calls that cannot be decoded are never counted by interceptors, however much work they make: those
+// with garbage, an unknown encoding, or a message that becomes too large. Requests for paths that no
+// handler has reach no interceptor either. A limiter of package nethttp around the mux counts all of
+// them, and denies requests before their messages are read. Let it allow more than this one does, so
+// that it denies floods alone. It answers in the form of HTTP, or by a connect.ErrorWriter in its
+// Denied. Without connect.WithReadMaxBytes, a message of 64 kB may become a gigabyte.
 //
 // # Answers
 //

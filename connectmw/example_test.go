@@ -10,8 +10,10 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/connectmw"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Each client may make 2 calls a day.
@@ -21,12 +23,25 @@ var perClient = connectmw.MustNew(connectmw.Config{Rules: []connectmw.Rule{{
 	Key:   keyfuncs.Address(connectmw.Peer),
 }}})
 
+// Interceptors never count calls that cannot be decoded. This limiter, around the mux, counts requests.
+var flood = nethttp.MustNew(nethttp.Config{
+	Rules: []nethttp.Rule{{
+		Name:  "requests",
+		Limit: limits.TokenBucket(limits.PerDay(10), 10),
+		Key:   keyfuncs.Address(keyfuncs.Peer),
+	}},
+	Headers: headers.Options{Show: headers.OnDenial},
+})
+
 const greet = "/greet.v1.Greeter/Greet"
 
 func Example() {
 	mux := http.NewServeMux()
-	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(perClient.Interceptor())))
-	server := httptest.NewServer(mux)
+	mux.Handle(greet, connect.NewUnaryHandler(greet, greeter,
+		connect.WithInterceptors(perClient.Interceptor()),
+		connect.WithReadMaxBytes(64<<10), // also of what a compressed message becomes
+	))
+	server := httptest.NewServer(flood.Handler(mux))
 	defer server.Close()
 
 	client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](server.Client(), server.URL+greet)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -22,6 +23,7 @@ var (
 	}}})
 	logins = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: client,
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(echo5mw.PathParam("id"), client),
@@ -42,7 +44,7 @@ func newRouter() http.Handler {
 }
 
 func Example() {
-	router := newRouter() // for http.ListenAndServe
+	router := newRouter() // the Handler of an http.Server
 	for _, request := range []string{"POST /login", "POST /login", "POST /login", "GET /users/1"} {
 		var method, path string
 		fmt.Sscan(request, &method, &path)

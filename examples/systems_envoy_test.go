@@ -94,8 +94,11 @@ func TestTheLocalBucketOfEnvoyStandsInFront(t *testing.T) {
 	send(t, "POST", other+"/login", "").want(t, http.StatusOK)
 	send(t, "POST", other+"/login", "").rateLimited(t, "") // five together
 	kill()
-	for range 2 {
-		send(t, "POST", one+"/login", "").want(t, http.StatusOK) // the rule fails open
+	if a := send(t, "POST", one+"/login", ""); a.StatusCode != http.StatusServiceUnavailable { // it fails closed
+		t.Errorf("a log-in without Redis: %s", a.Status)
 	}
-	send(t, "POST", one+"/login", "").rateLimited(t, "local_rate_limited")
+	for range 2 {
+		send(t, "POST", one+"/orders", "").want(t, http.StatusOK) // it fails open
+	}
+	send(t, "POST", one+"/orders", "").rateLimited(t, "local_rate_limited")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -22,6 +23,7 @@ var (
 	}}})
 	logins = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "login", Limit: limits.TokenBucket(limits.PerDay(2), 2), Key: client,
+		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}}})
 	pages = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name: "pages", Limit: limits.TokenBucket(limits.PerDay(3), 3), Key: keyfuncs.Join(ginmw.PathParam("id"), client),
@@ -43,7 +45,7 @@ func newRouter() http.Handler {
 }
 
 func Example() {
-	router := newRouter() // for http.ListenAndServe
+	router := newRouter() // the Handler of an http.Server
 	for _, request := range []string{"POST /login", "POST /login", "POST /login", "GET /users/1"} {
 		var method, path string
 		fmt.Sscan(request, &method, &path)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/core"
@@ -27,9 +29,14 @@ var perClient = grpcmw.MustNew(grpcmw.Config{Rules: []grpcmw.Rule{{
 func isLimited(c *grpcmw.Call) bool { return c.FullMethod != healthpb.Health_Watch_FullMethodName }
 
 func Example() {
-	server := grpc.NewServer(
+	var server *grpc.Server
+	server = grpc.NewServer(
+		grpc.InTapHandle(perClient.Tap(func() *grpc.Server { return server })),
 		grpc.ChainUnaryInterceptor(perClient.Unary()),
 		grpc.ChainStreamInterceptor(perClient.Stream()),
+		grpc.MaxRecvMsgSize(64<<10),
+		grpc.MaxConcurrentStreams(100),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 10 * time.Second}),
 	)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,8 +11,8 @@
 //			Key:   keyfuncs.Address(keyfuncs.Peer),
 //		}},
 //	})
-//	mux.Handle("POST /login", limiter.Handler(login))  // one route
-//	http.ListenAndServe(":8080", limiter.Handler(mux)) // everything
+//	mux.Handle("POST /login", limiter.Handler(login)) // one route
+//	handler := limiter.Handler(mux)                   // everything
 //
 // A denied request is answered with status 429, Retry-After and a body of type
 // application/problem+json (RFC 9457), or text/plain if the client prefers it. The

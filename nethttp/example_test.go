@@ -41,7 +41,7 @@ func Example() {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /", hi)
-	handler := limiter.Handler(mux) // for http.ListenAndServe
+	handler := limiter.Handler(mux) // of an http.Server
 
 	for range 3 {
 		w := httptest.NewRecorder()

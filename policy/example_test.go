@@ -52,7 +52,7 @@ func Example() {
 
 func ExampleLoad() {
 	p, err := policy.Load("testdata/good/shop.yaml", policy.Names[*http.Request]{
-		Keys:  map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")},
+		Keys:  map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")}, // set by your authentication
 		Plans: map[string]func(*http.Request) (string, error){"plan": keyfuncs.Header("X-Plan")},
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	})
@@ -151,7 +151,7 @@ rules:
     overrides:
       - {for: {user: tenant-42}, limit: 500/minute, until: 2026-12-31, why: migration}
 `), policy.Names[*http.Request]{
-		Keys: map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")},
+		Keys: map[string]func(*http.Request) (string, error){"user": keyfuncs.Header("X-User")}, // set by your authentication
 	})
 	fmt.Println(p.Expired(time.Date(2026, 12, 30, 23, 59, 59, 0, time.UTC)))
 	fmt.Println(p.Expired(time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)))

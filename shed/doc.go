@@ -19,7 +19,7 @@
 //			return other
 //		},
 //	})
-//	http.ListenAndServe(":8080", shed.Handler(shedder, mux))
+//	handler := shed.Handler(shedder, mux)
 //
 // A request that is shed is answered 503 with the problem type temporary-reduced-capacity
 // and a Retry-After of 1 to 4 seconds at random, so that clients do not all come back at

@@ -11,7 +11,7 @@ import (
 // Handler returns a handler that passes only admitted requests to next. All handlers of one
 // shedder count together. It serves net/http and chi:
 //
-//	http.ListenAndServe(":8080", shed.Handler(shedder, mux))
+//	handler := shed.Handler(shedder, mux)
 //	router.Use(func(next http.Handler) http.Handler { return shed.Handler(shedder, next) })
 //
 // next gets a ResponseWriter that notes status and streams, and that implements an optional

@@ -61,6 +61,7 @@ var imports = map[string]string{
 	"grpcmw":       module + "/grpcmw",
 	"connectmw":    module + "/connectmw",
 	"grpc":         "google.golang.org/grpc",
+	"keepalive":    "google.golang.org/grpc/keepalive",
 	"connect":      "connectrpc.com/connect",
 	"memory":       module + "/memory",
 	"remote":       module + "/remote",
