@@ -161,6 +161,23 @@ func TestASimulationEqualsASlowReplayOfTheDefinition(t *testing.T) {
 	}
 }
 
+// A log of 2,000 requests a second, some of which are late by 100 seconds.
+func TestLinesOfABusyLogMayBeAsLateAsThoseOfOthers(t *testing.T) {
+	const n, perSecond = 260_000, 2_000
+	var b bytes.Buffer
+	for i := range n {
+		at := int64(1_763_640_000 + i/perSecond)
+		if i%10 == 0 {
+			at -= 100
+		}
+		b.WriteString(hit{at, i % 100}.line())
+	}
+	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", b.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address")})
+	if r.Late != 0 || r.ClockJumps != 0 || r.Requests != n {
+		t.Errorf("%d late, %d jumps, %d requests", r.Late, r.ClockJumps, r.Requests)
+	}
+}
+
 func TestSeveralLogsAreMergedByTime(t *testing.T) {
 	hits := traffic(testrun.Random(t), 600)
 	var whole bytes.Buffer

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 )
 
@@ -12,7 +13,8 @@ const (
 	// ends, and some with the instant at which it began.
 	window = 120
 
-	// maxWaiting is how many requests wait for those that belong before them.
+	// maxWaiting is how many requests wait in memory for those that belong before them. Others
+	// wait on tapes.
 	maxWaiting = 1 << 17
 
 	// setBack is how many lines in a row are before the window until the clock is taken to
@@ -20,18 +22,24 @@ const (
 	setBack = 32
 )
 
-// order brings requests into the order in which they arrived, as far as a bounded memory
-// allows, and spreads those of a second where stamps are whole seconds.
+// order brings requests into the order in which they arrived, unless they are late by more than the
+// window, and spreads those of a second where stamps are whole seconds.
 type order struct {
-	whole bool        // stamps are whole seconds
-	emit  func(*item) // takes the item over
+	whole bool         // stamps are whole seconds
+	most  int          // how many wait in memory
+	emit  func(*item)  // takes the item over
+	fresh func() *item // returns one without meaning
+	free  func(*item)  // takes one back
 
 	started bool
 	next    int64               // the first second that was not emitted
 	newest  int64               // the latest second that waits
-	seconds [2 * window][]*item // by second
-	waiting int
-	ahead   *item // the first line, or one that is far ahead of all before it: a quiet time, or a clock that is wrong
+	seconds [2 * window]waiting // by second
+	waiting int                 // in memory and on tapes
+	kept    int                 // in memory
+	tapes   tapes
+	written []*tape // and not read to their ends, in the order in which they were written
+	ahead   *item   // the first line, or one that is far ahead of all before it: a quiet time, or a clock that is wrong
 	lateRun int
 
 	late, jumps int64
@@ -99,36 +107,147 @@ func (o *order) accept(it *item) {
 			o.emitSecond()
 		}
 	}
-	slot := &o.seconds[sec%int64(len(o.seconds))]
-	*slot = append(*slot, it)
+	slot := o.slot(sec)
+	slot.items = append(slot.items, it)
 	o.waiting++
-	for o.waiting > maxWaiting && o.next < o.newest {
-		o.emitSecond()
+	if o.kept++; o.kept > o.most {
+		o.spill()
 	}
+}
+
+// waiting are the requests of a second that wait.
+type waiting struct {
+	items   []*item // in the order of their lines
+	written int     // how many came before and are on tapes
+}
+
+func (o *order) slot(sec int64) *waiting { return &o.seconds[sec%int64(len(o.seconds))] }
+
+// sort returns the items of a second in the order in which they are emitted.
+func (o *order) sort(items []*item) []*item {
+	if !o.whole && !slices.IsSortedFunc(items, byArrival) {
+		slices.SortStableFunc(items, byArrival)
+	}
+	return items
+}
+
+// clear forgets the items of w.
+func (w *waiting) clear() {
+	const worthKeeping = 1 << 10
+	if cap(w.items) > worthKeeping { // there are many seconds, and each may once be full
+		w.items = nil
+	}
+	w.items = w.items[:0]
+}
+
+// spill writes all requests that wait in memory to a tape, second by second.
+func (o *order) spill() {
+	t := &tape{}
+	for sec := o.next; sec <= o.newest; sec++ {
+		slot := o.slot(sec)
+		for _, it := range o.sort(slot.items) {
+			o.tapes.write(t, it)
+			o.free(it)
+		}
+		slot.written += len(slot.items)
+		slot.clear()
+	}
+	o.kept = 0
+	o.tapes.rewind(t, o.fresh())
+	o.written = append(o.written, t)
 }
 
 // emitSecond emits the requests of the next second.
 func (o *order) emitSecond() {
-	slot := &o.seconds[o.next%int64(len(o.seconds))]
-	items := *slot
-	start := o.next * second
+	slot, start := o.slot(o.next), o.next*second
 	o.next++
-	if len(items) == 0 {
-		return
-	}
-	if !o.whole && !slices.IsSortedFunc(items, byArrival) {
-		slices.SortStableFunc(items, byArrival)
-	}
-	for i, it := range items {
+	n, i := slot.written+len(slot.items), 0
+	emit := func(it *item) {
 		it.spread = it.at
 		if o.whole {
 			it.at = start
-			it.spread = start + int64(i)*second/int64(len(items))
+			it.spread = start + int64(i)*second/int64(n)
 		}
+		i++
 		o.emit(it)
 	}
-	o.waiting -= len(items)
-	*slot = items[:0]
+	items := o.sort(slot.items)
+	if slot.written > 0 {
+		o.merge(start+second, items, emit)
+	} else {
+		for _, it := range items {
+			emit(it)
+		}
+	}
+	o.waiting -= n
+	o.kept -= len(items)
+	slot.written = 0
+	slot.clear()
+}
+
+// merge visits the requests on tapes that arrived before an instant, and items, in the order in which they
+// are emitted.
+func (o *order) merge(before int64, items []*item, visit func(*item)) {
+	h := heads{inTurn: o.whole}
+	for i, t := range o.written {
+		if t.head != nil && t.head.at < before {
+			h.all = append(h.all, head{it: t.head, turn: i, tape: t})
+		}
+	}
+	if len(items) > 0 {
+		h.all = append(h.all, head{it: items[0], turn: len(o.written), rest: items[1:]})
+	}
+	heap.Init(&h)
+	for len(h.all) > 0 {
+		first := &h.all[0]
+		it, next := first.it, (*item)(nil)
+		if t := first.tape; t != nil {
+			spare := o.fresh()
+			t.head = spare
+			if o.tapes.advance(t); t.head == nil {
+				o.free(spare)
+			} else if t.head.at < before {
+				next = t.head
+			}
+		} else if len(first.rest) > 0 {
+			next, first.rest = first.rest[0], first.rest[1:]
+		}
+		visit(it)
+		if first.it = next; next != nil {
+			heap.Fix(&h, 0)
+		} else {
+			heap.Pop(&h)
+		}
+	}
+	o.written = slices.DeleteFunc(o.written, func(t *tape) bool { return t.head == nil })
+}
+
+// head is the next request of a second from a tape, or of those in memory.
+type head struct {
+	it   *item
+	turn int     // of tapes and memory that have requests of one instant
+	tape *tape   // nil: those in memory
+	rest []*item // in memory
+}
+
+// heads is a heap of those that are emitted next.
+type heads struct {
+	all    []head
+	inTurn bool // whatever their instants
+}
+
+func (h *heads) Len() int { return len(h.all) }
+func (h *heads) Less(i, j int) bool {
+	if a, b := h.all[i].it.at, h.all[j].it.at; a != b && !h.inTurn {
+		return a < b
+	}
+	return h.all[i].turn < h.all[j].turn
+}
+func (h *heads) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
+func (h *heads) Push(any)      {} // never
+func (h *heads) Pop() any {
+	h.all = h.all[:len(h.all)-1]
+	return nil
 }
 
 func byArrival(a, b *item) int { return cmp.Compare(a.at, b.at) }

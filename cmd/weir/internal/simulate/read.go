@@ -26,7 +26,7 @@ func (s *source) at() int64 {
 }
 
 // read reads all logs, merged by time.
-func (r *run) read(ctx context.Context, next func() *item) error {
+func (r *run) read(ctx context.Context) error {
 	var rules []core.Rule[*request]
 	for _, side := range r.sides {
 		rules = append(rules, side.rules...)
@@ -35,7 +35,7 @@ func (r *run) read(ctx context.Context, next func() *item) error {
 		s.item, s.after = s.after, nil
 		for s.log.Next(s.request.entry) {
 			if s.request.set() {
-				s.after = next()
+				s.after = r.order.fresh()
 				s.after.read(s.request, rules, r.keys)
 				return
 			}
@@ -57,6 +57,9 @@ func (r *run) read(ctx context.Context, next func() *item) error {
 	for n := 0; len(sources) > 0; n++ {
 		if n%batchSize == 0 {
 			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := r.order.tapes.failure(); err != nil {
 				return err
 			}
 			if r.stop && r.tooMany.Load() {

@@ -137,7 +137,8 @@ func (r *run) do(ctx context.Context) error {
 		}
 		current = nil
 	}
-	r.order.whole = r.whole
+	r.order.whole, r.order.most, r.order.tapes.keys = r.whole, maxWaiting, r.keys
+	defer r.order.tapes.close()
 	r.order.emit = func(it *item) {
 		if current == nil {
 			current = take()
@@ -146,7 +147,8 @@ func (r *run) do(ctx context.Context) error {
 			send()
 		}
 	}
-	next := func() *item {
+	r.order.free = func(it *item) { free = append(free, it) }
+	r.order.fresh = func() *item {
 		if n := len(free); n > 0 {
 			it := free[n-1]
 			free = free[:n-1]
@@ -154,9 +156,10 @@ func (r *run) do(ctx context.Context) error {
 		}
 		return new(item)
 	}
-	err := r.read(ctx, next)
+	err := r.read(ctx)
 	if err == nil {
 		r.order.flush()
+		err = r.order.tapes.failure()
 	}
 	if current != nil {
 		send()
