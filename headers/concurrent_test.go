@@ -181,9 +181,9 @@ func TestShowHidesAConcurrencyLimitLikeAnyOther(t *testing.T) {
 	onDenial.Formats = []headers.Format{headers.Draft6}
 	want(t, written(t, onDenial, policies, no),
 		"RateLimit-Limit: 10", "RateLimit-Remaining: 0", "RateLimit-Reset: 1", "Retry-After: 1")
-	never := headers.Options{Show: headers.Omit}
-	want(t, written(t, never, policies, ok))
-	want(t, written(t, never, policies, no), "Retry-After: 1")
+	omit := headers.Options{Show: headers.Omit}
+	want(t, written(t, omit, policies, ok))
+	want(t, written(t, omit, policies, no), "Retry-After: 1")
 }
 
 // A fallback of several instances holds each to a share.

@@ -88,7 +88,7 @@ const (
 	// OnDenial shows only the rules that denied, and only on denials. It suits a
 	// login route, which need not publish how many tries are left.
 	OnDenial
-	// Never omits the fields. The answers of package nethttp then name no rule in
+	// Omit leaves out the fields. The answers of package nethttp then name no rule in
 	// their bodies either.
 	Omit
 )

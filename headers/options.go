@@ -22,7 +22,7 @@ type Options struct {
 
 	// Custom adds fields of your own, or changes those that the formats wrote. It is
 	// called after the formats, for the same answers: see Show. It is not called
-	// if the status is 503, and never if Show is Never.
+	// if the status is 503, and never if Show is Omit.
 	//
 	// The outcome has all rules, whatever Show says. With OnDenial, publish only the
 	// rules that denied. Never publish a key. The numbers of a decision mean something
@@ -81,10 +81,10 @@ const maxJitter = 24 * time.Hour
 func (options Options) Validate(policies []Policy) error {
 	errs := validateFormats(options.Formats)
 	if options.Formats != nil && len(options.Formats) == 0 && options.Custom == nil {
-		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Never"))
+		errs = append(errs, errors.New("headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit"))
 	}
 	if options.Show > Omit {
-		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Never (got %d)", options.Show))
+		errs = append(errs, fmt.Errorf("headers: show: must be Always, OnDenial or Omit (got %d)", options.Show))
 	}
 	if options.RetryAfter > Window {
 		errs = append(errs, fmt.Errorf("headers: retry after: must be LeastWait or Window (got %d)", options.RetryAfter))

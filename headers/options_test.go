@@ -37,7 +37,7 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 0)",
 		"headers: formats: must be IETF, Draft7, Draft6, GitHub, DeltaSeconds, Discord or EpochSeconds (got 99)",
 		"headers: formats: GitHub and DeltaSeconds both use X-RateLimit-Reset with different units: choose one",
-		"headers: show: must be Always, OnDenial or Never (got 3)",
+		"headers: show: must be Always, OnDenial or Omit (got 3)",
 		"headers: retry after: must be LeastWait or Window (got 2)",
 		"headers: jitter: must be 0 to 24h (got -1s)",
 		"headers: partition key: only IETF has one: add IETF to formats or remove it",
@@ -96,7 +96,7 @@ func TestFormatsThatBreakEachOtherAreRefused(t *testing.T) {
 
 func TestAnEmptyListOfFormatsIsAMistakeAndNilIsIETF(t *testing.T) {
 	_, err := headers.New(headers.Options{Formats: []headers.Format{}}, nil)
-	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, set Custom, or set Show to Never" {
+	if err == nil || err.Error() != "headers: formats: is empty: use nil for IETF, set Custom, or set Show to Omit" {
 		t.Errorf("got error %v", err)
 	}
 	policies := []headers.Policy{perMinute}

@@ -43,9 +43,9 @@ func TestShowSaysWhichAnswersHaveFieldsAndRetryAfterStays(t *testing.T) {
 	want(t, written(t, onDenial, policies, ok))
 	want(t, written(t, onDenial, policies, no), append(shown, retry)...)
 
-	never := headers.Options{Show: headers.Omit}
-	want(t, written(t, never, policies, ok))
-	want(t, written(t, never, policies, no), retry)
+	omit := headers.Options{Show: headers.Omit}
+	want(t, written(t, omit, policies, ok))
+	want(t, written(t, omit, policies, no), retry)
 }
 
 // A login that is denied for its address must not show how many tries a user has left.

@@ -145,7 +145,7 @@ func (b *Backend) Supports(limit limits.Limit) bool {
 
 // HonoursDeadline reports that [Backend.Take] and [Backend.Peek] fail as soon as
 // the deadline of their context has passed, whatever the client is doing: the client
-// works on goroutines of the backend. Package breaker asks, and then needs no goroutine
+// works on goroutines of the backend. Package remote asks, and then needs no goroutine
 // of its own for a decision.
 //
 // The one exception is a process that runs late: its goroutines wait for five

@@ -260,7 +260,7 @@ func ExampleBackend_Take() {
 	// true 9 false 0
 }
 
-// Package breaker asks, and calls the backend without a goroutine of its own.
+// Package remote asks, and calls the backend without a goroutine of its own.
 func ExampleBackend_HonoursDeadline() {
 	client, end := miniClient()
 	defer end()
