@@ -119,7 +119,7 @@ func New(who func(*http.Request) (Person, error), sources Sources, o Options) (h
 		who: who, sources: sources, options: o, names: slices.Sorted(maps.Keys(sources.Limiters)),
 		mask: mask, rows: newRows(mask), sameOrigin: http.NewCrossOriginProtection(),
 	}
-	p.snapshot.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewHistory, p.viewDenials
+	p.snapshot.make, p.earlier.make, p.past.make, p.denials.make = p.viewSnapshot, p.viewEarlier, p.viewHistory, p.viewDenials
 	p.follow()
 	return p, nil
 }

@@ -21,7 +21,7 @@ import (
 
 var (
 	changes = []string{"/api/forgive", "/api/mode", "/api/limit", "/api/clear"}
-	reads   = []string{"/", "/page.css", "/page.js", "/icon.svg", "/api/session", "/api/snapshot", "/api/history", "/api/denials"}
+	reads   = []string{"/", "/page.css", "/page.js", "/icon.svg", "/api/session", "/api/snapshot", "/api/earlier", "/api/history", "/api/denials"}
 )
 
 // shadowed is a change that works.

@@ -30,8 +30,9 @@
 //
 // # Without the page
 //
-// The page reads these, and so can a program. GET: api/session, api/snapshot, api/history,
-// api/denials. POST, with a JSON object of these fields:
+// The page reads these, and so can a program. GET: api/session, api/snapshot, api/earlier (a
+// snapshot of some seconds before, without keys), api/history, api/denials. POST, with a JSON
+// object of these fields:
 //
 //	api/explain  Key, or ID, or Request; Rule ("": all); Limit, for rules with a LimitFor
 //	api/forgive  Rule and Key, or ID; Why

@@ -26,7 +26,8 @@ type history struct {
 	sources *Sources
 
 	mu      sync.Mutex
-	times   []time.Time // of the samples, oldest first
+	times   []time.Time      // of the samples, oldest first
+	recent  []stats.Snapshot // the latest samples as a whole but for keys, oldest first
 	samples map[ruleKey]*[historyKinds][]int64
 	marks   []mark // oldest first
 	before  state
@@ -116,6 +117,23 @@ func (h *history) sample() {
 		}
 	}
 	h.forgetLocked(shot.At)
+	for i := range shot.Limiters {
+		shot.Limiters[i].Top, shot.Limiters[i].Denials = stats.TopKeys{}, nil
+	}
+	const enough = 2 // so that one is 5 s old
+	h.recent = append(h.recent[max(0, len(h.recent)-enough+1):], shot)
+}
+
+// earlier returns the counters of at least 5 s ago, or the first ones: rates begin there.
+func (h *history) earlier(now time.Time) (shot *stats.Snapshot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.recent {
+		if s := h.recent[i]; shot == nil || now.Sub(s.At) >= sampleEvery {
+			shot = &s
+		}
+	}
+	return shot
 }
 
 // allRequests returns the sums over all limiters and shedders.

@@ -48,6 +48,33 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// Rates of a page that has just been opened begin some seconds ago.
+func TestASnapshotOfSomeSecondsAgoIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, admin.Options{Keys: admin.Shown}, perClient(2))
+		for second := range 30 {
+			s.visit("192.0.2.7")
+			var v struct {
+				At    int64
+				Rules []struct{ Allowed, Denied int64 }
+				Top   []struct{}
+			}
+			s.ask("GET", "/api/earlier", "", &v)
+			age := time.Now().UnixMilli() - v.At
+			if least := min(5000, int64(second)*1000); age < least || age > 10_000 || len(v.Top) > 0 {
+				t.Errorf("after %d s: it is %d ms old, and has %d keys", second, age, len(v.Top))
+			}
+			if then := int64(second) - age/1000; v.Rules[0].Allowed+v.Rules[0].Denied != then {
+				t.Errorf("after %d s: %+v, want the %d decisions of %d ms ago", second, v.Rules, then, age)
+			}
+			if text := s.send("GET", "/api/earlier", "").Body.String(); strings.Contains(text, "192.0.2.7") {
+				t.Error("a key is in it")
+			}
+			pass(time.Second)
+		}
+	})
+}
+
 func TestThePageHasTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shadow := perClient(1)

@@ -26,8 +26,8 @@ type page struct {
 
 	history history
 
-	snapshot, past, denials view
-	changing                sync.Mutex // an override is read, changed and written by one at a time
+	snapshot, earlier, past, denials view
+	changing                         sync.Mutex // an override is read, changed and written by one at a time
 }
 
 //go:embed page
@@ -79,6 +79,8 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.read(w, r, func() { answer(w, p.session(person)) })
 	case "api/snapshot":
 		p.read(w, r, func() { p.snapshot.serve(w) })
+	case "api/earlier":
+		p.read(w, r, func() { p.earlier.serve(w) })
 	case "api/history":
 		p.read(w, r, func() { p.past.serve(w) })
 	case "api/denials":

@@ -70,6 +70,19 @@ type policyView struct {
 
 func (p *page) viewSnapshot(now time.Time) any {
 	shot := p.sources.Stats.Snapshot()
+	return p.view(&shot, now)
+}
+
+// viewEarlier is a snapshot of some seconds ago, so that a page that has just been opened has rates. It
+// lacks keys, and is nil if no sample could be taken.
+func (p *page) viewEarlier(now time.Time) any {
+	if shot := p.history.earlier(now); shot != nil {
+		return p.view(shot, now)
+	}
+	return nil
+}
+
+func (p *page) view(shot *stats.Snapshot, now time.Time) snapshotView {
 	v := snapshotView{At: millis(shot.At), Since: millis(shot.Since)}
 	for i := range shot.Limiters {
 		l := &shot.Limiters[i]

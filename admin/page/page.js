@@ -126,7 +126,13 @@ async function poll() {
   running = true;
   try {
     session ??= begin(await ask('api/session'));
-    keep(await ask('api/snapshot'));
+    const now = await ask('api/snapshot');
+    if (!kept.length || now.At - latest().At > keptTime) { // a rate over a pause would be none of now
+      const earlier = await ask('api/earlier');
+      kept.length = 0;
+      if (earlier && earlier.At < now.At) keep(earlier);
+    }
+    keep(now);
     const changed = JSON.stringify(latest().Limiters.map(l => [l.Name, l.Denied])) + JSON.stringify(latest().Rules.map(r => r.WouldDeny));
     if (changed !== denialsOf) {
       denials = await ask('api/denials');
@@ -159,7 +165,6 @@ document.addEventListener('visibilitychange', () => {
     say($('live'), 'paused');
     return;
   }
-  kept.splice(0, kept.length - 1); // a rate over the pause would be none of now
   poll();
 });
 

@@ -4,10 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -66,6 +68,30 @@ func TestThePageSaysThatItIsBlind(t *testing.T) {
 	b.until("it is live again", `!document.getElementById('lost').checkVisibility() && document.getElementById('live').textContent.startsWith('live')`)
 }
 
+// A page that is opened, or opened again, knows what its process has counted before.
+func TestThePageHasRatesAtOnce(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	s.counts.WatchShedder("api", newShedder(core.Enforce))
+	s.visit(9, "GET", "/api/things", "203.0.113.77")
+	b := open(t, s)
+	const watch = `window.said = {};
+		new MutationObserver(() => {
+			for (const e of document.querySelectorAll('#headline, #verdicts dd span, #rule-table td.n, #shed-table td.n')) {
+				if (e.textContent !== '' && e.textContent !== '…') (said[e.id || e.closest('table, dl').id] ??= []).push(e.textContent);
+			}
+		}).observe(document, {subtree: true, childList: true, characterData: true});`
+	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
+	command(b, page.Reload, page.ReloadParams{})
+	b.until("the page is live", `document.getElementById('live').textContent.startsWith('live') && window.said !== undefined`)
+	if first := value[string](b, `said.headline[0]`); first != "Rule per-client denies." {
+		t.Errorf("the page first says %q", first)
+	}
+	if unknown := value[string](b, `Object.keys(said).sort().join() + ': ' + Object.values(said).flat().filter(t => t === '–').length`); unknown != "headline,rule-table,shed-table,verdicts: 0" {
+		t.Errorf("rates that are not known, by place: %s", unknown)
+	}
+	b.shot("reloaded")
+}
+
 func TestThePagePausesWhileNobodyLooks(t *testing.T) {
 	s := newSite(t, admin.Options{})
 	b := open(t, s)
@@ -75,8 +101,12 @@ func TestThePagePausesWhileNobodyLooks(t *testing.T) {
 	hide("true")
 	b.until("it says that it pauses", `document.getElementById('live').textContent === 'paused'`)
 	b.until("nothing is under way that would ask again", `timer === 0 && !running`)
+	value[bool](b, `kept.forEach(s => s.At -= 600e3), true`) // ten minutes pass
 	hide("false")
 	b.until("it is live again", `document.getElementById('live').textContent.startsWith('live') && timer !== 0`)
+	if begin := value[float64](b, `kept.length > 1 ? latest().At - kept[0].At : -1`); begin < 0 || begin > 60e3 {
+		t.Errorf("rates are of %v ms", begin)
+	}
 }
 
 // Names and keys are shown as they are here. The browser would complain of a script.
