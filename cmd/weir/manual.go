@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // exitStatus is the annotation of a command with the section "Exit status" of its manual.
@@ -42,7 +46,13 @@ func withExitStatus(c *cobra.Command, text string) *cobra.Command {
 func withManual(root *cobra.Command) {
 	root.SetHelpTemplate(manual)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %q lists the flags", err, c.CommandPath()+" --help")
+		where := fmt.Sprintf("%q lists the flags", c.CommandPath()+" --help")
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			if near := nearFlags(c, unknown.GetSpecifiedName()); len(near) > 0 {
+				return fmt.Errorf("%w: write --%s; %s", err, strings.Join(near, " or --"), where)
+			}
+		}
+		return fmt.Errorf("%w: %s", err, where)
 	})
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
@@ -57,6 +67,24 @@ func withManual(root *cobra.Command) {
 		withHelpFlag(c)
 	}
 	withHelpFlag(root)
+}
+
+// otherNames has names that other programs give to what a flag says.
+var otherNames = map[string][]string{
+	"address": {"client", "ip", "peer"},
+	"json":    {"output"},
+	"limit":   {"rate"},
+	"listen":  {"addr", "address", "bind", "host", "port"},
+	"policy":  {"config", "file", "rules"},
+}
+
+// nearFlags returns the flags of c that may be meant by an unknown name.
+func nearFlags(c *cobra.Command, name string) []string {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // the rule by which commands are suggested
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})
+	})
+	return slices.Compact(flags.SuggestionsFor(name))
 }
 
 func withHelpFlag(c *cobra.Command) {
