@@ -88,9 +88,9 @@ func logIsExact(t *testing.T, client *redis.Client, seed uint64, steps int, isVi
 		switch random.IntN(40) {
 		case 0:
 			now = now.Add(time.Duration(random.Int64N(int64(period) / 8))).Truncate(time.Microsecond)
+		case 1, 2, 3, 4, 5, 6, 7, 8: // at the same instant
 		default:
 			now = now.Add(time.Duration(random.Int64N(2_000_000)) * time.Microsecond)
-		case 1, 2, 3, 4, 5, 6, 7, 8: // at the same instant
 		}
 		for len(all) > 0 && now.Sub(time.UnixMicro(all[0].at)) >= period {
 			used -= all[0].units
