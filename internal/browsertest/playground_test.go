@@ -382,6 +382,31 @@ func TestTheFormIsFoldedOnATelephone(t *testing.T) {
 	b.until("what is wrong in it is shown", rate+` && document.getElementById('mistake').textContent.includes('such as 2/s')`)
 }
 
+// The bar of what can be changed is one row in a window of 1,200, with all its texts. In a narrower one no field
+// stands alone in the last row.
+func TestTheBarOfThePlaygroundDoesNotWrap(t *testing.T) {
+	b := openPlayground(t, "")
+	const rows = `Object.values(Object.groupBy([...document.querySelectorAll('.row > *')].filter(e => e.checkVisibility()), e => Math.round(e.getBoundingClientRect().bottom))).map(r => r.length)`
+	for _, width := range []int64{1920, 1345, 1344, 1280, 1200, 1176, 1024, 900, 768} {
+		b.size(width)
+		if got := value[[]int](b, rows); width >= 1200 && len(got) != 1 || len(got) > 2 || got[len(got)-1] < 2 {
+			t.Errorf("%d wide: the rows have %d fields", width, got)
+		}
+		if lines := value[string](b, `[...document.querySelectorAll('.row > label, .row legend')].filter(e => { const r = document.createRange(); r.selectNodeContents(e.firstChild.nodeType === 3 ? e.firstChild : e); return e.checkVisibility() && r.getBoundingClientRect().height > 30; }).map(e => e.textContent.trim().slice(0, 20)).join()`); lines != "" {
+			t.Errorf("%d wide: of two lines are %s", width, lines)
+		}
+		b.fits(width)
+	}
+	b.size(1200)
+	if got := value[string](b, `[...document.querySelectorAll('.presets')].map(e => Math.round(e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))).join()`); got != "1,1" {
+		t.Errorf("the presets have %s lines", got)
+	}
+	if cut := value[string](b, `(s => { const c = document.createElement('canvas').getContext('2d'); c.font = getComputedStyle(s).font; return c.measureText(s.selectedOptions[0].text).width > s.clientWidth - 40 ? s.selectedOptions[0].text : ''; })(document.querySelector('.row select'))`); cut != "" {
+		t.Errorf("%q is cut off", cut)
+	}
+	b.shotDialog("playground-1200")
+}
+
 // A window of 1280 at 200%, and one of 320, as WCAG has it (1.4.4, 1.4.10).
 func TestThePlaygroundIsReadable(t *testing.T) {
 	b := openPlayground(t, "?panel=fixed-window+5/5s&panel=leaky-queue+5/5s+and+2/s&panel=many&traffic=script&script=1s+x20,+every+40s&retry=wait")
