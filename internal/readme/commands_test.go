@@ -136,6 +136,7 @@ func single(t *testing.T, command string) {
 		if !strings.Contains(strings.Join(lines(t, "examples/operations/operations_test.go"), "\n"), `begin(t, "-load")`) {
 			t.Errorf("no test runs %q", command)
 		}
+	case command == "POLICY=reload/weir.yaml go -C examples/operations run ./reload": // its session is in its comment
 	case command == "go -C examples/echo5 run .", command == "go -C examples/grpc run .", command == "go -C examples/connect run .":
 		testrun.FullOnly(t, "examples have tests of their own")
 	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that

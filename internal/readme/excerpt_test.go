@@ -40,6 +40,32 @@ func TestExcerptsAreInCode(t *testing.T) {
 	}
 }
 
+const (
+	serviceGuide   = "docs/service.md"
+	serviceExample = "examples/operations/reload"
+)
+
+// The page shows a whole program and its file, which runs: TestProgramsAnswerAsTheirCommentsShow has its session.
+func TestTheServiceIsItsExample(t *testing.T) {
+	blocks, _ := split(t, serviceGuide)
+	shown := make(map[string]string)
+	for _, b := range blocks {
+		shown[b.info] += b.text
+	}
+	_, program, _ := strings.Cut(strings.Join(lines(t, serviceExample+"/main.go"), "\n")+"\n", "\npackage main\n")
+	for info, want := range map[string]string{
+		"yaml": strings.Join(lines(t, serviceExample+"/weir.yaml"), "\n") + "\n",
+		"go":   "package main\n" + program,
+	} {
+		if shown[info] != want {
+			t.Errorf("the blocks of %s in %s are not those of %s", info, serviceGuide, serviceExample)
+		}
+	}
+	if n := strings.Count(program, "\n") - strings.Count(program, "\n\n"); n > 44 {
+		t.Errorf("the program has %d lines, want some forty", n)
+	}
+}
+
 func unindented(lines []string) string {
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])

@@ -1,0 +1,67 @@
+// Reload has its limits in a file, applies the file again when it changes, and counts for
+// Prometheus.
+//
+// To try it (of each answer, the lines that matter):
+//
+//	$ cp examples/operations/reload/weir.yaml /tmp/weir.yaml
+//	$ POLICY=/tmp/weir.yaml go -C examples/operations run ./reload
+//	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8080/?[1-21]' | uniq -c
+//	     20 200
+//	      1 429
+//	$ sed -i s/20.minute/100\\/minute/ /tmp/weir.yaml
+//	$ until curl -si localhost:8080 | grep 200; do sleep 1; done
+//	HTTP/1.1 200 OK
+//	$ curl -s localhost:8081/metrics
+//	weir_policy_loads_total{policy="weir.yaml",result="applied"} 2
+//	weir_requests_total{limiter="api",verdict="allowed"} 2...
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weir-go/weir/nethttp"
+	"github.com/weir-go/weir/policy"
+	"github.com/weir-go/weir/stats"
+	"github.com/weir-go/weir/stats/weirprom"
+)
+
+func main() {
+	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "weir.yaml"), policy.Names[*http.Request]{})
+	if err != nil {
+		log.Fatal(err) // every mistake, one in a line
+	}
+	counters := stats.New(stats.Options{})
+	api := counters.Limiter("api") // its name in metrics
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: p.Rules(), Observe: stats.Observe[*http.Request](api), ObserveEnd: api.ObserveEnd,
+	})
+	api.Watch(limiter)
+	status := p.Status()
+	counters.WatchPolicy("weir.yaml", status)
+	go policy.Watch(context.Background(), p, limiter.Replace, policy.Options{Status: status})
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(weirprom.NewCollector(counters))
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	admin := cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081")
+	go func() { log.Fatal(http.ListenAndServe(admin, metrics)) }()
+
+	http.HandleFunc("GET /", hello)
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening on %v", listener.Addr())
+	log.Fatal(http.Serve(listener, limiter.Handler(http.DefaultServeMux)))
+}
+
+func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
