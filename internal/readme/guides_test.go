@@ -25,7 +25,7 @@ func guides(t *testing.T) []string {
 	for i, path := range paths {
 		paths[i] = "docs/" + filepath.Base(path)
 	}
-	for _, name := range []string{"command", "frameworks", "headers", "keys", "memory", "migrating", "operations", "playground", "policy", "redis", "rules", "systems", "testing"} {
+	for _, name := range []string{"command", "frameworks", "headers", "keys", "memory", "migrating", "operations", "playground", "policy", "redis", "rules", "service", "systems", "testing", "words"} {
 		if !slices.Contains(paths, "docs/"+name+".md") {
 			t.Errorf("docs/%s.md is missing", name)
 		}
@@ -88,7 +88,7 @@ func TestEveryBlockIsChecked(t *testing.T) {
 			switch b.info {
 			case "go", "sh", "console", "json":
 			case "yaml": // a policy
-				if b.path != "docs/policy.md" && b.path != casesGuide {
+				if b.path != "docs/policy.md" && b.path != casesGuide && b.path != serviceGuide {
 					t.Errorf("%s:%d: show policies in docs/policy.md", b.path, b.line)
 				}
 			case "text": // fields, layouts: nothing to run
