@@ -23,7 +23,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,6 +39,8 @@ import (
 )
 
 func main() {
+	stopped, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	p, err := policy.Load(cmp.Or(os.Getenv("POLICY"), "weir.yaml"), policy.Names[*http.Request]{})
 	if err != nil {
 		log.Fatal(err) // every mistake, one in a line
@@ -53,7 +59,7 @@ func main() {
 	registry.MustRegister(weirprom.NewCollector(counters))
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	admin := cmp.Or(os.Getenv("ADMIN"), "127.0.0.1:8081")
-	go func() { log.Fatal(http.ListenAndServe(admin, metrics)) }()
+	go func() { log.Fatal(serverOf(admin, named("127.0.0.1", metrics)).ListenAndServe()) }()
 
 	http.HandleFunc("GET /", hello)
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":8080"))
@@ -61,7 +67,30 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Printf("listening on %v", listener.Addr())
-	log.Fatal(http.Serve(listener, limiter.Handler(http.DefaultServeMux)))
+	server := serverOf("", limiter.Handler(http.DefaultServeMux))
+	go func() { log.Print(server.Serve(listener)) }()
+	<-stopped.Done()
+	if err := server.Shutdown(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serverOf(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: handler,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
+}
+
+// named answers under one name alone: a page in a browser could point its own at this server.
+func named(name string, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); host != name && host != "localhost" {
+			http.Error(w, "no such name", http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "Hello.") }
