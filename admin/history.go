@@ -27,7 +27,7 @@ type history struct {
 
 	mu      sync.Mutex
 	times   []time.Time      // of the samples, oldest first
-	recent  []stats.Snapshot // the latest samples as a whole but for keys, oldest first
+	recent  []stats.Snapshot // the latest samples without keys, oldest first
 	samples map[ruleKey]*[historyKinds][]int64
 	marks   []mark // oldest first
 	before  state

@@ -7,8 +7,8 @@ import (
 )
 
 // until returns the wait from the answer to an instant, both by the clock of whoever wrote
-// Date. The instant is seconds and billionths since the Unix epoch. Date is also returned in Unix time:
-// 0 if there is none, and our own clock was used. The instant may have been rounded down to a multiple of
+// Date. The instant is seconds and billionths since the Unix epoch. Date is also returned in Unix time,
+// or 0 if the answer has none: until then uses our own clock. The instant may have been rounded down to a multiple of
 // unit, which is added; 0 if it is told to the millisecond at least.
 func until(at, billionths int64, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
 	if date, ok := dateOf(h); ok {

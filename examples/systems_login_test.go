@@ -152,8 +152,9 @@ func TestBehindAProxyTheLogInBansClients(t *testing.T) {
 		if c := a.Cookies()[0]; !c.Secure {
 			t.Errorf("the proxy speaks TLS, and the cookie %v is not secure", c)
 		}
-		from("ann", "right", "127.0.0.1").want(t, http.StatusOK)                               // curl on the machine of the proxy
-		if a := logIn(t, url, "ann", "right"); a.StatusCode != http.StatusServiceUnavailable { // past the proxy
+		from("ann", "right", "127.0.0.1").want(t, http.StatusOK) // curl on the machine of the proxy
+		// Past the proxy:
+		if a := logIn(t, url, "ann", "right"); a.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("without X-Forwarded-For: %s", a.Status)
 		}
 	}, "TRUSTED_PROXIES=127.0.0.1 ::1")

@@ -44,7 +44,7 @@ func (l *lines) want(t *testing.T) {
 	t.Helper()
 	const first = `level=WARN msg="weir: a rule cannot decide" rule=per-client failed=key requests=1 ` +
 		`error="keyfuncs: cannot tell who sent the request: a hop of the forwarding header is not an IP address" effect="requests are unavailable (503)"`
-	deadline := time.Now().Add(30 * time.Second) // reached only if there is none
+	deadline := time.Now().Add(30 * time.Second) // reached only if no line comes
 	for ; ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		text := l.text.String()

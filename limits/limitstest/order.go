@@ -11,7 +11,7 @@ type span struct{ begin, end int64 }
 // longestOrder looks for an order of calls, at most 64, in which each takes effect between its
 // beginning and its end, and leads from the state that the one before has left to that of step.
 // step returns false if what the call was told is not the answer in that state. longestOrder returns
-// the numbers of all calls, in such an order, or the longest beginning of one if there is none.
+// the numbers of all calls, in such an order, or the longest beginning of an order if no order exists.
 //
 // It tries every call that may come next (Wing and Gong, "Testing and verifying concurrent objects",
 // 1993), but no set of calls twice from equal states (Lowe, "Testing for linearizability", 2017).

@@ -54,7 +54,7 @@ func (c *Counts) of(why problem) *int64 {
 	return nil
 }
 
-// Kind returns how many lines there are of a kind of [Skipped].
+// Kind returns the number of lines of a kind of [Skipped].
 func (c *Counts) Kind(kind string) int64 {
 	if why := slices.Index(kinds[:], kind); why > 0 {
 		return *c.of(problem(why))

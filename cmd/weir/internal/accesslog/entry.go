@@ -18,7 +18,7 @@ type Entry struct {
 	Host     string // "": not logged
 	Status   int    // 0: not logged
 	Bytes    int64
-	Extra    []string // the values of Options.Extras, "" where there is none; lines of a header are apart by "\n"
+	Extra    []string // the values of Options.Extras, "" for a missing one; "\n" separates the lines of a header
 	Redacted bool     // the log hides a value of Extra
 	format   string   // of the line
 }

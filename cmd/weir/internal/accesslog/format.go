@@ -26,7 +26,7 @@ const (
 	binary
 	tooLong
 	noAddress // there is a request, but no address
-	noRequest // there is one, and what the client has sent is none
+	noRequest // the client sent something that is not a request
 	otherLine // of another kind: a message of the server
 	directive // a line about the log itself
 	problems

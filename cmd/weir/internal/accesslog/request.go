@@ -86,7 +86,7 @@ func (e *Entry) setRequest(method, target []byte) problem {
 }
 
 // isMethod reports whether s is a method: a token (RFC 9110, section 9.1). Servers of Go answer
-// methods that nobody has heard of, in small letters, too.
+// unknown methods, in small letters, too.
 func isMethod(s []byte) bool {
 	for _, c := range s {
 		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

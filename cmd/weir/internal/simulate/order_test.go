@@ -23,7 +23,7 @@ func newOrder(t testing.TB, whole bool, most int) (o *order, held *int) {
 	o = &order{
 		whole: whole, most: most, tapes: tapes{keys: newKeys()},
 		fresh: func() *item { *held++; return new(item) },
-		free:  func(it *item) { *held--; *it = item{at: -1 << 60} }, // nobody reads it again
+		free:  func(it *item) { *held--; *it = item{at: -1 << 60} }, // it is not read again
 	}
 	t.Cleanup(o.tapes.close)
 	return o, held

@@ -32,7 +32,7 @@ type tape struct {
 	blocks []block
 	data   []byte // written and in no block yet, or read and not decoded yet
 	last   int64  // instant of the last request
-	head   *item  // the next request; nil: there is none
+	head   *item  // the next request; nil at the end
 }
 
 // block is a part of a tape. All but the last of a tape have blockSize bytes.
@@ -80,7 +80,7 @@ func (t *tapes) rewind(of *tape, it *item) {
 	t.advance(of)
 }
 
-// advance reads the next request of a tape into its head, and makes that nil if there is none.
+// advance reads the next request of a tape into its head, or sets that to nil at the end.
 func (t *tapes) advance(of *tape) {
 	length, n := binary.Uvarint(of.data)
 	for n <= 0 || len(of.data)-n < int(length) {
