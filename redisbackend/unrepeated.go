@@ -19,9 +19,9 @@ type unrepeatedCommand struct{ redis.Cmder }
 // NoRetry implements [redis.Cmder].
 func (unrepeatedCommand) NoRetry() bool { return true }
 
-// mayHaveRun reports whether a server may have run a script although the call failed with err. A ClusterClient sends
-// commands of a pipeline again that were redirected or had no connection. If it then gets no reply to one of them, those
-// behind keep the error of the first time.
+// mayHaveRun reports whether a server may have run a script although the call failed with err. A
+// ClusterClient repeats the commands of a pipeline that were redirected or had no connection. If one
+// of them then gets no reply, those behind it keep the error of the first attempt.
 func (ls *lanes) mayHaveRun(err error) bool {
 	var network *net.OpError
 	switch {

@@ -44,7 +44,8 @@ func (b *Breaker) setCircuit(openFor time.Duration) {
 	})
 }
 
-// hasDecided reports whether the backend has decided. The circuit calls it, and keepsFailing and change, under its lock.
+// hasDecided reports whether the backend has decided. The circuit holds its lock while it calls
+// hasDecided, keepsFailing and change.
 func (b *Breaker) hasDecided(err error) bool {
 	b.latest = err
 	b.log.decided(err, max(time.Second, b.budget))

@@ -15,7 +15,9 @@ type layout struct {
 	unit                                time.Duration // of lasted
 	atEnd                               bool          // the stamp is the end of the request, if lasted is known
 	header                              func(canonical string) string
-	message                             string // a field with a text that ends in handled, unless the line is another message; "": none
+
+	// message is a field whose text ends in "handled", unless the line is another message. "": no such field.
+	message string
 }
 
 // handled is how the message of a request ends: Caddy logs errors with the request, too.
