@@ -16,6 +16,9 @@ const (
 	// maxGiveBacks is how many requests wait for the return of their units, and how many late
 	// replies are awaited. Units beyond that stay taken.
 	maxGiveBacks = 1 << 14
+
+	// gatherFor is how long takings whose callers have left are gathered, before one call returns them.
+	gatherFor = 10 * time.Millisecond
 )
 
 // giveBacks returns units of requests that were denied or failed after they had taken them. To
@@ -24,11 +27,12 @@ const (
 type giveBacks struct {
 	settle func(context.Context, []*settling)
 
-	mu      sync.Mutex
-	waiting map[*lane][]*giveBack // by server; a goroutine returns those of each
-	count   int                   // of waiting
-	running int                   // goroutines
-	ended   sync.Cond             // one of them has
+	mu       sync.Mutex
+	waiting  map[*lane][]*giveBack // by server; a goroutine returns those of each
+	count    int                   // of waiting
+	gathered map[*lane]*batch      // what callers took who have left
+	running  int                   // goroutines
+	ended    sync.Cond             // one of them has
 }
 
 // giveBack is what one request gives back on one server.
@@ -39,7 +43,7 @@ type giveBack struct {
 }
 
 func newGiveBacks(settle func(context.Context, []*settling)) *giveBacks {
-	q := &giveBacks{settle: settle, waiting: make(map[*lane][]*giveBack)}
+	q := &giveBacks{settle: settle, waiting: make(map[*lane][]*giveBack), gathered: make(map[*lane]*batch)}
 	q.ended.L = &q.mu
 	return q
 }
@@ -74,9 +78,13 @@ func (q *giveBacks) startLocked(f func()) {
 
 // add queues what is to be given back on the server of l.
 func (q *giveBacks) add(ctx context.Context, l *lane, all []*settling) *giveBack {
-	g := &giveBack{context.WithoutCancel(ctx), all, make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.addLocked(ctx, l, all)
+}
+
+func (q *giveBacks) addLocked(ctx context.Context, l *lane, all []*settling) *giveBack {
+	g := &giveBack{context.WithoutCancel(ctx), all, make(chan struct{})}
 	if len(all) == 0 || q.count >= maxGiveBacks {
 		close(g.done)
 		return g
@@ -111,10 +119,37 @@ func (q *giveBacks) send(l *lane) {
 	q.settle(ctx, all)
 }
 
-// next returns as many as one call may settle, nil if nothing waits. What was taken of a key at
-// one instant, perhaps by a crowd, is returned as one taking; but not to an anchored window, which
-// keeps the last taking that opened it for others.
-func (q *giveBacks) next(l *lane) (batch []*giveBack, all []*settling) {
+// gather queues what callers took on the server of l who have left. All that comes within gatherFor
+// is returned by one call. What does not fit into it stays taken: clients that hang up all the time
+// would else cost others as much as they cost themselves.
+func (q *giveBacks) gather(ctx context.Context, l *lane, all []*settling) {
+	if len(all) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b := q.gathered[l]; b != nil {
+		b.addAll(all)
+		return
+	}
+	b := new(batch)
+	b.addAll(all)
+	q.gathered[l] = b
+	q.startLocked(func() {
+		for waits := true; waits; {
+			time.Sleep(gatherFor)
+			q.mu.Lock()
+			if _, waits = q.waiting[l]; !waits {
+				delete(q.gathered, l)
+				q.addLocked(ctx, l, b.all)
+			}
+			q.mu.Unlock()
+		}
+	})
+}
+
+// next returns as many as one call may settle, nil if nothing waits.
+func (q *giveBacks) next(l *lane) ([]*giveBack, []*settling) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting := q.waiting[l]
@@ -122,30 +157,51 @@ func (q *giveBacks) next(l *lane) (batch []*giveBack, all []*settling) {
 		delete(q.waiting, l)
 		return nil, nil
 	}
-	type taking struct {
-		name  string
-		limit limits.Limit
-		at    int64
-	}
-	of := make(map[taking]*settling)
-	n, weight := 0, 0
-	for n < len(waiting) && weight < maxWeight {
-		for i, s := range waiting[n].all {
-			t := taking{s.name, s.ending.Limit, s.ending.Ticket}
-			if first := of[t]; first != nil && t.limit.Algorithm() != limits.AlgorithmAnchoredWindow {
-				first.ending.Taken += s.ending.Taken
-				waiting[n].all[i] = first
-				continue
-			}
-			of[t] = s
-			all = append(all, s)
-			weight += s.weight()
-		}
+	var b batch
+	n := 0
+	for n < len(waiting) && b.addAll(waiting[n].all) {
 		n++
 	}
 	q.waiting[l] = waiting[n:]
 	q.count -= n
-	return waiting[:n], all
+	return waiting[:n], b.all
+}
+
+// batch is what one call returns. What was taken of a key at one instant, perhaps by a crowd, is
+// returned as one taking; but not to an anchored window, which keeps the last taking that opened it
+// for others.
+type batch struct {
+	all    []*settling
+	of     map[taking]*settling
+	weight int
+}
+
+type taking struct {
+	name  string
+	limit limits.Limit
+	at    int64
+}
+
+// addAll adds all, unless b is full. It replaces those that b has already.
+func (b *batch) addAll(all []*settling) bool {
+	if b.weight >= maxWeight {
+		return false
+	}
+	if b.of == nil {
+		b.of = make(map[taking]*settling)
+	}
+	for i, s := range all {
+		t := taking{s.name, s.ending.Limit, s.ending.Ticket}
+		if first := b.of[t]; first != nil && t.limit.Algorithm() != limits.AlgorithmAnchoredWindow {
+			first.ending.Taken += s.ending.Taken
+			all[i] = first
+			continue
+		}
+		b.of[t] = s
+		b.all = append(b.all, s)
+		b.weight += s.weight()
+	}
+	return true
 }
 
 // isReturned reports whether all is returned.
@@ -207,7 +263,7 @@ func (b *Backend) giveBackLate(ctx context.Context, l *lane, a *ask) {
 			return
 		}
 		if a.err == nil && a.deniedBy == 0 && !isDenied(a.accounts, a.numbers) {
-			q.add(ctx, l, returnsOf(a.accounts, a.results(nil)))
+			q.gather(ctx, l, returnsOf(a.accounts, a.results(nil)))
 		}
 	})
 }

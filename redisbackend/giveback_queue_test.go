@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,18 +18,11 @@ func TestWhatWasTakenOfAKeyAtOneInstantIsGivenBackAsOne(t *testing.T) {
 		var calls [][]int64
 		goOn := make(chan struct{})
 		q := newGiveBacks(func(_ context.Context, all []*settling) {
-			var units []int64
-			for _, s := range all {
-				units = append(units, s.ending.Taken)
-			}
-			calls = append(calls, units)
+			calls = append(calls, unitsOf(all))
 			<-goOn
 		})
 		add := func(limit limits.Limit, name string, at, units int64) *giveBack {
-			return q.add(t.Context(), nil, []*settling{{
-				name: name, limit: encode(limit, 0), out: new(limits.Settlement),
-				ending: &limits.Ending{Limit: limit, Taken: units, Ticket: at},
-			}})
+			return q.add(t.Context(), nil, takings(limit, name, at, units))
 		}
 		fixed, anchored := limits.FixedWindow(limits.PerHour(100)), limits.AnchoredWindow(limits.PerHour(100))
 		all := []*giveBack{add(fixed, "a", 1, 1)}
@@ -47,4 +41,52 @@ func TestWhatWasTakenOfAKeyAtOneInstantIsGivenBackAsOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that hangs up all the time costs others one call in 10 ms. What that call cannot
+// return stays taken.
+func TestTakingsOfCallersWhoHaveLeftAreReturnedByFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var at []time.Duration
+		var calls [][]int64
+		q := newGiveBacks(func(_ context.Context, all []*settling) {
+			at = append(at, time.Since(begun))
+			calls = append(calls, unitsOf(all))
+			time.Sleep(25 * time.Millisecond)
+		})
+		fixed, log := limits.FixedWindow(limits.PerHour(100)), limits.SlidingLog(limits.PerHour(100))
+		for range 100 { // a crowd at one instant is one taking
+			q.gather(t.Context(), nil, takings(fixed, "a", 1, 2))
+		}
+		time.Sleep(11 * time.Millisecond) // that is sent, and takes 25 ms
+		for i := range int64(1000) {
+			q.gather(t.Context(), nil, takings(log, "b", i, 1))
+		}
+		<-q.idle()
+		var most []int64
+		for range maxWeight / refundWeight {
+			most = append(most, 1)
+		}
+		if diff := cmp.Diff([][]int64{{200}, most}, calls); diff != "" {
+			t.Errorf("units of each call: want (-), got (+):\n%s", diff)
+		}
+		if diff := cmp.Diff([]time.Duration{10 * time.Millisecond, 41 * time.Millisecond}, at); diff != "" {
+			t.Errorf("when they are sent: want (-), got (+):\n%s", diff)
+		}
+	})
+}
+
+func takings(limit limits.Limit, name string, at, units int64) []*settling {
+	return []*settling{{
+		name: name, limit: encode(limit, 0), out: new(limits.Settlement),
+		ending: &limits.Ending{Limit: limit, Taken: units, Ticket: at},
+	}}
+}
+
+func unitsOf(all []*settling) (units []int64) {
+	for _, s := range all {
+		units = append(units, s.ending.Taken)
+	}
+	return units
 }

@@ -27,8 +27,9 @@
 --- more
 
 families.sliding_log = function()
-  local shortHeader, longHeader = 80, 1000
-  local mostGaps, close = 36, 32
+  local shortHeader, longHeader = 80, 280
+  local spaces = string.rep(' ', longHeader)
+  local mostGaps, close = 8, 32
 
   -- search returns the first i in [low, high] for which is(i), high if there is no
   -- other.
@@ -46,11 +47,15 @@ families.sliding_log = function()
 
   -- before returns the units before the i-th taking, of those that are stored.
   local function before(s, i, start)
-    if s.gaps == '' then
+    local gaps = s.gaps
+    if gaps == '' or tonumber(sub(gaps, 1, 8)) > i then
       return start
     end
-    local k = search(0, #s.gaps / 24, function(k) return tonumber(sub(s.gaps, 24 * k + 1, 24 * k + 8)) > i end)
-    return k == 0 and start or start - tonumber(sub(s.gaps, 24 * k - 15, 24 * k))
+    local k = #gaps / 24
+    if tonumber(sub(gaps, -24, -17)) > i then
+      k = search(1, k - 1, function(k) return tonumber(sub(gaps, 24 * k + 1, 24 * k + 8)) > i end)
+    end
+    return start - tonumber(sub(gaps, 24 * k - 15, 24 * k))
   end
 
   -- takingAt returns the instant of the i-th taking and the units before it; behind the last there is
@@ -180,7 +185,7 @@ families.sliding_log = function()
     text = text .. format(' %.0f %.0f %.0f', s.first, s.count, s.total)
     text = text .. (s.serial and format(' %06d', s.serial) or '') .. (s.gaps ~= '' and ':' .. s.gaps or '')
     local length = #text < s.header and s.header or #text < shortHeader and shortHeader or longHeader
-    return text .. string.rep(' ', length - #text - 1) .. ';', length
+    return text .. sub(spaces, #text + 2, length) .. ';', length
   end
 
   -- store writes the header, and the latest taking if there is a new one. Where the header has no room, or half of
