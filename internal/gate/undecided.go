@@ -50,7 +50,7 @@ func (u *undecided) noteError(o *core.Outcome) {
 			continue
 		}
 		c := cause{rule: d.Rule(), failed: e.Part.String()}
-		if safe := (*failure.Safe)(nil); e.Part == failure.Key && errors.As(e, &safe) {
+		if safe, ok := errors.AsType[*failure.Safe](e); ok && e.Part == failure.Key {
 			c.text = safe.Error()
 		}
 		level, effect := effectOf(d)
@@ -166,30 +166,32 @@ func (u *undecided) write(c cause, line occurrences, of *occurrences) {
 
 // textOf returns what may be logged of an error: texts of functions of the program may have a key.
 func textOf(err error) string {
-	var of *failure.Error
-	if !errors.As(err, &of) {
+	of, ok := errors.AsType[*failure.Error](err)
+	if !ok {
 		return err.Error()
 	}
 	if of.Rule == "" { // of a backend: see limits.Backend
 		return of.Err.Error()
 	}
-	var (
-		safe  *failure.Safe
-		own   slog.LogValuer
-		panik *failure.Panic
-	)
-	switch {
-	case errors.As(of.Err, &safe):
+	if safe, ok := errors.AsType[*failure.Safe](of.Err); ok {
 		return safe.Error()
-	case errors.As(of.Err, &own):
+	}
+	if own, ok := errors.AsType[ownText](of.Err); ok {
 		return own.LogValue().Resolve().String()
-	case errors.As(of.Err, &panik):
-		if err, ok := panik.Value.(runtime.Error); ok {
+	}
+	if p, ok := errors.AsType[*failure.Panic](of.Err); ok {
+		if err, ok := p.Value.(runtime.Error); ok {
 			return "panic: " + err.Error()
 		}
-		return fmt.Sprintf("panic with a %T: its text may have a key, and is in Err of the outcome that Observe gets", panik.Value)
+		return fmt.Sprintf("panic with a %T: its text may have a key, and is in Err of the outcome that Observe gets", p.Value)
 	}
 	return fmt.Sprintf("a %T: its text may have a key, and is in Err of the outcome that Observe gets", innermost(of.Err))
+}
+
+// ownText is an error that says what may be logged of it.
+type ownText interface {
+	error
+	slog.LogValuer
 }
 
 // innermost returns the error that others are wrapped around.
