@@ -61,6 +61,8 @@ var imports = map[string]string{
 	"grpcmw":       module + "/grpcmw",
 	"connectmw":    module + "/connectmw",
 	"grpc":         "google.golang.org/grpc",
+	"codes":        "google.golang.org/grpc/codes",
+	"status":       "google.golang.org/grpc/status",
 	"keepalive":    "google.golang.org/grpc/keepalive",
 	"connect":      "connectrpc.com/connect",
 	"memory":       module + "/memory",
@@ -89,6 +91,9 @@ func source(code, from string, line int) (file, name string) {
 	for _, m := range dotted.FindAllStringSubmatch(literal.ReplaceAllString(comment.ReplaceAllString(code, ""), `""`), -1) {
 		path, known := imports[m[1]]
 		if m[1] == "client" && !strings.HasSuffix(from, "client.md") && !strings.Contains(code, "mw.Client(client.Options") { // a variable elsewhere
+			known = false
+		}
+		if m[1] == "status" && ownModule(code) != "grpcmw" { // a variable, too
 			known = false
 		}
 		if known && m[1] == "echo" && ownModule(code) == "echo5mw" {
