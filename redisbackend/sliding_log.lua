@@ -27,7 +27,7 @@
 --- more
 
 families.sliding_log = function()
-  local shortHeader, longHeader = 80, 280
+  local shortHeader, longHeader = 80, 320 -- a header with a change and all gaps has at most 309
   local spaces = string.rep(' ', longHeader)
   local mostGaps, close = 8, 32
 

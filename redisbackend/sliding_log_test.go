@@ -176,3 +176,31 @@ func TestALogKeepsNothingOfTakingsThatWereReturned(t *testing.T) {
 		t.Errorf("a log of 50 takings was up to %d bytes long", longest)
 	}
 }
+
+// The longest header has a change that outlives takings, and all gaps. It must not run into the takings.
+func TestALogWithAChangeHasRoomForAllGaps(t *testing.T) {
+	client := newClient(t, startRedis(t).addr)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{}), func() time.Time { return now })
+	before := limits.SlidingWindow(limits.Per(1_000_000_000, 366*24*time.Hour))
+	limit := limits.SlidingLog(limits.Per(9973, 7*time.Hour))
+	take(t, b, charge("s", "k", before, 1_000_000_000))
+	take(t, b, charge("s", "k", limit, 1)) // denied
+	now = now.Add(7 * time.Hour)
+	c := lasting("s", "k", limit, 2)
+	var endings []limits.Ending
+	for range 800 {
+		now = now.Add(time.Millisecond)
+		endings = append(endings, endingOf(c, take(t, b, c)[0], 1))
+	}
+	left := limit.Rate().Units - 2*800
+	for i := 40; i < 800; i += 40 {
+		if s := settle(t, b, endings[i])[0]; s.Err != nil || s.Returned != 1 {
+			t.Fatalf("taking %d: %+v", i, s)
+		}
+		left++
+		if d := take(t, b, charge("s", "k", limit, 0))[0]; d.Remaining != left {
+			t.Fatalf("taking %d was returned: %d are left, want %d", i, d.Remaining, left)
+		}
+	}
+}
