@@ -35,7 +35,7 @@ func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
 // have dropped it.
 func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) state {
 	from := sh.limits.get(e.limitID)
-	if limit.carries(&from.compiledLimit) {
+	if sh.carriesLocked(e, limit, now) {
 		gone, lasts := from.freshAt(&e.state), limit.freshAt(&e.state)
 		if gone <= now {
 			return state{}
@@ -75,6 +75,26 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 		sh.storeChangeLocked(e.hash, c, now)
 	}
 	return converted
+}
+
+// carriesLocked reports whether the state of e is also one under limit. It is none if it was converted
+// to a smaller maximum than that of limit, and the change says that there is more in use.
+func (sh *shard) carriesLocked(e *entry, limit *scopedLimit, now int64) bool {
+	from := sh.limits.get(e.limitID)
+	if !limit.carries(&from.compiledLimit) {
+		return false
+	}
+	if limit.max <= from.max || len(sh.changes) == 0 {
+		return true
+	}
+	c, changed := sh.changeLocked(e, now)
+	if !changed || !c.above {
+		return true
+	}
+	whole := sh.inUseOfLocked(&c, limit, e.b&1 != 0 && isAnchored(limit), now)
+	s := &sh.scratch.other
+	from.advance(s, &e.state, now, sh)
+	return whole <= from.inUse(s)
 }
 
 func isAnchored(l *scopedLimit) bool { return l.algorithm == limits.AlgorithmAnchoredWindow }

@@ -131,7 +131,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64) bool {
 	under := sh.limits.get(e.limitID)
 	switch {
-	case limit.carries(&under.compiledLimit) || sh.reusableLocked(e, now):
+	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
 		return false
 	case limit.bans() != under.bans():
 		return true

@@ -365,6 +365,18 @@ local function converted(key, limit, s)
   return new
 end
 
+-- isCut reports whether a state of the same counting was converted to a smaller maximum than that
+-- of a limit, and its change says that there is more in use.
+local function isCut(key, limit, s)
+  local change = s.change
+  if not change or change.kind == 0 or limit.most <= s.limit.most then
+    return false
+  end
+  local stored = copy(s)
+  advance(stored)
+  return inUse(began(key, limit, change)) > inUse(stored)
+end
+
 -- load returns the state of a key under a limit. It is nil if the state cannot be read. If it
 -- is stored under another limit, the two may be the same state; otherwise the units in use are
 -- converted.
@@ -404,7 +416,7 @@ local function load(key, limit, text)
   if from == limit then
     advance(s)
     return s
-  elseif sameState(limit, from) then
+  elseif sameState(limit, from) and not isCut(key, limit, s) then
     local wait = untilFresh(s)
     if wait <= 0 then -- Redis may have dropped it
       local new = fresh(key, limit, now)

@@ -107,6 +107,36 @@ var alternateCases = []testCase{
 		},
 	},
 	{
+		name: "a smaller maximum in between hides nothing from a larger one",
+		why:  "1000 a day are used up, and 500 an hour, then 10 a day, deny: the key counts 10 of them under the latter, whose state carries over to 1000 a day, but which finds all 1000; else three limits in turn admit without end (DESIGN 5, changing a limit)",
+		run: func(t testing.TB, h Harness) {
+			for _, large := range h.limits.rates(limits.PerDay(1000)) {
+				small := withMaximum(large, 10)
+				if !h.limits.has(small) {
+					continue
+				}
+				for _, between := range h.limits.rates(limits.PerHour(500)) {
+					w := h.world(t)
+					w.clock.set(newYear.UnixMicro() + (7 * hour).Microseconds())
+					charge := func(l limits.Limit, cost int64) limits.Decision {
+						return w.take(limits.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
+					}
+					charge(large, 1000)
+					for range 2 {
+						w.clock.advance(1 * sec)
+						charge(between, 1)
+						if d := charge(small, 1); d.Allowed {
+							t.Error(about(large, "used up, then %s, then %s: %s", showLimit(between), showLimit(small), showDecision(d)))
+						}
+						if d := charge(large, 1); d.Allowed || d.Remaining != 0 {
+							t.Error(about(large, "used up, then %s, then %s, and back: %s", showLimit(between), showLimit(small), showDecision(d)))
+						}
+					}
+				}
+			}
+		},
+	},
+	{
 		name: "a peek under another limit changes nothing",
 		why:  "a peek converts as of now and writes nothing, so an operator who looks under a limit to come starts no period of it (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
@@ -164,6 +194,29 @@ var alternateCases = []testCase{
 			}
 		},
 	},
+}
+
+// withMaximum is l with another maximum, to which its state carries over.
+func withMaximum(l limits.Limit, most int64) limits.Limit {
+	rate := limits.Per(most, l.Rate().Period)
+	switch l.Algorithm() {
+	case limits.AlgorithmTokenBucket:
+		return limits.TokenBucket(l.Rate(), most)
+	case limits.AlgorithmLeakyBucket:
+		return limits.LeakyBucket(l.Rate(), most)
+	case limits.AlgorithmLeakyQueue:
+		return limits.LeakyQueue(l.Rate(), most)
+	case limits.AlgorithmFixedWindow:
+		return limits.FixedWindow(rate)
+	case limits.AlgorithmSlidingWindow:
+		return limits.SlidingWindow(rate)
+	case limits.AlgorithmSlidingLog:
+		return limits.SlidingLog(rate)
+	case limits.AlgorithmAnchoredWindow:
+		return limits.AnchoredWindow(rate)
+	default:
+		return limits.Calendar(most, l.Period())
+	}
 }
 
 var alternating = []limits.Limit{

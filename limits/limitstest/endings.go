@@ -191,7 +191,7 @@ func (l ledger) charge(now int64, a account, e limits.Ending) int64 {
 
 // livesUnderAnother reports whether u would have to be converted to l.
 func (u usage) livesUnderAnother(l limits.Limit, now int64) bool {
-	if u.limit == (limits.Limit{}) || sameCounting(u.limit, l) || u.isFresh(now) {
+	if u.limit == (limits.Limit{}) || u.isFresh(now) || u.carriesTo(l, now) {
 		return false
 	}
 	return u.leavesNothingTo(l) || u.hasChange(now) || u.inUse(max(now, u.at)) > 0

@@ -396,6 +396,22 @@ var mutants = append(endMutants, []mutant{
 		},
 	},
 	{
+		name: "what a smaller maximum could not count is hidden from a larger one",
+		take: func(b *broken, charges []limits.Charge, out []limits.Decision) error {
+			b.locked(func(l ledger, now int64) {
+				for _, c := range charges {
+					a := accountOf(c)
+					if u, ok := l[a]; ok && sameCounting(u.limit, c.Limit) && !u.carriesTo(c.Limit, now) {
+						u.change = nil
+						l[a] = u
+					}
+				}
+			})
+			return b.exactly(charges, out)
+		},
+		caughtBy: []string{"a smaller maximum in between hides nothing from a larger one"},
+	},
+	{
 		name: "a peek converts what it finds",
 		take: (*broken).exactly,
 		peek: func(b *broken, charges []limits.Charge, out []limits.Decision) error {

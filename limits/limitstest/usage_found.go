@@ -57,6 +57,19 @@ func (u usage) leavesNothingTo(l limits.Limit) bool {
 	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
 }
 
+// carriesTo reports whether u is also a usage under l when the clock says now. It is none if it was
+// converted to a smaller maximum than that of l, and its change says that there is more in use.
+func (u usage) carriesTo(l limits.Limit, now int64) bool {
+	if !sameCounting(u.limit, l) {
+		return false
+	}
+	if !u.hasChange(now) || !u.change.above || l.Burst() <= u.limit.Burst() {
+		return true
+	}
+	whole := u.change.begin(l, now)
+	return whole.inUse(max(now, whole.at)) <= u.inUse(max(now, u.at))
+}
+
 // changedTo is what a charge of limit l leaves of u when the clock says now, even if it takes nothing.
 // What does not carry over is converted: the units in use count as taken now, or at the instant of
 // the change before if nothing was taken since. What is fresh under its own limit is fresh under
@@ -66,7 +79,7 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	if u.limit == l || u.limit == (limits.Limit{}) || u.leavesNothingTo(l) {
 		return u
 	}
-	if sameCounting(u.limit, l) {
+	if u.carriesTo(l, now) {
 		changed := u
 		changed.limit = l
 		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
