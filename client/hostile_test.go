@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +223,25 @@ func TestCachedAnswersSayNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestFieldsOfManyLinesCostLittle(t *testing.T) {
+	for _, field := range []string{"Retry-After", "X-Retry-After", "Ratelimit-Reset", "X-Ratelimit-Reset"} {
+		for _, line := range []string{"x", "2x", "Mon Jan 02 2006 15:04:0", "5,5,5,5,5,5"} {
+			h := http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"5"}}
+			h[field] = slices.Repeat([]string{line}, 10<<20/(len(field)+len(line)+4))
+			c := newClient(t, canned(func(*http.Request) *http.Response {
+				return &http.Response{StatusCode: 503, Header: h, Body: http.NoBody}
+			}), client.Options{Attempts: 1})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			get(c, "http://a/")
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+				t.Errorf("%s of %q: %d bytes were allocated", field, line, n)
+			}
+		}
 	}
 }
 

@@ -145,9 +145,10 @@ func milliseconds(s string) (time.Duration, bool) {
 	return number{n.whole / 1000, n.whole%1000*1e6 + (n.billionths+999)/1000}.seconds(), ok
 }
 
-// latest reads a field that says when something ends: of several moments the last one counts.
+// latest reads a field that says when something ends: of several moments the last one counts. It reads maxLimits
+// lines at most: an answer may have half a million.
 func latest(values []string, h http.Header) (wait time.Duration, date int64, ok bool) {
-	for _, value := range values {
+	for _, value := range values[:min(len(values), maxLimits)] {
 		w, d, isMoment := moment(value, h)
 		if isMoment && (!ok || w > wait) {
 			wait, date, ok = w, d, true
