@@ -56,12 +56,12 @@ func TestTheEndOfAPauseIsTold(t *testing.T) {
 		"several denials": {
 			func(n int, _ *http.Request) *http.Response {
 				if n < 3 {
-					return answer(429, "Retry-After", "5")
+					return answer(429, "Retry-After", "2")
 				}
 				return answer(200)
 			},
 			func(c http.RoundTripper) { get(c, "http://a/") },
-			[]string{"limited", "repeated", "held", "limited", "repeated", "held", "resumed 10s Retry-After"},
+			[]string{"limited", "repeated", "held", "limited", "repeated", "held", "resumed 4s Retry-After"},
 		},
 		"nothing is left": {
 			func(n int, _ *http.Request) *http.Response {
