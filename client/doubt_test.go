@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -236,4 +237,29 @@ func TestAnEndThatDoesNotMovePaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A wait of up to twice MaxWait is waited out: the requests of its second half may wait for it.
+func TestAWaitOfTwiceMaxWaitIsNotDoubted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(200, "RateLimit", `"a";r=0;t=59`))
+		c := newClient(t, server, client.Options{MaxWait: 30 * time.Second})
+		poll(t, c, time.Second, 10*time.Minute)
+		if gap := server.longestGap(); gap != 59*time.Second {
+			t.Errorf("nothing was sent for %v, want 59s", gap)
+		}
+	})
+}
+
+func TestTheLongestMaxWaitWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(200, "RateLimit", `"a";r=0;t=5`))
+		c := newClient(t, server, client.Options{MaxWait: math.MaxInt64})
+		for range 3 {
+			time.Sleep(time.Second)
+			if _, err := get(c, "http://a/"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -75,7 +76,7 @@ type Options struct {
 	MaxInFlight int
 
 	// MaxWait is how long one request waits at most, all its waits together. Without a denial, nothing
-	// holds all requests of a bucket back for longer: then one is let through, to see. 0: 30 seconds.
+	// holds all requests of a bucket back for longer than twice that: one is let through, to see. 0: 30 seconds.
 	MaxWait time.Duration
 
 	// Attempts is how often one request is sent at most. 0: 3. 1: none is repeated.
@@ -94,6 +95,7 @@ type Options struct {
 
 const (
 	defaultMaxWait  = 30 * time.Second
+	mostMaxWait     = math.MaxInt64 / 4 // 73 years: instants are computed from it
 	defaultAttempts = 3
 )
 

@@ -56,6 +56,7 @@ func New(o Options) *Transport {
 	if t.maxWait == 0 {
 		t.maxWait = defaultMaxWait
 	}
+	t.maxWait = min(t.maxWait, mostMaxWait)
 	if t.attempts == 0 {
 		t.attempts = defaultAttempts
 	}
