@@ -60,9 +60,7 @@ func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) 
 	if c.ticket.seq >= b.epoch {
 		b.away, b.refusals = 0, 0
 	}
-	if c.ticket.early {
-		b.judge(c.ticket, a)
-	}
+	b.judge(c.ticket, now, a)
 	account := b.account
 	if account != nil {
 		if a.invalid {

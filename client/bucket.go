@@ -111,6 +111,7 @@ type ticket struct {
 	opened        bool // goes first after a wait
 	early         bool // was let through earlier than told
 	claim         time.Duration
+	since         instant // when claim began
 }
 
 // ready returns the earliest instant at which c may start, if it is the next, and what it
@@ -141,7 +142,7 @@ func (t *Transport) start(b *bucket, c *call, now instant) {
 	claim, nothingLeft := b.claimed(at)
 	c.ticket, c.stage = b.start(now), started
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
-		c.ticket.claim = claim
+		c.ticket.claim, c.ticket.since = claim, at-claim
 	}
 	if t.limiter != nil {
 		b.cap.asking++

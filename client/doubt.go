@@ -10,6 +10,8 @@ type doubt struct {
 	refuted bool          // it was not denied: until a denial, nothing is held back for longer than MaxWait
 	empty   bool          // it was not denied, and again told that nothing is left, which is ignored from then on
 	proven  time.Duration // it was denied: the longest such wait
+	claim   time.Duration // that of the one that was denied, until a later one is not
+	since   instant       // when claim began
 }
 
 // trusted is how many times longer than a proven wait one may be that is believed. Units that are mistaken for each
@@ -54,14 +56,26 @@ func (b *bucket) believed(at, now instant, t *Transport) instant {
 	return at
 }
 
-// judge notes the answer to a request that was let through earlier than told.
-func (b *bucket) judge(tk ticket, a *told) {
+// judge notes what an answer says of the wait that a request was told, and was let through earlier. A denial that asks
+// for a shorter wait proves no more than that, and those behind it prove as much as they add.
+func (b *bucket) judge(tk ticket, now instant, a *told) {
 	d := &b.doubt
 	switch {
 	case a.limited && a.everybody: // which is about something else
 	case a.limited:
-		d.proven = max(d.proven, tk.claim)
+		if tk.claim > 0 {
+			d.claim, d.since = tk.claim, tk.since
+		}
+		proven := d.claim
+		if a.wait > 0 {
+			proven = min(proven, now+a.wait-d.since)
+		}
+		d.proven = max(d.proven, proven)
+	case tk.seq < b.epoch: // sent before the last denial
+	case !tk.early:
+		d.claim = 0
 	default:
+		d.claim = 0
 		d.refuted = true
 		if tk.claim > 0 {
 			d.empty = a.counted && a.quota.left == 0

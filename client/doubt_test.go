@@ -128,6 +128,50 @@ func TestAClaimThatADenialHasProvenIsDoubtedNoMore(t *testing.T) {
 	}
 }
 
+// The fields tell milliseconds, which are read as seconds, and denials say how long the wait is. What they deny is
+// not taken for a proof of 30 days.
+func TestADenialProvesNoLongerWaitThanItAsksFor(t *testing.T) {
+	milliseconds := func(limit, left int, _, reset time.Duration, _ time.Time) []string {
+		return xRateLimit(limit, left, fmt.Sprint(reset.Milliseconds()))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(began))
+		server := &network{server: fixed{limit: 60, period: time.Hour, fields: milliseconds}.new()}
+		c := newClient(t, server, client.Options{})
+		answered, _ := poll(t, c, 5*time.Second, 5*time.Hour-time.Minute)
+		if allowed := answered - server.denied; server.denied > 5 || allowed != 300 {
+			t.Errorf("%d were denied and %d allowed, want 5 and 300", server.denied, allowed)
+		}
+	})
+}
+
+// All denials ask for ten seconds, whatever is left of the hour. After those of the first hour the fields are believed.
+func TestDenialsThatAreRepeatedProveMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		used, window, denied, deniedLater := 0, 0, 0, 0
+		server := scripted(func(int, *http.Request) *http.Response {
+			since := time.Since(begun)
+			if n := int(since / time.Hour); n != window {
+				window, used = n, 0
+			}
+			fields := xRateLimit(60, max(59-used, 0), fmt.Sprint(ceil(time.Hour-since%time.Hour)))
+			if used++; used <= 60 {
+				return answer(200, fields...)
+			}
+			if denied++; window > 0 {
+				deniedLater++
+			}
+			return answer(429, append(fields, "Retry-After", "10")...)
+		})
+		c := newClient(t, server, client.Options{})
+		poll(t, c, 5*time.Second, 5*time.Hour)
+		if denied == 0 || deniedLater > 0 {
+			t.Errorf("%d were denied, and %d of them after the first hour", denied, deniedLater)
+		}
+	})
+}
+
 // The limit is renewed each minute, and all answers say that it will be in an hour. The client takes what is
 // renewed for a refill, and follows that: about half of the limit is used.
 func TestALimitThatIsRenewedEarlierThanToldIsUsed(t *testing.T) {
