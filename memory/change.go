@@ -77,7 +77,7 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 	return converted
 }
 
-// carriesLocked reports whether the state of e is also one under limit. It is none if it was converted
+// carriesLocked reports whether the state of e is also one under limit. It is not if it was converted
 // to a smaller maximum than that of limit, and the change says that there is more in use.
 func (sh *shard) carriesLocked(e *entry, limit *scopedLimit, now int64) bool {
 	from := sh.limits.get(e.limitID)

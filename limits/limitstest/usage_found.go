@@ -57,7 +57,7 @@ func (u usage) leavesNothingTo(l limits.Limit) bool {
 	return u.limit.Algorithm() != l.Algorithm() && (u.limit.Algorithm() == limits.AlgorithmBan || l.Algorithm() == limits.AlgorithmBan)
 }
 
-// carriesTo reports whether u is also a usage under l when the clock says now. It is none if it was
+// carriesTo reports whether u is also a usage under l when the clock says now. It is not if it was
 // converted to a smaller maximum than that of l, and its change says that there is more in use.
 func (u usage) carriesTo(l limits.Limit, now int64) bool {
 	if !sameCounting(u.limit, l) {
