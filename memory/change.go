@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/weir-go/weir/limits"
+import (
+	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/limits"
+)
 
 // change is what a key had in use when its limit changed (DESIGN 5, "Changing a limit under live
 // state"). The first request under the new limit converts the state and leaves a change. Limits that
@@ -33,44 +36,47 @@ func (sh *shard) changeLocked(e *entry, now int64) (c change, ok bool) {
 //
 // A state that is fresh under the limit it was written under is fresh under any, since the store may
 // have dropped it.
-func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) state {
-	from := sh.limits.get(e.limitID)
+func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes bool) family.Used {
+	from, s := sh.limits.get(e.limitID), e.used()
 	if sh.carriesLocked(e, limit, now) {
-		gone, lasts := from.freshAt(&e.state), limit.freshAt(&e.state)
+		gone, lasts := from.family.FreshAt(s), limit.family.FreshAt(s)
 		if gone <= now {
-			return state{}
+			return family.Used{}
 		}
 		if writes && lasts != gone && lasts > now { // from now on it lasts as long as limit says
-			s := &sh.scratch.other
-			limit.advance(s, &e.state, now, sh)
-			e.state, e.limitID = s.state, limit.id
+			if limit.Lists {
+				sh.nodes.expire(&e.state, limit, now)
+			} else {
+				s, _ = sh.asOfLocked(limit, s, now)
+				e.set(s)
+			}
+			e.limitID = limit.id
 		}
-		return e.state
+		return e.used()
 	}
-	if limit.bans() != from.bans() {
-		return state{}
+	if limit.Bans != from.Bans {
+		return family.Used{}
 	}
-	was := &sh.scratch.other
-	from.advance(was, &e.state, now, sh)
-	used, moves := from.inUse(was), was.b&1 != 0 && isAnchored(from) && isAnchored(limit)
+	was, used := sh.asOfLocked(from, s, now)
+	moves := isAnchored(from) && isAnchored(limit) && was.Moves()
 	c, changed := sh.changeLocked(e, now)
 	switch {
 	case !changed:
-		c = change{units: used, at: now, until: from.freshAt(&e.state)}
+		c = change{units: used, at: now, until: from.family.FreshAt(s)}
 	case c.taken(&e.state):
-		gone := min(c.units, limit.max) - sh.inUseOfLocked(&c, limit, moves, now)
-		c = change{units: max(used, c.units-gone), at: now, until: max(c.until, from.freshAt(&e.state))}
+		gone := min(c.units, limit.Max) - sh.inUseOfLocked(&c, limit, moves, now)
+		c = change{units: max(used, c.units-gone), at: now, until: max(c.until, from.family.FreshAt(s))}
 	}
 	if sh.inUseOfLocked(&c, limit, moves, now) == 0 {
-		return state{}
+		return family.Used{}
 	}
-	converted := limit.stateOf(&c, moves, sh)
+	converted := sh.stateOfLocked(&c, limit, moves)
 	if writes {
-		sh.numberLocked(&converted)
-		converted.limitID = limit.id
-		c.state, c.above = converted, c.units > limit.max
+		converted.Serial = sh.serialLocked(limit, converted)
 		sh.releaseLocked(&e.state)
-		e.state = converted
+		e.set(converted)
+		e.limitID = limit.id
+		c.state, c.above = e.state, c.units > limit.Max
 		delete(sh.rings, e.hash)
 		sh.storeChangeLocked(e.hash, c, now)
 	}
@@ -81,48 +87,41 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 // to a smaller maximum than that of limit, and the change says that there is more in use.
 func (sh *shard) carriesLocked(e *entry, limit *scopedLimit, now int64) bool {
 	from := sh.limits.get(e.limitID)
-	if !limit.carries(&from.compiledLimit) {
+	if !limit.Carries(&from.Numbers) {
 		return false
 	}
-	if limit.max <= from.max || len(sh.changes) == 0 {
+	if limit.Max <= from.Max || len(sh.changes) == 0 {
 		return true
 	}
 	c, changed := sh.changeLocked(e, now)
 	if !changed || !c.above {
 		return true
 	}
-	whole := sh.inUseOfLocked(&c, limit, e.b&1 != 0 && isAnchored(limit), now)
-	s := &sh.scratch.other
-	from.advance(s, &e.state, now, sh)
-	return whole <= from.inUse(s)
+	s, inUse := sh.asOfLocked(from, e.used(), now)
+	return sh.inUseOfLocked(&c, limit, isAnchored(limit) && s.Moves(), now) <= inUse
 }
 
-func isAnchored(l *scopedLimit) bool { return l.algorithm == limits.AlgorithmAnchoredWindow }
+func isAnchored(l *scopedLimit) bool { return l.Given.Algorithm() == limits.AlgorithmAnchoredWindow }
 
 // inUseOfLocked returns how many units of a change limit counts at now.
 func (sh *shard) inUseOfLocked(c *change, limit *scopedLimit, moves bool, now int64) int64 {
-	converted := limit.stateOf(c, moves, sh)
-	s := &sh.scratch.other
-	limit.advance(s, &converted, now, sh)
-	return limit.inUse(s)
+	_, inUse := sh.asOfLocked(limit, sh.stateOfLocked(c, limit, moves), now)
+	return inUse
 }
 
-// stateOf returns the state, under l, of a key that took the units of a change at its instant, up to
-// the maximum. An anchored window that each taking moves stays one.
-func (l *compiledLimit) stateOf(c *change, moves bool, sh *shard) state {
-	s, n := &sh.scratch.other, min(c.units, l.max)
-	l.fresh(s, c.at)
-	if n == 0 {
-		return s.state
+// stateOfLocked returns the state, under limit, of a key that took the units of a change at its instant,
+// up to the maximum. An anchored window that each taking moves stays one.
+func (sh *shard) stateOfLocked(c *change, limit *scopedLimit, moves bool) family.Used {
+	n := min(c.units, limit.Max)
+	if limit.Lists && n > 0 {
+		return family.LogOf(n, c.at)
 	}
-	l.take(s, n)
-	if l.lists {
-		s.b = packLog(n, n)
-	}
+	s, _ := sh.asOfLocked(limit, family.Used{}, c.at)
+	s, _ = limit.family.Charge(s, n, 0, c.at)
 	if moves {
-		s.b = 1
+		s = s.WithMoves()
 	}
-	return s.state
+	return s
 }
 
 // noteTakenLocked notes that the state of a key is no longer the converted one, even if it looks so.
@@ -137,12 +136,12 @@ func (sh *shard) noteTakenLocked(hash uint64) {
 func (sh *shard) overwriteLocked(e *entry, limit *scopedLimit, now int64) {
 	c, ok := sh.changeLocked(e, now)
 	under := sh.limits.get(e.limitID)
-	if !ok || limit.bans() != under.bans() {
+	if !ok || limit.Bans != under.Bans {
 		delete(sh.changes, e.hash)
 		return
 	}
-	if !limit.carries(&under.compiledLimit) {
-		c.above = c.units > limit.max
+	if !limit.Carries(&under.Numbers) {
+		c.above = c.units > limit.Max
 	}
 	c.state = state{}
 	sh.changes[e.hash] = c

@@ -14,7 +14,7 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 		victim, from, _ = sh.soonestLocked(visits, int(sh.crowdedLocked(visits, limit.share)))
 	}
 	under := sh.limits.get(victim.limitID)
-	sh.raiseFloorLocked(under, under.displaced(&victim.state, now, sh), now)
+	sh.raiseFloorLocked(under, sh.rememberedLocked(under, victim.used(), now), now)
 	if c, ok := sh.changeLocked(victim, now); ok {
 		sh.raiseFloorLocked(under, floorStep{c.units, c.until}, now)
 	}
@@ -45,11 +45,11 @@ func (sh *shard) soonestLocked(visits []visit, share int) (victim *entry, from i
 			if !wanted {
 				continue
 			}
-			at := limit.freshAt(&e.state)
+			at := limit.family.FreshAt(e.used())
 			if victim != nil && at > soonest {
 				continue
 			}
-			if units := limit.family.units(&e.state); victim == nil || at < soonest || units < least {
+			if units := limit.Size(e.used()); victim == nil || at < soonest || units < least {
 				victim, from, soonest, least = e, i, at, units
 			}
 		}

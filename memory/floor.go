@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/weir-go/weir/internal/family"
+
 // What a shard has displaced is remembered in a summary of the scope: how many units a key may have
 // in use, and until when. A key that is not found starts from there. So being displaced never
 // gives a key a fresh budget, and the summary takes the same room whatever the limits.
@@ -28,7 +30,7 @@ const (
 // floorOf returns the number of the floor of limit. What counts for a ban is not what counts for a
 // rate.
 func floorOf(limit *scopedLimit) uint64 {
-	if limit.bans() {
+	if limit.Bans {
 		return ^limit.scopeHash
 	}
 	return limit.scopeHash
@@ -161,17 +163,12 @@ func (sh *shard) floorWaitLocked(limit *scopedLimit, most, now int64) (wait int6
 	return wait
 }
 
-// displaced returns what is remembered of s, a state that loses its place.
-func (l *compiledLimit) displaced(s *state, now int64, sh *shard) floorStep {
-	v := &sh.scratch.other
-	l.advance(v, s, now, sh)
-	return l.remembered(v)
-}
-
-// remembered returns what is remembered of s. Nobody inherits a ban, but only the units short of it.
-func (l *compiledLimit) remembered(s *view) floorStep {
-	if l.bans() {
-		return floorStep{min(int64(s.b), l.max-1), s.at + l.period}
+// rememberedLocked returns what is remembered of s, a state of limit. A ban is not inherited, but only
+// the units short of it.
+func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
+	s, t, _ := limit.family.Decide(s, 0, now, &sh.nodes)
+	if limit.Bans {
+		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
 	}
-	return floorStep{l.inUse(s), l.freshAt(&s.state)}
+	return floorStep{t.InUse, now + t.Reset}
 }

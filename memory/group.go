@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/internal/arith"
+	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -19,9 +20,6 @@ type group struct {
 	allowed bool // every enforced charge fits
 	peeking bool // nothing is to change
 	taking  bool // the charges that fit are to be taken
-
-	untouched view            // of the charges that are decided, if nothing is taken
-	told      limits.Decision // on them
 }
 
 // pending is one charge of a group.
@@ -32,8 +30,11 @@ type pending struct {
 	lasts int64 // microseconds: Charge.Lasts, the longest
 	sum   [2]int64
 	asked [2]bool // there are charges of the kind
-	fits  [2]bool
-	state view // lead only: what the charges leave behind
+
+	// Lead only: what was found, and then what the charges leave behind.
+	used      family.Used
+	displaced bool // see loadLocked
+	takes     bool // something was added to used
 }
 
 // Charges on one key are decided as one: enforced ones first, then shadows.
@@ -93,9 +94,6 @@ func (m *Memory) takeAll(charges []limits.Charge, out []limits.Decision, taking 
 // release returns g to the pool, without references to the memory of its caller.
 func (m *Memory) release(g *group) {
 	clear(g.pending)
-	if g.peeking {
-		g.untouched = view{}
-	}
 	g.charges, g.out, g.pending = nil, nil, g.pending[:0]
 	m.groups.Put(g)
 }
@@ -117,7 +115,7 @@ func (m *Memory) identify(g *group) error {
 			}
 		}
 		lead := &g.pending[p.lead]
-		if lead.limit != limit && lead.limit.given != limit.given {
+		if lead.limit != limit && lead.limit.Given != limit.Given {
 			_, _, err := limits.Accounts(g.charges, nil, nil) // says which
 			return fmt.Errorf("memory: %w", err)
 		}

@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/weir-go/weir/limits"
+import (
+	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/limits"
+)
 
 // decideLocked decides the group.
 func (m *Memory) decideLocked(g *group) {
@@ -11,14 +14,15 @@ func (m *Memory) decideLocked(g *group) {
 			continue
 		}
 		sh := m.shardOf(p.hash)
-		if p.limit.held {
-			sh.loadHeldLocked(&p.state, p.hash, g.now)
-			g.fitLocked(p)
-			continue
+		if p.limit.Held {
+			p.used = family.Used{A: sh.held.of(p.hash)}
+		} else {
+			p.used, p.displaced = sh.loadLocked(sh.findLocked(p.hash), p.limit, g.now, !g.peeking)
 		}
-		e := sh.findLocked(p.hash)
-		sh.loadLocked(&p.state, e, p.limit, g.now, !g.peeking)
-		g.fitLocked(p)
+		if p.asked[enforced] { // a shadow does not stand in the way, even of a key that is banned
+			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.nodes)
+			g.allowed = g.allowed && fits
+		}
 	}
 	g.taking = g.allowed && !g.peeking
 	for i := range g.pending {
@@ -31,62 +35,48 @@ func (m *Memory) decideLocked(g *group) {
 	}
 	for i := range g.pending {
 		p := &g.pending[i]
-		if p.lead == i && p.limit.takenBy(p) {
+		if p.lead == i && p.takes {
 			sh := m.shardOf(p.hash)
-			if p.limit.held {
-				sh.storeHeldLocked(p.hash, p.state.a)
+			if p.limit.Held {
+				sh.storeHeldLocked(p.hash, p.used.A)
 				continue
 			}
 			e := sh.findLocked(p.hash)
-			if p.limit.drains && (p.lasts > 0 || sh.rings != nil) {
+			if p.limit.Drains && (p.lasts > 0 || sh.rings != nil) {
 				sh.noteTakingLocked(e, p.hash, p.limit, p.lasts, g.now)
 			}
-			sh.storeLocked(e, p.hash, p.limit, &p.state, g.now)
+			sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
 		}
 	}
-}
-
-// fitLocked sets whether the enforced charges that p leads fit. If there are none, they do
-// not stand in the way, even of a key that is banned.
-func (g *group) fitLocked(p *pending) {
-	p.fits[enforced] = p.limit.fits(&p.state, p.sum[enforced])
-	g.allowed = g.allowed && (p.fits[enforced] || !p.asked[enforced])
-}
-
-// takenBy reports whether the charges of p took anything.
-func (l *compiledLimit) takenBy(p *pending) bool {
-	return p.sum[enforced] > 0 || p.sum[shadow] > 0 && p.fits[shadow]
 }
 
 // decideAccountLocked decides the charges on the key that p leads, and adds what they
-// take to the state of p. sh is the shard of the key.
+// take to p. sh is the shard of the key.
 func (g *group) decideAccountLocked(p *pending, sh *shard) {
-	limit, untouched := p.limit, &p.state
-	if g.allowed && !g.taking { // a peek takes from p.state, which is not stored
-		g.untouched = p.state
-		untouched = &g.untouched
-	}
+	found, displaced, limit := p.used, p.displaced, p.limit
 	for kind, n := range p.sum {
-		d := &g.told
-		*d = limits.Decision{}
-		if kind == shadow {
-			p.fits[shadow] = limit.fits(&p.state, n)
+		if !p.asked[kind] {
+			continue
 		}
-		if g.allowed && p.fits[kind] && n > 0 {
-			delay := limit.queued(&p.state)
-			limit.take(&p.state, n)
-			if g.taking && !limit.held {
-				sh.numberTakingLocked(limit, &p.state.state) // the ticket has it
+		after, t, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
+		d := limits.Decision{}
+		if g.allowed && fits && n > 0 {
+			if g.taking && !limit.Held {
+				after.Serial = sh.serialLocked(limit, after)
+				d.Ticket = ticketOf(g.now, after.Serial)
 			}
-			limit.describe(d, &p.state, n, true, sh)
-			d.Delay = delay
-		} else {
-			limit.describe(d, &p.state, n, p.fits[kind], sh)
+			d.Delay = limit.Queued(after, n)
+			p.used, p.displaced, p.takes = after, false, true
 		}
-		if !g.taking {
-			limit.leaveUntouched(d, untouched, sh)
+		if !g.taking { // what is left is what was found
+			_, left, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
+			if !fits {
+				left.Wait = t.Wait
+			}
+			t = left
 		}
-		g.answer(p.lead, kind, d)
+		limit.Describe(&d, n, t, fits)
+		g.answer(p.lead, kind, &d)
 	}
 }
 
@@ -97,16 +87,5 @@ func (g *group) answer(lead, kind int, d *limits.Decision) {
 		if g.pending[i].lead == lead && kindOf(&g.charges[i]) == kind {
 			g.out[i] = *d
 		}
-	}
-}
-
-// leaveUntouched sets the numbers of d that say what is left to those of s, from which
-// nothing is taken.
-func (l *compiledLimit) leaveUntouched(d *limits.Decision, s *view, sh *shard) {
-	look := &sh.scratch.told
-	l.describe(look, s, 0, true, sh)
-	d.Remaining, d.ResetAfter = look.Remaining, look.ResetAfter
-	if d.Allowed {
-		d.EffectiveWindow = look.EffectiveWindow
 	}
 }

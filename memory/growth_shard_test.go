@@ -151,7 +151,7 @@ func TestATableWithoutRoomForEveryKeyIsNotUsed(t *testing.T) {
 }
 
 func TestNoTwoLocksShareCacheLines(t *testing.T) {
-	if size := unsafe.Sizeof(shard{}); size != 512 && unsafe.Sizeof(uintptr(0)) == 8 {
-		t.Errorf("a shard has %d bytes, want 512", size)
+	if size := unsafe.Sizeof(shard{}); size != 256 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("a shard has %d bytes, want 256", size)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
 
 // scopedLimit is a limit in a scope, as one Memory knows it. A state names its
 // scopedLimit by a 16-bit id.
 type scopedLimit struct {
-	compiledLimit
+	family.Numbers
+	family    family.Compiled
 	scope     string
 	id        uint16
 	share     uint8 // number of the scope, for sharing out slots and nodes of logs
@@ -71,7 +73,7 @@ func recentIndex(scope string, l *limits.Limit) uint8 {
 // limits and tries again.
 func (c *scopedLimits) of(ch *limits.Charge) (*scopedLimit, error) {
 	slot := &c.recent[recentIndex(ch.Scope, &ch.Limit)]
-	if limit := slot.Load(); limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope {
+	if limit := slot.Load(); limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope {
 		return limit, nil
 	}
 	return c.intern(ch, slot)
@@ -92,7 +94,8 @@ func (c *scopedLimits) intern(ch *limits.Charge, slot *atomic.Pointer[scopedLimi
 		if err != nil {
 			return nil, err
 		}
-		limit = &scopedLimit{compiledLimit: compileLimit(ch.Limit), scope: ch.Scope, id: id, share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
+		compiled, numbers := family.Compile(ch.Limit)
+		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id, share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope)}
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(limitPage)

@@ -165,7 +165,7 @@ func (m *Memory) Take(_ context.Context, charges []limits.Charge, out []limits.D
 	if len(charges) == 1 && len(out) == 1 {
 		ch := &charges[0]
 		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
-		if limit != nil && limit.given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 && ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
+		if limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 && ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
 			return nil
 		}
 	}

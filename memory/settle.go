@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -68,30 +69,34 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending,
 		return 0
 	}
 	under := sh.limits.get(entry.limitID)
-	if !under.carries(&limit.compiledLimit) || under.freshAt(&entry.state) <= now {
+	before := entry.used()
+	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
 		return 0
 	}
-	s := &sh.scratch.view
-	under.advance(s, &entry.state, now, sh)
-	before := under.inUse(s)
-	n := under.family.refundLocked(sh, under, entry, refund{e.Taken, e.Final, e.Ticket & ticketMask}, now)
-	under.advance(s, &entry.state, now, sh)
-	returned := min(e.Taken-e.Final, before-under.inUse(s))
-	if n > 0 {
-		sh.noteTakenLocked(hash)
+	_, inUse := sh.asOfLocked(under, before, now)
+	after := under.family.Refund(before, family.Refund{
+		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now, Ring: sh.rings[hash],
+	}, &sh.nodes)
+	if after == before {
+		return 0
 	}
-	if n > 0 && under.family.units(&entry.state) == 0 {
+	_, left := sh.asOfLocked(under, after, now)
+	returned := min(e.Taken-e.Final, inUse-left)
+	if under.Lists {
+		sh.nodes.cut(&entry.state, after, under.share)
+	}
+	sh.noteTakenLocked(hash)
+	if under.Size(after) == 0 {
 		if len(sh.floors) == 0 && len(sh.changes) == 0 {
 			sh.clearLocked(entry)
 			return returned
 		}
 		// fresh, but not unknown: that would start from what was displaced
-		under.fresh(s, now)
-		s.limitID = entry.limitID
-		sh.numberLocked(&s.state)
 		sh.releaseLocked(&entry.state)
-		entry.state = s.state
+		after, _ = sh.asOfLocked(under, family.Used{}, now)
+		after.Serial = sh.serialLocked(under, after)
 	}
+	entry.set(after)
 	return returned
 }
 
@@ -105,24 +110,24 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	if entry != nil && sh.livesUnderAnotherLocked(entry, limit, now) {
 		return 0
 	}
-	s := &sh.scratch.view
-	sh.loadLocked(s, entry, limit, now, false)
+	s, displaced := sh.loadLocked(entry, limit, now, false)
 	owes := int64(0) // above the maximum, which is the most that a key that is not found starts from
-	if s.summary != nil && !limit.bans() {
-		owes = max(0, sh.floorLocked(limit, now)-limit.max)
+	if displaced && !limit.Bans {
+		owes = max(0, sh.floorLocked(limit, now)-limit.Max)
 	}
-	if n = limit.family.charge(&limit.compiledLimit, s, n); n == 0 {
+	s, inUse := sh.asOfLocked(limit, s, now)
+	if s, n = limit.family.Charge(s, n, inUse, now); n == 0 {
 		return 0
 	}
-	limit.family.charge(&limit.compiledLimit, s, owes)
+	s, _ = limit.family.Charge(s, owes, inUse+n, now)
 	if entry == nil && sh.displacedOtherwiseLocked(limit, now) {
-		sh.raiseFloorLocked(limit, limit.remembered(s), now)
+		sh.raiseFloorLocked(limit, sh.rememberedLocked(limit, s, now), now)
 		return n
 	}
-	if limit.drains {
+	if limit.Drains {
 		sh.noteTakingLocked(entry, hash, limit, lasts, now)
 	}
-	sh.numberTakingLocked(limit, &s.state)
+	s.Serial = sh.serialLocked(limit, s)
 	sh.storeLocked(entry, hash, limit, s, now)
 	return n
 }
@@ -133,13 +138,12 @@ func (sh *shard) livesUnderAnotherLocked(e *entry, limit *scopedLimit, now int64
 	switch {
 	case sh.carriesLocked(e, limit, now) || sh.reusableLocked(e, now):
 		return false
-	case limit.bans() != under.bans():
+	case limit.Bans != under.Bans:
 		return true
 	}
 	if _, changed := sh.changeLocked(e, now); changed {
 		return true
 	}
-	s := &sh.scratch.other
-	under.advance(s, &e.state, now, sh)
-	return under.inUse(s) > 0
+	_, inUse := sh.asOfLocked(under, e.used(), now)
+	return inUse > 0
 }

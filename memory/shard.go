@@ -3,6 +3,8 @@ package memory
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/family"
 )
 
 // entry is one slot of the table: 32 bytes without pointers, so that the
@@ -51,17 +53,15 @@ type shard struct {
 
 	held *heldTable // units of concurrency limits in flight; nil: there never were any
 
-	rings     map[uint64]ring // of buckets with charges that last, by hash
-	ringsLook int             // at how many to look for those whose bucket is gone
+	rings     map[uint64]*family.Ring // of buckets with charges that last, by hash
+	ringsLook int                     // at how many to look for those whose bucket is gone
 
 	changes     map[uint64]change // of keys whose limit has changed, by hash
 	changesLook int               // at how many to look for those that no limit starts from
 
 	displaced int64 // keys whose places others took
 
-	scratch scratch
-
-	_ [72]byte // 512 in all: no two locks in one pair of cache lines
+	_ [40]byte // 256 in all: no two locks in one pair of cache lines
 }
 
 // nowLocked returns the instant of a caller that read the clock at now before it had the lock:
@@ -111,67 +111,37 @@ func (sh *shard) findLocked(hash uint64) *entry {
 	return nil
 }
 
-// loadLocked sets s to the view of a key at now under limit. It starts from the state
-// in e or, if e is nil, from the floors. If writes is set it converts a state of another limit.
-func (sh *shard) loadLocked(s *view, e *entry, limit *scopedLimit, now int64, writes bool) {
-	switch {
-	case e == nil:
-		if used := sh.floorLocked(limit, now); used > 0 {
-			limit.fresh(s, now)
-			limit.family.inherit(&limit.compiledLimit, s, min(used, limit.max))
-			s.summary, s.limitID = sh, limit.id
-		} else {
-			limit.fresh(s, now)
-		}
-	case e.limitID == limit.id:
-		limit.advance(s, &e.state, now, sh)
-	default:
-		converted := sh.convertLocked(e, limit, now, writes)
-		limit.advance(s, &converted, now, sh)
-	}
-}
-
 // storeLocked writes s, to which units were just added, as the state of hash under
 // limit. e is the entry of hash, nil if it has none.
-func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s *view, now int64) {
-	if e == nil {
+func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64) {
+	found := e != nil
+	if !found {
 		e = sh.claimLocked(hash, limit, now)
-		s.log.forgetNodes()
 	}
-	sh.numberLocked(&s.state)
 	if e.hash == hash && e.limitID != limit.id {
 		sh.overwriteLocked(e, limit, now)
 	}
-	if limit.lists {
-		sh.storeLogLocked(e, hash, limit, s)
+	if limit.Lists {
+		sh.storeLogLocked(e, hash, limit, s, now, found)
 		return
 	}
 	if e.hash == hash && e.limitID != limit.id {
 		sh.releaseLocked(&e.state)
 	}
-	s.limitID = limit.id
-	e.hash = hash
-	e.state = s.state
+	e.hash, e.limitID = hash, limit.id
+	e.set(s)
 }
 
-// numberTakingLocked is numberLocked where units of s were just taken: of a leaky queue only the last
-// taking is ever returned.
-func (sh *shard) numberTakingLocked(limit *scopedLimit, s *state) {
-	if limit.queues {
-		s.serial = 0
-	}
-	sh.numberLocked(s)
-}
-
-// numberLocked gives s a serial if it has none: it is new or converted.
-func (sh *shard) numberLocked(s *state) {
-	if s.serial != 0 {
-		return
+// serialLocked returns the serial of s, of which units were just taken: a new one if it has none, since it
+// is new or converted. Of a leaky queue only the last taking is ever returned.
+func (sh *shard) serialLocked(limit *scopedLimit, s family.Used) uint16 {
+	if s.Serial != 0 && !limit.Queues {
+		return s.Serial
 	}
 	if sh.serial++; sh.serial == 0 {
 		sh.serial = 1
 	}
-	s.serial = sh.serial
+	return sh.serial
 }
 
 // releaseLocked frees the list of a log that is about to be overwritten. It does nothing for
@@ -180,7 +150,7 @@ func (sh *shard) releaseLocked(s *state) {
 	if s.limitID == 0 || s.a == 0 {
 		return
 	}
-	if limit := sh.limits.get(s.limitID); limit.lists {
+	if limit := sh.limits.get(s.limitID); limit.Lists {
 		sh.nodes.release(s, limit.share)
 	}
 }
@@ -198,7 +168,7 @@ func (sh *shard) reusableLocked(e *entry, now int64) bool {
 	if e.empty() {
 		return true
 	}
-	if sh.limits.get(e.limitID).freshAt(&e.state) > now {
+	if sh.limits.get(e.limitID).family.FreshAt(e.used()) > now {
 		return false
 	}
 	if len(sh.changes) == 0 {

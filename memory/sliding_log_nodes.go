@@ -72,7 +72,7 @@ func (l *logNodes) put(i uint32, share uint8) {
 
 // release frees the list of s.
 func (l *logNodes) release(s *state, share uint8) {
-	for i := s.logHead(); i != 0; {
+	for i := s.used().Head(); i != 0; {
 		next := l.at(i).next
 		l.put(i, share)
 		i = next
@@ -81,10 +81,11 @@ func (l *logNodes) release(s *state, share uint8) {
 
 // expire frees the nodes of s, a log under limit, that have expired at the instant asOf.
 func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
-	head, tail, sum := s.logHead(), s.logTail(), s.logSum()
+	log := s.used()
+	head, tail, sum := log.Head(), log.Tail(), log.Sum()
 	for head != 0 {
 		node := l.at(head)
-		if asOf < node.at+limit.period {
+		if asOf < node.at+limit.Period {
 			break
 		}
 		sum -= int64(node.cost)
@@ -94,12 +95,12 @@ func (l *logNodes) expire(s *state, limit *scopedLimit, asOf int64) {
 	if head == 0 {
 		tail = 0
 	}
-	s.a, s.b = packList(head, tail), packLog(sum, s.logLatest())
+	s.setLog(sum, log.Latest(), head, tail)
 }
 
 // length returns how many nodes the list of s has, counting up to most.
 func (l *logNodes) length(s *state, most int) (n int) {
-	for i := s.logHead(); i != 0 && n < most; i = l.at(i).next {
+	for i := s.used().Head(); i != 0 && n < most; i = l.at(i).next {
 		n++
 	}
 	return n
@@ -131,7 +132,7 @@ func (sh *shard) findNodeLocked(e *entry, limit *scopedLimit) uint32 {
 	l := &sh.nodes
 	own := l.length(&e.state, longLog)
 	waits := 0 < own && own < fewNodes && l.inUse[limit.share] > l.made/2
-	if waits && sh.latest-l.failedAt < limit.period/searchPause {
+	if waits && sh.latest-l.failedAt < limit.Period/searchPause {
 		return 0
 	}
 	longest, most, share := sh.sweepLocked(limit.share)
@@ -168,7 +169,7 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
 				continue
 			}
 			limit := sh.limits.get(e.limitID)
-			if !limit.lists {
+			if !limit.Lists {
 				continue
 			}
 			if l.expire(&e.state, limit, sh.latest); e.a == 0 {
@@ -193,14 +194,15 @@ func (sh *shard) sweepLocked(share uint8) (longest *entry, most int, of uint8) {
 // is merged.
 func (l *logNodes) merge(s *state, share uint8) {
 	n := l.length(s, math.MaxInt)
+	log := s.used()
 	shift := 63 // everything becomes one with the latest taking
 	if keep := int64(n - max(1, n/4)); keep > 0 {
-		shift = bits.Len64(uint64((s.at - l.at(s.logHead()).at) / keep)) // at most keep intervals, and that of the latest
+		shift = bits.Len64(uint64((s.at - l.at(log.Head()).at) / keep)) // at most keep intervals, and that of the latest
 	}
-	latest := s.logLatest()
+	latest := log.Latest()
 	head, tail := uint32(0), uint32(0)
 	link := &head
-	for i := s.logHead(); i != 0; {
+	for i := log.Head(); i != 0; {
 		node := *l.at(i)
 		switch {
 		case node.next != 0 && node.at>>shift == l.at(node.next).at>>shift:
@@ -216,5 +218,5 @@ func (l *logNodes) merge(s *state, share uint8) {
 		i = node.next
 	}
 	*link = 0
-	s.a, s.b = packList(head, tail), packLog(s.logSum(), latest)
+	s.setLog(log.Sum(), latest, head, tail)
 }

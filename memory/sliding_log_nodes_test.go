@@ -21,11 +21,12 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 		for b := range sh.buckets {
 			for p := range sh.buckets[b] {
 				e := &sh.buckets[b][p]
-				if e.empty() || sh.limits.get(e.limitID).algorithm != limits.AlgorithmSlidingLog {
+				if e.empty() || !sh.limits.get(e.limitID).Lists {
 					continue
 				}
-				sum, at, tail := e.logLatest(), int64(0), uint32(0)
-				for n := e.logHead(); n != 0; n = l.at(n).next {
+				log := e.used()
+				sum, at, tail := log.Latest(), int64(0), uint32(0)
+				for n := log.Head(); n != 0; n = l.at(n).next {
 					if seen[n] {
 						t.Fatalf("node %d is in two logs", n)
 					}
@@ -36,8 +37,8 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 					sum += int64(l.at(n).cost)
 					inUse[sh.limits.get(e.limitID).share]++
 				}
-				if sum != e.logSum() || tail != e.logTail() {
-					t.Fatalf("a log of %d units, tail %d says %d and %d", sum, tail, e.logSum(), e.logTail())
+				if sum != log.Sum() || tail != log.Tail() {
+					t.Fatalf("a log of %d units, tail %d says %d and %d", sum, tail, log.Sum(), log.Tail())
 				}
 			}
 		}

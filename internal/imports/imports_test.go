@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"":                  {},
 	"limits":            {"internal/arith", "internal/bounds", "internal/calendar"},
 	"limits/limitstest": {"internal/testrun", "limits"},
-	"memory":            {"internal/call", "limits"},
+	"memory":            {"internal/call", "internal/family"},
 	"remote":            {"internal/endings", "limits"},
 	"core":              {"internal/endings", "internal/failure", "internal/list", "memory"},
 	"redisbackend":      {"internal/endings", "internal/list", "internal/slot"},
@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 
 	"internal/gate":       {"headers", "internal/answer", "internal/watch"},
 	"internal/call":       {"limits"},
+	"internal/family":     {"limits"},
 	"internal/endings":    {"internal/call", "internal/perbackend"},
 	"internal/failure":    {"limits"},
 	"internal/perbackend": {"limits"},

@@ -1,0 +1,71 @@
+package family
+
+import "github.com/weir-go/weir/internal/calendar"
+
+// calendarWindow is the calendar limit, which counts in periods of a calendar. Its state is the start
+// of the period, the units in it, and in B those that the next period owes. What is more than that
+// one holds is forgiven.
+type calendarWindow struct {
+	Numbers
+	periods *calendar.Calendar
+}
+
+func newCalendar(l Numbers) Compiled {
+	periods, err := calendar.Of(string(l.Given.Period()))
+	if err != nil {
+		panic(err) // the limit is legal
+	}
+	l.form, l.Ends = [2]int64{periods.ID}, true
+	return &calendarWindow{l, periods}
+}
+
+func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+	if p := l.periods.At(now); s.At < p.Start {
+		owed := int64(0)
+		if s.B > 0 && l.periods.At(s.At).End == p.Start {
+			owed = min(s.B, l.Max)
+		}
+		s.At, s.A, s.B = p.Start, owed, 0
+	}
+	fits := n == 0 || n <= l.Max-s.A
+	ask := int64(1)
+	if fits {
+		s.A += n
+	} else {
+		ask = n
+	}
+	p := l.periods.At(s.At)
+	end := p.End // at which the units fit, at most the maximum
+	if s.B+ask > l.Max {
+		end = p.Next
+	}
+	return s, Told{s.A, max(0, l.FreshAt(s)-now), end - now}, fits
+}
+
+// Charge notes what the period passes on to the next.
+func (l *calendarWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
+	n = l.owable(n, inUse)
+	s.A += n
+	s.B = l.owing(s.A, s.B, n)
+	return s, n
+}
+
+// Refund returns units to the period of the taking, if that still counts.
+func (l *calendarWindow) Refund(s Used, of Refund, _ Entries) Used {
+	if of.At < s.At || of.At >= l.periods.At(s.At).End {
+		return s
+	}
+	s.A -= min(of.Taken-of.Final, s.A)
+	s.B = l.owing(s.A, s.B, 0)
+	return s
+}
+
+func (l *calendarWindow) FreshAt(s Used) int64 {
+	switch {
+	case s.B > 0:
+		return l.periods.At(s.At).Next
+	case s.A > 0:
+		return l.periods.At(s.At).End
+	}
+	return s.At
+}

@@ -1,0 +1,156 @@
+package family
+
+// slidingLog is the sliding log: a list of takings, oldest first. The latest is in the state itself,
+// so a key with one taking needs no entry. The others are entries of a store.
+//
+// A is the first and the last entry of the list. B is three numbers: the units of all takings, those of the
+// latest, and those that were taken since, which have no place yet.
+type slidingLog struct{ Numbers }
+
+func newSlidingLog(l Numbers) Compiled {
+	l.Lists = true
+	return &slidingLog{l}
+}
+
+// Sum returns the units of all takings of a log, without the pending one.
+func (s Used) Sum() int64 { return s.B >> 16 & 0xffff }
+
+// Latest returns the units of the latest taking of a log.
+func (s Used) Latest() int64 { return s.B & 0xffff }
+
+// Pending returns the units of the taking that has no place in a log yet.
+func (s Used) Pending() int64 { return s.B >> 32 }
+
+// Head returns the first entry of the list of a log; 0: it has none.
+func (s Used) Head() uint32 { return uint32(s.A >> 32) }
+
+// Tail returns the last entry of the list of a log.
+func (s Used) Tail() uint32 { return uint32(s.A) }
+
+// WithLog returns s with other numbers and another list. Nothing is pending.
+func (s Used) WithLog(sum, latest int64, head, tail uint32) Used {
+	s.A, s.B = packList(head, tail), packLog(sum, latest)
+	return s
+}
+
+func packLog(sum, latest int64) int64  { return sum<<16 | latest }
+func packList(head, tail uint32) int64 { return int64(head)<<32 | int64(tail) }
+
+// LogOf returns a log of one taking at an instant.
+func LogOf(units, at int64) Used { return Used{At: at, B: packLog(units, units)} }
+
+func (l *slidingLog) Decide(s Used, n, now int64, log Entries) (Used, Told, bool) {
+	if s.B == 0 || now >= s.At+l.Period {
+		s = Used{At: now, Serial: s.Serial}
+	} else {
+		s = l.dropExpired(s, now, log)
+	}
+	inUse := s.Sum() + s.Pending()
+	fits, ask := n == 0 || n <= l.Max-inUse, n
+	if fits {
+		s.B += n << 32
+		inUse += n
+		ask = 1
+	}
+	t := Told{InUse: inUse}
+	switch {
+	case s.Pending() > 0:
+		t.Reset = l.Period
+	case inUse > 0:
+		t.Reset = s.At + l.Period - now
+	}
+	if inUse+ask > l.Max {
+		t.Wait = l.untilExpired(s, inUse+ask-l.Max, now, log)
+	}
+	return s, t, fits
+}
+
+// dropExpired removes from s the entries that no longer count at now.
+func (l *slidingLog) dropExpired(s Used, now int64, log Entries) Used {
+	for head := s.Head(); head != 0; {
+		at, units, next := log.Entry(head)
+		if now < at+l.Period {
+			break
+		}
+		s.B -= units << 16
+		head = next
+		s.A = packList(head, s.Tail())
+	}
+	return s
+}
+
+// untilExpired returns the wait until so many of the oldest units have expired. It looks at each of
+// their takings.
+func (l *slidingLog) untilExpired(s Used, units, now int64, log Entries) int64 {
+	for i := s.Head(); i != 0; {
+		at, expire, next := log.Entry(i)
+		if units -= expire; units <= 0 {
+			return at + l.Period - now
+		}
+		i = next
+	}
+	if units <= s.Latest() {
+		return s.At + l.Period - now
+	}
+	return l.Period
+}
+
+func (l *slidingLog) Charge(s Used, n, inUse, _ int64) (Used, int64) {
+	n = l.owable(n, inUse)
+	s.B += n << 32
+	return s, n
+}
+
+// FreshAt looks at the latest taking alone, even if all its units were returned.
+func (l *slidingLog) FreshAt(s Used) int64 { return s.At + l.Period }
+
+// Refund takes units off the taking, if it is still remembered by itself. It looks at the takings
+// before that one. If the latest has none left, the entry before it that has some takes its place,
+// and the store drops that and those behind it.
+func (l *slidingLog) Refund(s Used, of Refund, log Entries) Used {
+	if of.Now-of.At >= l.Period {
+		return s // it has expired
+	}
+	n, sum, latest := of.Taken-of.Final, s.Sum(), s.Latest()
+	if of.At == s.At {
+		n = min(n, latest)
+		s.B = packLog(sum-n, latest-n)
+		if latest == n && sum > n {
+			return s.withoutLatest(log)
+		}
+		return s
+	}
+	for i := s.Head(); i != 0; {
+		at, units, next := log.Entry(i)
+		switch {
+		case at > of.At:
+			return s
+		case at == of.At:
+			n = min(n, units)
+			log.SetUnits(i, units-n)
+			s.B = packLog(sum-n, latest)
+			return s
+		}
+		i = next
+	}
+	return s
+}
+
+// withoutLatest makes the latest entry that has units the latest taking.
+func (s Used) withoutLatest(log Entries) Used {
+	before, latest := uint32(0), uint32(0)
+	for i, last := s.Head(), uint32(0); i != 0; {
+		_, units, next := log.Entry(i)
+		if units > 0 {
+			before, latest = last, i
+		}
+		i, last = next, i
+	}
+	at, units, _ := log.Entry(latest)
+	s.At, s.B = at, packLog(s.Sum(), units)
+	head := s.Head()
+	if s.A = 0; before != 0 {
+		s.A = packList(head, before)
+	}
+	return s
+}
