@@ -694,8 +694,9 @@ func TestNoLockIsHeldWhileABackendIsAsked(t *testing.T) {
 	}
 }
 
-func TestADecisionAllocatesNothing(t *testing.T) {
-	keys := [...]string{"a", "b", "c"}
+// Decisions on two rules are in the outcome, those on more in one piece.
+func TestADecisionByTwoRulesAllocatesNothing(t *testing.T) {
+	keys := [...]string{"a", "b", "c", "d"}
 	for n := 1; n <= len(keys); n++ {
 		var rules []core.Rule[request]
 		for i := range n {
@@ -703,8 +704,12 @@ func TestADecisionAllocatesNothing(t *testing.T) {
 		}
 		l := core.MustNew(core.Config[request]{Rules: rules})
 		got := testing.AllocsPerRun(100, func() { l.Decide(context.Background(), request{user: "ann"}) })
-		if got > 0 && !raceEnabled {
-			t.Errorf("%d rules: %v allocations, want 0", n, got)
+		most := 0.0
+		if n > 2 {
+			most = 1
+		}
+		if got > most && !raceEnabled {
+			t.Errorf("%d rules: %v allocations, want %v", n, got, most)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (d *RuleDecision) charge(rule *ruleIdentity, key string, cost int64) {
 }
 
 // inlineDecisions is how many rules an Outcome holds without allocating.
-const inlineDecisions = 3
+const inlineDecisions = 2
 
 // Outcome is the answer to one request: the decision of every rule that
 // applied to it, and what they come to. The zero Outcome denies. An Outcome is
@@ -265,6 +265,9 @@ func (o *Outcome) grow() *RuleDecision {
 	o.n++
 	if o.n <= inlineDecisions {
 		return &o.first[o.n-1]
+	}
+	if o.more == nil {
+		o.more = make([]RuleDecision, 0, 2) // few requests have more than four rules
 	}
 	o.more = append(o.more, RuleDecision{})
 	return &o.more[len(o.more)-1]
