@@ -44,7 +44,7 @@ func (r *reply) number() (n int64, ok bool) {
 	return r.numbers[r.next-1], true
 }
 
-// error reads an error, and returns nil if the next part is none.
+// error reads an error, and returns nil if the next part is no error.
 func (r *reply) error() error {
 	err, ok := r.others[r.next].(error)
 	if ok {

@@ -26,6 +26,6 @@ for package in memory internal/family; do
   done
 done
 mkdir "$built/now/internal/before/twins"
-cp "$root/benchmarks/twins/twins.go" "$built/now/internal/before/twins/"
-(cd "$built/now" && go build -tags twins -o "$built/twins" ./internal/before/twins)
+cp "$root/benchmarks/twins/testdata/twins.go" "$built/now/internal/before/twins/"
+(cd "$built/now" && go build -o "$built/twins" ./internal/before/twins)
 GOMAXPROCS=${PROCS:-2} "$built/twins" "${2:-2000}"

@@ -1,6 +1,5 @@
-//go:build twins
-
-// Command twins compares two versions of package memory in one process: see twins.sh.
+// Command twins compares two versions of package memory in one process. It compiles only where
+// twins.sh has put the earlier one.
 package main
 
 import (
