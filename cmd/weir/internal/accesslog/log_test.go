@@ -184,6 +184,16 @@ func TestWhatIsNoRequestIsCounted(t *testing.T) {
 	}
 }
 
+// nginx answers requests whose parts are apart by several blanks, and logs them as they came.
+func TestSeveralBlanksHideNoRequest(t *testing.T) {
+	for _, request := range []string{"GET  /a HTTP/1.1", "GET /a  HTTP/1.1", "GET   /a   HTTP/1.1", "GET  /a"} {
+		_, entries, _ := read(t, `192.0.2.1 - - [17/May/2015:10:05:03 +0000] "`+request+`" 200 226 "-" "-"`, accesslog.Options{})
+		if len(entries) != 1 || !strings.Contains(entries[0], " GET /a 200 ") {
+			t.Errorf("%q: got %q", request, entries)
+		}
+	}
+}
+
 func TestCompressedLogsAreRead(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 { // logs that were joined have several members

@@ -46,9 +46,10 @@ func (e *Entry) setRequestLine(line []byte) problem {
 	if !ok || !isMethod(method) {
 		return noRequest
 	}
+	rest = bytes.Trim(rest, " ") // nginx takes several blanks for one
 	target := rest
 	if i := bytes.LastIndex(rest, []byte(" HTTP/")); i >= 0 {
-		target = rest[:i]
+		target = bytes.TrimRight(rest[:i], " ")
 	} else if bytes.IndexByte(rest, ' ') >= 0 {
 		return noRequest
 	}
