@@ -126,6 +126,9 @@ func (p *clf) format(line clfKind) string {
 	return ""
 }
 
+// maxStamp is how long a stamp may be, with its bracket.
+const maxStamp = 80
+
 // cutStamp cuts a line at its stamp. That is the last bracket before the request: the name
 // of a user may have brackets, and is what a client likes. No server leaves a quote in it.
 // Formats of one's own may have a stamp such as 2024-02-24T12:00:59+00:00.
@@ -141,7 +144,8 @@ func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok
 				return line[:open], line[end+2:], at, false, true
 			}
 		}
-		if open := bytes.LastIndex(line[:end], []byte(" [")); open > 0 {
+		near := max(0, end-maxStamp) // a line may have many brackets
+		if open := near + bytes.LastIndex(line[near:end], []byte(" [")); open > near {
 			if at, exact, ok := readStamp(line[open+2:end], &p.hint); ok {
 				return line[:open], line[end+2:], at, exact, true
 			}
@@ -156,7 +160,7 @@ func (p *clf) cutStamp(line []byte) (before, request []byte, at int64, exact, ok
 // its place.
 func (p *clf) cutClient(s []byte) (vhost, host, user []byte, ok bool) {
 	first, rest, ok := cutSpace(s)
-	for bytes.HasSuffix(first, []byte{','}) && bytes.Count(rest, []byte{' '}) >= 2 {
+	for bytes.HasSuffix(first, []byte{','}) && hasBlanks(rest) {
 		first, rest, ok = cutSpace(rest)
 	}
 	if !ok {
@@ -193,12 +197,15 @@ func cutRequest(s []byte) (request, status, size, tail []byte, ok bool) {
 
 // cutStatus cuts a status and a size, each of which may be a dash.
 func cutStatus(s []byte) (status, size, tail []byte, ok bool) {
-	s, ok = bytes.CutPrefix(s, []byte{' '})
-	status, s, found := cutSpace(s)
-	if !ok || !found || len(status) > 3 || string(status) != "-" && !isDigits(status) {
+	if len(s) == 0 || s[0] != ' ' {
 		return nil, nil, nil, false
 	}
-	size, tail, _ = cutSpace(s)
+	s = s[1:]
+	status, _, ok = cutSpace(s[:min(len(s), len("200 "))])
+	if !ok || string(status) != "-" && !isDigits(status) {
+		return nil, nil, nil, false
+	}
+	size, tail, _ = cutSpace(s[len(status)+1:])
 	return status, size, tail, string(size) == "-" || isDigits(size)
 }
 
@@ -253,6 +260,12 @@ func cutSpace(s []byte) (before, after []byte, ok bool) {
 		return s, nil, false
 	}
 	return s[:i], s[i+1:], true
+}
+
+// hasBlanks reports whether s has two blanks at least.
+func hasBlanks(s []byte) bool {
+	_, s, _ = cutSpace(s)
+	return bytes.IndexByte(s, ' ') >= 0
 }
 
 // cutQuoted returns the quoted text at the start of s, and what follows. A backslash

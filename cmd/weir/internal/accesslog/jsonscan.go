@@ -29,6 +29,7 @@ type scanner struct {
 type value struct {
 	text  []byte
 	known bool // it is there, and not null
+	own   bool // text was copied, and may grow
 }
 
 // want returns the index of a path in values.
@@ -172,10 +173,13 @@ func (s *scanner) keep(text []byte) {
 	switch {
 	case !ok:
 	case !s.values[i].known:
-		s.values[i] = value{text, true}
+		s.values[i] = value{text: text, known: true}
 	case i == s.joined:
-		before := slices.Clip(s.values[i].text) // a view of the line
-		s.values[i].text = append(append(before, '\n'), text...)
+		v := &s.values[i]
+		if !v.own { // a view of the line
+			v.text, v.own = slices.Clip(v.text), true
+		}
+		v.text = append(append(v.text, '\n'), text...)
 	}
 }
 
