@@ -56,8 +56,10 @@ func (p *Policy) ruleNames() string {
 
 // Known is what logs have.
 type Known struct {
-	Extras   []string // all that policies read, in the order of accesslog.Entry.Extra
-	Has      []bool   // of each of Extras
+	Extras []string // all that policies read, in the order of accesslog.Entry.Extra
+	Has    []bool   // of each of Extras
+
+	Fields   map[string]string // of [accesslog.Options]
 	Redacted bool
 	Lasted   bool // the duration of requests
 	Status   bool
@@ -134,14 +136,23 @@ func (known *Known) lacks(r *ruleReads) string {
 		return ""
 	}
 	names := make([]string, len(missing))
+	var unnamed []string // by --field
 	for i, extra := range missing {
 		names[i] = describeExtra(extra)
+		if field, ok := known.Fields[extra]; ok {
+			names[i] += fmt.Sprintf(" (the first lines have nothing in the field %s)", field)
+		} else {
+			unnamed = append(unnamed, extra)
+		}
 	}
 	why := fmt.Sprintf("the log does not have %s", strings.Join(names, ", "))
 	if credentials && known.Redacted {
 		return why + ": the server hides credentials"
 	}
-	return why + fmt.Sprintf(": if it is there by another name, say so by --field %s=NAME", strings.Join(missing, "=NAME,"))
+	if len(unnamed) == 0 {
+		return why
+	}
+	return why + fmt.Sprintf(": if it is there by another name, say so by --field %s=NAME", strings.Join(unnamed, "=NAME,"))
 }
 
 // describeExtra returns an extra in words.

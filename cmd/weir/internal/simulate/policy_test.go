@@ -97,6 +97,13 @@ rules:
 	if !found {
 		t.Errorf("users is not simulated: %+v", r.Policy)
 	}
+	// The same log without users: the report does not ask for the flag that was given.
+	log = write(t, "nobody.log", []byte(strings.ReplaceAll(combined(10, "GET /a", 200), " ann ", " - ")))
+	r = do(t, simulate.Options{Logs: []string{log}, Policy: p, Log: accesslog.Options{Fields: map[string]string{"key.user": "user"}}})
+	_, skipped = rules(&r.Policy)
+	if want := "users: the log does not have the key user (the first lines have nothing in the field user)\n"; !strings.Contains(skipped, want) {
+		t.Errorf("got  %swant %s", skipped, want)
+	}
 }
 
 func TestFailuresAreCountedByTheStatusInTheLog(t *testing.T) {

@@ -225,7 +225,7 @@ func (s *simulation) progress(o *openLogs) {
 
 // known returns what all of the logs have.
 func (s *simulation) known(logs []*accesslog.Log) *Known {
-	k := &Known{Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Lasted: true, Status: true, Host: true}
+	k := &Known{Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Fields: s.log.Fields, Lasted: true, Status: true, Host: true}
 	for i := range k.Has {
 		k.Has[i] = true
 	}
