@@ -223,7 +223,9 @@ func (i *instants) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "evalsha" {
 			i.all.Add(1)
-			if slices.ContainsFunc(cmd.Args(), isInstant) {
+			args := cmd.Args()
+			argv := args[3+args[2].(int):]
+			if slices.ContainsFunc(argv[1:], isInstant) { // the first is the number of the call
 				i.own.Add(1)
 			}
 		}
