@@ -44,7 +44,7 @@ func TestDescribe(t *testing.T) {
 		_, l := Compile(test.limit)
 		test.told.Reset *= 1_000_000
 		test.told.Wait *= 1_000_000
-		got := limits.Decision{Source: limits.SourceLease, Transient: true, Delay: s, Ticket: 7, At: 8} // what was there before
+		got := limits.Decision{Source: limits.SourceLease, Transient: true, Delay: s, Ticket: 7, At: 8}
 		l.Describe(&got, test.n, test.told, test.fits)
 		want := limits.Decision{
 			Allowed: test.fits, Remaining: test.remaining, RetryAfter: test.retry, ResetAfter: test.reset, EffectiveWindow: test.window,

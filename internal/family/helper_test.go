@@ -70,16 +70,15 @@ func (k *key) do(s step) (o outcome) {
 	asOf, before, _ := k.limit.Decide(k.used, 0, now, k.entries)
 	switch s.verb {
 	case "take":
-		asOf, told, fits := k.limit.Decide(k.used, s.n, now, k.entries)
-		o.Told = told
-		if o.word = "denied"; fits {
+		asOf, o.Told, o.fits = k.limit.Decide(k.used, s.n, now, k.entries)
+		if o.word = "denied"; o.fits {
 			o.word = "allowed"
 		}
-		if fits && s.n > 0 {
+		if o.fits && s.n > 0 {
 			o.added = s.n
 			k.store(asOf, now)
 		}
-		if o.fits = fits; !fits && s.n > k.Max && !k.Bans {
+		if !o.fits && s.n > k.Max && !k.Bans {
 			o.Wait = -1
 		}
 		return o
@@ -139,7 +138,7 @@ func (e entries) Entry(i uint32) (at, units int64, next uint32) {
 }
 func (e entries) SetUnits(i uint32, units int64) { e[i].units = units }
 
-// store gives what is pending in s its place: it is the latest taking, and the one before it needs an
+// store gives what is pending in s its place: it is the latest taking. The one before it needs an
 // entry.
 func (e *entries) store(s Used, now int64) Used {
 	if *e == nil {
@@ -172,7 +171,8 @@ func (e entries) cut(s Used) {
 	}
 }
 
-// specify makes the steps of a table with a new key under limit. Each line says what a step leads to.
+// specify makes the steps of a table with a new key under limit. Each line says what a step leads
+// to.
 func specify(t *testing.T, limit limits.Limit, table string) {
 	t.Helper()
 	specifyKey(t, newKey(limit), table)
@@ -215,12 +215,15 @@ func parse(t *testing.T, text string) (s step) {
 	return s
 }
 
-// untrue returns what is wrong with what the key was told, "" if nothing is: the state is fresh after
-// Reset, and Wait is the least wait at which the units of a step that was denied fit, or one unit where
-// nothing is left.
+// untrue returns what is wrong with what the key was told, "" if nothing is. The state is fresh
+// after Reset. Wait is the least wait at which the units of a step that was denied fit, or one unit
+// where nothing is left.
 func (k *key) untrue(s step, o outcome) string {
-	if k.Held {
+	switch level := k.used.level(); {
+	case k.Held:
 		return "" // it has no instants
+	case k.Drains && (level.us < 0 || level.frac < 0 || level.frac >= k.q):
+		return fmt.Sprintf("%+v is no level", level)
 	}
 	fresh := max(0, k.limit.FreshAt(k.used)-begin-s.at)
 	if k.Lists && o.InUse == 0 {
@@ -288,7 +291,7 @@ func follow(t *testing.T, m model, anyLimit func(*rand.Rand) limits.Limit) {
 func follows(t *testing.T, m model, anyKey func(*rand.Rand) *key) {
 	t.Helper()
 	random := testrun.Random(t)
-	for range testrun.Sized(60, 6000) {
+	for range testrun.Sized(100, 5000) {
 		k := anyKey(random)
 		steps := []string{fmt.Sprint(k.Given)}
 		if wrong := m.follow(k, random, &steps); wrong != "" {
@@ -305,7 +308,7 @@ func (m *model) follow(k *key, random *rand.Rand, steps *[]string) string {
 	}
 	for range 100 {
 		s.at += []int64{0, 0, random.Int64N(1 + k.Period/k.Max), random.Int64N(1 + k.Period), random.Int64N(1 + 3*k.Period), max(0, o.Wait), o.Reset, 1}[random.IntN(8)]
-		s.verb, s.n = "take", random.Int64N(k.Max+3)
+		s.verb, s.n = "take", []int64{1, 1 + random.Int64N(1+k.Max/4), random.Int64N(k.Max + 3)}[random.IntN(3)]
 		now, i := begin+s.at, -1
 		switch random.IntN(8) {
 		case 0:
@@ -371,7 +374,7 @@ func (m *model) follow(k *key, random *rand.Rand, steps *[]string) string {
 	return ""
 }
 
-// comesBack takes what comes back of n parts off the i-th taking of h. before is the state before that.
+// comesBack takes what comes back of n parts off the i-th taking of h. before is the state before.
 func (m *model) comesBack(k *key, h history, i int, n, now int64, before Used, inUse int64) string {
 	without := append(history(nil), h...)
 	if without[i].left -= n; without[i].left == 0 {

@@ -18,29 +18,29 @@ func newRingKey(limit limits.Limit, lasts time.Duration) *key {
 func TestRing(t *testing.T) {
 	for name, table := range map[string]string{
 		"a refund is worth the least level that was found since": `
-			0s take 5              -> allowed, in use 5, reset 5s, wait 0s
-			1s take 1              -> allowed, in use 5, reset 5s, wait 0s
-			4s take 1              -> allowed, in use 3, reset 3s, wait 0s
+			0s take 5                -> allowed, in use 5, reset 5s, wait 0s
+			1s take 1                -> allowed, in use 5, reset 5s, wait 0s
+			4s take 1                -> allowed, in use 3, reset 3s, wait 0s
 			5s return 4 of 5 from 0s -> returned 2, in use 0, reset 0s, wait 0s`,
 		"a return lowers what others have found": `
-			0s take 5              -> allowed, in use 5, reset 5s, wait 0s
-			1s take 4              -> allowed, in use 8, reset 8s, wait 0s
-			2s take 1              -> allowed, in use 8, reset 8s, wait 0s
-			2s return 3 of 4 from 1s -> returned 3, in use 5, reset 5s, wait 0s
-			2s return 5 of 5 from 0s -> returned 4, in use 1, reset 1s, wait 0s`,
+			0s take 5                -> allowed, in use 5, reset 5s, wait 0s
+			1s take 4                -> allowed, in use 8, reset 8s, wait 0s
+			3s take 1                -> allowed, in use 7, reset 7s, wait 0s
+			3s return 4 of 4 from 1s -> returned 4, in use 3, reset 3s, wait 0s
+			3s return 5 of 5 from 0s -> returned 2, in use 1, reset 1s, wait 0s`,
 		"units of the last taking are returned": `
-			0s take 2              -> allowed, in use 2, reset 2s, wait 0s
-			1s take 3              -> allowed, in use 4, reset 4s, wait 0s
+			0s take 2                -> allowed, in use 2, reset 2s, wait 0s
+			1s take 3                -> allowed, in use 4, reset 4s, wait 0s
 			3s return 3 of 3 from 1s -> returned 2, in use 0, reset 0s, wait 0s`,
 		"what was taken before the bucket was empty has drained": `
-			0s take 2              -> allowed, in use 2, reset 2s, wait 0s
-			3s take 5              -> allowed, in use 5, reset 5s, wait 0s
-			4s take 1              -> allowed, in use 5, reset 5s, wait 0s
+			0s take 2                -> allowed, in use 2, reset 2s, wait 0s
+			3s take 5                -> allowed, in use 5, reset 5s, wait 0s
+			4s take 1                -> allowed, in use 5, reset 5s, wait 0s
 			4s return 2 of 2 from 0s -> returned 0, in use 5, reset 5s, wait 0s`,
 		"what is older than all slices has drained": `
-			0s take 9              -> allowed, in use 9, reset 9s, wait 0s
-			4s take 5              -> allowed, in use 10, reset 10s, wait 1s
-			8s take 1              -> allowed, in use 7, reset 7s, wait 0s
+			0s take 9                -> allowed, in use 9, reset 9s, wait 0s
+			4s take 5                -> allowed, in use 10, reset 10s, wait 1s
+			8s take 1                -> allowed, in use 7, reset 7s, wait 0s
 			8s return 9 of 9 from 0s -> returned 0, in use 7, reset 7s, wait 0s
 			8s return 5 of 5 from 4s -> returned 5, in use 2, reset 2s, wait 0s`,
 	} {
@@ -56,13 +56,13 @@ func TestARingThatBeganLaterReturnsNothingOfBefore(t *testing.T) {
 	specifyKey(t, k, "0s take 5 -> allowed, in use 5, reset 5s, wait 0s")
 	k.lasts = 8_000_000
 	specifyKey(t, k, `
-		1s take 2              -> allowed, in use 6, reset 6s, wait 0s
-		2s take 2              -> allowed, in use 7, reset 7s, wait 0s
+		1s take 2                -> allowed, in use 6, reset 6s, wait 0s
+		2s take 2                -> allowed, in use 7, reset 7s, wait 0s
 		2s return 5 of 5 from 0s -> returned 0, in use 7, reset 7s, wait 0s
 		2s return 2 of 2 from 1s -> returned 2, in use 5, reset 5s, wait 0s`)
 	k.ring.Restart(begin+3_000_000, 0)
 	specifyKey(t, k, `
-		4s take 1              -> allowed, in use 4, reset 4s, wait 0s
+		4s take 1                -> allowed, in use 4, reset 4s, wait 0s
 		4s return 2 of 2 from 2s -> returned 0, in use 4, reset 4s, wait 0s`)
 }
 
@@ -80,7 +80,6 @@ func TestARingIsForChargesThatLastAsLong(t *testing.T) {
 
 // A taking is worth at most the least level that others have found since.
 func TestRingByItsDefinition(t *testing.T) {
-	var got, want int64 // units
 	follows(t, model{
 		inUse:  bucketInUse,
 		parts:  bucketParts,
@@ -90,7 +89,6 @@ func TestRingByItsDefinition(t *testing.T) {
 			for _, level := range append(found[i+1:len(h)], n) {
 				worth = min(worth, level)
 			}
-			got, want = got+h[i].left, want+worth/k.p
 			return worth
 		},
 	}, func(random *rand.Rand) *key {
