@@ -27,7 +27,9 @@ func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []endings.Awaited {
 // takeAfter asks once more where a key is denied that has had endings of this process: a client
 // that sends one request after the other must not be denied by its own last one. It waits for
 // their answers, for ownEndingsWait at most.
-func (l *ruleSet[R]) takeAfter(ctx context.Context, own []endings.Awaited, charges []limits.Charge, decisions []limits.Decision) error {
+func (l *ruleSet[R]) takeAfter(
+	ctx context.Context, own []endings.Awaited, charges []limits.Charge, decisions []limits.Decision,
+) error {
 	own = slices.DeleteFunc(own, func(a endings.Awaited) bool { return decisions[a.Charge].Allowed })
 	if len(own) == 0 {
 		return nil

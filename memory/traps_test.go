@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/asking"
@@ -148,7 +149,11 @@ func TestALogThatWasReturnedProtectsItsKeyForAPeriod(t *testing.T) {
 
 // The largest log owes as much as it may. Units are added to it in every way.
 func TestTheLargestLogKeepsItsNumbers(t *testing.T) {
-	m := New(Options{}) // the clock of the machine: with another one, a Limiter asks Take
+	synctest.Test(t, addToTheLargestLog)
+}
+
+func addToTheLargestLog(t *testing.T) {
+	m := New(Options{}) // with a Clock, a Limiter asks Take
 	log := limits.SlidingLog(limits.Per(10_000, 366*24*time.Hour))
 	bound, err := m.Bind("s", log)
 	if err != nil {
@@ -182,7 +187,7 @@ func TestTheLargestLogKeepsItsNumbers(t *testing.T) {
 			if d := take(500); !d.Allowed || d.Remaining != 10_000-used {
 				t.Fatalf("%s, of %d in use: %+v", way, used, d)
 			}
-			time.Sleep(2 * time.Microsecond) // another instant
+			time.Sleep(2 * time.Microsecond) // in the bubble
 		}
 	}
 	if s := asking.Settle(t, m, limits.Ending{Scope: "s", Key: "k", Limit: log, Taken: 0, Final: 65_535}); s.Charged != 10_000 || s.Forgiven != 55_535 {

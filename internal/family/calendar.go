@@ -44,10 +44,7 @@ func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 
 // Charge notes what the period passes on to the next.
 func (l *calendarWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
-	n = l.owable(n, inUse)
-	s.A += n
-	s.B = l.owing(s.A, s.B, n)
-	return s, n
+	return l.chargeWindow(s, n, inUse)
 }
 
 // Refund returns units to the period of the taking, if that still counts.
@@ -55,9 +52,7 @@ func (l *calendarWindow) Refund(s Used, of Refund, _ Entries) Used {
 	if of.At < s.At || of.At >= l.periods.At(s.At).End {
 		return s
 	}
-	s.A -= min(of.Taken-of.Final, s.A)
-	s.B = l.owing(s.A, s.B, 0)
-	return s
+	return l.returnToWindow(s, of.Taken-of.Final)
 }
 
 func (l *calendarWindow) FreshAt(s Used) int64 {

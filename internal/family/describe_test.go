@@ -11,7 +11,8 @@ import (
 func TestDescribe(t *testing.T) {
 	const s, us, never = time.Second, time.Microsecond, limits.Never
 	bucket, third := limits.TokenBucket(limits.Per(5, 10*s), 5), limits.TokenBucket(limits.Per(3, time.Millisecond), 3)
-	window, held, ban := limits.FixedWindow(limits.Per(5, 10*s)), limits.Concurrent(5), limits.Ban(limits.Per(5, 10*s), time.Minute)
+	window, held := limits.FixedWindow(limits.Per(5, 10*s)), limits.Concurrent(5)
+	ban := limits.Ban(limits.Per(5, 10*s), time.Minute)
 	for _, test := range []struct {
 		name  string
 		limit limits.Limit

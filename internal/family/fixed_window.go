@@ -24,10 +24,7 @@ func (l *fixedWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool)
 }
 
 func (l *fixedWindow) Charge(s Used, n, inUse, _ int64) (Used, int64) {
-	n = l.owable(n, inUse)
-	s.A += n
-	s.B = l.owing(s.A, s.B, n)
-	return s, n
+	return l.chargeWindow(s, n, inUse)
 }
 
 // Refund returns units to the window of the taking, if that still counts.
@@ -35,9 +32,7 @@ func (l *fixedWindow) Refund(s Used, of Refund, _ Entries) Used {
 	if of.At < s.At || of.At >= s.At+l.Period {
 		return s
 	}
-	s.A -= min(of.Taken-of.Final, s.A)
-	s.B = l.owing(s.A, s.B, 0)
-	return s
+	return l.returnToWindow(s, of.Taken-of.Final)
 }
 
 func (l *fixedWindow) FreshAt(s Used) int64 {

@@ -19,6 +19,21 @@ func (l *Numbers) owable(n, inUse int64) int64 { return min(n, max(0, 2*l.Max-in
 // debt before.
 func (l *Numbers) owing(a, debt, n int64) int64 { return max(0, min(a-l.Max, debt+n)) }
 
+// chargeWindow adds units to a window that passes what is above its maximum on to the next.
+func (l *Numbers) chargeWindow(s Used, n, inUse int64) (Used, int64) {
+	n = l.owable(n, inUse)
+	s.A += n
+	s.B = l.owing(s.A, s.B, n)
+	return s, n
+}
+
+// returnToWindow is the opposite.
+func (l *Numbers) returnToWindow(s Used, n int64) Used {
+	s.A -= min(n, s.A)
+	s.B = l.owing(s.A, s.B, 0)
+	return s
+}
+
 // owed returns what is left of a debt at the start of the n-th window after the one that made it.
 func (l *Numbers) owed(debt, n int64) int64 {
 	if debt == 0 || n-1 > debt/l.Max {

@@ -81,7 +81,8 @@ func cases() (all []comparison) {
 		}
 	}
 	for _, goroutines := range []int{1, 2} {
-		all = append(all, keys(fmt.Sprintf("a million keys, %d goroutines", goroutines), 1_000_000, 1<<21, goroutines, single[4].limit))
+		name := fmt.Sprintf("a million keys, %d goroutines", goroutines)
+		all = append(all, keys(name, 1_000_000, 1<<21, goroutines, single[4].limit))
 	}
 	return append(all, keys("flood of new keys", 1<<40, 1<<16, 1, single[4].limit))
 }
@@ -181,7 +182,8 @@ func (c *comparison) compare(rounds int) {
 	ratio := func(percent int) float64 {
 		return float64(at(times[0], percent)) / float64(at(times[1], percent))
 	}
-	fmt.Printf("| %s | %.3f | %.3f | %.3f | %.0f |\n", c.name, ratio(2), ratio(25), ratio(50), float64(at(times[0], 2))/turn)
+	nanoseconds := float64(at(times[0], 2)) / turn
+	fmt.Printf("| %s | %.3f | %.3f | %.3f | %.0f |\n", c.name, ratio(2), ratio(25), ratio(50), nanoseconds)
 }
 
 func at(times []time.Duration, percent int) time.Duration {
