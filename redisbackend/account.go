@@ -67,6 +67,20 @@ func formOf(accounts []account, mode mode) string {
 	return string(text)
 }
 
+// units returns the units of an account of a request as an argument of take.lua.
+func (a *account) units(of *ask) any {
+	held := !of.mode.peeks && a.isConcurrent()
+	if !held && a.enforces && !a.HasShadow && !a.settles {
+		return a.Enforced
+	}
+	var room [64]byte
+	text := a.appendUnits(room[:0])
+	if held {
+		text = of.backend.holds.appendID(append(text, '#'), a.ticket)
+	}
+	return string(text)
+}
+
 // appendUnits appends the units of a as in an argument of take.lua.
 func (a *account) appendUnits(to []byte) []byte {
 	if a.enforces {

@@ -3,80 +3,107 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
 	"time"
 
-	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
 
-// ask is a question: what one caller wants one server to decide in one step. A call may still read
-// and answer it after its caller has left; then it is not used again.
+// ask is the job that decides what one caller charges on one server. A call may still read and answer
+// it after its caller has left; then its memory is not used again.
 type ask struct {
-	ctx      context.Context
+	job
+	backend  *Backend
 	accounts []account
-	mode     mode
-	form     string // the same for requests that are alike but for their keys
 	hasLogs  bool
-	width    int // numbers in its reply
-	weight   int // how many keys it counts as in a call
+	mode     mode
+	done     chan struct{} // receives once it is answered, if its caller waits
 
-	done    chan struct{} // receives once the fields below are set
-	now     int64         // the instant at which it was decided
-	numbers []int64
-	err     error
 	// See denyWaiting: one plus the index of the account that denied it, and the denial.
 	deniedBy int
 	denial   limits.Decision
 
-	// Of asks that charge concurrency limits:
-	holds *holds // nil: it charges none
-	spans []span // one for each
-	fate  atomic.Int32
-
-	// Guarded by the mutex of the lane.
-	queue    *list.List[*ask] // that it waits in; nil: it does not wait
-	queuedAt time.Time
-	node     list.Node[*ask]
+	spans []span // of the units that it may come to hold, one for each concurrency limit
 }
 
-// prepare sets the question: these accounts, in this mode.
+// prepare sets what to ask: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
-	a.ctx, a.accounts, a.mode, a.form = ctx, accounts, mode, formOf(accounts, mode)
-	a.width, a.weight, a.hasLogs = 0, 0, false
+	a.backend, a.accounts, a.mode = b, accounts, mode
+	a.ctx, a.script, a.form, a.instant, a.priority, a.owner = ctx, &takeScript, formOf(accounts, mode), mode.instant, taking, a
 	for i := range accounts {
 		of := &accounts[i]
 		a.hasLogs = a.hasLogs || of.Limit.Algorithm() == limits.AlgorithmSlidingLog
 		a.width += of.width()
 		a.weight += of.weight()
+		a.keys = append(a.keys, of.name)
 		if !mode.peeks && of.isConcurrent() {
-			a.holds = b.holds
+			a.form, a.once = "", true
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}
+	a.setArguments()
 	if a.done == nil {
 		a.done = make(chan struct{}, 1)
 	}
-	a.node.Of = a
+}
+
+func (a *ask) setArguments() {
+	a.args = a.args[:0]
+	for i := range a.accounts {
+		of := &a.accounts[i]
+		a.args = append(a.args, of.limit.text, of.units(a))
+	}
 }
 
 // reset empties a for reuse. No call may use it any more.
 func (a *ask) reset() {
-	*a = ask{numbers: a.numbers[:0], spans: a.spans[:0], done: a.done}
+	clear(a.keys)
+	clear(a.args)
+	*a = ask{job: job{keys: a.keys[:0], args: a.args[:0], numbers: a.numbers[:0]}, spans: a.spans[:0], done: a.done}
 }
 
-// answer gives a its decision, or the error. The caller owns a again.
-func (a *ask) answer(err error) {
-	if a.holds != nil {
-		a.keepOrRelease(err == nil && a.deniedBy == 0 && !isDenied(a.accounts, a.numbers), err)
+// isPossible implements [owner].
+func (a *ask) isPossible(numbers []int64) bool { return arePossible(a.accounts, numbers) }
+
+// answer implements [owner].
+func (a *ask) answer() {
+	if a.err != nil {
+		a.releaseIfTaken()
 	}
-	a.err = err
-	a.done <- struct{}{}
+	if a.isAwaited() {
+		a.done <- struct{}{}
+	} else {
+		a.backend.giveBackUnawaited(a)
+	}
 }
 
-// wait waits for the answer to a, which was submitted to l at the instant since. It reports
-// whether the caller owns a again: otherwise a call still uses it.
-func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, err error) {
+// decide asks the server of l and waits for the answer until ctx ends. It reports whether the caller
+// owns a again: otherwise a call still uses it.
+func (l *line) decide(ctx context.Context, a *ask) (back bool, err error) {
+	since := time.Now()
+	inline, err := l.submitInline(ctx, &a.job, since)
+	if err != nil {
+		return true, err
+	}
+	if inline == nil {
+		return l.await(ctx, a, since)
+	}
+	inline.callInline(a.done)
+	if a.err == nil || !l.behind(ctx, since) {
+		return true, a.err
+	}
+	// The process did not run in time. What the call took, if it did, stays taken, but for
+	// what it holds: that has been released.
+	a.fate.Store(underWay)
+	a.reissue()
+	if err := l.submit(time.Now(), &a.job); err != nil {
+		return true, err
+	}
+	return l.await(ctx, a, since)
+}
+
+// await waits for the answer to a, which was submitted at an instant, until ctx ends.
+func (l *line) await(ctx context.Context, a *ask, since time.Time) (back bool, err error) {
 	select {
 	case <-a.done:
 		return true, a.err
@@ -91,7 +118,28 @@ func (a *ask) wait(ctx context.Context, l *lane, since time.Time) (back bool, er
 		case <-timer.C:
 		}
 	}
-	return l.withdraw(a, ctx, since)
+	if l.withdraw(&a.job) {
+		return true, l.unanswered(ctx, since, true)
+	}
+	if !a.abandon() {
+		<-a.done // it comes just now
+		return true, a.err
+	}
+	return false, l.unanswered(ctx, since, false)
+}
+
+// unanswered returns the error of a taking, submitted at an instant, whose context has ended.
+func (l *line) unanswered(ctx context.Context, since time.Time, waited bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := ctx.Err()
+	if l.answeredAt.After(since) && (waited || l.timelyLocked(ctx, since)) {
+		return spared{fmt.Errorf("%w: %w", errBusy, err)}
+	}
+	if l.latest != nil {
+		err = fmt.Errorf("%w; the latest failure was: %w", err, l.latest)
+	}
+	return err
 }
 
 // errBusy is part of the error of a request that waited for too long while the server

@@ -9,13 +9,6 @@ import (
 // or another server denied the request. No call for it is repeated, since a repetition
 // would find the units of the first attempt held, and might deny for them.
 
-// The fates of an ask. Whoever changes underWay to another is the first to finish with it.
-const (
-	underWay  int32 = iota
-	answered        // its caller has the answer
-	abandoned       // its caller left first
-)
-
 func (a *account) isConcurrent() bool { return a.limit.limit.Algorithm() == limits.AlgorithmConcurrent }
 
 // heldAccount returns the account of a concurrency limit.
@@ -40,34 +33,25 @@ func (a *account) held() int64 {
 	return n
 }
 
-// keepOrRelease is called before a gets its answer. It has the units released if nobody
-// waits for the answer, or if err says that there is none.
-func (a *ask) keepOrRelease(taken bool, err error) {
-	if err != nil {
-		a.releaseIfTaken(err)
-	} else if !a.fate.CompareAndSwap(underWay, answered) && taken {
-		a.holds.releaseLater(a.spans, false)
-	}
-}
-
 // releaseIfTaken has the units released of a call that failed, if it may have taken them.
-func (a *ask) releaseIfTaken(err error) {
-	if a.holds.backend.lanes.mayHaveRun(err) {
-		a.holds.releaseLater(a.spans, true)
+func (a *ask) releaseIfTaken() {
+	if len(a.spans) > 0 && a.backend.lines.mayHaveRun(a.err) {
+		a.backend.holds.releaseLater(a.spans, true)
 	}
 }
-
-// abandon is called when the caller of a leaves. It reports whether no answer has come.
-func (a *ask) abandon() bool { return a.fate.CompareAndSwap(underWay, abandoned) }
 
 // reissue gives a new ids: it is asked again, and the old ones are being released.
 func (a *ask) reissue() {
 	spans := a.spans
+	if len(spans) == 0 {
+		return
+	}
+	defer a.setArguments()
 	a.spans = make([]span, 0, len(spans))
 	for i := range a.accounts {
 		of := &a.accounts[i]
 		if of.isConcurrent() {
-			of.ticket = a.holds.issue(of.held())
+			of.ticket = a.backend.holds.issue(of.held())
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -56,7 +55,7 @@ type Options struct {
 type Backend struct {
 	client        redis.Scripter
 	own           io.Closer // the client, if Open made it; otherwise nil
-	lanes         *lanes
+	lines         *lines
 	now           func() time.Time // of tests; nil: the server's clock
 	prefix        string
 	tagged        map[string]bool // the scopes of Options.Together
@@ -66,7 +65,6 @@ type Backend struct {
 	requests sync.Pool // of *request
 
 	spread    spread // scopes whose units may be returned
-	undoing   atomic.Int64
 	giveBacks *giveBacks
 	holds     *holds
 }
@@ -93,18 +91,18 @@ func New(client redis.Scripter, options Options) *Backend {
 		prefix += "{" + options.HashTag + "}:"
 	}
 	client = direct(client)
-	b := &Backend{client: client, lanes: newLanes(client, options.Logger), prefix: prefix}
+	b := &Backend{client: client, lines: newLines(client, options.Logger), prefix: prefix}
 	for _, scope := range options.Together {
 		if b.tagged == nil {
 			b.tagged = make(map[string]bool)
 		}
 		b.tagged[scope] = true
 	}
-	b.giveBacks = newGiveBacks(b.settle)
+	b.giveBacks = newGiveBacks()
 	b.holds = newHolds(b, cmp.Or(options.HoldTime, defaultHoldTime), options.Logger)
 	b.requests.New = func() any { return new(request) }
 	if locate := partitionerOf(client); locate != nil && options.HashTag == "" {
-		b.lanes.partitioner.Store(&locate)
+		b.lines.partitioner.Store(&locate)
 	}
 	return b
 }
@@ -126,11 +124,9 @@ func (b *Backend) Reset(ctx context.Context, scope, key string) (err error) {
 			err = fmt.Errorf("redisbackend: reset: %w", panicked(v))
 		}
 	}()
-	state := &item{key: b.name(scope, key), most: 1}
-	call := itemCall{items: []*item{state}}
-	call.keys, call.receiver, call.most = []string{state.key}, &call, 1
-	resetScript.run(ctx, b.client, &call.scriptCall)
-	if err := cmp.Or(call.err, state.err); err != nil {
+	e := b.newErrand(ctx, &resetScript, b.name(scope, key), 1, 1)
+	e.priority = taking
+	if err := b.sendAll(ctx, []*errand{e})[0]; err != nil {
 		return fmt.Errorf("redisbackend: reset: %w", err)
 	}
 	return nil
@@ -227,7 +223,7 @@ func (b *Backend) decideRequest(ctx context.Context, r *request, charges []limit
 
 // mayAsk returns the error of ctx if it has ended, unless that is because this process runs late.
 func (b *Backend) mayAsk(ctx context.Context) error {
-	if err := ctx.Err(); err != nil && !b.lanes.mayBeLate(err) {
+	if err := ctx.Err(); err != nil && !b.lines.mayBeLate(err) {
 		return err
 	}
 	return nil
@@ -254,7 +250,7 @@ func (b *Backend) recycle(r *request) {
 // decideAccounts decides all accounts, in one step if one partition keeps them all. It reports whether
 // no call uses r any more.
 func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (all []result, back bool, err error) {
-	if locate := b.lanes.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
+	if locate := b.lines.partitioner.Load(); locate != nil && len(r.accounts) > 1 {
 		groups, err := groupsOf(r.accounts, *locate)
 		if err != nil {
 			return nil, true, err
@@ -264,12 +260,12 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 			return all, true, err
 		}
 	}
-	l, err := b.lanes.of(ctx, r.accounts[0].name)
+	l, err := b.lines.of(ctx, r.accounts[0].name)
 	if err != nil {
 		return nil, true, err
 	}
 	back, err = b.step(ctx, l, &r.ask, r.accounts, mode, &r.results)
-	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lanes.learnSlots() {
+	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
 		r.ask.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
@@ -278,13 +274,10 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 
 // step decides accounts that one partition keeps, on the server of l. It reports whether the
 // caller owns a and accounts again, and sets the results unless there is an error.
-func (b *Backend) step(ctx context.Context, l *lane, a *ask, accounts []account, mode mode, to *[]result) (back bool, err error) {
+func (b *Backend) step(ctx context.Context, l *line, a *ask, accounts []account, mode mode, to *[]result) (back bool, err error) {
 	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
-		if !back && !mode.peeks {
-			b.giveBackLate(ctx, l, a)
-		}
-		return back, b.lanes.blame(explained(l.explained(err), accounts), l)
+		return back, b.lines.blame(explained(l.explained(err), accounts), l)
 	}
 	*to = a.results((*to)[:0])
 	return true, nil

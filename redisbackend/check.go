@@ -133,12 +133,12 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		var found findings
-		call := scriptCall{keys: []string{key}, receiver: &found, most: 3, texts: true}
+		call := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: 3, texts: true}
 		if first { // a server that knows the script does not show whether it may be sent
 			call.send(ctx, client, "eval", checkScript.source)
 			call.finish()
 		} else {
-			checkScript.run(ctx, client, &call)
+			run(ctx, client, &call)
 		}
 		if call.err != nil {
 			return explain(withoutTLS(call.err, client), key)

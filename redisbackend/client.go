@@ -86,7 +86,7 @@ func usesTLS(client redis.Scripter) bool {
 }
 
 // unqueued is an auto-pipeliner whose scripts go past its queue: each is a pipeline of one
-// command to the client of the auto-pipeliner. Requests are gathered by the lanes already. The queue
+// command to the client of the auto-pipeliner. Lines gather the requests already. The queue
 // ignores the deadlines of contexts, and sends what must not be sent again one after the other.
 type unqueued struct{ autoPipeliner }
 

@@ -43,19 +43,20 @@ func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
 	client.AddHook(h)
 	b := redisbackend.New(client, redisbackend.Options{})
 	redisbackend.WaitForEver(b)
+	other := redisbackend.New(newClient(t, client.Options().Addr), redisbackend.Options{}) // of another process
 	daily := limits.FixedWindow(limits.PerDay(1))
 	for name, c := range map[string]struct {
 		limits.Charge
 		free func(limits.Charge, limits.Decision)
 	}{
 		"reset": {charge("s", "reset", daily, 1), func(c limits.Charge, _ limits.Decision) {
-			ok(t, b.Reset(t.Context(), c.Scope, c.Key))
+			ok(t, other.Reset(t.Context(), c.Scope, c.Key))
 		}},
-		"release": {charge("s", "release", limits.Concurrent(1), 1), func(c limits.Charge, d limits.Decision) {
-			settle(t, b, ending(c, d))
+		"release": {charge("s", "release", limits.Concurrent(1), 1), func(c limits.Charge, _ limits.Decision) {
+			ok(t, newClient(t, client.Options().Addr).Del(t.Context(), redisbackend.HeldName(b, c.Scope, c.Key)).Err())
 		}},
 		"refund": {lasting("s", "refund", daily, 1), func(c limits.Charge, d limits.Decision) {
-			settle(t, b, limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Ticket: d.Ticket, Lasts: time.Minute})
+			settle(t, other, limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Ticket: d.Ticket, Lasts: time.Minute})
 		}},
 	} {
 		taken := take(t, b, c.Charge)[0]

@@ -21,23 +21,25 @@ type share struct {
 func (a *account) share() share { return share{a.name, a.Limit, a.Enforced} }
 
 // denyWaiting denies the requests that wait for busy keys which a call, begun at an instant, has denied
-// for some of asks, and charge them as much as these do. A request that came later may find units that
-// were returned after the call.
-func (l *lane) denyWaiting(asks []*ask, begun time.Time) {
+// for some of its jobs, and charge them as much as these do. A request that came later may find units
+// that were returned after the call.
+func (l *line) denyWaiting(jobs []*job, begun time.Time) {
 	var denials map[share]limits.Decision
 	var denied []*ask
 	l.mu.Lock()
-	for _, a := range asks {
-		denials = l.addDenialsLocked(denials, a)
+	for _, j := range jobs {
+		if a, ok := j.owner.(*ask); ok {
+			denials = l.addDenialsLocked(denials, a)
+		}
 	}
 	for i := range l.queues {
 		if len(denials) == 0 {
 			break
 		}
 		for k := l.queues[i].First; k != nil; {
-			a, next := k.Of, k.Next
-			if a.queuedAt.Before(begun) && a.denyBy(denials) {
-				l.unlinkLocked(a)
+			next := k.Next
+			if a, ok := k.Of.owner.(*ask); ok && a.queuedAt.Before(begun) && a.denyBy(denials) {
+				l.unlinkLocked(&a.job)
 				denied = append(denied, a)
 			}
 			k = next
@@ -45,12 +47,13 @@ func (l *lane) denyWaiting(asks []*ask, begun time.Time) {
 	}
 	l.mu.Unlock()
 	for _, a := range denied {
-		a.answer(nil)
+		a.err = nil
+		a.answer()
 	}
 }
 
 // addDenialsLocked adds the denials of a by busy keys, unless it peeks or has an instant of its own.
-func (l *lane) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[share]limits.Decision {
+func (l *line) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[share]limits.Decision {
 	if a.err != nil || a.mode != (mode{}) {
 		return denials
 	}

@@ -14,7 +14,9 @@
 //
 // # Calls
 //
-// Each server has a queue of its own. A call is one script, which decides the
+// Each server has a queue of its own, for all that is sent to it. Renewals of held units go first, then
+// requests, then what ends them: settlements, releases and give-backs, in calls of their own, which take
+// turns with the others. A call is one script, which decides the
 // requests that waited, one after the other at one instant. It charges up to 128
 // keys, reads them all at once, and writes each that has changed once. On a Cluster it is for
 // the keys of one slot, and calls for several slots are sent in one pipeline. So the

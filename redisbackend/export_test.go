@@ -34,7 +34,7 @@ func HoldForEver(b *Backend) *Backend {
 }
 
 // WaitForGiveBacks waits until no give-back of b is left.
-func WaitForGiveBacks(b *Backend) { <-b.giveBacks.idle() }
+func WaitForGiveBacks(b *Backend) { b.giveBacks.wait(context.Background()) }
 
 // SlotOf is the hash slot of a name.
 var SlotOf = slot.Of
@@ -55,7 +55,7 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 	if err := b.accountsOf([]limits.Charge{c}, &r, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
-	l, err := b.lanes.of(ctx, r.accounts[0].name)
+	l, err := b.lines.of(ctx, r.accounts[0].name)
 	if err != nil {
 		return d, nil, err
 	}
@@ -64,16 +64,17 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 		return d, nil, err
 	}
 	return results[0].enforced, func() (bool, error) {
-		all := returnsOf(r.accounts, results)
-		b.settle(ctx, all)
-		return all[0].out.Returned > 0, all[0].out.Err
+		s := b.returnsOf(r.accounts, results)[0]
+		e := s.errand(ctx)
+		s.settled(e, b.sendAll(ctx, []*errand{e})[0])
+		return s.out.Returned > 0, s.out.Err
 	}, nil
 }
 
 // Apart reports whether the states of charges are kept in a partition each, of a Cluster unless
 // b knows better.
 func Apart(b *Backend, charges ...limits.Charge) bool {
-	locate := b.lanes.partitioner.Load()
+	locate := b.lines.partitioner.Load()
 	seen := make(map[any]bool)
 	for _, c := range charges {
 		var partition any = slot.Of(b.name(c.Scope, c.Key))
@@ -98,8 +99,8 @@ func Spread(b *Backend) int {
 
 // Waiting is how many requests wait in the lanes of b.
 func Waiting(b *Backend) (n int) {
-	all := []*lane{b.lanes.only}
-	if servers := b.lanes.byServer.Load(); servers != nil {
+	all := []*line{b.lines.only}
+	if servers := b.lines.byServer.Load(); servers != nil {
 		all = slices.Collect(maps.Values(*servers))
 	}
 	for _, l := range all {
@@ -119,11 +120,11 @@ func Waiting(b *Backend) (n int) {
 
 // WaitForEver has b never take a server for silent, nor end a call: the machine may be slow.
 func WaitForEver(b *Backend) {
-	b.lanes.patience = 1000 * time.Hour
+	b.lines.patience = 1000 * time.Hour
 }
 
 // OneCall has b make one call at a time to each server.
-func OneCall(b *Backend) { b.lanes.most = 1 }
+func OneCall(b *Backend) { b.lines.most = 1 }
 
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
@@ -133,10 +134,11 @@ func Client(b *Backend) redis.Scripter { return b.client }
 // call can be sent in parts, or not. It returns the latest error.
 func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
 	var calls []*scriptCall
+	s := newScript(source)
 	for _, keys := range of {
-		calls = append(calls, &scriptCall{keys: keys, once: true, parts: parts, receiver: anything{}, most: 1})
+		calls = append(calls, &scriptCall{script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: 1})
 	}
-	newScript(source).run(ctx, client, calls...)
+	run(ctx, client, calls...)
 	for _, c := range calls {
 		if c.err != nil {
 			err = c.err
@@ -157,7 +159,7 @@ func RenewAll(b *Backend) {
 	defer h.mu.Unlock()
 	waitForRenewals := func() {
 		for h.renewingLocked() > 0 {
-			h.ran.Wait()
+			h.answered.Wait()
 		}
 	}
 	waitForRenewals()
@@ -165,9 +167,9 @@ func RenewAll(b *Backend) {
 	for n := h.due.First; n != nil; n = n.Next {
 		n.Of.at = now
 	}
-	for key, ln := range h.lines {
-		if !key.releases {
-			ln.retryAt = now
+	for n := h.retries.First; n != nil; n = n.Next {
+		if n.Of.isRenewed() {
+			n.Of.at = now
 		}
 	}
 	h.runLocked(now)
@@ -195,8 +197,8 @@ func WaitForReleases(b *Backend) {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.lines) > 0 {
-		h.ran.Wait()
+	for !h.areReleasesDoneLocked() {
+		h.answered.Wait()
 	}
 }
 
@@ -206,8 +208,10 @@ func ReleasesAreDone(b *Backend) bool {
 	h := b.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.lines) == 0
+	return h.areReleasesDoneLocked()
 }
+
+func (h *holds) areReleasesDoneLocked() bool { return len(h.sent) == 0 && h.retries.First == nil }
 
 // RenewDigest is the digest of the script that renews.
 var RenewDigest = renewScript.digest
@@ -224,9 +228,9 @@ func Renewing(b *Backend) (n int) {
 }
 
 func (h *holds) renewingLocked() (n int) {
-	for key, ln := range h.lines {
-		if !key.releases {
-			n += ln.sending
+	for k := range h.sent {
+		if k.isRenewed() {
+			n++
 		}
 	}
 	return n
@@ -270,7 +274,7 @@ var JudgeClock = judgeClock
 // RunLate has b find, for a second, that this process runs late while other replies of its only server
 // come in.
 func RunLate(b *Backend) {
-	l := b.lanes.only
+	l := b.lines.only
 	now := time.Now().Add(callTimeout)
 	l.all.late.note(now, 40*time.Millisecond)
 	l.mu.Lock()
@@ -292,15 +296,15 @@ func ReadReply(
 	var cs calls
 	var clock serverInstants
 	clock.believe(now)
-	requests, asks := make([]request, len(groups)), []*ask(nil)
+	requests, jobs := make([]request, len(groups)), []*job(nil)
 	for i, charges := range groups {
 		if err := b.accountsOf(charges, &requests[i], mode{}); err != nil {
 			panic(err)
 		}
 		requests[i].ask.prepare(context.Background(), b, requests[i].accounts, mode{})
-		asks = append(asks, &requests[i].ask)
+		jobs = append(jobs, &requests[i].ask.job)
 	}
-	cs.plan(asks, nil)
+	cs.plan(jobs, nil)
 	k := cs.all[0]
 	k.expect(&clock)
 	k.command = newScriptCommand(k.receiver, k.most, k.texts)

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// One of several servers may fail while the others work. A lane then takes its server to be
+// One of several servers may fail while the others work. A line then takes its server to be
 // down: its requests fail at once, except for one at a time, which is the probe.
 
 const (
@@ -41,11 +41,6 @@ const (
 	// wellFor is how long a server counts as well after a decision if it has not been
 	// asked since.
 	wellFor = time.Minute
-
-	// restFor is how long one of several servers is not sent the endings of requests after
-	// it has left some unanswered for half of their time, or is down: those for the others
-	// would wait for it.
-	restFor = 5 * time.Second
 )
 
 // errDown is the error of a request for a server that is down. It counts against the
@@ -112,6 +107,17 @@ func withoutTLS(err error, client redis.Scripter) error {
 	return err
 }
 
+// explained returns the error of a request, with what may be wrong if the server has never
+// answered.
+func (l *line) explained(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.answeredAt.IsZero() {
+		return err
+	}
+	return withoutTLS(err, l.all.client)
+}
+
 const (
 	useCluster  = "the server is a node of a Cluster: use a redis.ClusterClient, or a URL like redis://host1:6379?addr=host2:6379"
 	raiseMemory = "the server's memory is full: raise maxmemory"
@@ -120,7 +126,7 @@ const (
 	unansweredTLS  = "no TLS handshake so far: if the server speaks none, use redis://"
 )
 
-// health is what a lane knows about its server, guarded by the mutex of the lane.
+// health is what a line knows about its server, guarded by the mutex of the line.
 type health struct {
 	quietSince   time.Time // with calls under way: the latest answer, or the start of the first
 	answeredAt   time.Time
@@ -137,8 +143,6 @@ type health struct {
 
 	errorReplies      int // calls in a row that the server answered only with errors
 	errorRepliesSince time.Time
-
-	silentAt time.Time // when it was last found to leave endings unanswered
 
 	condition condition
 	reported  condition
@@ -166,7 +170,7 @@ func answers(err error) bool {
 
 // admitLocked returns an error if a request must neither be sent nor wait. probes is true
 // if it is to be sent as a probe, even above the limit of calls.
-func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
+func (l *line) admitLocked(now time.Time) (probes bool, err error) {
 	if !l.down && !l.isDownLocked(now) {
 		return false, nil
 	}
@@ -199,13 +203,13 @@ func (l *lane) admitLocked(now time.Time) (probes bool, err error) {
 
 // isDownLocked reports whether the server has answered nothing for too long. The time since
 // the latest failure does not count: nobody has asked in it.
-func (l *lane) isDownLocked(now time.Time) bool {
+func (l *line) isDownLocked(now time.Time) bool {
 	patience := l.patienceLocked(now)
 	return l.calls > 0 && now.Sub(l.quietSince) > patience ||
 		l.failures >= failuresInRow && l.failedAt.Sub(l.failingSince) > patience
 }
 
-func (l *lane) patienceLocked(now time.Time) time.Duration {
+func (l *line) patienceLocked(now time.Time) time.Duration {
 	patience := max(l.all.patience, roundTrips*l.answeredIn)
 	if l.answeredAt.IsZero() {
 		patience = max(patience, quietAtFirst)
@@ -213,33 +217,8 @@ func (l *lane) patienceLocked(now time.Time) time.Duration {
 	return min(patience, max(l.all.patience, callTimeout)) + l.all.late.allowance(now)
 }
 
-// noteSilence records that endings which were sent at an instant have no answer. It reports
-// whether that is because the server is silent.
-func (l *lane) noteSilence(sent time.Time) bool {
-	now := time.Now()
-	if now.Sub(sent) < callTimeout/2 {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.silentAt = now
-	return true
-}
-
-// rests reports whether endings are not to be sent to the server, one of several, since it
-// was silent lately and has not answered anything since.
-func (l *lane) rests(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	silentAt := l.silentAt
-	if l.down && l.probedAt.After(silentAt) {
-		silentAt = l.probedAt
-	}
-	return l.name != "" && now.Sub(silentAt) < restFor && !l.answeredAt.After(silentAt)
-}
-
 // judgeLocked records the outcome of a call.
-func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure error) {
+func (l *line) judgeLocked(now, since time.Time, answered, decided bool, failure error) {
 	if decided {
 		l.wellAt.Store(now.UnixNano())
 	} else if failure != nil {
@@ -271,13 +250,13 @@ func (l *lane) judgeLocked(now, since time.Time, answered, decided bool, failure
 }
 
 // isWell reports whether the latest call of the server decided, lately.
-func (l *lane) isWell(now time.Time) bool {
+func (l *line) isWell(now time.Time) bool {
 	at := l.wellAt.Load()
 	return at > 0 && now.UnixNano()-at < wellFor.Nanoseconds()
 }
 
 // reportLocked logs the condition of one of several servers, on another goroutine.
-func (l *lane) reportLocked(c condition) {
+func (l *line) reportLocked(c condition) {
 	if c == l.condition || l.name == "" {
 		return
 	}
@@ -287,7 +266,7 @@ func (l *lane) reportLocked(c condition) {
 	}
 }
 
-func (l *lane) report() {
+func (l *line) report() {
 	for {
 		l.mu.Lock()
 		c, err := l.condition, l.latest
@@ -305,7 +284,7 @@ func (l *lane) report() {
 	}
 }
 
-func (l *lane) log(c condition, err error) {
+func (l *line) log(c condition, err error) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be logged
 	logger := l.all.logger
 	if logger == nil {

@@ -18,12 +18,7 @@ import (
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
 // renewed. This process knows what it holds, and renews it after a third of
 // Options.HoldTime. A release names the ids, so it may be repeated: what cannot be released
-// now is released later.
-//
-// One timer fires when the first of all this is due. Each server has a line for renewals and
-// a line for releases, and a line has one send under way. So a slow or silent server delays
-// no other, and releases delay no renewals: units that are renewed too late are given to
-// others. A send has a goroutine, which ends with it.
+// now is released later. One timer fires when the first of all this is due.
 
 const (
 	defaultHoldTime = 30 * time.Second
@@ -34,8 +29,8 @@ const (
 	// answer. What is beyond that ends by itself.
 	maxUnreleased = 1 << 16
 
-	// maxRetryWait is the longest wait after a send that failed. For renewals it is at most
-	// a thirtieth of HoldTime.
+	// maxRetryWait is the longest wait after a renewal or release that failed: a thirtieth of HoldTime,
+	// or this.
 	maxRetryWait = time.Second
 )
 
@@ -54,46 +49,33 @@ type holds struct {
 	nonce   [6]byte // of all ids
 	last    atomic.Int64
 
-	mu      sync.Mutex
-	of      map[int64]*hold  // of requests that run, by the first id
-	due     list.List[*hold] // to be renewed later, soonest first
-	again   list.List[*hold] // to be released a second time, soonest first
-	lines   map[lineKey]*line
-	units   int64 // to be released
-	timer   *time.Timer
-	wakesAt time.Time // when the timer fires; zero: it does not
-	closed  bool
-	lostAt  time.Time // when Redis was last found to have lost units
-	ran     sync.Cond // runLocked has started what may be sent, or there is no more of it
+	mu       sync.Mutex
+	of       map[int64]*hold  // of requests that run, by the first id
+	due      list.List[*hold] // to be renewed, soonest first
+	retries  list.List[*hold] // to be renewed or released after a failure, soonest first
+	twice    list.List[*hold] // to be released a second time, soonest first
+	sent     map[*hold]bool   // whose renewal or release is under way
+	units    int64            // to be released
+	timer    *time.Timer
+	wakesAt  time.Time // when the timer fires; zero: it does not
+	closed   bool
+	lostAt   time.Time // when Redis was last found to have lost units
+	answered sync.Cond // a renewal or release has been
 }
 
 // hold is a span that is held by a request that runs, or that is to be released.
 type hold struct {
 	span
-	node   list.Node[*hold]
-	at     time.Time // when to renew it, or to release it again
-	listed bool      // it is in the list due
-	twice  bool      // it is released twice: a call without a reply may put it back in between
-	until  time.Time // when its units have ended by themselves; zero: its request runs
-}
-
-// line is the renewals or the releases that wait for one server.
-type line struct {
-	queue    []*hold
-	sending  int // spans of the send under way; 0: there is none
-	failures int // sends in a row that failed
-	retryAt  time.Time
-}
-
-// lineKey identifies a line. The lane is nil if the server is not known.
-type lineKey struct {
-	lane     *lane
-	releases bool
+	node  list.Node[*hold]
+	in    *list.List[*hold] // that it is in; nil: none
+	at    time.Time         // when it is due there
+	twice bool              // it is released twice: a call without a reply may put it back in between
+	until time.Time         // when its units have ended by themselves; zero: its request runs
 }
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
-	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), lines: make(map[lineKey]*line)}
-	h.ran.L = &h.mu
+	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), sent: make(map[*hold]bool)}
+	h.answered.L = &h.mu
 	_, _ = rand.Read(h.nonce[:]) // never fails
 	h.setTime(lasting)
 	return h
@@ -114,72 +96,100 @@ func (h *holds) appendID(to []byte, id int64) []byte {
 	return append(to, binary.BigEndian.AppendUint64(nil, uint64(id))[2:]...)
 }
 
-// items returns what scripts are told of spans: the ids of each, and other arguments.
-func (h *holds) items(all []*hold, others ...any) []*item {
-	items := make([]*item, len(all))
-	for i, k := range all {
-		ids := make([]byte, 0, k.n*12)
-		for j := range k.n {
-			ids = h.appendID(ids, k.first+j)
-		}
-		items[i] = &item{key: k.key, args: append([]any{ids}, others...), most: k.n, weight: 2 + int(k.n)}
-	}
-	return items
+// newHold returns a hold that is in no list.
+func newHold(s span, twice bool) *hold {
+	k := &hold{span: s, twice: twice}
+	k.node.Of = k
+	return k
 }
+
+// errand returns the job that renews or releases k.
+func (h *holds) errand(ctx context.Context, k *hold) *errand {
+	ids := make([]byte, 0, k.n*12)
+	for j := range k.n {
+		ids = h.appendID(ids, k.first+j)
+	}
+	weight := 1 + int(k.n/unitsWeight)
+	if k.isRenewed() {
+		e := h.backend.newErrand(ctx, &renewScript, k.key, weight, k.n, ids, h.time.Microseconds())
+		e.priority = renewing
+		return e
+	}
+	return h.backend.newErrand(ctx, &releaseScript, k.key, weight, k.n, ids)
+}
+
+// isRenewed reports whether the request of k runs.
+func (k *hold) isRenewed() bool { return k.until.IsZero() }
 
 // add notes units that Redis has just counted as held.
 func (h *holds) add(s span) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := &hold{span: s}
-	k.node.Of = k
+	k := newHold(s, false)
 	h.of[s.first] = k
-	h.renewLaterLocked(k, now)
-	h.wakeLocked(now, k.at)
+	h.waitLocked(k, &h.due, now.Add(h.time/3+h.slack()), now)
 }
 
 // slack is how much too early a span may be renewed, so that many are renewed at once.
 func (h *holds) slack() time.Duration { return h.time / 60 }
 
-func (h *holds) renewLaterLocked(k *hold, now time.Time) {
-	k.at, k.listed = now.Add(h.time/3+h.slack()), true
-	h.due.Add(&k.node)
+// waitLocked puts k, which is in no list, into one, at the end of which its instant is.
+func (h *holds) waitLocked(k *hold, in *list.List[*hold], at, now time.Time) {
+	k.in, k.at = in, at
+	in.Add(&k.node)
+	h.wakeLocked(now, at)
 }
 
-// settle releases the units of endings of concurrency limits, and sets their out. What a
-// server does not confirm is released later. If too much waits already, the ending has an
-// error, and its units end by themselves.
-func (h *holds) settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) {
-	var ended []*hold
-	var of []int
+// retryLocked has what has failed of k tried again.
+func (h *holds) retryLocked(k *hold, now time.Time) {
+	h.waitLocked(k, &h.retries, now.Add(min(maxRetryWait, h.time/30)), now)
+}
+
+func (k *hold) leaveList() {
+	if k.in != nil {
+		k.in.Remove(&k.node)
+		k.in = nil
+	}
+}
+
+// endedHold is the hold of an ending, and where to say what became of it.
+type endedHold struct {
+	hold *hold
+	out  *limits.Settlement
+}
+
+// endedBy returns the holds of endings of concurrency limits, which are to be released.
+func (h *holds) endedBy(endings []limits.Ending, out []limits.Settlement) (all []endedHold) {
 	for i := range endings {
 		e := &endings[i]
 		if e.Limit.Algorithm() != limits.AlgorithmConcurrent {
 			continue
 		}
 		if out[i].Returned = e.Taken; e.Taken > 0 {
-			ended = append(ended, h.forget(span{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}))
-			of = append(of, i)
+			all = append(all, endedHold{h.forget(span{h.backend.heldName(e.Scope, e.Key), e.Ticket, e.Taken}), &out[i]})
 		}
 	}
-	items := h.items(ended)
-	h.backend.sendItems(ctx, releaseScript, items)
+	return all
+}
+
+// ended notes what became of the releases of endings. What a server has not confirmed is released
+// later. If too much waits already, the ending has an error, and its units end by themselves.
+func (h *holds) ended(all []endedHold, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	for i, k := range ended {
-		err := items[i].err
-		if err == nil && !k.twice {
+	for i, e := range all {
+		err := errs[i]
+		if err == nil && !e.hold.twice {
 			continue
 		}
-		if h.mayReleaseLocked(k, now) {
-			h.releasedLocked(k, now, err)
+		if h.mayReleaseLocked(e.hold, now) {
+			h.releasedLocked(e.hold, now, err)
 		} else if err != nil {
-			out[of[i]] = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
+			*e.out = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
 		}
 	}
-	h.runLocked(now)
 }
 
 // forget returns a span that is to be released, and has it renewed no more. A renewal without
@@ -187,13 +197,12 @@ func (h *holds) settle(ctx context.Context, endings []limits.Ending, out []limit
 func (h *holds) forget(s span) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ended := &hold{span: s}
-	ended.node.Of = ended
+	ended := newHold(s, false)
+	ended.until = time.Now().Add(h.time + 2*callTimeout)
 	if k := h.of[s.first]; k != nil {
 		delete(h.of, s.first)
-		if ended.twice = k.twice; k.listed {
-			h.due.Remove(&k.node)
-		}
+		k.leaveList()
+		ended.twice = k.twice
 	}
 	return ended
 }
@@ -201,16 +210,19 @@ func (h *holds) forget(s span) *hold {
 // releaseLater has spans released that nobody waits for. twice says that a taking without a
 // reply may arrive after the release.
 func (h *holds) releaseLater(spans []span, twice bool) {
+	if len(spans) == 0 {
+		return
+	}
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range spans {
-		k := &hold{span: s, twice: twice}
-		if k.node.Of = k; s.n > 0 && h.mayReleaseLocked(k, now) {
-			h.queueLocked(k)
+		k := newHold(s, twice)
+		k.until = now.Add(h.time + 2*callTimeout)
+		if s.n > 0 && h.mayReleaseLocked(k, now) {
+			h.sendLocked(k, now)
 		}
 	}
-	h.runLocked(now)
 }
 
 // mayReleaseLocked adds k to what is to be released, and reports false if that is too much.
@@ -219,18 +231,17 @@ func (h *holds) mayReleaseLocked(k *hold, now time.Time) bool {
 		return false
 	}
 	h.units += k.n
-	k.until = now.Add(h.time + 2*callTimeout)
 	return true
 }
 
 // releasedLocked notes that the release of k has ended with err.
 func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 	switch {
-	case err != nil:
-		h.queueLocked(k)
-	case k.twice:
-		k.twice, k.at = false, now.Add(callTimeout)
-		h.again.Add(&k.node)
+	case err != nil && now.Before(k.until):
+		h.retryLocked(k, now)
+	case err == nil && k.twice:
+		k.twice = false
+		h.waitLocked(k, &h.twice, now.Add(callTimeout), now)
 	default:
 		h.units -= k.n
 	}
@@ -243,14 +254,45 @@ var unwaiting = func() context.Context {
 	return ctx
 }()
 
-// queueLocked adds k to the line of its server.
-func (h *holds) queueLocked(k *hold) {
-	l, _ := h.backend.lanes.of(unwaiting, k.key)
-	key := lineKey{l, !k.until.IsZero()}
-	if h.lines[key] == nil {
-		h.lines[key] = new(line)
+// sendLocked renews or releases k.
+func (h *holds) sendLocked(k *hold, now time.Time) {
+	e := h.errand(nil, k)
+	e.done = func() { h.finish(k, e) }
+	if k.isRenewed() {
+		k.twice = true
 	}
-	h.lines[key].queue = append(h.lines[key].queue, k)
+	h.sent[k] = true
+	if err := h.backend.send(e); err != nil {
+		h.finishLocked(k, now, 0, err)
+	}
+}
+
+// finish notes what became of the renewal or release of k.
+func (h *holds) finish(k *hold, e *errand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	unknown := int64(0)
+	if e.err == nil {
+		unknown = e.numbers[0]
+	}
+	h.finishLocked(k, time.Now(), unknown, e.err)
+}
+
+func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
+	delete(h.sent, k)
+	h.answered.Broadcast()
+	switch {
+	case !k.isRenewed():
+		h.releasedLocked(k, now, err)
+	case h.of[k.first] != k: // its request has ended
+	case err != nil:
+		h.retryLocked(k, now)
+	default:
+		h.waitLocked(k, &h.due, now.Add(h.time/3+h.slack()), now)
+		if unknown > 0 {
+			h.restoreLocked(now)
+		}
+	}
 }
 
 // wakeLocked has the timer fire at an instant at the latest.
@@ -272,106 +314,33 @@ func (h *holds) wake() {
 	h.runLocked(time.Now())
 }
 
-// runLocked starts a send in each line that may send something, and sets the timer for the rest.
+// runLocked sends what is due, and sets the timer for the rest.
 func (h *holds) runLocked(now time.Time) {
-	defer h.ran.Broadcast()
 	if h.closed {
 		return
 	}
 	if n := h.due.First; n != nil && !n.Of.at.After(now) {
-		for ; n != nil && !n.Of.at.After(now.Add(h.slack())); n = h.due.First {
-			h.due.Remove(n)
-			n.Of.listed = false
-			h.queueLocked(n.Of)
+		h.sendDueLocked(&h.due, now.Add(h.slack()), now)
+	}
+	h.sendDueLocked(&h.retries, now, now)
+	h.sendDueLocked(&h.twice, now, now)
+	for _, in := range [...]*list.List[*hold]{&h.due, &h.retries, &h.twice} {
+		if in.First != nil {
+			h.wakeLocked(now, in.First.Of.at)
 		}
-	}
-	for n := h.again.First; n != nil && !n.Of.at.After(now); n = h.again.First {
-		h.again.Remove(n)
-		h.queueLocked(n.Of)
-	}
-	for key, ln := range h.lines {
-		if ln.sending > 0 {
-			continue
-		}
-		if len(ln.queue) > 0 && now.Before(ln.retryAt) {
-			h.wakeLocked(now, ln.retryAt)
-		} else if all := h.takeLocked(ln, now); len(all) > 0 {
-			ln.sending = len(all)
-			go h.send(key, ln, all)
-		} else {
-			delete(h.lines, key)
-		}
-	}
-	if n := h.due.First; n != nil {
-		h.wakeLocked(now, n.Of.at)
-	}
-	if n := h.again.First; n != nil {
-		h.wakeLocked(now, n.Of.at)
 	}
 }
 
-// takeLocked empties the queue of a line and returns what is to be sent. Spans of requests
-// that have ended are not renewed; units that have ended by themselves are not released.
-func (h *holds) takeLocked(ln *line, now time.Time) (all []*hold) {
-	for _, k := range ln.queue {
-		switch {
-		case k.until.IsZero() && h.of[k.first] == k:
-			k.twice = true
-			all = append(all, k)
-		case k.until.After(now):
-			all = append(all, k)
-		case !k.until.IsZero():
-			h.units -= k.n
-		}
+// sendDueLocked sends what is due in a list by an instant.
+func (h *holds) sendDueLocked(in *list.List[*hold], by, now time.Time) {
+	var all []*hold
+	for n := in.First; n != nil && !n.Of.at.After(by); n = in.First {
+		n.Of.leaveList()
+		all = append(all, n.Of)
 	}
-	ln.queue = nil
-	return all
-}
-
-// send renews or releases spans.
-func (h *holds) send(key lineKey, ln *line, all []*hold) {
-	s, items := releaseScript, h.items(all)
-	if !key.releases {
-		s, items = renewScript, h.items(all, h.time.Microseconds())
+	for _, k := range all {
+		h.sendLocked(k, now)
 	}
-	defer h.finish(key, ln, all, items) // a hook of the client may end the goroutine
-	h.backend.sendItemsTo(context.Background(), key.lane, s, items)
-}
-
-// finish notes what became of a send.
-func (h *holds) finish(key lineKey, ln *line, all []*hold, items []*item) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	failed, lost := false, false
-	for i, k := range all {
-		it := items[i]
-		failed = failed || it.err != nil
-		switch {
-		case key.releases:
-			h.releasedLocked(k, now, it.err)
-		case h.of[k.first] != k: // its request has ended
-		case it.err != nil:
-			h.queueLocked(k)
-		default:
-			lost = lost || it.reply > 0
-			h.renewLaterLocked(k, now)
-		}
-	}
-	if ln.sending = 0; failed {
-		wait := min(maxRetryWait, 50*time.Millisecond<<min(ln.failures, 10))
-		if !key.releases {
-			wait = min(wait, h.time/30)
-		}
-		ln.failures++
-		ln.retryAt = now.Add(wait)
-	} else {
-		ln.failures = 0
-	}
-	if lost {
-		h.restoreLocked(now)
-	}
-	h.runLocked(now)
 }
 
 // restoreLocked has everything renewed at once: Redis has lost units, or this process did
@@ -384,6 +353,7 @@ func (h *holds) restoreLocked(now time.Time) {
 	for n := h.due.First; n != nil; n = n.Next {
 		n.Of.at = now
 	}
+	h.wakeLocked(now, now)
 	go func(logger *slog.Logger, n int) {
 		defer func() { _ = recover() }() // a panic of the logger cannot be logged
 		if logger == nil {
@@ -395,21 +365,41 @@ func (h *holds) restoreLocked(now time.Time) {
 
 // close releases what waits to be released, once. Nothing else is sent any more.
 func (h *holds) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
+	defer cancel()
 	h.mu.Lock()
 	if h.closed = true; h.timer != nil {
 		h.timer.Stop()
 	}
-	var all []*hold
-	for key, ln := range h.lines {
-		if key.releases {
-			all = append(all, ln.queue...)
+	var errands []*errand
+	for _, in := range [...]*list.List[*hold]{&h.retries, &h.twice} {
+		for n := in.First; n != nil; n = n.Next {
+			if k := n.Of; !k.isRenewed() {
+				errands = append(errands, h.errand(ctx, k))
+			}
 		}
 	}
-	for n := h.again.First; n != nil; n = n.Next {
-		all = append(all, n.Of)
-	}
 	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
-	defer cancel()
-	h.backend.sendItems(ctx, releaseScript, h.items(all))
+	h.backend.sendAll(ctx, errands)
+	h.waitForReleases(ctx)
+}
+
+// waitForReleases waits until no renewal or release is under way, or ctx ends.
+func (h *holds) waitForReleases(ctx context.Context) {
+	waitUntil(ctx, &h.answered, func() bool { return len(h.sent) == 0 })
+}
+
+// waitUntil waits until done, which it calls with the lock of changed, or ctx ends.
+func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
+	stop := context.AfterFunc(ctx, func() {
+		changed.L.Lock()
+		defer changed.L.Unlock()
+		changed.Broadcast()
+	})
+	defer stop()
+	changed.L.Lock()
+	defer changed.L.Unlock()
+	for !done() && ctx.Err() == nil {
+		changed.Wait()
+	}
 }

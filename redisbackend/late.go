@@ -60,9 +60,16 @@ func (l *lateness) allowance(now time.Time) time.Duration {
 	return min(20*l.within(now, time.Second), time.Second)
 }
 
+// timelyLocked reports whether the server answers calls in less time than ctx gave a
+// request that has waited since an instant, or this process runs too late to tell.
+func (l *line) timelyLocked(ctx context.Context, since time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && l.answeredIn < deadline.Sub(since) || l.all.late.within(time.Now(), 2*slice) >= lateEnough
+}
+
 // behind reports whether ctx ended because this process runs late, not because the server
 // is slow.
-func (l *lane) behind(ctx context.Context, since time.Time) bool {
+func (l *line) behind(ctx context.Context, since time.Time) bool {
 	return l.all.late.excuses(ctx, since, func() time.Time {
 		l.mu.Lock()
 		defer l.mu.Unlock()

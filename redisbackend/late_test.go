@@ -32,7 +32,7 @@ func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testin
 		{name: "the caller leaves", late: 20 * time.Millisecond, answersEnd: never, repliedAt: never, leaves: true, noEarlier: 10, noLat: 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLane(&lanes{most: 16, patience: quietFor}, "")
+			l := newLine(&lines{most: 16, patience: quietFor}, "")
 			a := &ask{done: make(chan struct{}, 1)}
 			begin := time.Now()
 			end := make(chan struct{})
@@ -62,7 +62,7 @@ func TestABudgetIsExceededOnlyByAProcessThatRunsLateWhileRepliesComeIn(t *testin
 			if tt.leaves {
 				time.AfterFunc(10*time.Millisecond, cancel)
 			}
-			back, err := a.wait(ctx, l, begin)
+			back, err := l.await(ctx, a, begin)
 			waited := time.Since(begin)
 			if back != tt.back || waited < tt.noEarlier*time.Millisecond || waited > tt.noLat*time.Millisecond {
 				t.Errorf("%s: back %v after %v, want %v after %d to %d ms", tt.name, back, waited, tt.back, tt.noEarlier, tt.noLat)

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/weir-go/weir/internal/endings"
 
@@ -78,12 +77,9 @@ func (b *Backend) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleBudget)
 	defer cancel()
 	_ = endings.Await(ctx, b) // the others report their own errors
-	timer := time.NewTimer(giveBackBudget)
-	defer timer.Stop()
-	select {
-	case <-b.giveBacks.idle():
-	case <-timer.C:
-	}
+	ctx, cancel = context.WithTimeout(context.Background(), giveBackBudget)
+	defer cancel()
+	b.giveBacks.wait(ctx)
 	b.holds.close()
 	if b.own == nil {
 		return nil

@@ -142,6 +142,7 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 // scriptCall is one call of a script.
 type scriptCall struct {
+	script   *script
 	keys     []string
 	args     []any
 	once     bool // the client does not send it again
@@ -154,10 +155,10 @@ type scriptCall struct {
 	err      error // nil: the receiver has read the reply
 }
 
-// run makes calls of s, in one pipeline if there are several and the client has pipelines. A server that
-// does not know s, because it was restarted or its scripts were flushed, is sent the source. Each
+// run makes calls, in one pipeline if there are several and the client has pipelines. A server that
+// does not know a script, because it was restarted or its scripts were flushed, is sent the source. Each
 // call has an error of its own.
-func (s script) run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
+func run(ctx context.Context, client redis.Scripter, calls ...*scriptCall) {
 	defer func() { // a hook of the client may panic
 		for _, c := range calls {
 			c.finish()
@@ -166,7 +167,7 @@ func (s script) run(ctx context.Context, client redis.Scripter, calls ...*script
 	if client, ok := client.(pipeliner); ok && len(calls) > 1 {
 		pipe := client.Pipeline()
 		for _, c := range calls {
-			c.send(ctx, pipe, "evalsha", s.digest)
+			c.send(ctx, pipe, "evalsha", c.script.digest)
 		}
 		_, _ = pipe.Exec(ctx)
 		for _, c := range calls {
@@ -174,7 +175,7 @@ func (s script) run(ctx context.Context, client redis.Scripter, calls ...*script
 		}
 	}
 	for _, c := range calls {
-		for _, by := range [...]struct{ name, text string }{{"evalsha", s.digest}, {"eval", s.source}} {
+		for _, by := range [...]struct{ name, text string }{{"evalsha", c.script.digest}, {"eval", c.script.source}} {
 			if c.isUnknown() { // an earlier call may have taught the server
 				c.send(ctx, client, by.name, by.text)
 				c.finish()

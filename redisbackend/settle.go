@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -25,27 +25,126 @@ func (b *Backend) Settle(ctx context.Context, endings []limits.Ending, out []lim
 		return errSettleLengths
 	}
 	clear(out)
-	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lanes.patience))
+	ctx, cancel := context.WithTimeout(ctx, max(settleBudget, b.lines.patience))
 	defer cancel()
-	var both sync.WaitGroup
-	both.Go(func() { b.holds.settle(ctx, endings, out) })
 	all := b.settlingsOf(endings, out)
-	b.settle(ctx, all)
-	b.settle(ctx, b.askedAgain(all))
-	both.Wait()
+	ended := b.holds.endedBy(endings, out)
+	var errands []*errand
+	for _, s := range all {
+		errands = append(errands, s.errand(ctx))
+	}
+	for _, e := range ended {
+		errands = append(errands, b.holds.errand(ctx, e.hold))
+	}
+	errs := b.sendAll(ctx, errands)
+	for i, s := range all {
+		s.settled(errands[i], errs[i])
+	}
+	b.holds.ended(ended, errs[len(all):])
+	all, errands = b.askedAgain(all), nil
+	for _, s := range all {
+		errands = append(errands, s.errand(ctx))
+	}
+	for i, err := range b.sendAll(ctx, errands) {
+		all[i].settled(errands[i], err)
+	}
 	return nil
+}
+
+// errand is a job about one key whose reply is one number.
+type errand struct {
+	job
+	line *line
+	most int64  // that the script may reply
+	done func() // is called when it is answered, unless its caller has left
+}
+
+// isPossible implements [owner]. settle.lua replies -1 for what it leaves for another call.
+func (e *errand) isPossible(numbers []int64) bool {
+	n := numbers[0]
+	return n >= 0 && n <= e.most || n == -1 && e.script == &settleScript
+}
+
+// answer implements [owner].
+func (e *errand) answer() {
+	if e.isAwaited() {
+		e.done()
+	}
+}
+
+// newErrand returns an errand of a weight in keys.
+func (b *Backend) newErrand(ctx context.Context, s *script, key string, weight int, most int64, args ...any) *errand {
+	e := &errand{most: most}
+	e.ctx, e.script, e.keys, e.args, e.instant = ctx, s, []string{key}, args, b.instant()
+	e.priority, e.weight, e.width, e.once, e.owner = ending, weight, 1, true, e
+	return e
+}
+
+// send sends e to the server of its key.
+func (b *Backend) send(e *errand) (err error) {
+	if e.line, err = b.lines.of(unwaiting, e.keys[0]); err == nil {
+		err = e.line.submit(time.Now(), &e.job)
+	}
+	return err
+}
+
+// sendAll sends errands and waits for the answers until ctx ends. It returns the error of each.
+func (b *Backend) sendAll(ctx context.Context, all []*errand) []error {
+	errs := make([]error, len(all))
+	byLine := make(map[*line][]*job)
+	var left atomic.Int64
+	left.Store(1)
+	done := make(chan struct{})
+	count := func() {
+		if left.Add(-1) == 0 {
+			close(done)
+		}
+	}
+	for i, e := range all {
+		e.done = count
+		if e.line, errs[i] = b.lines.of(ctx, e.keys[0]); errs[i] == nil {
+			byLine[e.line] = append(byLine[e.line], &e.job)
+			left.Add(1)
+		}
+	}
+	down := make(map[*line]error)
+	for l, jobs := range byLine {
+		if err := l.submit(time.Now(), jobs...); err != nil {
+			down[l] = err
+			left.Add(-int64(len(jobs)))
+		}
+	}
+	count()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	for i, e := range all {
+		switch {
+		case errs[i] != nil: // its server is not known
+		case down[e.line] != nil:
+			errs[i] = down[e.line]
+		case e.fate.Load() == answered:
+			errs[i] = e.err
+		case e.line.withdraw(&e.job) || e.abandon():
+			errs[i] = ctx.Err()
+		default:
+			errs[i] = e.err
+		}
+	}
+	return errs
 }
 
 // ServerOf implements [limits.Divided].
 func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
-	if b.lanes.only != nil || b.lanes.learn != nil && !b.lanes.known.Load() {
+	if b.lines.only != nil || b.lines.learn != nil && !b.lines.known.Load() {
 		return nil
 	}
 	name := b.name
 	if limit.Algorithm() == limits.AlgorithmConcurrent {
 		name = b.heldName
 	}
-	if server, err := b.lanes.serverOf(name(scope, key)); err == nil {
+	if server, err := b.lines.serverOf(name(scope, key)); err == nil {
 		return server
 	}
 	return nil
@@ -53,11 +152,12 @@ func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
 
 // settling is an ending on its way.
 type settling struct {
-	kind   string // for settle.lua; "": as the ending says
-	ending *limits.Ending
-	out    *limits.Settlement
-	name   string
-	limit  *encoded
+	backend *Backend
+	kind    string // for settle.lua; "": as the ending says
+	ending  *limits.Ending
+	out     *limits.Settlement
+	name    string
+	limit   *encoded
 }
 
 // settlingsOf returns the endings that have something to return or to charge, but for
@@ -73,7 +173,7 @@ func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) 
 			out[i].Err = fmt.Errorf("redisbackend: limit of scope %q: %w", e.Scope, err)
 			continue
 		}
-		all = append(all, &settling{ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
+		all = append(all, &settling{backend: b, ending: e, out: &out[i], name: b.name(e.Scope, e.Key), limit: limit})
 	}
 	return all
 }
@@ -93,29 +193,26 @@ func (b *Backend) askedAgain(all []*settling) (again []*settling) {
 	return again
 }
 
-// settle settles endings, and sets the out of each.
-func (b *Backend) settle(ctx context.Context, all []*settling) {
-	items := make([]*item, len(all))
-	for i, s := range all {
-		kind := cmp.Or(s.kind, "r ")
-		if s.ending.Final > s.ending.Taken {
-			kind = "c "
-		}
-		most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
-		args := settleArguments(kind, s.limit, s.ending)
-		items[i] = &item{key: s.name, args: args, most: most, weight: s.weight() * unitsWeight}
+// errand returns the job that settles s.
+func (s *settling) errand(ctx context.Context) *errand {
+	kind := cmp.Or(s.kind, "r ")
+	if s.ending.Final > s.ending.Taken {
+		kind = "c "
 	}
-	b.sendItems(ctx, settleScript, items)
-	for i, s := range all {
-		n, e := items[i].reply, s.ending
-		switch err := items[i].err; {
-		case err != nil:
-			s.out.Err = fmt.Errorf("redisbackend: settle: %w", err)
-		case e.Final < e.Taken:
-			s.out.Returned = n
-		default:
-			s.out.Charged, s.out.Forgiven = n, e.Final-e.Taken-n
-		}
+	most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
+	return s.backend.newErrand(ctx, &settleScript, s.name, s.weight(), most, settleArguments(kind, s.limit, s.ending)...)
+}
+
+// settled sets the out of s.
+func (s *settling) settled(by *errand, err error) {
+	e := s.ending
+	switch {
+	case err != nil:
+		s.out.Err = fmt.Errorf("redisbackend: settle: %w", err)
+	case e.Final < e.Taken:
+		s.out.Returned = by.numbers[0]
+	default:
+		s.out.Charged, s.out.Forgiven = by.numbers[0], e.Final-e.Taken-by.numbers[0]
 	}
 }
 

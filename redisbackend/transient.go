@@ -62,7 +62,7 @@ func (s *spread) addScope(scope string) {
 // markTransient marks the denials that may be due to units about to be returned. A denial for
 // ever is not.
 func (b *Backend) markTransient(charges []limits.Charge, out []limits.Decision) {
-	if b.lanes.partitioner.Load() == nil {
+	if b.lines.partitioner.Load() == nil {
 		return
 	}
 	for i := range out {

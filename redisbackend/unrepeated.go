@@ -22,7 +22,7 @@ func (unrepeatedCommand) NoRetry() bool { return true }
 // mayHaveRun reports whether a server may have run a script although the call failed with err. A
 // ClusterClient repeats the commands of a pipeline that were redirected or had no connection. If one
 // of them then gets no reply, those behind it keep the error of the first attempt.
-func (ls *lanes) mayHaveRun(err error) bool {
+func (ls *lines) mayHaveRun(err error) bool {
 	var network *net.OpError
 	switch {
 	case err == nil || errors.Is(err, errDown):

@@ -29,7 +29,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"errors.As(err, &sparer) && sparer.SparesBackend()", "errors.As(err, &sparer) && false",
 	},
 	{
-		"a connection is thrown away after the budget", "FarAway", "redisbackend/lane.go",
+		"a connection is thrown away after the budget", "FarAway", "redisbackend/line.go",
 		"l.boundUntil = now.Add(timeout + callTimeout/8)", "l.boundUntil = now.Add(50 * time.Millisecond)",
 	},
 	{

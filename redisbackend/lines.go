@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lanes are the lanes to the servers of a client.
-type lanes struct {
+// lines are the lines to the servers of a client.
+type lines struct {
 	client     redis.Scripter
 	once       bool // the client would send calls again, see unrepeated.go
 	redirects  bool // the client belongs to a Cluster, or may
@@ -22,14 +22,14 @@ type lanes struct {
 	late       lateness
 
 	partitioner atomic.Pointer[partitioner]                  // nil: one step decides all
-	only        *lane                                        // nil: there are several
+	only        *line                                        // nil: there are several
 	serverOf    func(name string) (*redis.Client, error)     // the server that keeps a name
 	learn       func(ctx context.Context, name string) error // learns what serverOf needs; nil: nothing
 
 	known    atomic.Bool
 	mu       sync.Mutex
 	attempt  *learning // under way; nil: none
-	byServer atomic.Pointer[map[*redis.Client]*lane]
+	byServer atomic.Pointer[map[*redis.Client]*line]
 }
 
 // learning is an attempt to learn where names are kept. err is set before done is
@@ -44,13 +44,13 @@ const (
 	// the client hides it, as an auto-pipeliner does.
 	mostCalls = 16
 
-	// maxLanes is how many lanes are kept. The servers of a Cluster come and go; above
-	// the maximum, lanes without work are dropped.
-	maxLanes = 64
+	// maxLines is how many lines are kept. The servers of a Cluster come and go; above
+	// the maximum, lines without work are dropped.
+	maxLines = 64
 )
 
-func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
-	ls := &lanes{client: client, most: callsOf(client), logger: logger, patience: quietFor}
+func newLines(client redis.Scripter, logger *slog.Logger) *lines {
+	ls := &lines{client: client, most: callsOf(client), logger: logger, patience: quietFor}
 	_, isSingle := client.(single)
 	_, isRing := client.(ring)
 	ls.redirects = !isSingle && !isRing
@@ -69,14 +69,14 @@ func newLanes(client redis.Scripter, logger *slog.Logger) *lanes {
 		ls.serverOf = client.GetShardClientForKey
 	default:
 		ls.endsOnTime = endsCallsOnTime(client)
-		ls.only = newLane(ls, "")
+		ls.only = newLine(ls, "")
 	}
 	return ls
 }
 
 // learnSlots notes that the client hides a Cluster, as a CROSSSLOT error shows, unless it is known to.
 // It reports whether the client can be asked slot by slot.
-func (ls *lanes) learnSlots() bool {
+func (ls *lines) learnSlots() bool {
 	hiding, ok := ls.client.(processor)
 	if ok && ls.partitioner.Load() == nil {
 		locate := bySlot(hiding)
@@ -102,8 +102,8 @@ func callsOf(client redis.Scripter) int {
 	return min(size, mostCalls)
 }
 
-// of returns the lane of the server that keeps a name.
-func (ls *lanes) of(ctx context.Context, name string) (*lane, error) {
+// of returns the line of the server that keeps a name.
+func (ls *lines) of(ctx context.Context, name string) (*line, error) {
 	if ls.only != nil {
 		return ls.only, nil
 	}
@@ -125,7 +125,7 @@ func (ls *lanes) of(ctx context.Context, name string) (*lane, error) {
 }
 
 // learnFirst waits until a client has learned where names are kept, or ctx ends.
-func (ls *lanes) learnFirst(ctx context.Context, name string) error {
+func (ls *lines) learnFirst(ctx context.Context, name string) error {
 	ls.mu.Lock()
 	p := ls.attempt
 	if p == nil {
@@ -142,7 +142,7 @@ func (ls *lanes) learnFirst(ctx context.Context, name string) error {
 	}
 }
 
-func (ls *lanes) study(ctx context.Context, p *learning, name string) {
+func (ls *lines) study(ctx context.Context, p *learning, name string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	defer func() {
@@ -158,28 +158,28 @@ func (ls *lanes) study(ctx context.Context, p *learning, name string) {
 	p.err = ls.learn(ctx, name)
 }
 
-func (ls *lanes) add(server *redis.Client) *lane {
+func (ls *lines) add(server *redis.Client) *line {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	next := make(map[*redis.Client]*lane)
+	next := make(map[*redis.Client]*line)
 	if all := ls.byServer.Load(); all != nil {
 		if l := (*all)[server]; l != nil {
 			return l
 		}
 		for other, l := range *all {
-			if len(*all) < maxLanes || !l.idle() {
+			if len(*all) < maxLines || !l.idle() {
 				next[other] = l
 			}
 		}
 	}
-	l := newLane(ls, server.Options().Addr)
+	l := newLine(ls, server.Options().Addr)
 	next[server] = l
 	ls.byServer.Store(&next)
 	return l
 }
 
-// othersAreWell reports whether a server other than those of some lanes is well.
-func (ls *lanes) othersAreWell(but ...*lane) bool {
+// othersAreWell reports whether a server other than those of some lines is well.
+func (ls *lines) othersAreWell(but ...*line) bool {
 	all := ls.byServer.Load()
 	if all == nil {
 		return false
@@ -200,7 +200,7 @@ next:
 }
 
 // blame returns the error of failing servers, marked as spared if another server is well.
-func (ls *lanes) blame(err error, failing ...*lane) error {
+func (ls *lines) blame(err error, failing ...*line) error {
 	if ls.only != nil || !ls.othersAreWell(failing...) {
 		return err
 	}
@@ -209,7 +209,7 @@ func (ls *lanes) blame(err error, failing ...*lane) error {
 
 // mayBeLate reports whether a request may be sent although its context has ended with err:
 // its budget passed because this process runs late.
-func (ls *lanes) mayBeLate(err error) bool {
+func (ls *lines) mayBeLate(err error) bool {
 	if err != context.DeadlineExceeded {
 		return false
 	}

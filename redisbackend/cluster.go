@@ -3,7 +3,6 @@ package redisbackend
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,7 +20,6 @@ type group struct {
 	partition any
 	accounts  []account
 	at        []int // the index of each in its request
-	lane      *lane // of the server that was asked to take them
 	ask       ask
 	results   []result
 }
@@ -110,7 +108,7 @@ func (b *Backend) peek(ctx context.Context, accounts []account, mode mode, to *[
 	if err := b.mayAsk(ctx); err != nil {
 		return err
 	}
-	l, err := b.lanes.of(ctx, accounts[0].name)
+	l, err := b.lines.of(ctx, accounts[0].name)
 	if err != nil {
 		return err
 	}
@@ -119,84 +117,29 @@ func (b *Backend) peek(ctx context.Context, accounts []account, mode mode, to *[
 	return err
 }
 
-// takeSpread takes what groups charge, one after the other.
+// takeSpread takes what groups charge, one after the other. The first that denies ends that: the others
+// take nothing, and their waits are not told.
 func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) error {
 	b.spread.add(groups[:len(groups)-1])
 	for i, g := range groups {
 		err := b.mayAsk(ctx)
+		var l *line
 		if err == nil {
-			g.lane, err = b.lanes.of(ctx, g.accounts[0].name)
+			l, err = b.lines.of(ctx, g.accounts[0].name)
 		}
 		if err == nil {
-			_, err = b.step(ctx, g.lane, &g.ask, g.accounts, mode, &g.results)
+			_, err = b.step(ctx, l, &g.ask, g.accounts, mode, &g.results)
 		}
 		if err != nil {
-			b.giveBackLater(ctx, groups[:i])
+			b.giveBack(ctx, groups[:i])
 			return err
 		}
 		if g.isDenied() {
-			b.undo(ctx, groups, i, mode)
-			return nil
-		}
-	}
-	return nil
-}
-
-// maxUndoing is how many denied requests describe their other groups at the same time. Those
-// beyond it are a crowd, for which servers are asked no more than they have to be.
-const maxUndoing = 32
-
-// undo returns what the groups before the denying one have taken, and describes all others
-// as they are without this request, at the same time.
-func (b *Backend) undo(ctx context.Context, groups []*group, denying int, mode mode) {
-	defer b.undoing.Add(-1)
-	if b.undoing.Add(1) > maxUndoing || groups[denying].ask.deniedBy > 0 {
-		b.giveBackLater(ctx, groups[:denying])
-		for _, g := range groups[:denying] {
-			g.forget()
-		}
-		return
-	}
-	var others sync.WaitGroup
-	for i, g := range groups {
-		if i == denying {
-			continue
-		}
-		others.Go(func() {
-			returned := i > denying || b.giveBack(ctx, g)
-			if !returned || b.look(ctx, g, mode) != nil {
-				g.forget()
+			b.giveBack(ctx, groups[:i])
+			for _, taken := range groups[:i] {
+				taken.forget()
 			}
-		})
-	}
-	others.Wait()
-}
-
-// look sets the results of g to what a denied request is told. Such a request takes nothing
-// enforced before its shadow charges are decided. So the server is asked apart about the shadow
-// charges of a key that is charged both.
-func (b *Backend) look(ctx context.Context, g *group, mode mode) error {
-	accounts := slices.Clone(g.accounts)
-	var shadows []account
-	for i := range accounts {
-		if a := &accounts[i]; a.enforces && a.HasShadow {
-			shadows = append(shadows, *a)
-			a.HasShadow = false
-		}
-	}
-	if err := b.peek(ctx, accounts, mode, &g.results); err != nil || len(shadows) == 0 {
-		return err
-	}
-	for i := range shadows {
-		shadows[i].Enforced, shadows[i].enforces = 0, false
-	}
-	var apart []result
-	if err := b.peek(ctx, shadows, mode, &apart); err != nil {
-		return err
-	}
-	for i := range accounts {
-		if g.accounts[i].HasShadow && !accounts[i].HasShadow {
-			g.results[i].shadow, apart = apart[0].shadow, apart[1:]
+			return nil
 		}
 	}
 	return nil

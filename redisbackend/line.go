@@ -1,0 +1,281 @@
+package redisbackend
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/list"
+)
+
+// line queues the jobs for one server and makes the calls that send them. Each call runs on a
+// goroutine that ends when there is no more work. A call does not end with its caller: it goes on
+// without, and the next call can use the connection that it makes.
+//
+// Jobs gather while calls are under way, and the next call sends them together. The fewer calls there
+// are, the more each sends, and the less a job costs. So a line has few under way, enough that server
+// and client work at the same time, and one more every callEvery.
+type line struct {
+	all  *lines
+	name string // of the server, in the log; "": there is only one
+
+	mu         sync.Mutex
+	calls      int                // under way
+	begunAt    time.Time          // when the latest of them was begun
+	queues     [4]list.List[*job] // of jobs that wait: renewals, and takings, those with more busy keys behind
+	weight     int                // of these
+	endings    list.List[*job]    // that wait
+	ends       int                // calls under way that are of endings
+	endedLast  bool               // the latest call was of endings
+	waiting    map[string]int     // jobs that have a key, by its name
+	bound      context.Context    // of the calls that start now
+	boundUntil time.Time
+	health
+	instants serverInstants
+
+	workers sync.Pool    // of *worker
+	watch   *time.Timer  // nil: not made yet
+	watched bool         // it runs
+	wellAt  atomic.Int64 // when it last decided, in nanoseconds since epoch; negative: has failed since
+}
+
+const (
+	// freeCalls is how many calls may be under way however lately the latest was begun.
+	freeCalls = 4
+
+	// callEvery is how long a job waits for a further call, at most, unless the most are under way.
+	callEvery = 500 * time.Microsecond
+
+	// callTimeout is how long a call may take, whatever the deadlines of its callers:
+	// long enough to connect over a slow network.
+	callTimeout = time.Second
+
+	// busyKey is how many jobs wait for a key that is busy: others go first.
+	busyKey = 32
+)
+
+func newLine(all *lines, name string) *line {
+	l := &line{all: all, name: name, waiting: make(map[string]int)}
+	l.workers.New = func() any {
+		w := &worker{line: l}
+		w.run = w.work
+		return w
+	}
+	return l
+}
+
+// submit sends jobs or queues them. Their owners are answered once that is done, unless there is an error
+// or they are withdrawn. Those that are submitted together are sent in their order.
+func (l *line) submit(now time.Time, jobs ...*job) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	probes, err := l.admitLocked(now)
+	if err == nil {
+		l.queueLocked(now, probes, jobs...)
+	}
+	return err
+}
+
+// submitInline is submit for one job. If nothing waits, it may instead return a worker, which is to make
+// the call on the goroutine of the caller, and to end it with ctx.
+func (l *line) submitInline(ctx context.Context, j *job, now time.Time) (*worker, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	probes, err := l.admitLocked(now)
+	if err != nil {
+		return nil, err
+	}
+	if !probes && !l.waits() && l.mayCallLocked(now) && l.mayCallInline(ctx, now) {
+		w := l.beginLocked(now)
+		w.jobs, w.inline = append(w.jobs, j), true
+		return w, nil
+	}
+	l.queueLocked(now, probes, j)
+	return nil, nil
+}
+
+// queueLocked queues jobs, and begins a call if one may be made. A probe is made in any case.
+func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
+	for _, j := range jobs {
+		l.enqueueLocked(j, now)
+	}
+	if probes {
+		w := l.beginLocked(now)
+		w.probes = true
+		l.collectLocked(w)
+		go w.run()
+	}
+	l.watchLocked(now)
+}
+
+// mayCallLocked reports whether one more call may be made. Jobs that fill a call wait for none.
+func (l *line) mayCallLocked(now time.Time) bool {
+	return l.calls < l.all.most && (l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+}
+
+// beginLocked returns a worker for one more call.
+func (l *line) beginLocked(now time.Time) *worker {
+	w := l.workers.Get().(*worker)
+	if l.calls++; l.calls == 1 {
+		l.quietSince = now
+	}
+	l.begunAt = now
+	w.bound, w.since = l.contextLocked(now), now
+	return w
+}
+
+// enqueueLocked queues j. Each busy key moves a taking one queue back, so that others do not wait
+// behind a client that sends more than Redis can decide.
+func (l *line) enqueueLocked(j *job, now time.Time) {
+	j.queuedAt, j.node.Of = now, j
+	place := 0
+	switch j.priority {
+	case taking:
+		place = 1
+		for _, key := range j.keys {
+			if l.waiting[key] >= busyKey && place < 3 {
+				place++
+			}
+		}
+	}
+	j.queue = &l.queues[place]
+	if j.priority == ending {
+		j.queue = &l.endings
+	}
+	j.queue.Add(&j.node)
+	l.countLocked(j, 1)
+}
+
+// unlinkLocked removes j from its queue.
+func (l *line) unlinkLocked(j *job) {
+	j.queue.Remove(&j.node)
+	j.queue = nil
+	l.countLocked(j, -1)
+}
+
+// countLocked adds to the number of jobs that wait for each key of j.
+func (l *line) countLocked(j *job, by int) {
+	if j.priority != ending {
+		l.weight += by * j.weight
+	}
+	for _, key := range j.keys {
+		if l.waiting[key] += by; l.waiting[key] == 0 {
+			delete(l.waiting, key)
+		}
+	}
+}
+
+// collectLocked moves waiting jobs to w, as many as one call may send. A call of endings has no others: who
+// waits for a decision does not wait for a settlement in the same pipeline.
+func (l *line) collectLocked(w *worker) {
+	weight := 0
+	collect := func(q *list.List[*job], most int) {
+		for q.First != nil && weight < most {
+			j := q.First.Of
+			weight += j.weight
+			l.unlinkLocked(j)
+			w.jobs = append(w.jobs, j)
+		}
+	}
+	if w.ends = l.isForEndingsLocked(); w.ends {
+		collect(&l.endings, maxWeight)
+		l.ends++
+	} else {
+		for i := range l.queues {
+			most := maxWeight - (maxWeight-weight)/8 // the rest is left for the queues behind, so that they advance too
+			if i == len(l.queues)-1 {
+				most = maxWeight
+			}
+			collect(&l.queues[i], most)
+		}
+	}
+	l.endedLast = w.ends
+}
+
+// isForEndingsLocked reports whether the next call is of endings. They have one call in turn with others,
+// and half of all calls if nothing else waits.
+func (l *line) isForEndingsLocked() bool {
+	switch {
+	case l.endings.First == nil:
+		return false
+	case l.weight > 0:
+		return l.ends == 0 && !l.endedLast
+	}
+	return l.ends < (l.all.most+1)/2
+}
+
+// waits reports whether a job waits that the next call may send.
+func (l *line) waits() bool { return l.weight > 0 || l.isForEndingsLocked() }
+
+// watchLocked begins a call for waiting jobs if it may, and sees to it that the rest is sent
+// though no call ends: a connection may be broken, and nobody should wait behind it.
+func (l *line) watchLocked(now time.Time) {
+	if l.waits() && l.mayCallLocked(now) {
+		w := l.beginLocked(now)
+		l.collectLocked(w)
+		go w.run()
+	}
+	if l.watched || l.calls >= l.all.most || !l.waits() {
+		return
+	}
+	l.watched = true
+	if l.watch == nil {
+		l.watch = time.AfterFunc(callEvery, l.look)
+		return
+	}
+	l.watch.Reset(callEvery)
+}
+
+func (l *line) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = false
+	l.watchLocked(time.Now())
+}
+
+// withdraw reports whether j still waits, and removes it then: its script does not run.
+func (l *line) withdraw(j *job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.queue == nil {
+		return false
+	}
+	l.unlinkLocked(j)
+	return true
+}
+
+// callContext is the context of a call: it ends with the call, and has the values of a
+// caller.
+type callContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c *callContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil { // package context finds the parent by a value
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// contextLocked returns a context that ends the calls that start now. Calls that start
+// within an eighth of callTimeout share it, and with it a timer. A line with the patience
+// for more than callTimeout gives its calls as much.
+func (l *line) contextLocked(now time.Time) context.Context {
+	timeout := max(callTimeout, l.all.patience)
+	if l.bound == nil || l.boundUntil.Sub(now) < timeout || l.bound.Err() != nil {
+		l.boundUntil = now.Add(timeout + callTimeout/8)
+		bound, cancel := context.WithDeadline(context.Background(), l.boundUntil)
+		_ = cancel // the deadline ends it
+		l.bound = bound
+	}
+	return l.bound
+}
+
+// idle reports whether nothing is under way and nothing waits.
+func (l *line) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls == 0
+}
