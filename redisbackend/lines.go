@@ -13,7 +13,7 @@ import (
 // lines are the lines to the servers of a client.
 type lines struct {
 	client     redis.Scripter
-	once       bool // the client would send calls again, see unrepeated.go
+	once       bool // the client would send calls again, see unrepeatedCommand
 	redirects  bool // the client belongs to a Cluster, or may
 	endsOnTime bool // the client ends calls at the deadline of their context
 	most       int  // calls under way to each

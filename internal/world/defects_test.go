@@ -45,7 +45,7 @@ var defects = []struct{ name, by, file, now, then string }{
 		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
 	},
 	{
-		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/unrepeated.go",
+		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/line_call.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }",
 	},
 	{
