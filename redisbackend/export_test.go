@@ -213,6 +213,9 @@ func ReleasesAreDone(b *Backend) bool {
 
 func (h *holds) areReleasesDoneLocked() bool { return len(h.sent) == 0 && h.retries.First == nil }
 
+// TakeDigest is the digest of the script that decides.
+var TakeDigest = takeScript.digest
+
 // RenewDigest is the digest of the script that renews.
 var RenewDigest = renewScript.digest
 
