@@ -1,0 +1,42 @@
+package redisbackend
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// atOnce is a client whose server answers at once: one taking by one limit is allowed.
+type atOnce struct {
+	redis.Scripter
+	reply []byte
+}
+
+func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
+	script := cmd.(*scriptCommand)
+	c.reply = append(c.reply[:0], "*5\r\n:"...)
+	c.reply = strconv.AppendInt(c.reply, script.number, 10)
+	c.reply = append(c.reply, "\r\n:"...)
+	c.reply = strconv.AppendInt(c.reply, time.Now().UnixMicro(), 10)
+	c.reply = append(c.reply, "\r\n:5\r\n:1000\r\n:5000\r\n"...)
+	_, err := script.Write(c.reply)
+	return err
+}
+
+// BenchmarkOwn measures what a plain decision costs besides the client and the server.
+func BenchmarkOwn(b *testing.B) {
+	backend := New(new(atOnce), Options{HashTag: "one"})
+	charges := []limits.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerSecond(10), 10), Cost: 1}}
+	out := make([]limits.Decision, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := backend.Take(context.Background(), charges, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
