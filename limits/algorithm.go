@@ -3,6 +3,8 @@ package limits
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weir-go/weir/internal/algorithm"
 )
 
 // Algorithm names the way in which a [Limit] counts.
@@ -20,14 +22,12 @@ const (
 	AlgorithmConcurrent
 	AlgorithmBan
 	AlgorithmCalendar
-
-	algorithmEnd // after the last
 )
 
 // Algorithms returns all algorithms, in the order of their constants.
 func Algorithms() []Algorithm {
 	var all []Algorithm
-	for a := AlgorithmTokenBucket; a < algorithmEnd; a++ {
+	for a := AlgorithmTokenBucket; int(a) < algorithm.End; a++ {
 		all = append(all, a)
 	}
 	return all
@@ -35,28 +35,10 @@ func Algorithms() []Algorithm {
 
 // String returns the name that [Parse] reads, such as "token-bucket".
 func (a Algorithm) String() string {
-	if a != 0 && a < algorithmEnd {
-		return algorithms[a].name
+	if name := algorithm.Of(a).Name; name != "" {
+		return name
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
-}
-
-// algorithms says what there is to know of each algorithm, besides its arithmetic.
-var algorithms = [algorithmEnd]struct {
-	name  string // in text
-	burst bool   // it drains continuously, and has a burst of its own
-	most  int64  // units that a limit may have
-}{
-	AlgorithmTokenBucket:    {"token-bucket", true, maxUnits},
-	AlgorithmLeakyBucket:    {"leaky-bucket", true, maxUnits},
-	AlgorithmLeakyQueue:     {"leaky-queue", true, maxUnits},
-	AlgorithmFixedWindow:    {"fixed-window", false, maxUnits},
-	AlgorithmSlidingWindow:  {"sliding-window", false, maxUnits},
-	AlgorithmSlidingLog:     {"sliding-log", false, 10_000},
-	AlgorithmAnchoredWindow: {"anchored-window", false, maxUnits},
-	AlgorithmConcurrent:     {"concurrent", false, 100_000},
-	AlgorithmBan:            {"ban", false, maxUnits},
-	AlgorithmCalendar:       {"calendar", false, maxUnits},
 }
 
 // algorithmNames returns the names of all algorithms, in the order of their constants.
@@ -70,7 +52,7 @@ func algorithmNames() (names []string) {
 // one returns a's name with its article.
 func (a Algorithm) one() string {
 	name := a.String()
-	if a == AlgorithmConcurrent {
+	if algorithm.Of(a).Held {
 		name = "concurrency limit"
 	}
 	if strings.ContainsRune("aeiou", rune(name[0])) {
@@ -80,4 +62,4 @@ func (a Algorithm) one() string {
 }
 
 // isBucket reports whether a drains continuously and has a burst of its own.
-func (a Algorithm) isBucket() bool { return a < algorithmEnd && algorithms[a].burst }
+func (a Algorithm) isBucket() bool { return algorithm.Of(a).Drains }

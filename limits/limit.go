@@ -7,6 +7,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
 )
@@ -190,7 +191,7 @@ func (l Limit) Lasting() time.Duration {
 }
 
 const (
-	maxUnits  = 1_000_000_000
+	maxUnits  = algorithm.MaxUnits
 	minPeriod = time.Millisecond
 	maxPeriod = 366 * 24 * time.Hour
 )
@@ -201,10 +202,10 @@ func (l Limit) Validate() error {
 	if l.algorithm == 0 {
 		return errors.New("limit is not set (make one with a constructor such as SlidingWindow(PerMinute(100)))")
 	}
-	if l.algorithm >= algorithmEnd {
+	if int(l.algorithm) >= algorithm.End {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
 	}
-	most := algorithms[l.algorithm].most
+	most := algorithm.Of(l.algorithm).Most
 	if l.algorithm == AlgorithmConcurrent {
 		if l.burst < 1 || l.burst > most {
 			return fmt.Errorf("a concurrency limit must be 1 to %d (got %d)", most, l.burst)

@@ -1,5 +1,7 @@
 package limits
 
+import "github.com/weir-go/weir/internal/algorithm"
+
 // Supporter is implemented by backends that can say which limits they decide.
 type Supporter interface {
 	// Supports reports whether the backend decides limit, which is legal.
@@ -18,5 +20,5 @@ func Supports(b Backend, limit Limit) bool {
 	if s, ok := As[Supporter](b); ok {
 		return s.Supports(limit)
 	}
-	return limit.algorithm <= AlgorithmSlidingLog
+	return algorithm.Of(limit.algorithm).Required
 }

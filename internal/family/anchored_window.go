@@ -6,10 +6,7 @@ package family
 // starts at the end of this one.
 type anchoredWindow struct{ Numbers }
 
-func newAnchoredWindow(l Numbers) Compiled {
-	l.Ends = true
-	return &anchoredWindow{l}
-}
+func newAnchoredWindow(l Numbers) Compiled { return &anchoredWindow{l} }
 
 // Moves reports whether each taking moves the start of s, the state of an anchored window.
 func (s Used) Moves() bool { return s.B&1 != 0 }

@@ -23,7 +23,6 @@ type ban struct {
 func newBan(l Numbers) Compiled {
 	l.form = [2]int64{}
 	l.Max = l.Given.Rate().Units
-	l.Bans, l.Ends = true, true
 	return &ban{l, l.Given.Lasting().Microseconds()}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
-	"github.com/weir-go/weir/limits"
 )
 
 // bucket is token bucket, leaky bucket and leaky queue. Its state is the level: the time until the
@@ -19,7 +18,6 @@ type bucket struct {
 
 func newBucket(l Numbers) Compiled {
 	l.form = [2]int64{l.p, l.q}
-	l.Drains, l.Queues = true, l.Given.Algorithm() == limits.AlgorithmLeakyQueue
 	return &bucket{l, l.drain(l.Max)}
 }
 

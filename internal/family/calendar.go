@@ -15,7 +15,7 @@ func newCalendar(l Numbers) Compiled {
 	if err != nil {
 		panic(err) // the limit is legal
 	}
-	l.form, l.Ends = [2]int64{periods.ID}, true
+	l.form = [2]int64{periods.ID}
 	return &calendarWindow{l, periods}
 }
 

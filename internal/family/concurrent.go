@@ -10,10 +10,7 @@ type concurrent struct{ Numbers }
 // known when a request ends.
 const retryAfter = 1_000_000
 
-func newConcurrent(l Numbers) Compiled {
-	l.Held = true
-	return &concurrent{l}
-}
+func newConcurrent(l Numbers) Compiled { return &concurrent{l} }
 
 func (l *concurrent) Decide(s Used, n, _ int64, _ Entries) (Used, Told, bool) {
 	fits := n == 0 || n <= l.Max-s.A

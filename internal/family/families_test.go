@@ -3,13 +3,14 @@ package family
 import (
 	"testing"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
 func TestEveryAlgorithmHasANameAndAFamily(t *testing.T) {
 	for _, a := range limits.Algorithms() {
-		if a.String() == "" || int(a) >= len(families) || families[a] == nil {
-			t.Errorf("algorithm %d: name %q, families %v", a, a.String(), families)
+		if algorithm.Of(a).Name == "" || int(a) >= len(families) || families[a] == nil {
+			t.Errorf("algorithm %d: name %q, families %v", a, algorithm.Of(a).Name, families)
 		}
 	}
 }

@@ -6,6 +6,7 @@
 package family
 
 import (
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -82,12 +83,7 @@ type Numbers struct {
 	Max    int64 // the most units that fit at one instant
 	Period int64
 
-	Held   bool // units are held until they are released
-	Lists  bool // a state may have a list of entries
-	Queues bool // only the last taking is ever returned
-	Ends   bool // all units come back at one instant, at which the window ends
-	Drains bool // levels may be remembered in a Ring
-	Bans   bool // any number of units fits until the key is banned
+	algorithm.Traits // a Ring may remember the levels of one that drains
 
 	form [2]int64 // of one algorithm, states mean the same under limits with equal forms
 	p, q int64    // one unit comes with every p/q, in lowest terms
@@ -110,7 +106,10 @@ var families = [...]func(Numbers) Compiled{
 
 // Compile compiles a legal limit.
 func Compile(given limits.Limit) (Compiled, Numbers) {
-	l := Numbers{Given: given, Max: given.Burst(), Period: given.Rate().Period.Microseconds()}
+	l := Numbers{
+		Given: given, Max: given.Burst(), Period: given.Rate().Period.Microseconds(),
+		Traits: algorithm.Of(given.Algorithm()).Traits,
+	}
 	if units := given.Rate().Units; units > 0 { // a concurrency limit has no rate
 		g := arith.GCD(units, l.Period)
 		l.p, l.q = l.Period/g, units/g

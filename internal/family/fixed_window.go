@@ -3,10 +3,7 @@ package family
 // fixedWindow is the fixed window. It forgets the window before, except for a debt.
 type fixedWindow struct{ Numbers }
 
-func newFixedWindow(l Numbers) Compiled {
-	l.Ends = true
-	return &fixedWindow{l}
-}
+func newFixedWindow(l Numbers) Compiled { return &fixedWindow{l} }
 
 func (l *fixedWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period {

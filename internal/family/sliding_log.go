@@ -7,10 +7,7 @@ package family
 // latest, and those that were taken since, which have no place yet.
 type slidingLog struct{ Numbers }
 
-func newSlidingLog(l Numbers) Compiled {
-	l.Lists = true
-	return &slidingLog{l}
-}
+func newSlidingLog(l Numbers) Compiled { return &slidingLog{l} }
 
 // Sum returns the units of all takings of a log, without the pending one.
 func (s Used) Sum() int64 { return s.B >> 16 & 0xffff }

@@ -19,7 +19,7 @@ const module = "github.com/weir-go/weir"
 // that it may import. It may import what those may. Add a new package here first.
 var mayImport = map[string][]string{
 	"":                  {},
-	"limits":            {"internal/arith", "internal/bounds", "internal/calendar"},
+	"limits":            {"internal/algorithm", "internal/arith", "internal/bounds", "internal/calendar"},
 	"limits/limitstest": {"internal/testrun", "limits"},
 	"memory":            {"internal/call", "internal/family"},
 	"remote":            {"internal/endings", "limits"},
