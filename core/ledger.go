@@ -104,7 +104,7 @@ func (l *ledger) forget(q *request) {
 // mirrors reports whether the fallback holds the units of t, too, which the backend has
 // allowed: if it has to decide next, it starts from what runs.
 func (l *ledger) mirrors(t *taken) bool {
-	return t.rule.finalCost == nil && t.source == limits.SourcePrimary && t.rule.onFailure == FallBack &&
+	return t.rule.held && t.source == limits.SourcePrimary && t.rule.onFailure == FallBack &&
 		l.primary.memory == nil && !l.fallback().Remote()
 }
 
@@ -154,7 +154,7 @@ func (open *requestList) remove(q *request, generation uint16, from requestState
 func (q *request) units() int {
 	units := 0
 	for i := range q.taken {
-		if t := &q.taken[i]; t.rule.finalCost == nil {
+		if t := &q.taken[i]; t.rule.held {
 			units += int(t.cost)
 		}
 	}
@@ -239,7 +239,7 @@ func (l *ledger) reportUnchanged(q *request) {
 // endsWith reports whether t has something to end with the backend that is the source of
 // its decision.
 func (t *taken) endsWith(source limits.Source) bool {
-	return t.source == source && (t.rule.finalCost == nil || t.final != t.cost)
+	return t.source == source && (t.rule.held || t.final != t.cost)
 }
 
 // send has a backend end what it has decided.

@@ -121,7 +121,8 @@ type ruleIdentity struct {
 	onFailure   FailurePolicy
 
 	hasEnd    bool               // what it charges has an end
-	finalCost func(Result) int64 // nil: the limit is a concurrency limit, or there is no end
+	held      bool               // its units are held until then
+	finalCost func(Result) int64 // nil: they are held, or there is no end
 	lasts     time.Duration
 	undelayed time.Duration // by which a Delay is shorter than the backend says
 }

@@ -117,8 +117,8 @@ func (q *request) end(generation uint16, result Result, from requestState) {
 // finalCost returns what t should have cost. The function is the user's: what is not a
 // cost, and a panic, leave the estimate.
 func (t *taken) finalCost(result Result) (final int64) {
-	if t.rule.finalCost == nil {
-		return 0 // a concurrency limit
+	if t.rule.held {
+		return 0
 	}
 	result.Cost, result.Spent = t.cost, t.spent
 	final = t.cost

@@ -31,7 +31,7 @@ func (l *Limiter[R]) stateOf(rule string) (b limits.Backend, scope string, err e
 	switch {
 	case i < 0:
 		return nil, "", errors.New("there is no rule of this name")
-	case rules[i].isConcurrent():
+	case rules[i].holds():
 		return nil, "", errors.New("a concurrency limit has nothing to reset: its units are released when the requests end")
 	}
 	return l.backendOf(&rules[i]), rules[i].scopeOrName(), nil

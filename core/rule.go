@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -190,7 +191,7 @@ func (rule *Rule[R]) validate() error {
 	}
 	if rule.Unit > ContentBytes {
 		errs = append(errs, fmt.Errorf("unit: must be Requests or ContentBytes (got %d)", rule.Unit))
-	} else if rule.Unit != Requests && rule.isConcurrent() {
+	} else if rule.Unit != Requests && rule.holds() {
 		errs = append(errs, errors.New("unit: a concurrency limit counts concurrent requests: remove Unit"))
 	}
 	if err := rule.Mode.validate(); err != nil {
@@ -206,7 +207,7 @@ func (rule *Rule[R]) validateUndelayed() error {
 	switch {
 	case rule.NoDelay == 0:
 		return nil
-	case rule.Limit.Algorithm() != limits.AlgorithmLeakyQueue:
+	case !algorithm.Of(rule.Limit.Algorithm()).Queues:
 		return errors.New("no delay: only a leaky queue delays requests: remove it, or set Limit to a LeakyQueue")
 	case rule.NoDelay < 0 || rule.NoDelay >= rule.Limit.Burst():
 		return fmt.Errorf("no delay: must be 0 to %d, less than the capacity (got %d): a TokenBucket delays nothing", rule.Limit.Burst()-1, rule.NoDelay)
@@ -227,11 +228,10 @@ const lasts = 2 * time.Minute
 
 // validateEnd reports the mistakes in what rule says of the end of requests.
 func (rule *Rule[R]) validateEnd() error {
-	var errs []error
-	if rule.FinalCost != nil && rule.isConcurrent() {
-		errs = append(errs, errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; remove FinalCost"))
+	if rule.FinalCost != nil && rule.holds() {
+		return errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; remove FinalCost")
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // scopeOrName returns the scope of rule: its name unless set.
@@ -242,15 +242,15 @@ func (rule *Rule[R]) scopeOrName() string {
 	return rule.Scope
 }
 
-// isConcurrent reports whether rule has a concurrency limit.
-func (rule *Rule[R]) isConcurrent() bool { return rule.Limit.Algorithm() == limits.AlgorithmConcurrent }
+// holds reports whether requests hold the units of rule until they end.
+func (rule *Rule[R]) holds() bool { return algorithm.Of(rule.Limit.Algorithm()).Held }
 
 // hasEnd reports whether what rule charges has an end.
-func (rule *Rule[R]) hasEnd() bool { return rule.FinalCost != nil || rule.isConcurrent() }
+func (rule *Rule[R]) hasEnd() bool { return rule.FinalCost != nil || rule.holds() }
 
 // unitOf returns the unit of rule, which a concurrency limit sets.
 func (rule *Rule[R]) unitOf() Unit {
-	if rule.isConcurrent() {
+	if rule.holds() {
 		return ConcurrentRequests
 	}
 	return rule.Unit

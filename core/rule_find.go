@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/bounds"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
@@ -75,9 +76,9 @@ func (rule *compiledRule[R]) validateFound(limit limits.Limit) error {
 	switch err := limit.Validate(); {
 	case err != nil:
 		return err
-	case limit.Algorithm() == limits.AlgorithmConcurrent:
+	case algorithm.Of(limit.Algorithm()).Held:
 		return errors.New("LimitFor must not return a concurrency limit: give each its own rule, with When")
-	case limit.Algorithm() > limits.AlgorithmSlidingLog && !limits.Supports(rule.backend, limit):
+	case !limits.Supports(rule.backend, limit):
 		return fmt.Errorf("the backend, a %T, does not decide %v limits", rule.backend, limit.Algorithm())
 	}
 	return nil
@@ -91,7 +92,7 @@ func (rule *compiledRule[R]) cost(r R) (cost int64, err error) {
 	switch {
 	case cost < 0:
 		err = fmt.Errorf("must not be negative (got %d)", cost)
-	case cost > bounds.HeldCost && rule.isConcurrent():
+	case cost > bounds.HeldCost && rule.holds():
 		err = fmt.Errorf("must be at most %d under a concurrency limit (got %d)", bounds.HeldCost, cost)
 	}
 	if err != nil {

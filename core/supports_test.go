@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -24,6 +25,11 @@ func (b plainBackend) Take(ctx context.Context, charges []limits.Charge, out []l
 	return b.memory.Take(ctx, charges, out)
 }
 
+// bucketless is a backend that says that it decides no token bucket.
+type bucketless struct{ *memory.Memory }
+
+func (b bucketless) Supports(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmTokenBucket }
+
 // wrapped is a backend around another.
 type wrapped struct{ limits.Backend }
 
@@ -36,9 +42,10 @@ func TestABackendThatDoesNotSayDecidesTheFirstSixAlgorithms(t *testing.T) {
 	plain := plainBackend{store}
 	for _, l := range []limits.Limit{
 		limits.TokenBucket(limits.PerHour(1), 1), limits.LeakyBucket(limits.PerHour(1), 1), limits.LeakyQueue(limits.PerHour(1), 1),
-		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)), anchored,
+		limits.FixedWindow(limits.PerHour(1)), limits.SlidingWindow(limits.PerHour(1)), limits.SlidingLog(limits.PerHour(1)),
+		anchored, limits.Concurrent(1), limits.Ban(limits.PerHour(1), time.Hour), limits.Calendar(1, limits.Month),
 	} {
-		want := l.Algorithm() != limits.AlgorithmAnchoredWindow
+		want := l.Algorithm() <= limits.AlgorithmSlidingLog
 		if limits.Supports(plain, l) != want || limits.Supports(remote.NewDenialCache(plain, remote.DenialCacheOptions{}), l) != want {
 			t.Errorf("%v: supported %v, want %v", l, !want, want)
 		}
@@ -63,17 +70,27 @@ func TestARuleThatItsBackendCannotDecideIsAMistake(t *testing.T) {
 }
 
 func TestALimitFoundThatTheBackendCannotDecideIsAnErrorOfLimitFor(t *testing.T) {
-	found := anchored
-	l := core.MustNew(core.Config[request]{
-		Rules: []core.Rule[request]{{
-			Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return found, nil },
-		}},
-		Backend: plainBackend{memory.New(memory.Options{})},
-	})
-	o := decide(t, l, request{user: "ann"}, core.Unavailable)
-	if o.Err() == nil || !strings.Contains(o.Err().Error(), "does not decide anchored-window limits") || o.At(0).Source != limits.SourceClosed {
-		t.Errorf("%v decided by %v, want no fallback to hide it", o.Err(), o.At(0).Source)
+	store := memory.New(memory.Options{})
+	for _, tt := range []struct {
+		backend limits.Backend
+		limit   limits.Limit
+	}{
+		{plainBackend{store}, anchored},
+		{bucketless{store}, limits.TokenBucket(limits.PerMinute(1), 1)},
+	} {
+		found := tt.limit
+		l := core.MustNew(core.Config[request]{
+			Rules: []core.Rule[request]{{
+				Name: "plan", Key: byUser, LimitFor: func(request) (limits.Limit, error) { return found, nil },
+			}},
+			Backend: tt.backend,
+		})
+		o := decide(t, l, request{user: "ann"}, core.Unavailable)
+		want := "does not decide " + found.Algorithm().String() + " limits"
+		if o.Err() == nil || !strings.Contains(o.Err().Error(), want) || o.At(0).Source != limits.SourceClosed {
+			t.Errorf("%v decided by %v, want no fallback to hide it", o.Err(), o.At(0).Source)
+		}
+		found = limits.SlidingWindow(limits.PerMinute(100))
+		decide(t, l, request{user: "ann"}, core.Allowed)
 	}
-	found = perMinute(1)
-	decide(t, l, request{user: "ann"}, core.Allowed)
 }

@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"github.com/weir-go/weir/internal/family"
-	"github.com/weir-go/weir/limits"
-)
+import "github.com/weir-go/weir/internal/family"
 
 // change is what a key had in use when its limit changed (DESIGN 5, "Changing a limit under live
 // state"). The first request under the new limit converts the state and leaves a change. Limits that
@@ -58,7 +55,7 @@ func (sh *shard) convertLocked(e *entry, limit *scopedLimit, now int64, writes b
 		return family.Used{}
 	}
 	was, used := sh.asOfLocked(from, s, now)
-	moves := isAnchored(from) && isAnchored(limit) && was.Moves()
+	moves := from.Moves && limit.Moves && was.Moves()
 	c, changed := sh.changeLocked(e, now)
 	switch {
 	case !changed:
@@ -98,10 +95,8 @@ func (sh *shard) carriesLocked(e *entry, limit *scopedLimit, now int64) bool {
 		return true
 	}
 	s, inUse := sh.asOfLocked(from, e.used(), now)
-	return sh.inUseOfLocked(&c, limit, isAnchored(limit) && s.Moves(), now) <= inUse
+	return sh.inUseOfLocked(&c, limit, limit.Moves && s.Moves(), now) <= inUse
 }
-
-func isAnchored(l *scopedLimit) bool { return l.Given.Algorithm() == limits.AlgorithmAnchoredWindow }
 
 // inUseOfLocked returns how many units of a change limit counts at now.
 func (sh *shard) inUseOfLocked(c *change, limit *scopedLimit, moves bool, now int64) int64 {

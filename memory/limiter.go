@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
@@ -24,7 +25,7 @@ var errBindConcurrent = errors.New("memory: a concurrency limit releases units a
 // with all that m decides of this scope. It returns an error if the limit is not
 // legal, or is a concurrency limit, whose units somebody has to release.
 func (m *Memory) Bind(scope string, limit limits.Limit) (*Limiter, error) {
-	if limit.Algorithm() == limits.AlgorithmConcurrent {
+	if algorithm.Of(limit.Algorithm()).Held {
 		return nil, errBindConcurrent
 	}
 	bound, err := m.limitOf(&limits.Charge{Scope: scope, Limit: limit})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
@@ -27,7 +28,7 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
 	}
-	if e.Limit.Algorithm() == limits.AlgorithmConcurrent {
+	if algorithm.Of(e.Limit.Algorithm()).Held {
 		m.hold(e.Scope, e.Key, e.Final-e.Taken)
 		s.Returned, s.Charged = max(0, e.Taken-e.Final), max(0, e.Final-e.Taken)
 		return

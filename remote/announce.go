@@ -3,6 +3,7 @@ package remote
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/bounds"
 	"github.com/weir-go/weir/limits"
@@ -66,7 +67,7 @@ const leastStrangeClock = 24 * time.Hour
 // this program's own.
 func bounded(a *limits.Announcement) (d limits.Decision, possible bool) {
 	longest := longestWait(a.Limit)
-	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && a.Limit.Algorithm() != limits.AlgorithmBan {
+	if a.Decision.RetryAfter > longest || a.Cost > a.Limit.Burst() && !algorithm.Of(a.Limit.Algorithm()).Bans {
 		return d, false
 	}
 	at := a.Decision.At

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
@@ -116,7 +117,7 @@ func (b *Breaker) discard(ctx context.Context, charges []limits.Charge, decision
 		if !ch.Shadow && (!d.Allowed || d.Source == limits.SourceNotAsked) {
 			return // denied: nothing was taken
 		}
-		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || ch.Limit.Algorithm() == limits.AlgorithmConcurrent) {
+		if d.Allowed && ch.Cost > 0 && (ch.Lasts > 0 || algorithm.Of(ch.Limit.Algorithm()).Held) {
 			endings = append(endings, call.ReturnOf(ch, d))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/limits"
 )
@@ -154,10 +155,8 @@ func (c *DenialCache) recallAny(charges []limits.Charge, out []limits.Decision, 
 // if it is a denial, denies the request.
 func cacheable(charges []limits.Charge, i int) bool {
 	ch := &charges[i]
-	switch {
-	case ch.Shadow || ch.Limit.Algorithm() == limits.AlgorithmConcurrent: // of which the wait is a guess
-		return false
-	case ch.Cost <= 0 && ch.Limit.Algorithm() != limits.AlgorithmBan:
+	traits := &algorithm.Of(ch.Limit.Algorithm()).Traits
+	if ch.Shadow || traits.Held || ch.Cost <= 0 && !traits.Bans {
 		return false
 	}
 	return isAlone(charges, i)
@@ -174,7 +173,7 @@ func (c *DenialCache) mayBeLifted(ch *limits.Charge) bool {
 func (c *DenialCache) Settle(ctx context.Context, endings []limits.Ending, out []limits.Settlement) error {
 	defer func() { // whatever the inner backend says, it may have returned the units
 		for i := range endings {
-			if e := &endings[i]; e.Final < e.Taken && e.Limit.Algorithm() != limits.AlgorithmConcurrent {
+			if e := &endings[i]; e.Final < e.Taken && !algorithm.Of(e.Limit.Algorithm()).Held {
 				c.forgetKey(e.Scope, e.Key)
 			}
 		}

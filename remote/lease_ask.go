@@ -61,7 +61,7 @@ func (c *LeaseCache) holdLocked(set *leaseSet, l *lease, b *block, terms *leaseT
 		set.mu.Unlock()
 		switch {
 		case left == 0:
-		case terms.endsAtOnce() && b.until != terms.until: // it has ended, and counts them no more
+		case terms.ends && b.until != terms.until: // it has ended, and counts them no more
 			c.counters.void(left)
 		default:
 			c.returnUnits(terms, l, left, b.Ticket, lasts)

@@ -105,7 +105,7 @@ func (b *block) describe(d *limits.Decision, terms *leaseTerms, remaining int64,
 		Allowed: true, Source: limits.SourceLease, Remaining: remaining,
 		ResetAfter: max(0, b.ResetAfter-arith.Wait(passed)), At: b.At + passed, Ticket: b.Ticket,
 	}
-	if terms.endsAtOnce() {
+	if terms.ends {
 		d.EffectiveWindow = max(time.Microsecond, b.EffectiveWindow-arith.Wait(passed))
 	} else {
 		d.EffectiveWindow = terms.effectiveWindow(remaining)

@@ -3,6 +3,7 @@ package remote
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -41,30 +42,36 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	}
 	tight, lease, rate, burst := limit, int64(0), limit.Rate(), limit.Burst()
 	p := rate.Period.Microseconds()
-	switch limit.Algorithm() {
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
+	traits := &algorithm.Of(limit.Algorithm()).Traits
+	switch {
+	case !traits.Leased:
+		return limit, 0
+	case traits.Drains:
 		lease = min(p, arith.Muldiv(burst, p, rate.Units)) / 20
-	case limits.AlgorithmSlidingLog:
+	case traits.Lists:
 		lease = p / 50
 	default:
-		if _, _, byClock := limit.Window(time.Now()); !byClock {
-			return limit, 0
-		}
 		lease = p / 20
 	}
 	lease = min(lease, term.Microseconds(), maxLease.Microseconds())
-	switch limit.Algorithm() {
-	case limits.AlgorithmTokenBucket:
-		tight = limits.TokenBucket(rate, burst-arith.MuldivCeil(rate.Units, lease, p))
-	case limits.AlgorithmLeakyBucket:
-		tight = limits.LeakyBucket(rate, burst-arith.MuldivCeil(rate.Units, lease, p))
-	case limits.AlgorithmSlidingLog:
+	switch {
+	case traits.Drains:
+		tight = withBurst(limit, burst-arith.MuldivCeil(rate.Units, lease, p))
+	case traits.Lists:
 		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+arith.Wait(lease)))
 	}
 	if arith.Wait(lease) < minLease || tight.Burst() < minLeasedBurst || leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
 		return limit, 0
 	}
 	return tight, arith.Wait(lease)
+}
+
+// withBurst returns a bucket with another burst.
+func withBurst(l limits.Limit, burst int64) limits.Limit {
+	if l.Algorithm() == limits.AlgorithmLeakyBucket {
+		return limits.LeakyBucket(l.Rate(), burst)
+	}
+	return limits.TokenBucket(l.Rate(), burst)
 }
 
 // leaseBlock returns the most units that are asked for at once: half of what the rate of l

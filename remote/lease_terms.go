@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
 )
@@ -16,24 +17,19 @@ type leaseTerms struct {
 	until int64        // how long after asking for them units are spent, microseconds
 	block int64        // the most units that are asked for at once
 	lasts time.Duration
+	ends  bool // all units are back when a window ends
 }
 
 // newLeaseTerms returns the terms of limit.
 func newLeaseTerms(limit limits.Limit, term time.Duration) *leaseTerms {
 	tight, lease := Leased(limit, term)
-	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds()}
+	t := &leaseTerms{limit: limit, tight: tight, lease: lease.Microseconds(), ends: algorithm.Of(limit.Algorithm()).Ends}
 	if lease > 0 {
 		t.until = (lease - leaseSlack).Microseconds()
 		t.block = leaseBlock(limit, t.lease)
 		t.lasts = 2 * lease
 	}
 	return t
-}
-
-// endsAtOnce reports whether all keys have the same windows, and all units are back when one ends.
-func (t *leaseTerms) endsAtOnce() bool {
-	_, _, byClock := t.limit.Window(time.Now())
-	return byClock && t.limit.Algorithm() != limits.AlgorithmSlidingWindow
 }
 
 // effectiveWindow returns over which time n units are to be spread.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
@@ -256,13 +257,13 @@ func (m metrics) limiter(l *LimiterSnapshot) {
 
 // queues reports whether requests wait for their turn by r as it is now, or ever did.
 func (r *RuleSnapshot) queues() bool {
-	return r.Limit.Algorithm() == limits.AlgorithmLeakyQueue || r.Delay.Count() > 0
+	return algorithm.Of(r.Limit.Algorithm()).Queues || r.Delay.Count() > 0
 }
 
 // ends reports whether requests have something to end by r as it is now, or ever had. A rule
 // with a FinalCost shows at its first end.
 func (r *RuleSnapshot) ends() bool {
-	return r.Limit.Algorithm() == limits.AlgorithmConcurrent || r.Settlements.Ended > 0
+	return algorithm.Of(r.Limit.Algorithm()).Held || r.Settlements.Ended > 0
 }
 
 func (m metrics) rule(limiter string, rule *RuleSnapshot) {
@@ -308,7 +309,7 @@ func (m metrics) failures(limiter string, rule *RuleSnapshot) {
 func (m metrics) inForce(limiter string, rule *RuleSnapshot) {
 	if rule.Limit != (limits.Limit{}) {
 		units := rule.Limit.Rate().Units
-		if rule.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		if algorithm.Of(rule.Limit.Algorithm()).Held {
 			units = rule.Limit.Burst()
 		}
 		add(m, "rate_limiting.limit", units, limiter, rule.Name)

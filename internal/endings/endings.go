@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/internal/perbackend"
 	"github.com/weir-go/weir/limits"
@@ -224,8 +224,10 @@ func (s *sender) queue(server any, what *sending) bool {
 // mayBeDropped returns how many endings of what may be dropped: all, or none if one of
 // them releases units of a concurrency limit.
 func (what *sending) mayBeDropped() int {
-	if slices.ContainsFunc(what.endings, func(e limits.Ending) bool { return e.Limit.Algorithm() == limits.AlgorithmConcurrent }) {
-		return 0
+	for i := range what.endings {
+		if algorithm.Of(what.endings[i].Limit.Algorithm()).Held {
+			return 0
+		}
 	}
 	return len(what.endings)
 }
