@@ -3,9 +3,11 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/call"
+	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/internal/failure"
 	"github.com/weir-go/weir/limits"
 )
@@ -167,6 +169,14 @@ func (l *ruleSet[R]) charge(r R, s *scratch, o *Outcome) {
 	}
 }
 
+// askNobody records that no charge of s was asked for.
+func (l *ruleSet[R]) askNobody(s *scratch, o *Outcome) {
+	o.markAll(limits.SourceNotAsked, s)
+	if s.local != nil {
+		o.markAll(limits.SourceNotAsked, s.local)
+	}
+}
+
 // as returns the identity that rule has for a key: enforced, or a shadow.
 func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 	if rule.Mode == Enforce || rule.Mode > 0 && rule.Mode.enforces(shareHash(rule.name, key)) {
@@ -194,66 +204,32 @@ func (l *ruleSet[R]) take(ctx context.Context, s *scratch, o *Outcome) {
 	}
 }
 
-// abandonIfEnded makes o abandoned, and returns true, if ctx has ended.
-func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
-	err := ctx.Err()
-	if err != nil {
-		o.abandon(err)
+// ownEndingsWait is how long a denied request waits for endings of its key that this process has
+// not had answered.
+const ownEndingsWait = 50 * time.Millisecond
+
+// ownEndings returns the endings of this process, of the keys of charges, that the backend has
+// not answered. They are noted before the charges are taken: an ending that is answered while
+// the denial is on its way would be missed afterwards.
+func (l *ruleSet[R]) ownEndings(charges []limits.Charge) []endings.Awaited {
+	if l.endings == nil {
+		return nil
 	}
-	return err != nil
+	return l.endings.primary.Pending(charges)
 }
 
-// abandon makes o abandoned because of err.
-func (o *Outcome) abandon(err error) {
-	o.reset(Abandoned)
-	o.err = err
-}
-
-// abandonIfDue is abandonIfEnded after a failure: a backend that watches the deadline may fail
-// before the context notices.
-func (o *Outcome) abandonIfDue(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	due := ok && !time.Now().Before(deadline)
-	if due {
-		o.abandon(context.DeadlineExceeded)
+// takeAfter asks once more where a key is denied that has had endings of this process: a client
+// that sends one request after the other must not be denied by its own last one. It waits for
+// their answers, for ownEndingsWait at most.
+func (l *ruleSet[R]) takeAfter(
+	ctx context.Context, own []endings.Awaited, charges []limits.Charge, decisions []limits.Decision,
+) error {
+	own = slices.DeleteFunc(own, func(a endings.Awaited) bool { return decisions[a.Charge].Allowed })
+	if len(own) == 0 {
+		return nil
 	}
-	return due
-}
-
-// record records the decision on the at-th rule of o.
-func (o *Outcome) record(at int, d *limits.Decision) {
-	answered := o.At(at)
-	answered.Decision = *d
-	if answered.rule.undelayed != 0 {
-		answered.Delay = answered.rule.delay(d.Delay)
-	}
-	if !d.Allowed && o.verdict == Allowed && answered.rule.mode == Enforce {
-		o.verdict = Denied
-	}
-}
-
-// markAll records, for every charge of s, the decision of a source that counts
-// nothing.
-func (o *Outcome) markAll(source limits.Source, s *scratch) {
-	for _, at := range s.charged[:s.used] {
-		o.At(at).Decision = uncounted(source)
-	}
-}
-
-// uncounted returns the decision of a source that counts nothing.
-func uncounted(source limits.Source) limits.Decision {
-	if source == limits.SourceClosed {
-		return limits.Decision{Source: source, RetryAfter: closedRetryAfter, EffectiveWindow: closedRetryAfter}
-	}
-	return limits.Decision{Source: source, Allowed: true}
-}
-
-// charge adds to o a rule that charges cost units to key.
-func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
-	d := o.grow()
-	d.charge(rule, key, cost)
-	d.Decision = limits.Decision{}
-	return &d.Decision
+	l.endings.primary.Await(ctx, ownEndingsWait, own)
+	return call.Take(ctx, l.backend, charges, decisions)
 }
 
 // failRule adds to o a rule whose functions failed with err. It adds nothing if err

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/internal/endings"
 	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
@@ -61,6 +62,46 @@ func newLedger(primary limits.Backend, fallback func() limits.Backend, observe f
 		return q
 	}
 	return l
+}
+
+// request is what an admitted request still has to end. All copies of its [Outcome]
+// share it. A record serves one request after another, and an outcome has the generation that it
+// belongs to. A stale outcome has an older generation and does nothing.
+type request struct {
+	ledger     *ledger
+	list       *requestList // always the same; its lock guards what follows, until the request has ended
+	state      requestState
+	sentAway   bool   // a goroutine reports later what became of it
+	generation uint16 // how many requests it has served; at lastGeneration it serves no more
+	taken      []taken
+	fewTaken   [2]taken // enough for most requests
+
+	at   int64 // the latest instant of its decisions
+	node list.Node[*request]
+}
+
+// requestState is zero in a record that nobody uses: only its generation and its state may then
+// be looked at, with the lock.
+type requestState uint8
+
+const (
+	ended requestState = iota
+	underWay
+	detached // only the function that Detach returned ends it
+)
+
+const lastGeneration = math.MaxUint16
+
+// taken is one charge of a request that has an end.
+type taken struct {
+	rule   *ruleIdentity
+	limit  *limits.Limit
+	key    string
+	cost   int64
+	spent  int64         // −1: nothing was said
+	final  int64         // what it has come to at the end
+	source limits.Source // SourcePrimary for SourceLease, too
+	ticket int64
 }
 
 // begin gives o, which is allowed, a request with an end if it was charged for one.
@@ -135,6 +176,41 @@ func (l *ledger) add(q *request) uint16 {
 	return generation
 }
 
+func (q *request) spend(generation uint16, rule string, n int64) bool {
+	q.list.mu.Lock()
+	defer q.list.mu.Unlock()
+	if q.generation != generation || q.state == ended {
+		return false
+	}
+	counted := false
+	for i := range q.taken {
+		t := &q.taken[i]
+		if t.rule.name == rule && t.rule.finalCost != nil {
+			t.spent = arith.Sum(max(0, t.spent), n)
+			counted = true
+		}
+	}
+	return counted
+}
+
+// detach reports whether the given generation of q is under way, which it then leaves to its caller.
+func (q *request) detach(generation uint16) bool {
+	q.list.mu.Lock()
+	defer q.list.mu.Unlock()
+	if q.generation != generation || q.state != underWay {
+		return false
+	}
+	q.state = detached
+	return true
+}
+
+// end ends the request, which is in a given generation, if it is in state from.
+func (q *request) end(generation uint16, result Result, from requestState) {
+	if q.list.remove(q, generation, from) {
+		q.ledger.settle(q, result)
+	}
+}
+
 // remove ends the given generation of q and takes it out of its list. It reports whether q was
 // in state from; if not, it does nothing.
 func (open *requestList) remove(q *request, generation uint16, from requestState) bool {
@@ -199,6 +275,25 @@ func (l *ledger) settle(q *request, result Result) {
 		t := &q.taken[i]
 		t.final = t.finalCost(result)
 	}
+}
+
+// finalCost returns what t should have cost. The function is the user's: what is not a
+// cost, and a panic, leave the estimate.
+func (t *taken) finalCost(result Result) (final int64) {
+	if t.rule.held {
+		return 0
+	}
+	result.Cost, result.Spent = t.cost, t.spent
+	final = t.cost
+	defer func() {
+		if v := recover(); v != nil {
+			final = t.cost
+		}
+	}()
+	if cost := t.rule.finalCost(result); cost >= 0 {
+		final = cost
+	}
+	return final
 }
 
 func (l *ledger) settlePrimary(q *request) { l.send(l.primary, q, limits.SourcePrimary) }

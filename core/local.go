@@ -61,11 +61,3 @@ func (l *ruleSet[R]) returnLocal(charges []limits.Charge, decisions []limits.Dec
 	}
 	_ = l.local.Settle(context.Background(), endings, make([]limits.Settlement, len(endings)))
 }
-
-// askNobody records that no charge of s was asked for.
-func (l *ruleSet[R]) askNobody(s *scratch, o *Outcome) {
-	o.markAll(limits.SourceNotAsked, s)
-	if s.local != nil {
-		o.markAll(limits.SourceNotAsked, s.local)
-	}
-}

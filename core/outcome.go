@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -254,6 +255,42 @@ func (o *Outcome) BindingRule() int {
 	return binding
 }
 
+// End ends the request: units of concurrency limits are released, and every rule with a
+// FinalCost is charged its final cost. Whoever calls [Limiter.Decide] must call End once
+// an allowed request is over, best in a defer; middleware does so itself. End does
+// nothing for an outcome that is not allowed, or that has no rule with an end. Of all
+// calls, on the outcome and its copies and from any goroutine, only the first counts. It
+// does not wait: a backend in another process is told afterwards, and what became of the
+// endings is reported to [Config].ObserveEnd.
+func (o *Outcome) End(result Result) {
+	if o.request != nil {
+		o.request.end(o.generation, result, underWay)
+	}
+}
+
+// Spend adds n units to what the request has really cost under the rule of that name. The
+// first call replaces the rule's estimate; see [SpentCost]. It reports whether this counts:
+// not if the rule has no FinalCost or did not charge this request, n is negative, or the
+// request has ended. Goroutines may call it at once. Sums above math.MaxInt64 become that.
+func (o *Outcome) Spend(rule string, n int64) bool {
+	return o.request != nil && n >= 0 && o.request.spend(o.generation, rule, n)
+}
+
+// Detach leaves the end of the request to the caller, who must call end when it is over;
+// [Outcome.End] then does nothing. It is for a request that outlives its handler, such as
+// a hijacked connection, or that is over before. ok is false, and end nil, if the request
+// has nothing to end, has ended, or is detached already.
+func (o *Outcome) Detach() (end func(Result), ok bool) {
+	q, generation := o.request, o.generation
+	if q == nil || !q.detach(generation) {
+		return nil, false
+	}
+	return func(result Result) { q.end(generation, result, detached) }, true
+}
+
+// HasEnd reports whether the request has something to end, so that End matters.
+func (o answer) HasEnd() bool { return o.request != nil }
+
 // reset makes o an outcome in which no rule applied. It leaves the decisions as they are: whoever appends
 // one sets every field.
 func (o *Outcome) reset(verdict Verdict) {
@@ -272,4 +309,66 @@ func (o *Outcome) grow() *RuleDecision {
 	}
 	o.more = append(o.more, RuleDecision{})
 	return &o.more[len(o.more)-1]
+}
+
+// charge adds to o a rule that charges cost units to key.
+func (o *Outcome) charge(rule *ruleIdentity, key string, cost int64) *limits.Decision {
+	d := o.grow()
+	d.charge(rule, key, cost)
+	d.Decision = limits.Decision{}
+	return &d.Decision
+}
+
+// record records the decision on the at-th rule of o.
+func (o *Outcome) record(at int, d *limits.Decision) {
+	answered := o.At(at)
+	answered.Decision = *d
+	if answered.rule.undelayed != 0 {
+		answered.Delay = answered.rule.delay(d.Delay)
+	}
+	if !d.Allowed && o.verdict == Allowed && answered.rule.mode == Enforce {
+		o.verdict = Denied
+	}
+}
+
+// markAll records, for every charge of s, the decision of a source that counts
+// nothing.
+func (o *Outcome) markAll(source limits.Source, s *scratch) {
+	for _, at := range s.charged[:s.used] {
+		o.At(at).Decision = uncounted(source)
+	}
+}
+
+// abandonIfEnded makes o abandoned, and returns true, if ctx has ended.
+func (o *Outcome) abandonIfEnded(ctx context.Context) bool {
+	err := ctx.Err()
+	if err != nil {
+		o.abandon(err)
+	}
+	return err != nil
+}
+
+// abandonIfDue is abandonIfEnded after a failure: a backend that watches the deadline may fail
+// before the context notices.
+func (o *Outcome) abandonIfDue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	due := ok && !time.Now().Before(deadline)
+	if due {
+		o.abandon(context.DeadlineExceeded)
+	}
+	return due
+}
+
+// abandon makes o abandoned because of err.
+func (o *Outcome) abandon(err error) {
+	o.reset(Abandoned)
+	o.err = err
+}
+
+// uncounted returns the decision of a source that counts nothing.
+func uncounted(source limits.Source) limits.Decision {
+	if source == limits.SourceClosed {
+		return limits.Decision{Source: source, RetryAfter: closedRetryAfter, EffectiveWindow: closedRetryAfter}
+	}
+	return limits.Decision{Source: source, Allowed: true}
 }

@@ -28,7 +28,9 @@ func (b plainBackend) Take(ctx context.Context, charges []limits.Charge, out []l
 // bucketless is a backend that says that it decides no token bucket.
 type bucketless struct{ *memory.Memory }
 
-func (b bucketless) Supports(l limits.Limit) bool { return l.Algorithm() != limits.AlgorithmTokenBucket }
+func (b bucketless) Supports(l limits.Limit) bool {
+	return l.Algorithm() != limits.AlgorithmTokenBucket
+}
 
 // wrapped is a backend around another.
 type wrapped struct{ limits.Backend }

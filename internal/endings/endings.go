@@ -63,9 +63,11 @@ func (s *Backend) Pending(charges []limits.Charge) []Awaited {
 	return s.sender.pending(charges)
 }
 
-// Await waits until endings are answered, ctx has ended, or the time is over.
-func (s *Backend) Await(ctx context.Context, over <-chan time.Time, all []Awaited) {
-	s.sender.await(ctx, over, all)
+// Await waits until endings are answered or ctx has ended, for at most so long.
+func (s *Backend) Await(ctx context.Context, most time.Duration, all []Awaited) {
+	over := time.NewTimer(most)
+	defer over.Stop()
+	s.sender.await(ctx, over.C, all)
 }
 
 // sender sends the endings of requests to a backend outside this process, so that the end of a
