@@ -60,10 +60,9 @@ func (m *Memory) settleOne(e *limits.Ending, s *limits.Settlement) {
 }
 
 // refundLocked returns the units of a taking that it has not cost in the end, as far as
-// the key then has at least as much in use as if they had never been taken. It returns
-// how many fewer are in use for it now: what has drained, faded or expired since has come
-// back by itself. A state that is gone or fresh has nothing to return, and neither has one that
-// was converted since: its units count as taken later.
+// [family.Compiled].Refund does, and how many fewer are in use for it now: what has drained, faded or
+// expired since has come back by itself. A state that is gone or fresh has nothing to return, and
+// neither has one that was converted since: its units count as taken later.
 func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *limits.Ending, now int64) int64 {
 	entry := sh.findLocked(hash)
 	if entry == nil || !entry.knows(e.Ticket) {

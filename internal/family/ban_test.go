@@ -46,6 +46,11 @@ func TestBan(t *testing.T) {
 			0s  take 4                -> allowed, in use 4, reset 10s, wait 10s
 			1s  take 3                -> allowed, in use 7, reset 1m0s, wait 1m0s
 			40s return 3 of 3 from 1s -> returned 7, in use 0, reset 0s, wait 10s`,
+		"a return of the first taking leaves the start of the period": `
+			0s  take 1                -> allowed, in use 1, reset 10s, wait 10s
+			8s  take 4                -> allowed, in use 5, reset 1m0s, wait 1m0s
+			9s  return 1 of 1 from 0s -> returned 1, in use 4, reset 1s, wait 1s
+			10s take 0                -> allowed, in use 0, reset 0s, wait 10s`,
 		"inherited units deny, and ban nobody": `
 			0s inherit 4             -> inherited, in use 4, reset 10s, wait 10s
 			4s take 2                -> allowed, in use 6, reset 10s, wait 10s

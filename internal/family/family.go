@@ -52,7 +52,9 @@ type Compiled interface {
 	FreshAt(s Used) int64
 
 	// Refund returns units that a taking has put into s, as far as the key then has at least as much
-	// in use as if they had never been taken. In doubt it returns none.
+	// in use now as if they had never been taken. In doubt it returns none. Of a ban this holds until
+	// the period ends: a refund of the taking that began the period leaves its start, so units taken
+	// later leave with it, sooner than in a period that they had begun.
 	Refund(s Used, of Refund, log Entries) Used
 
 	// Inherit returns what s, which is fresh, is for a key that may have had so many units in use for
