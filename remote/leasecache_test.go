@@ -290,6 +290,25 @@ func TestTwoChargesOfOneKeyAreTheBackends(t *testing.T) {
 	})
 }
 
+func TestALeasedLimitIsAskedForInATighterForm(t *testing.T) {
+	second := limits.PerSecond(1000)
+	for _, tt := range []struct {
+		limit, tight limits.Limit
+		lease        time.Duration
+	}{
+		{limits.TokenBucket(second, 1000), limits.TokenBucket(second, 950), 50 * time.Millisecond},
+		{limits.LeakyBucket(second, 1000), limits.LeakyBucket(second, 950), 50 * time.Millisecond},
+		{limits.SlidingLog(second), limits.SlidingLog(limits.Per(1000, 1020*time.Millisecond)), 20 * time.Millisecond},
+		{limits.FixedWindow(second), limits.FixedWindow(second), 50 * time.Millisecond},
+		{limits.SlidingWindow(second), limits.SlidingWindow(second), 50 * time.Millisecond},
+		{limits.Calendar(1e8, limits.Day), limits.Calendar(1e8, limits.Day), time.Second},
+	} {
+		if tight, lease := remote.Leased(tt.limit, time.Second); tight != tt.tight || lease != tt.lease {
+			t.Errorf("%v: %v for %v, want %v for %v", tt.limit, tight, lease, tt.tight, tt.lease)
+		}
+	}
+}
+
 func TestWhatIsNotLeasedIsAskedForAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []limits.Limit{
