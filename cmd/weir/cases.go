@@ -158,7 +158,8 @@ func (c *caseReader) text(n *yaml.Node, field string) string {
 }
 
 func (c *caseReader) testCase(n *yaml.Node) *testCase {
-	t := &testCase{at: n, request: &madeUp{Header: make(http.Header)}, values: make(map[string]string), rules: make(map[string]*expectation)}
+	t := &testCase{at: n, request: &madeUp{Header: make(http.Header)}, values: make(map[string]string),
+		rules: make(map[string]*expectation)}
 	var host, address, route string
 	fields := make(map[string]string)
 	c.fields(n, "cases", map[string]func(*yaml.Node){

@@ -14,7 +14,8 @@ func runCase(file string, t *trial, c *testCase) (findings []finding) {
 	name := cmp.Or(c.name, c.request.String())
 	fail := func(n *yaml.Node, rule, field, format string, args ...any) {
 		findings = append(findings, finding{
-			File: file, Line: n.Line, Column: n.Column, Kind: failure, Case: name, Rule: rule, Field: field, Text: fmt.Sprintf(format, args...),
+			File: file, Line: n.Line, Column: n.Column, Kind: failure, Case: name, Rule: rule, Field: field,
+			Text: fmt.Sprintf(format, args...),
 		})
 	}
 	answers, err := t.ask(c.request, c.values)

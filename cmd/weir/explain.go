@@ -65,7 +65,8 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 || len(args) > 2:
-				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml POST /login (got %d arguments)", len(args))
+				return fmt.Errorf("name one request, as in: weir explain --policy weir.yaml POST /login (got %d arguments)",
+					len(args))
 			case o.policy == "" && o.url == "":
 				return errors.New("whose rules? Name a policy file by --policy, or the page of a running program by --url")
 			case o.url == "" && (o.credentials != "" || o.limiter != ""):
@@ -91,13 +92,16 @@ Without --credentials, the environment variable WEIR_CREDENTIALS has the same.`,
 	f.StringVar(&o.policy, "policy", "", "find rules, keys and limits by the policy in `file`; - is standard input")
 	f.StringVar(&o.url, "url", "", "ask the operator's page at `address` what is left")
 	f.StringVar(&o.limiter, "limiter", "", "the `name` of a limiter of the page, if it has several")
-	f.StringVar(&o.credentials, "credentials", "", "send the page the header fields in `file`; otherwise those in WEIR_CREDENTIALS")
+	f.StringVar(&o.credentials, "credentials", "",
+		"send the page the header fields in `file`; otherwise those in WEIR_CREDENTIALS")
 	f.StringVar(&o.address, "address", "", "the `IP` address of the peer: the client, or the nearest proxy (default 192.0.2.1)")
 	f.StringVar(&o.host, "host", "", "the `name` of the host that the request is for (default localhost)")
-	f.StringArrayVar(&o.header, "header", nil, "a header `field` of the request, such as 'X-Tenant: acme'; may be there several times")
+	f.StringArrayVar(&o.header, "header", nil,
+		"a header `field` of the request, such as 'X-Tenant: acme'; may be there several times")
 	f.StringVar(&o.headers, "headers", "", "more header fields, one in a line of `file`; - is standard input")
 	f.StringVar(&o.route, "route", "", "the route that the framework has chosen, such as `/users/:id`")
-	f.StringArrayVar(&o.program, "program", nil, "what a function of the program returns, such as `customer=ann`; may be there several times")
+	f.StringArrayVar(&o.program, "program", nil,
+		"what a function of the program returns, such as `customer=ann`; may be there several times")
 	f.BoolVar(&o.json, "json", false, "print JSON: request, verdict, notes, and rules with applies, why, key, limit, cost, left and more")
 	c.MarkFlagFilename("policy", "yaml", "yml", "json")
 	c.RegisterFlagCompletionFunc("program", o.completeProgram)
@@ -267,7 +271,8 @@ func (o *explainOptions) page(c *cobra.Command) (*page, error) {
 	}
 	header := make(http.Header)
 	if err := parseFields(text, header.Add); err != nil {
-		return nil, fmt.Errorf("%s: %w", visible.Name(from), errors.New("must have header fields, one in a line, such as Authorization: Bearer …"))
+		return nil, fmt.Errorf("%s: %w", visible.Name(from),
+			errors.New("must have header fields, one in a line, such as Authorization: Bearer …"))
 	}
 	return newPage(o.url, header)
 }

@@ -64,7 +64,8 @@ func (t *trial) explain(m *madeUp, answers []answer, given map[string]string) *e
 			r.Notes = a.notes(given)
 			for _, name := range a.asked {
 				if _, ok := given[name]; !ok && !missing[name] {
-					e.Notes = append(e.Notes, fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name, t.without(name), name))
+					e.Notes = append(e.Notes, fmt.Sprintf("%s has no value, so %s: give it one by --program %s=…", name,
+						t.without(name), name))
 					missing[name] = true
 				}
 			}

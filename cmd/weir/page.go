@@ -148,7 +148,8 @@ type ruleOfPage struct {
 
 // askRequest explains a request by the page alone.
 func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*explanation, error) {
-	q := question{Limiter: limiter, Request: &requestOfPage{m.Method, m.Path, m.Host, cmp.Or(m.Address, anyAddress), m.Route, nil}}
+	q := question{Limiter: limiter, Request: &requestOfPage{m.Method, m.Path, m.Host,
+		cmp.Or(m.Address, anyAddress), m.Route, nil}}
 	for name, values := range m.Header {
 		for _, value := range values {
 			q.Request.Headers = append(q.Request.Headers, [2]string{name, value})
@@ -219,7 +220,8 @@ func (p *page) askKeys(ctx context.Context, limiter string, e *explanation, answ
 			continue
 		}
 		var said reply
-		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key, Limit: a.Limit().String()}, &said)
+		err := p.ask(ctx, "api/explain", question{Limiter: limiter, Rule: r.Rule, Key: &a.Key,
+			Limit: a.Limit().String()}, &said)
 		var why *refusal
 		switch {
 		case errors.As(err, &why) && why.status == http.StatusNotFound && strings.Contains(why.text, "there is no rule"):

@@ -31,7 +31,8 @@ func TestCredentialsGoUnencryptedToThisHostOnly(t *testing.T) {
 	header := map[string][]string{"Authorization": {"Bearer s3cret"}}
 	for address, fine := range map[string]bool{
 		"http://localhost:8081": true, "127.0.0.1:8081": true, "http://[::1]:8081/limits": true, "http://127.9.9.9": true,
-		"https://ops.example.com": true, "http://ops.example.com": false, "http://10.0.0.1": false, "http://[::1%25lo]": false, "http://localhost.example.com": false,
+		"https://ops.example.com": true, "http://ops.example.com": false, "http://10.0.0.1": false,
+		"http://[::1%25lo]": false, "http://localhost.example.com": false,
 	} {
 		if _, err := newPage(address, header); (err == nil) != fine {
 			t.Errorf("%s: %v", address, err)

@@ -51,7 +51,8 @@ func (p *progress) show(pass int, done, total int64) {
 	if elapsed := now.Sub(p.begun); part > 0.02 {
 		left = ", " + (time.Duration(float64(elapsed) * (1 - part) / part)).Round(time.Second).String() + " left"
 	}
-	fmt.Fprintf(p.w, "\r%s [%s%s] %3.0f%% of %s%s\x1b[K", what, strings.Repeat("█", full), strings.Repeat("░", p.barWidth-full), part*100, megabytes(total), left)
+	fmt.Fprintf(p.w, "\r%s [%s%s] %3.0f%% of %s%s\x1b[K", what, strings.Repeat("█", full),
+		strings.Repeat("░", p.barWidth-full), part*100, megabytes(total), left)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

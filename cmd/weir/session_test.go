@@ -31,7 +31,8 @@ var update = flag.Bool("update", false, "write the sessions of testdata as the c
 // the example's. After a change of texts, run go test -update and read the difference.
 func TestSessions(t *testing.T) {
 	t.Chdir("testdata")
-	pages := strings.NewReplacer("$PAGE", newTestPage(t, "../../../examples/policy/weir.yaml", ""), "$GUARDED", newTestPage(t, "../../../examples/policy/weir.yaml", "Bearer s3cret"))
+	pages := strings.NewReplacer("$PAGE", newTestPage(t, "../../../examples/policy/weir.yaml", ""), "$GUARDED",
+		newTestPage(t, "../../../examples/policy/weir.yaml", "Bearer s3cret"))
 	files, err := filepath.Glob("*.txt")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%d sessions, %v", len(files), err)

@@ -93,13 +93,18 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	flags.StringVar(&f.policy, "policy", "", "the policy `file`")
 	flags.StringVar(&f.against, "against", "", "a policy `file` to compare with, such as the one in force")
 	flags.StringVar(&f.limit, "limit", "", "one `limit` in place of a policy, such as 60/minute or 'token-bucket 100/minute burst 20'")
-	flags.StringVar(&f.key, "key", "address", "who is counted under --limit: address, everybody, 'header X-Name', or the name of a field key.NAME")
-	flags.StringArrayVar(&f.match, "match", nil, "requests to which --limit applies: a `pattern` such as 'POST /login' (may be repeated)")
+	flags.StringVar(&f.key, "key", "address",
+		"who is counted under --limit: address, everybody, 'header X-Name', or the name of a field key.NAME")
+	flags.StringArrayVar(&f.match, "match", nil,
+		"requests to which --limit applies: a `pattern` such as 'POST /login' (may be repeated)")
 	flags.StringVar(&f.format, "format", "auto", "the format of the logs: auto, "+strings.Join(accesslog.Formats(), ", "))
-	flags.StringSliceVar(&f.fields, "field", nil, "where the log has something, as `what=name`: time, address, method, path, request, host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME; in JSON the name may be a path such as request.headers.X-Tenant")
-	flags.StringVar(&f.unit, "duration-unit", "", "the `unit` of durations: s, ms, us or ns; as the format has it unless set")
+	flags.StringSliceVar(&f.fields, "field", nil,
+		"where the log has something, as `what=name`: time, address, method, path, request, host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME; in JSON the name may be a path such as request.headers.X-Tenant")
+	flags.StringVar(&f.unit, "duration-unit", "",
+		"the `unit` of durations: s, ms, us or ns; as the format has it unless set")
 	flags.StringVar(&f.stamp, "stamp", "", "the `instant` of a line: start or end of the request; as the format has it unless set")
-	flags.StringArrayVar(&f.failIf, "fail-if", nil, "exit with 1 if a `condition` holds, such as 'denied > 1%' (may be repeated)")
+	flags.StringArrayVar(&f.failIf, "fail-if", nil,
+		"exit with 1 if a `condition` holds, such as 'denied > 1%' (may be repeated)")
 	flags.BoolVar(&f.ladder, "ladder", false, "decide each rule alone by 0.25 to 8 times its limit, too")
 	flags.StringVar(&f.suggest, "suggest", "", "find the lowest limit that meets a `condition`, such as 'denied < 0.1%'")
 	flags.StringVar(&f.rule, "rule", "", "the rule of --suggest, if there are several")
@@ -112,9 +117,12 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	c.RegisterFlagCompletionFunc("html", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"html"}, cobra.ShellCompDirectiveFilterFileExt
 	})
-	c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append(accesslog.Formats(), "auto"), cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("stamp", cobra.FixedCompletions([]string{"start", "end"}, cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("duration-unit", cobra.FixedCompletions([]string{"s", "ms", "us", "ns"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append(accesslog.Formats(), "auto"),
+		cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("stamp", cobra.FixedCompletions([]string{"start", "end"},
+		cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("duration-unit",
+		cobra.FixedCompletions([]string{"s", "ms", "us", "ns"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -265,7 +273,8 @@ func (f *simulateFlags) logOptions() (accesslog.Options, error) {
 		}
 		o.Fields[accesslog.Role(role)] = name
 	}
-	units := map[string]time.Duration{"": 0, "s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
+	units := map[string]time.Duration{"": 0, "s": time.Second, "ms": time.Millisecond, "us": time.Microsecond,
+		"ns": time.Nanosecond}
 	unit, ok := units[f.unit]
 	if !ok {
 		return o, fmt.Errorf("--duration-unit %s: write s, ms, us or ns", f.unit)

@@ -25,7 +25,8 @@ func TestPageOverInput(t *testing.T) {
 	}
 	for _, page := range []string{"access.log", "./access.log", "link.html", "new.yaml", "old.yaml"} {
 		var out, errOut bytes.Buffer
-		code := run([]string{"simulate", "--policy", "new.yaml", "--against", "old.yaml", "--html", page, "access.log"}, strings.NewReader(""), &out, &errOut)
+		code := run([]string{"simulate", "--policy", "new.yaml", "--against", "old.yaml", "--html", page,
+			"access.log"}, strings.NewReader(""), &out, &errOut)
 		if want := "weir: --html " + page + ": the command reads this file: name another\n"; code != exitUnusable || errOut.String() != want || out.Len() > 0 {
 			t.Errorf("%s: got %d, %q, %q", page, code, errOut.String(), out.String())
 		}
@@ -46,7 +47,8 @@ func TestPageNowhere(t *testing.T) {
 		".":                                  "weir: --html .: is a directory: name a file in it, such as report.html\n",
 	} {
 		var out, errOut bytes.Buffer
-		code := run([]string{"simulate", "--limit", "1/minute", "--html", page, "none.log"}, strings.NewReader(""), &out, &errOut)
+		code := run([]string{"simulate", "--limit", "1/minute", "--html", page, "none.log"}, strings.NewReader(""),
+			&out, &errOut)
 		if code != exitUnusable || errOut.String() != want {
 			t.Errorf("%s: got %d, %q", page, code, errOut.String())
 		}

@@ -188,7 +188,8 @@ func TestTheFirstLineOfEachKindThatIsNotReadIsShown(t *testing.T) {
 	lines := spreadOver(20)
 	insert := func(at int, more ...string) { lines = slices.Insert(lines, at, more...) }
 	insert(15, "damaged\n", "damaged, too\n")
-	insert(10, strings.Replace(lines[3], "GET / HTTP/1.1", `\x16\x03\x01`, 1), strings.Replace(lines[4], "GET / HTTP/1.1", "-", 1))
+	insert(10, strings.Replace(lines[3], "GET / HTTP/1.1", `\x16\x03\x01`, 1),
+		strings.Replace(lines[4], "GET / HTTP/1.1", "-", 1))
 	insert(5, strings.Replace(lines[2], "203.0.113.", "host.example.", 1), "bin\x01ary\n")
 	one := put(t, dir, "one.log", []byte(strings.Join(lines, "")))
 	code, out, _ := simulated(one)
@@ -224,7 +225,8 @@ func TestOneLineWithoutAServerHidesNoDurations(t *testing.T) {
 		log += strings.TrimSuffix(spreadOver(50)[i], "\n") + fmt.Sprintf(" \"-\" \"-\" %d \"router\" %s 2500ms\n", i, server)
 	}
 	var out, errOut bytes.Buffer
-	code := run([]string{"simulate", "--limit", "concurrent 1", put(t, t.TempDir(), "access.log", []byte(log))}, nil, &out, &errOut)
+	code := run([]string{"simulate", "--limit", "concurrent 1", put(t, t.TempDir(), "access.log", []byte(log))},
+		nil, &out, &errOut)
 	if code != exitDone || !strings.Contains(out.String(), "1 log, traefik-common; 0 lines unread") || strings.Contains(out.String(), "Not simulated") {
 		t.Errorf("exit code %d: %s%s", code, &out, &errOut)
 	}
@@ -251,7 +253,8 @@ func TestTheShareOfARuleIsOfWhatItAppliesTo(t *testing.T) {
 			lines[i] = strings.Replace(lines[i], "GET /", "POST /login", 1)
 		}
 	}
-	_, out, _ := simulated("--match", "POST /login", "--ladder", put(t, t.TempDir(), "access.log", []byte(strings.Join(lines, ""))))
+	_, out, _ := simulated("--match", "POST /login", "--ladder",
+		put(t, t.TempDir(), "access.log", []byte(strings.Join(lines, ""))))
 	if !strings.Contains(out, "20           15       75.0%") || strings.Contains(out, "15.0%") {
 		t.Errorf("got %s", out)
 	}
@@ -330,7 +333,8 @@ func TestNamesOfFilesAreQuotedInMessages(t *testing.T) {
 	t.Chdir(dir)
 	policy := "version: 1\nclient: {peer: true}\nrules: [{name: per-client, key: address, limit: 5/minute}]\n"
 	for name, text := range map[string]string{
-		"policy": policy, "bad": "version: 2\n", "log": logOf(10, "20/Nov/2026") + "damaged\n", "text": "hello\n", "cases": "cases: 1\n", "credentials": "hello\n",
+		"policy": policy, "bad": "version: 2\n", "log": logOf(10, "20/Nov/2026") + "damaged\n", "text": "hello\n",
+		"cases": "cases: 1\n", "credentials": "hello\n",
 	} {
 		put(t, dir, evil+name, []byte(text))
 	}

@@ -131,7 +131,8 @@ func (t *trial) checkValue(name, value string) error {
 
 // declares reports whether the policy has name under program.
 func (t *trial) declares(name string) bool {
-	return slices.Contains(t.outline.Keys, name) || slices.Contains(t.outline.Plans, name) || slices.Contains(t.outline.Costs, name)
+	return slices.Contains(t.outline.Keys, name) || slices.Contains(t.outline.Plans, name) ||
+		slices.Contains(t.outline.Costs, name)
 }
 
 // ask returns what each rule says of a request, in the order of the file. given has the
@@ -165,5 +166,6 @@ func withoutRule(err error, rule string) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), fmt.Sprintf("core: rule %q: ", rule)), "\n", "; "))
+	return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), fmt.Sprintf("core: rule %q: ", rule)),
+		"\n", "; "))
 }

@@ -67,7 +67,8 @@ func TestHandler(t *testing.T) {
 	} {
 		w := get(t, test.method, test.path)
 		if w.Code != test.status || w.Header().Get("Content-Type") != test.contentType {
-			t.Errorf("%s %s: %d %s, want %d %s", test.method, test.path, w.Code, w.Header().Get("Content-Type"), test.status, test.contentType)
+			t.Errorf("%s %s: %d %s, want %d %s", test.method, test.path, w.Code, w.Header().Get("Content-Type"),
+				test.status, test.contentType)
 		}
 		csp := w.Header().Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; ") || strings.Contains(csp, "unsafe-inline") {

@@ -42,8 +42,9 @@ func TestPresetsShowWhatTheirLimitsDo(t *testing.T) {
 	for _, p := range all {
 		of := p.query.Get
 		l, mistakes := lab.New(lab.Setup{
-			Limit: of("limit"), Panels: p.query["panel"], Traffic: of("traffic"), Rate: of("rate"), Size: of("size"), Script: of("script"),
-			Cost: of("cost"), Lasts: of("lasts"), Retry: of("retry"), Span: of("span"),
+			Limit: of("limit"), Panels: p.query["panel"], Traffic: of("traffic"), Rate: of("rate"), Size: of("size"),
+			Script: of("script"),
+			Cost:   of("cost"), Lasts: of("lasts"), Retry: of("retry"), Span: of("span"),
 		})
 		if len(mistakes) > 0 {
 			t.Errorf("%s: %v", p.name, mistakes)

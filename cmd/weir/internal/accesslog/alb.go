@@ -19,8 +19,10 @@ type alb struct {
 
 // albColumns are the names of the columns that Options.Fields may name.
 var albColumns = []string{
-	"type", "time", "elb", "client:port", "target:port", "request_processing_time", "target_processing_time", "response_processing_time",
-	"elb_status_code", "target_status_code", "received_bytes", "sent_bytes", "request", "user_agent", "ssl_cipher", "ssl_protocol", "target_group_arn",
+	"type", "time", "elb", "client:port", "target:port", "request_processing_time", "target_processing_time",
+	"response_processing_time",
+	"elb_status_code", "target_status_code", "received_bytes", "sent_bytes", "request", "user_agent", "ssl_cipher",
+	"ssl_protocol", "target_group_arn",
 	"trace_id", "domain_name", "chosen_cert_arn", "matched_rule_priority", "request_creation_time", "actions_executed",
 }
 

@@ -45,7 +45,8 @@ const (
 )
 
 var clfFields = map[string]clfField{
-	"user": clfUser, "referer": clfReferer, "agent": clfAgent, "user-agent": clfAgent, "host": clfHost, "vhost": clfHost, "address": clfAddress,
+	"user": clfUser, "referer": clfReferer, "agent": clfAgent, "user-agent": clfAgent, "host": clfHost,
+	"vhost": clfHost, "address": clfAddress,
 }
 
 // clfHeaders are the request headers of a combined line.

@@ -82,7 +82,8 @@ type Skipped struct {
 }
 
 // kinds are the names of problems.
-var kinds = [problems]string{fine: "-", directive: "-", malformed: "malformed", binary: "binary", tooLong: "tooLong", noAddress: "noAddress", noRequest: "noRequest", otherLine: "other"}
+var kinds = [problems]string{fine: "-", directive: "-", malformed: "malformed", binary: "binary",
+	tooLong: "tooLong", noAddress: "noAddress", noRequest: "noRequest", otherLine: "other"}
 
 // Skipped returns the lines that are not simulated, by kind.
 func (l *Log) Skipped() (all []Skipped) {
@@ -103,7 +104,8 @@ func (l *Log) count(why problem, line []byte) {
 		return
 	}
 	if *n++; l.first[why].line == 0 {
-		l.first[why] = first{l.line, l.describe(why, line), strings.ToValidUTF8(string(line[:min(len(line), maxFirst)]), "\ufffd")}
+		l.first[why] = first{l.line, l.describe(why, line),
+			strings.ToValidUTF8(string(line[:min(len(line), maxFirst)]), "\ufffd")}
 	}
 }
 

@@ -82,7 +82,8 @@ func (l *Log) detect(r io.Reader, parsers []parser, o *Options) (*head, error) {
 func notFound(o *Options, tried int) error {
 	switch at := o.Fields["time"]; {
 	case o.Format == "jsonl" && at == "":
-		return fmt.Errorf("%w: name the fields of its JSON by --field time=NAME,address=NAME,method=NAME,path=NAME", ErrFormat)
+		return fmt.Errorf("%w: name the fields of its JSON by --field time=NAME,address=NAME,method=NAME,path=NAME",
+			ErrFormat)
 	case o.Format == "jsonl":
 		return fmt.Errorf("%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat, at)
 	case o.Format != "" && o.Format != "auto":

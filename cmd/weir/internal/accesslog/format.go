@@ -66,7 +66,8 @@ func (o *Options) unit() time.Duration {
 }
 
 // roles are the roles that Options.Fields may name, besides extras.
-var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host", "status", "bytes", "duration"}
+var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host", "status", "bytes",
+	"duration"}
 
 // isExtra reports whether a role is one of Extras.
 func isExtra(role string) bool { return strings.Contains(role, ".") }
@@ -98,7 +99,8 @@ func NamesFields(format string) bool {
 func newParsers(o *Options) (parsers []parser, why, err error) {
 	for role := range o.Fields {
 		if !isExtra(role) && !slices.Contains(roles, role) {
-			return nil, nil, fmt.Errorf("there is no field %q: fields are %s, and header.X, key.X, plan.X, cost.X", role, strings.Join(roles, ", "))
+			return nil, nil, fmt.Errorf("there is no field %q: fields are %s, and header.X, key.X, plan.X, cost.X", role,
+				strings.Join(roles, ", "))
 		}
 	}
 	found := false

@@ -28,8 +28,9 @@ const handled = "handled request"
 var jsonLayouts = []layout{
 	{
 		name: "caddy", message: "msg",
-		time: []string{"ts", "time", "timestamp"}, address: []string{"request.client_ip", "request.remote_ip", "request.remote_addr"},
-		method: []string{"request.method"}, target: []string{"request.uri"}, host: []string{"request.host"},
+		time:    []string{"ts", "time", "timestamp"},
+		address: []string{"request.client_ip", "request.remote_ip", "request.remote_addr"},
+		method:  []string{"request.method"}, target: []string{"request.uri"}, host: []string{"request.host"},
 		status: []string{"status"}, bytes: []string{"size"}, lasted: []string{"duration"}, unit: time.Second, atEnd: true,
 		header: func(name string) string { return "request.headers." + name },
 	},
@@ -37,16 +38,19 @@ var jsonLayouts = []layout{
 		name: "traefik",
 		time: []string{"StartUTC", "StartLocal"}, address: []string{"ClientHost", "ClientAddr"},
 		method: []string{"RequestMethod"}, target: []string{"RequestPath"}, host: []string{"RequestHost", "RequestAddr"},
-		status: []string{"DownstreamStatus", "OriginStatus"}, bytes: []string{"DownstreamContentSize"}, lasted: []string{"Duration"}, unit: time.Nanosecond,
+		status: []string{"DownstreamStatus", "OriginStatus"}, bytes: []string{"DownstreamContentSize"},
+		lasted: []string{"Duration"}, unit: time.Nanosecond,
 		header: func(name string) string { return "request_" + name },
 	},
 	{
 		name:    "nginx-json",
 		time:    []string{"msec", "time_msec", "time_iso8601", "time_local", "time", "timestamp", "@timestamp", "ts"},
 		address: []string{"remote_addr", "remote_ip", "client_ip", "clientip", "client", "ip", "address"},
-		method:  []string{"request_method", "method"}, target: []string{"request_uri", "uri", "url", "path"}, line: []string{"request"},
+		method:  []string{"request_method", "method"}, target: []string{"request_uri", "uri", "url", "path"},
+		line: []string{"request"},
 		host: []string{"http_host", "host", "server_name", "vhost"}, status: []string{"status", "status_code"},
-		bytes: []string{"body_bytes_sent", "bytes_sent", "bytes"}, lasted: []string{"request_time"}, unit: time.Second, atEnd: true,
+		bytes: []string{"body_bytes_sent", "bytes_sent", "bytes"}, lasted: []string{"request_time"},
+		unit: time.Second, atEnd: true,
 		header: func(name string) string { return "http_" + strings.ReplaceAll(strings.ToLower(name), "-", "_") },
 	},
 }
@@ -70,8 +74,10 @@ func newJSON(l layout, o *Options) (parser, error) {
 		at    *[]int
 		paths []string
 	}{
-		"time": {&p.at.time, l.time}, "address": {&p.at.address, l.address}, "method": {&p.at.method, l.method}, "path": {&p.at.target, l.target},
-		"request": {&p.at.line, l.line}, "host": {&p.at.host, l.host}, "status": {&p.at.status, l.status}, "bytes": {&p.at.bytes, l.bytes},
+		"time": {&p.at.time, l.time}, "address": {&p.at.address, l.address}, "method": {&p.at.method, l.method},
+		"path":    {&p.at.target, l.target},
+		"request": {&p.at.line, l.line}, "host": {&p.at.host, l.host}, "status": {&p.at.status, l.status},
+		"bytes":    {&p.at.bytes, l.bytes},
 		"duration": {&p.at.lasted, l.lasted},
 	} {
 		if own := o.Fields[role]; own != "" {

@@ -50,7 +50,8 @@ func firstOf(t testing.TB, text string) (line int64) {
 }
 
 func describe(e *accesslog.Entry) string {
-	s := fmt.Sprintf("%s %s %s %s %d %d", time.UnixMicro(e.At).UTC().Format("2006-01-02T15:04:05.999999"), e.Address, e.Method, e.Target, e.Status, e.Bytes)
+	s := fmt.Sprintf("%s %s %s %s %d %d", time.UnixMicro(e.At).UTC().Format("2006-01-02T15:04:05.999999"),
+		e.Address, e.Method, e.Target, e.Status, e.Bytes)
 	if e.Host != "" {
 		s += " host=" + e.Host
 	}
@@ -187,7 +188,8 @@ func TestWhatIsNoRequestIsCounted(t *testing.T) {
 // nginx answers requests whose parts are apart by several blanks, and logs them as they came.
 func TestSeveralBlanksHideNoRequest(t *testing.T) {
 	for _, request := range []string{"GET  /a HTTP/1.1", "GET /a  HTTP/1.1", "GET   /a   HTTP/1.1", "GET  /a"} {
-		_, entries, _ := read(t, `192.0.2.1 - - [17/May/2015:10:05:03 +0000] "`+request+`" 200 226 "-" "-"`, accesslog.Options{})
+		text := `192.0.2.1 - - [17/May/2015:10:05:03 +0000] "` + request + `" 200 226 "-" "-"`
+		_, entries, _ := read(t, text, accesslog.Options{})
 		if len(entries) != 1 || !strings.Contains(entries[0], " GET /a 200 ") {
 			t.Errorf("%q: got %q", request, entries)
 		}

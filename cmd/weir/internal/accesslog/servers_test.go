@@ -25,9 +25,12 @@ import (
 
 // hostile are pieces of what a client may send to confuse the reader of a log.
 var hostile = []string{
-	`"`, `\`, `\"`, `""`, `\\"`, `\x22`, `\u0022`, `%22`, ` [`, `] `, `] "`, ` [24/Feb/2024:12:00:59 +0000] "GET /forged HTTP/1.1" 200 5 "-" "-"`, `[24/Feb/2024:12:00:59 +0000]`,
-	`" 200 5 "`, `" 1 "r" "http://10.0.0.2:80" 9ms`, `203.0.113.9`, `203.0.113.9 - - `, `"remote_addr":"203.0.113.9"`, `"},{"`, `","request":{"remote_ip":"203.0.113.9"`, `{"log":"`, `#Fields: `, `<190>`,
-	"\t", "\x01", "\x7f", "\xff", "é", "\x1b[0m", `| `, `-`, `'`, `,`, ` `, `   `, "stdout F ", "HTTP/1.1", "//", "?", "%", "%zz", "a", "b", "c",
+	`"`, `\`, `\"`, `""`, `\\"`, `\x22`, `\u0022`, `%22`, ` [`, `] `, `] "`,
+	` [24/Feb/2024:12:00:59 +0000] "GET /forged HTTP/1.1" 200 5 "-" "-"`, `[24/Feb/2024:12:00:59 +0000]`,
+	`" 200 5 "`, `" 1 "r" "http://10.0.0.2:80" 9ms`, `203.0.113.9`, `203.0.113.9 - - `,
+	`"remote_addr":"203.0.113.9"`, `"},{"`, `","request":{"remote_ip":"203.0.113.9"`, `{"log":"`, `#Fields: `, `<190>`,
+	"\t", "\x01", "\x7f", "\xff", "é", "\x1b[0m", `| `, `-`, `'`, `,`, ` `, `   `, "stdout F ", "HTTP/1.1", "//",
+	"?", "%", "%zz", "a", "b", "c",
 }
 
 // anything returns some hostile pieces, without the bytes that a place cannot have.
@@ -230,14 +233,16 @@ http://:%[1]s {
 }
 `, port, dir)})
 	s := &server{addr: "127.0.0.1:" + port, logs: map[string]accesslog.Options{filepath.Join(dir, "access.log"): {}}}
-	s.end = start(t, s.addr, dir, syscall.SIGTERM, "caddy", "run", "--config", filepath.Join(dir, "Caddyfile"), "--adapter", "caddyfile")
+	s.end = start(t, s.addr, dir, syscall.SIGTERM, "caddy", "run", "--config", filepath.Join(dir, "Caddyfile"),
+		"--adapter", "caddyfile")
 	return s
 }
 
 // clients returns the addresses of the i-th client: that of its connection, and one that a proxy
 // tells, which servers of two know unless they have refused the request before.
 func clients(i int) (peer, told netip.Addr) {
-	return netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), netip.MustParseAddr(fmt.Sprintf("2001:db8:%x::%d:4711", i, i%10000))
+	return netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}),
+		netip.MustParseAddr(fmt.Sprintf("2001:db8:%x::%d:4711", i, i%10000))
 }
 
 // request sends a hostile request of the i-th client, and returns it.
@@ -258,7 +263,8 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 	line := r.method + " " + r.target + " HTTP/1.1"
 	switch random.IntN(20) {
 	case 0:
-		line = []string{"\x16\x03\x01\x00\xee", "GET", "GET / HTTP/9", "", "GET  /  HTTP/1.1", `"" 200 5 "-" "-"`, "GET /a b HTTP/1.1", "-"}[random.IntN(8)]
+		line = []string{"\x16\x03\x01\x00\xee", "GET", "GET / HTTP/9", "", "GET  /  HTTP/1.1", `"" 200 5 "-" "-"`,
+			"GET /a b HTTP/1.1", "-"}[random.IntN(8)]
 		r.target = ""
 	case 1:
 		r.target = "/" + anything(random, " \t\x01\x7f/?#")

@@ -52,7 +52,8 @@ func inRange(us int64) (int64, bool) { return us, us >= 0 && us <= maxInstant }
 // layouts are the texts of instants that logs have, besides numbers. Go reads a fraction of a
 // second that no layout has.
 var layouts = []string{
-	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
+	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
 	"2006/01/02 15:04:05", clfStamp, time.RFC1123Z, time.RFC1123, time.ANSIC, time.UnixDate,
 }
 

@@ -68,7 +68,8 @@ func TestOneOddLineDecidesNothing(t *testing.T) {
 				want++
 			}
 			if l.Format() != c.format || l.Exact() != c.exact || l.HasEnds() != c.ends || l.HasHost() != c.hosts || n != want || l.Counts().Incomplete {
-				t.Errorf("%s, at line %d: format %s, exact %v, durations %v, hosts %v, %d entries", c.what, at+1, l.Format(), l.Exact(), l.HasEnds(), l.HasHost(), n)
+				t.Errorf("%s, at line %d: format %s, exact %v, durations %v, hosts %v, %d entries", c.what, at+1,
+					l.Format(), l.Exact(), l.HasEnds(), l.HasHost(), n)
 			}
 			if skipped := l.Skipped(); !c.entries && (len(skipped) != 1 || skipped[0].First != int64(at+1) || skipped[0].Text != c.odd[:min(len(c.odd), 160)]) {
 				t.Errorf("%s, at line %d: %+v", c.what, at+1, skipped)
@@ -84,7 +85,8 @@ func TestALineThatIsCutBehindItsRequestIsNoticed(t *testing.T) {
 		last       string
 		incomplete bool
 	}{
-		{line, false}, {line[:len(line)-1], false}, {line[:len(line)-3], true}, {line[:strings.Index(line, "lla")], true}, {line[:strings.Index(line, ` "-"`)], true}, {line[:20], true},
+		{line, false}, {line[:len(line)-1], false}, {line[:len(line)-3], true},
+		{line[:strings.Index(line, "lla")], true}, {line[:strings.Index(line, ` "-"`)], true}, {line[:20], true},
 	} {
 		l := open(t, strings.Repeat(line, 3)+c.last, accesslog.Options{})
 		if entriesOf(l, 0); l.Counts().Incomplete != c.incomplete {
@@ -130,7 +132,8 @@ func TestAFormatThatIsNamedIsThatOfEachLine(t *testing.T) {
 }
 
 func TestSeveralLinesOfAHeaderStayApart(t *testing.T) {
-	l := open(t, caddy(0, `"X-Tenant":["a","b"],"Cookie":["c=1"]`), accesslog.Options{Extras: []string{"header.X-Tenant", "header.Cookie"}})
+	l := open(t, caddy(0, `"X-Tenant":["a","b"],"Cookie":["c=1"]`),
+		accesslog.Options{Extras: []string{"header.X-Tenant", "header.Cookie"}})
 	if got := entriesOf(l, 2); len(got) != 1 || !strings.HasSuffix(got[0], ` "a\nb" "c=1"`) {
 		t.Errorf("got %q", got)
 	}

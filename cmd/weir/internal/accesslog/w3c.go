@@ -62,9 +62,11 @@ func (p *w3c) fields(names []string) {
 	p.cloudFront = column("", "x-edge-location") >= 0
 	p.at.date, p.at.time = column("date", "date"), column("time", "time")
 	p.at.address = column("address", "c-ip", "cs-ip") // Akamai
-	p.at.method, p.at.stem, p.at.query = column("method", "cs-method"), column("path", "cs-uri-stem", "cs-uri"), column("query", "cs-uri-query")
+	p.at.method, p.at.stem = column("method", "cs-method"), column("path", "cs-uri-stem", "cs-uri")
+	p.at.query = column("query", "cs-uri-query")
 	p.at.host = column("host", "x-host-header", "cs(host)", "cs-host")
-	p.at.status, p.at.bytes, p.at.lasted = column("status", "sc-status"), column("bytes", "sc-bytes"), column("duration", "time-taken")
+	p.at.status, p.at.bytes = column("status", "sc-status"), column("bytes", "sc-bytes")
+	p.at.lasted = column("duration", "time-taken")
 	p.extras = p.extras[:0]
 	for _, extra := range p.options.Extras {
 		header, ok := strings.CutPrefix(extra, "header.")

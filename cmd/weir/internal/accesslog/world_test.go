@@ -95,7 +95,8 @@ var fromTheWorld = []struct {
 		text:    strings.Repeat(`{"level":"info","ts":1708776059.5,"logger":"tls","msg":"finished cleaning storage units"}`+"\n", 1500) + caddy(0, ""),
 		clients: "192.0.2.7", skipped: "other 1500@1"},
 	{report: "Caddy logs an error with its request, which is logged by itself", format: "caddy",
-		text: strings.Replace(strings.Replace(caddy(0, ""), "http.log.access", "http.log.error", 1), "handled request", "dial tcp: connection refused", 1) + "\n" + caddy(0, "") + "\n" +
+		text: strings.Replace(strings.Replace(caddy(0, ""), "http.log.access", "http.log.error", 1),
+			"handled request", "dial tcp: connection refused", 1) + "\n" + caddy(0, "") + "\n" +
 			strings.Replace(caddy(0, ""), "handled request", "unhandled request", 1),
 		clients: "192.0.2.7 192.0.2.7", skipped: "other 1@1"},
 	{report: "Traefik's messages among its requests", format: "traefik",
@@ -104,7 +105,8 @@ var fromTheWorld = []struct {
 		clients: "192.0.2.1", skipped: "other 1@1"},
 	{report: "caddyserver 1025: two lines of a header", format: "caddy",
 		options: accesslog.Options{Fields: map[string]string{"address": "request.headers.X-Forwarded-For"}},
-		text: caddy(0, `"X-Forwarded-For":["203.0.113.9","192.0.2.1"]`) + "\n" + caddy(1, `"X-Forwarded-For":["203.0.113.9, 192.0.2.2"]`) + "\n" +
+		text: caddy(0, `"X-Forwarded-For":["203.0.113.9","192.0.2.1"]`) + "\n" +
+			caddy(1, `"X-Forwarded-For":["203.0.113.9, 192.0.2.2"]`) + "\n" +
 			caddy(2, `"X-Forwarded-For":["203.0.113.9","203.0.113.8, 192.0.2.3"]`) + "\n" + caddy(3, `"X-Forwarded-For":[]`) + "\n" + caddy(4, `"X-Forwarded-For":["192.0.2.4",""]`),
 		clients: "192.0.2.1 192.0.2.2 192.0.2.3", skipped: "noAddress 2@4"},
 	{report: "nginx without escape=json, and with nothing or a dash for a number", format: "nginx-json",

@@ -26,10 +26,12 @@ var writers = []struct {
 	line    func(w written) string
 }{
 	{"combined", true, "", func(w written) string { // nginx
-		return fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s" 0.003`, w.client, or(nginxText(w.user)), stamp, nginxText(w.target), or(nginxText(w.referer)), or(nginxText(w.agent)))
+		return fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s" 0.003`, w.client, or(nginxText(w.user)),
+			stamp, nginxText(w.target), or(nginxText(w.referer)), or(nginxText(w.agent)))
 	}},
 	{"vhost-combined", true, "", func(w written) string { // Apache
-		return fmt.Sprintf(`www.example.com:443 %s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s"`, w.client, or(apacheText(w.user)), stamp, apacheText(w.target), or(apacheText(w.referer)), or(apacheText(w.agent)))
+		return fmt.Sprintf(`www.example.com:443 %s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s"`, w.client,
+			or(apacheText(w.user)), stamp, apacheText(w.target), or(apacheText(w.referer)), or(apacheText(w.agent)))
 	}},
 	{"nginx-json", true, "", func(w written) string { // with escape=json
 		return fmt.Sprintf(`{"user":%s,"agent":%s,"time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":%s,"status":200,"upstream":}`, quoted(w.user), quoted(w.agent), w.client, quoted("GET "+w.target+" HTTP/1.1"))
@@ -46,17 +48,20 @@ var writers = []struct {
 			netip.AddrPortFrom(w.client, 1), w.client, quoted(w.user), quoted(w.target), quoted(w.agent))
 	}},
 	{"traefik-common", false, "", func(w written) string {
-		return fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s" 1 "router@docker" "http://10.0.0.2:80" 12ms`, w.client, or(w.user), stamp, w.target, or(w.referer), or(w.agent))
+		return fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s" 1 "router@docker" "http://10.0.0.2:80" 12ms`,
+			w.client, or(w.user), stamp, w.target, or(w.referer), or(w.agent))
 	}},
 	{"alb", false, "", func(w written) string {
 		return fmt.Sprintf(`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
 			w.client, w.target, or(w.agent))
 	}},
 	{"w3c", true, "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status time-taken\n", func(w written) string { // IIS
-		return fmt.Sprintf(`2024-02-24 12:00:59 GET %s %s %s %s %s 200 15`, iisText(w.target), iisText(w.user), w.client, iisText(w.agent), iisText(w.referer))
+		return fmt.Sprintf(`2024-02-24 12:00:59 GET %s %s %s %s %s 200 15`, iisText(w.target), iisText(w.user),
+			w.client, iisText(w.agent), iisText(w.referer))
 	}},
 	{"cloudfront", true, "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) time-taken\n", func(w written) string {
-		return fmt.Sprintf("2024-02-24\t12:00:59\tLAX1\t392\t%s\tGET\td1.cloudfront.net\t%s\t200\t%s\t%s\t0.001", w.client, iisText(w.target), urlText(w.referer), urlText(w.agent))
+		return fmt.Sprintf("2024-02-24\t12:00:59\tLAX1\t392\t%s\tGET\td1.cloudfront.net\t%s\t200\t%s\t%s\t0.001",
+			w.client, iisText(w.target), urlText(w.referer), urlText(w.agent))
 	}},
 }
 
@@ -146,7 +151,8 @@ func checkWriters(t *testing.T, w written, at int) {
 			listed += int(s.Lines)
 		}
 		if l.Format() != writer.format || others != 3 || counted+listed != 1 || writer.escapes && listed > 0 || l.Counts().Incomplete {
-			t.Errorf("%s: taken for %s; counted %d times, listed %d times, and %d of 3 others:\n%s", writer.format, l.Format(), counted, listed, others, writer.line(w))
+			t.Errorf("%s: taken for %s; counted %d times, listed %d times, and %d of 3 others:\n%s", writer.format,
+				l.Format(), counted, listed, others, writer.line(w))
 		}
 	}
 }

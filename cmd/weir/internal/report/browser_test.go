@@ -50,7 +50,9 @@ func TestThePageDrawsInABrowser(t *testing.T) {
 		}
 		dom := load(t, browser, dir, outer)
 		for _, want := range []string{
-			"first: 1 of 2 keys asks for more than 60", "dragged down: true", "released: true", "by slider: 2 of 2 keys ask for more than 1 in a minute.\n", "by number: 2 of 2 keys ask for more than 7 in a minute.\n",
+			"first: 1 of 2 keys asks for more than 60", "dragged down: true", "released: true",
+			"by slider: 2 of 2 keys ask for more than 1 in a minute.\n",
+			"by number: 2 of 2 keys ask for more than 7 in a minute.\n",
 			"by rung: 1 of 2 keys asks for more than 120 in a minute. sliding-window 120/1m alone would deny ",
 			"by key: true", "end: true", "other rule: 1 of 1 key asks for more than 100 in a minute. sliding-window 100/1m would deny ",
 		} {

@@ -25,7 +25,8 @@ func sample(t testing.TB, change func(*simulate.Options)) *simulate.Report {
 	var log strings.Builder
 	line := func(i int, client, request string, status int) {
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Second)
-		fmt.Fprintf(&log, "%s - - [%s] \"%s HTTP/1.1\" %d 5 \"-\" \"<script>alert(1)</script>\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"), request, status)
+		fmt.Fprintf(&log, "%s - - [%s] \"%s HTTP/1.1\" %d 5 \"-\" \"<script>alert(1)</script>\"\n", client,
+			at.Format("02/Jan/2006:15:04:05 -0700"), request, status)
 	}
 	for i := range 300 {
 		line(i/3, "203.0.113.77", "GET /a", 200)

@@ -76,7 +76,8 @@ func Reading(r *simulate.Report) string {
 	if formats == nil {
 		formats = []string{"empty"}
 	}
-	s := count(int64(len(r.Logs)), "log") + ", " + strings.Join(formats, ", ") + "; " + count(r.Lines.Unread(), "line") + " unread"
+	s := count(int64(len(r.Logs)), "log") + ", " + strings.Join(formats, ", ") + "; " +
+		count(r.Lines.Unread(), "line") + " unread"
 	for _, other := range []struct {
 		n    int64
 		what string
@@ -154,10 +155,12 @@ func (t *text) rules(side *simulate.Side) {
 		if what != "" {
 			name += " (" + what + ")"
 		}
-		rows = append(rows, []string{name, limit, group(rule.Asked), Range(denied), Share(denied, rule.Asked), Range(rule.KeysDenied), Wait(rule), first})
+		rows = append(rows, []string{name, limit, group(rule.Asked), Range(denied), Share(denied, rule.Asked),
+			Range(rule.KeysDenied), Wait(rule), first})
 	}
 	if len(side.Rules) > 1 {
-		rows = append(rows, []string{"together", "", group(t.r.Requests), Range(side.Denied), Share(side.Denied, t.r.Requests), "", "", ""})
+		rows = append(rows, []string{"together", "", group(t.r.Requests), Range(side.Denied),
+			Share(side.Denied, t.r.Requests), "", "", ""})
 	}
 	t.table(rows)
 	t.line("")
@@ -187,7 +190,8 @@ func (t *text) table(table [][]string) {
 func (t *text) compared() {
 	r := t.r
 	t.line("")
-	t.line("Compared with %s, which denies %s (%s of all):", visible.Name(r.Against.Name), Range(r.Against.Denied), Share(r.Against.Denied, r.Requests))
+	t.line("Compared with %s, which denies %s (%s of all):", visible.Name(r.Against.Name), Range(r.Against.Denied),
+		Share(r.Against.Denied, r.Requests))
 	t.line("  allow → deny   %s", Range(r.Moved.Denied))
 	t.line("  deny → allow   %s", Range(r.Moved.Allowed))
 	if len(r.Moved.Clients) > 0 {
@@ -250,7 +254,8 @@ func (t *text) ladders(side *simulate.Side) {
 			if limit == "" {
 				limit = "by key"
 			}
-			rows = append(rows, []string{"×" + factor(rung.Factor), limit, Range(rung.Denied), Share(rung.Denied, rule.Asked), Range(rung.Keys)})
+			rows = append(rows, []string{"×" + factor(rung.Factor), limit, Range(rung.Denied),
+				Share(rung.Denied, rule.Asked), Range(rung.Keys)})
 		}
 		t.table(rows)
 	}
@@ -269,7 +274,8 @@ func (t *text) suggestion() {
 		return
 	}
 	t.line("Lowest limit of rule %q with %s: %s", s.Rule, s.Condition, s.Limit)
-	t.line("  alone it denies %s (%s of all requests), to %s", Range(s.Denied), Share(s.Denied, t.r.Requests), people(s.Clients))
+	t.line("  alone it denies %s (%s of all requests), to %s", Range(s.Denied), Share(s.Denied, t.r.Requests),
+		people(s.Clients))
 	if s.Less != "" {
 		t.line("  %s does not meet it", s.Less)
 	}

@@ -80,7 +80,8 @@ func (r *run) side(n int, mask *masker) Side {
 func (r *run) rule(rule *core.Rule[*request], replays []*replay, i int, mask *masker) Rule {
 	number := replays[0].first + i
 	d := &r.total.rules[number]
-	result := Rule{Name: rule.Name, Mode: rule.Mode.String(), Asked: d.asked, AskedUnits: d.units, Keys: d.count, Top: []Key{}}
+	result := Rule{Name: rule.Name, Mode: rule.Mode.String(), Asked: d.asked, AskedUnits: d.units, Keys: d.count,
+		Top: []Key{}}
 	if !varies(rule) {
 		result.Limit, result.Units = rule.Limit.String(), unitsOf(rule.Limit)
 	}
@@ -293,7 +294,8 @@ func (r *run) notes(result *Report) {
 	for i, l := range r.logs {
 		for _, before := range r.logs[:i] {
 			if l.Counts().Lines > 0 && l.Text() == before.Text() {
-				note("%s and %s have the same text. If they are one log, each of its requests counts twice: name it once.", visible.Name(before.Name()), visible.Name(l.Name()))
+				note("%s and %s have the same text. If they are one log, each of its requests counts twice: name it once.",
+					visible.Name(before.Name()), visible.Name(l.Name()))
 			}
 		}
 	}
@@ -302,7 +304,8 @@ func (r *run) notes(result *Report) {
 	}
 	for _, l := range result.Logs {
 		if l.Incomplete {
-			note("%s ends early, such as within a line, or its compression is damaged. What could be read was counted.", visible.Name(l.Name))
+			note("%s ends early, such as within a line, or its compression is damaged. What could be read was counted.",
+				visible.Name(l.Name))
 		}
 	}
 	if r.total.pairs > int64(r.maxKeys) {

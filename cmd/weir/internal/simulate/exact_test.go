@@ -52,7 +52,8 @@ type hit struct {
 
 // line returns a hit as a line in the combined format.
 func (h hit) line() string {
-	return fmt.Sprintf("192.0.2.%d - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\"\n", h.client, time.Unix(h.at, 0).UTC().Format("02/Jan/2006:15:04:05 -0700"))
+	return fmt.Sprintf("192.0.2.%d - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\"\n", h.client,
+		time.Unix(h.at, 0).UTC().Format("02/Jan/2006:15:04:05 -0700"))
 }
 
 // traffic returns random hits in the order of time, in bursts.
@@ -147,15 +148,21 @@ func TestASimulationEqualsASlowReplayOfTheDefinition(t *testing.T) {
 		for limit, model := range map[string]func([]int64, int64) bool{"fixed-window 7/minute": fixedWindow, "sliding-log 7/minute": slidingLog} {
 			early, earlyClients := denials(hits, stamps(hits, false), model)
 			even, evenClients := denials(hits, stamps(hits, true), model)
-			r := do(t, simulate.Options{Logs: []string{write(t, "access.log", sorted.Bytes())}, Policy: oneLimit(t, limit, "address")})
+			r := do(t, simulate.Options{
+				Logs: []string{write(t, "access.log", sorted.Bytes())}, Policy: oneLimit(t, limit, "address"),
+			})
 			want := simulate.Range{Low: min(early, even), High: max(early, even)}
 			clients := simulate.Range{Low: min(earlyClients, evenClients), High: max(earlyClients, evenClients)}
 			if r.Policy.Denied != want || r.Policy.Clients != clients || r.Requests != 400 {
-				t.Errorf("round %d, %s: denied %v to %v clients, want %v to %v", round, limit, r.Policy.Denied, r.Policy.Clients, want, clients)
+				t.Errorf("round %d, %s: denied %v to %v clients, want %v to %v", round, limit, r.Policy.Denied,
+					r.Policy.Clients, want, clients)
 			}
-			r = do(t, simulate.Options{Logs: []string{write(t, "access.log", mixed.Bytes())}, Policy: oneLimit(t, limit, "address")})
+			r = do(t, simulate.Options{
+				Logs: []string{write(t, "access.log", mixed.Bytes())}, Policy: oneLimit(t, limit, "address"),
+			})
 			if r.Late != 0 || r.ClockJumps != 0 || limit[0] == 'f' && r.Policy.Denied != want {
-				t.Errorf("round %d, %s, lines out of order: denied %v, want %v; %d late, %d jumps", round, limit, r.Policy.Denied, want, r.Late, r.ClockJumps)
+				t.Errorf("round %d, %s, lines out of order: denied %v, want %v; %d late, %d jumps", round, limit,
+					r.Policy.Denied, want, r.Late, r.ClockJumps)
 			}
 		}
 	}
@@ -172,7 +179,9 @@ func TestLinesOfABusyLogMayBeAsLateAsThoseOfOthers(t *testing.T) {
 		}
 		b.WriteString(hit{at, i % 100}.line())
 	}
-	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", b.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address")})
+	r := do(t, simulate.Options{
+		Logs: []string{write(t, "access.log", b.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address"),
+	})
 	if r.Late != 0 || r.ClockJumps != 0 || r.Requests != n {
 		t.Errorf("%d late, %d jumps, %d requests", r.Late, r.ClockJumps, r.Requests)
 	}
@@ -186,12 +195,20 @@ func TestSeveralLogsAreMergedByTime(t *testing.T) {
 		whole.WriteString(h.line())
 		parts[i/300+i%2].WriteString(h.line()) // two that overlap, and one
 	}
-	one := do(t, simulate.Options{Logs: []string{write(t, "access.log", whole.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address")})
-	several := do(t, simulate.Options{Logs: []string{write(t, "b", parts[2].Bytes()), write(t, "c", parts[1].Bytes()), write(t, "a", parts[0].Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address")})
+	one := do(t, simulate.Options{
+		Logs: []string{write(t, "access.log", whole.Bytes())}, Policy: oneLimit(t, "fixed-window 7/minute", "address"),
+	})
+	several := do(t, simulate.Options{
+		Logs:   []string{write(t, "b", parts[2].Bytes()), write(t, "c", parts[1].Bytes()), write(t, "a", parts[0].Bytes())},
+		Policy: oneLimit(t, "fixed-window 7/minute", "address"),
+	})
 	if one.Policy.Denied != several.Policy.Denied || several.Late > 0 || several.ClockJumps > 0 {
-		t.Errorf("one log: denied %v, several: %v; %d late, %d jumps", one.Policy.Denied, several.Policy.Denied, several.Late, several.ClockJumps)
+		t.Errorf("one log: denied %v, several: %v; %d late, %d jumps", one.Policy.Denied, several.Policy.Denied,
+			several.Late, several.ClockJumps)
 	}
-	stdin := do(t, simulate.Options{Logs: []string{"-"}, Stdin: bytes.NewReader(whole.Bytes()), Policy: oneLimit(t, "fixed-window 7/minute", "address")})
+	stdin := do(t, simulate.Options{
+		Logs: []string{"-"}, Stdin: bytes.NewReader(whole.Bytes()), Policy: oneLimit(t, "fixed-window 7/minute", "address"),
+	})
 	if one.Policy.Denied != stdin.Policy.Denied {
 		t.Errorf("a file: denied %v, standard input: %v", one.Policy.Denied, stdin.Policy.Denied)
 	}
@@ -212,7 +229,9 @@ func TestClocksThatJumpAreCounted(t *testing.T) {
 	add(noon-86400, 200)  // the clock is set back
 	add(noon-7*86400, 3)  // three lines from long ago
 	add(noon-86400+200, 10)
-	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", []byte(b.String()))}, Policy: oneLimit(t, "1000/minute", "address")})
+	r := do(t, simulate.Options{
+		Logs: []string{write(t, "access.log", []byte(b.String()))}, Policy: oneLimit(t, "1000/minute", "address"),
+	})
 	if r.ClockJumps != 2 || r.Late != 31+3 || r.Requests != 514 {
 		t.Errorf("%d jumps, %d late, %d requests; want 2, 34, 514", r.ClockJumps, r.Late, r.Requests)
 	}
@@ -228,7 +247,10 @@ func TestOneWrongClockDoesNotKeepLogsFromBeingMerged(t *testing.T) {
 		}
 		other.WriteString(hit{noon + i, 1}.line())
 	}
-	r := do(t, simulate.Options{Logs: []string{write(t, "a", []byte(one.String())), write(t, "b", []byte(other.String()))}, Policy: oneLimit(t, "fixed-window 100/minute", "address")})
+	r := do(t, simulate.Options{
+		Logs:   []string{write(t, "a", []byte(one.String())), write(t, "b", []byte(other.String()))},
+		Policy: oneLimit(t, "fixed-window 100/minute", "address"),
+	})
 	if r.ClockJumps != 1 || r.Late != 0 || r.To.Unix() != noon+299 || r.Policy.Denied.High != 601-500 {
 		t.Errorf("%d jumps, %d late, until %v, denied %v", r.ClockJumps, r.Late, r.To, r.Policy.Denied)
 	}

@@ -106,7 +106,8 @@ func TestRequestsWaitOnTapesInBoundedMemory(t *testing.T) {
 			})
 			for i := range all {
 				if want, it := &all[i], &got[i]; it.client != want.client || !whole && it.at != want.at || it.at/second != want.at/second {
-					t.Fatalf("%s, whole seconds %v: number %d is %d at %d, want %d at %d", name, whole, i, it.client, it.at, want.client, want.at)
+					t.Fatalf("%s, whole seconds %v: number %d is %d at %d, want %d at %d", name, whole, i, it.client, it.at,
+						want.client, want.at)
 				}
 			}
 			if len(o.written) > 0 || o.waiting != 0 || o.kept != 0 {

@@ -105,7 +105,8 @@ func (p *Policy) plan(known *Known) (*plan, error) {
 			if !known.Status {
 				result.note("rule %q: the log has no status, so costs are those of the beginning", rule.Name)
 			} else if !known.Lasted {
-				result.note("rule %q: the log has no durations, so requests end, and are charged their final cost, at once", rule.Name)
+				result.note("rule %q: the log has no durations, so requests end, and are charged their final cost, at once",
+					rule.Name)
 			}
 		}
 		result.rules = append(result.rules, rule)
@@ -152,7 +153,7 @@ func (known *Known) lacks(r *ruleReads) string {
 	if len(unnamed) == 0 {
 		return why
 	}
-	return why + fmt.Sprintf(": if it is there by another name, say so by --field %s=NAME", strings.Join(unnamed, "=NAME,"))
+	return why + ": if it is there by another name, say so by --field " + strings.Join(unnamed, "=NAME,") + "=NAME"
 }
 
 // describeExtra returns an extra in words.

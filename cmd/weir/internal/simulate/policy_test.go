@@ -43,7 +43,8 @@ func combined(n int, request string, status int) string {
 	var b strings.Builder
 	for i := range n {
 		at := time.Date(2026, 11, 20, 12, 0, i, 0, time.UTC)
-		fmt.Fprintf(&b, "192.0.2.7 - ann [%s] \"%s HTTP/1.1\" %d 5 \"-\" \"curl/8\"\n", at.Format("02/Jan/2006:15:04:05 -0700"), request, status)
+		fmt.Fprintf(&b, "192.0.2.7 - ann [%s] \"%s HTTP/1.1\" %d 5 \"-\" \"curl/8\"\n",
+			at.Format("02/Jan/2006:15:04:05 -0700"), request, status)
 	}
 	return b.String()
 }
@@ -89,7 +90,8 @@ rules:
 		}
 	}
 	// The same log, with the user by its name.
-	r = do(t, simulate.Options{Logs: []string{log}, Policy: p, Log: accesslog.Options{Fields: map[string]string{"key.user": "user"}}, ShowKeys: true})
+	byName := accesslog.Options{Fields: map[string]string{"key.user": "user"}}
+	r = do(t, simulate.Options{Logs: []string{log}, Policy: p, Log: byName, ShowKeys: true})
 	found := false
 	for _, rule := range r.Policy.Rules {
 		found = found || rule.Name == "users" && rule.Top[0].Key == "user:ann"
@@ -99,9 +101,10 @@ rules:
 	}
 	// The same log without users: the report does not ask for the flag that was given.
 	log = write(t, "nobody.log", []byte(strings.ReplaceAll(combined(10, "GET /a", 200), " ann ", " - ")))
-	r = do(t, simulate.Options{Logs: []string{log}, Policy: p, Log: accesslog.Options{Fields: map[string]string{"key.user": "user"}}})
+	r = do(t, simulate.Options{Logs: []string{log}, Policy: p, Log: byName})
 	_, skipped = rules(&r.Policy)
-	if want := "users: the log does not have the key user (the first lines have nothing in the field user)\n"; !strings.Contains(skipped, want) {
+	want := "users: the log does not have the key user (the first lines have nothing in the field user)\n"
+	if !strings.Contains(skipped, want) {
 		t.Errorf("got  %swant %s", skipped, want)
 	}
 }
@@ -118,7 +121,9 @@ rules:
     final-cost: [{status: 401, units: 1}, {status: [2xx, 3xx, 4xx, 5xx], units: 0}]
 `)
 	for status, want := range map[int]int64{200: 0, 401: 7} {
-		r := do(t, simulate.Options{Logs: []string{write(t, "access.log", []byte(combined(10, "POST /login", status)))}, Policy: p})
+		r := do(t, simulate.Options{
+			Logs: []string{write(t, "access.log", []byte(combined(10, "POST /login", status)))}, Policy: p,
+		})
 		if got := r.Policy.Rules[0].Denied; got.High != want || got.Low != want {
 			t.Errorf("status %d: denied %v, want %d", status, got, want)
 		}
@@ -145,7 +150,10 @@ func TestConcurrencyIsSimulatedWhereDurationsAreLogged(t *testing.T) {
 
 func TestTwoPoliciesAreCompared(t *testing.T) {
 	log := write(t, "access.log", []byte(combined(10, "GET /a", 200)))
-	r := do(t, simulate.Options{Logs: []string{log}, Policy: oneLimit(t, "fixed-window 3/hour", "address"), Against: oneLimit(t, "fixed-window 8/hour", "everybody"), ShowKeys: true})
+	r := do(t, simulate.Options{
+		Logs: []string{log}, Policy: oneLimit(t, "fixed-window 3/hour", "address"),
+		Against: oneLimit(t, "fixed-window 8/hour", "everybody"), ShowKeys: true,
+	})
 	if r.Moved.Denied.High != 5 || r.Moved.Allowed.High != 0 || r.Against.Denied.High != 2 || r.Policy.Denied.High != 7 {
 		t.Errorf("got %+v, against %+v", r.Moved, r.Against)
 	}
@@ -155,8 +163,9 @@ func TestTwoPoliciesAreCompared(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		"newly-denied > 4": true, "newly-denied > 5": false, "newly-denied >= 50%": true, "newly-allowed > 0": false,
-		"denied > 69%": true, "denied < 7": false, "denied(per-address) >= 7": true, "clients >= 100%": true, "clients(per-address) > 1": false,
-		"wait > 59m": true, "wait > 2h": false, "unread > 0": false,
+		"denied > 69%": true, "denied < 7": false, "denied(per-address) >= 7": true, "clients >= 100%": true,
+		"clients(per-address) > 1": false,
+		"wait > 59m":               true, "wait > 2h": false, "unread > 0": false,
 	} {
 		c, err := simulate.ParseCondition(text)
 		if err != nil {
@@ -175,7 +184,9 @@ func TestConditionsThatCannotBeReadSayWhy(t *testing.T) {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
-	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", []byte(combined(2, "GET /a", 200)))}, Policy: oneLimit(t, "3/hour", "address")})
+	r := do(t, simulate.Options{
+		Logs: []string{write(t, "access.log", []byte(combined(2, "GET /a", 200)))}, Policy: oneLimit(t, "3/hour", "address"),
+	})
 	for text, want := range map[string]string{"denied(x) > 1": "no rule", "newly-denied > 1": "needs --against"} {
 		c, err := simulate.ParseCondition(text)
 		if err != nil {
@@ -243,7 +254,8 @@ func TestMoreKeysThanExpectedAreReadAgain(t *testing.T) {
 	passes := 0
 	options.Progress = func(pass int, done, total int64) { passes = pass }
 	if got := do(t, options); got.Policy.Denied != want.Policy.Denied || got.Requests != want.Requests || passes < 3 {
-		t.Errorf("got %v of %d in %d passes, want %v of %d", got.Policy.Denied, got.Requests, passes, want.Policy.Denied, want.Requests)
+		t.Errorf("got %v of %d in %d passes, want %v of %d", got.Policy.Denied, got.Requests, passes,
+			want.Policy.Denied, want.Requests)
 	}
 }
 
@@ -272,7 +284,10 @@ func TestAStopEndsASimulation(t *testing.T) {
 }
 
 func TestRungsOfALadderDiffer(t *testing.T) {
-	r := do(t, simulate.Options{Logs: []string{write(t, "access.log", []byte(combined(10, "GET /a", 200)))}, Policy: oneLimit(t, "fixed-window 2/minute", "address"), Ladder: true})
+	r := do(t, simulate.Options{
+		Logs:   []string{write(t, "access.log", []byte(combined(10, "GET /a", 200)))},
+		Policy: oneLimit(t, "fixed-window 2/minute", "address"), Ladder: true,
+	})
 	got := ""
 	for _, rung := range r.Policy.Rules[0].Ladder {
 		got += fmt.Sprint(rung.Limit, " ")

@@ -30,7 +30,8 @@ type header struct {
 
 func newRequest(entry *accesslog.Entry, extras []string) *request {
 	r := &request{entry: entry}
-	r.http = http.Request{URL: &r.url, Header: make(http.Header), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	r.http = http.Request{URL: &r.url, Header: make(http.Header), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody}
 	for i, extra := range extras {
 		if name, ok := strings.CutPrefix(extra, "header."); ok {
 			r.headers = append(r.headers, header{i, name, make([]string, 1)})

@@ -191,7 +191,8 @@ func (r *run) count(b *batch) {
 func (r *run) failures() (texts []string) {
 	for _, p := range r.replays {
 		if p.failed > 0 && p.alone < 0 && p.reading == early {
-			texts = append(texts, fmt.Sprintf("%s: %d requests could not be decided: %v", visible.Name(r.sides[p.side].name), p.failed, p.failure))
+			texts = append(texts, fmt.Sprintf("%s: %d requests could not be decided: %v",
+				visible.Name(r.sides[p.side].name), p.failed, p.failure))
 		}
 	}
 	return texts

@@ -2,7 +2,8 @@ package simulate
 
 // widths are the widths of bars, in seconds. Each is a multiple of the one before, so that
 // bars can be joined.
-var widths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
+var widths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400,
+	28 * 86400, 364 * 86400}
 
 // maxBars is how many bars a time series has at most.
 const maxBars = 240

@@ -75,7 +75,8 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	var built *run
-	err := s.pass(ctx, func(sides []*plan) ([]variant, error) { return s.variants(sides), nil }, func(r *run) error { built = r; return nil })
+	err := s.pass(ctx, func(sides []*plan) ([]variant, error) { return s.variants(sides), nil },
+		func(r *run) error { built = r; return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,10 @@ func (s *simulation) progress(o *openLogs) {
 
 // known returns what all of the logs have.
 func (s *simulation) known(logs []*accesslog.Log) *Known {
-	k := &Known{Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Fields: s.log.Fields, Lasted: true, Status: true, Host: true}
+	k := &Known{
+		Extras: s.log.Extras, Has: make([]bool, len(s.log.Extras)), Fields: s.log.Fields,
+		Lasted: true, Status: true, Host: true,
+	}
 	for i := range k.Has {
 		k.Has[i] = true
 	}

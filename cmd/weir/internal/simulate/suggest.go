@@ -90,7 +90,8 @@ func (s *simulation) suggestedRule(p *plan) (int, error) {
 	}
 	switch {
 	case s.SuggestRule == "" && at < 0:
-		return 0, fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)", strings.Join(names, ", "))
+		return 0, fmt.Errorf("--suggest finds the limit of one rule: name it by --rule (there are %s)",
+			strings.Join(names, ", "))
 	case at < 0:
 		return 0, fmt.Errorf("--rule: no rule %q was simulated (there are %s)", s.SuggestRule, strings.Join(names, ", "))
 	case varies(&p.rules[at]):

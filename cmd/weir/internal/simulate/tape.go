@@ -107,7 +107,8 @@ func (t *tapes) advance(of *tape) {
 	}
 	it := of.head
 	of.last += signed()
-	*it = item{at: of.last, lasted: signed(), bytes: signed(), client: uint32(number()), status: uint16(number()), more: it.more[:0]}
+	*it = item{at: of.last, lasted: signed(), bytes: signed(), client: uint32(number()), status: uint16(number()),
+		more: it.more[:0]}
 	for len(b) > 0 {
 		c := charge{rule: uint16(number()), id: uint32(number()), cost: signed()}
 		c.key = t.keys.text(c.id)

@@ -93,7 +93,8 @@ func modOf(dir, work string) (string, error) {
 	}
 	path := filepath.Join(work, "go.mod")
 	const weir = "github.com/weir-go/weir"
-	_, err = command(dir, "mod", "edit", "-require="+weir+"@v0.0.0", "-replace="+weir+"="+filepath.Dir(filepath.Dir(module)), path)
+	_, err = command(dir, "mod", "edit", "-require="+weir+"@v0.0.0",
+		"-replace="+weir+"="+filepath.Dir(filepath.Dir(module)), path)
 	return path, err
 }
 
@@ -125,7 +126,8 @@ func overlayOf(dir, goroot, work string) (string, error) {
 func command(dir string, args ...string) ([]byte, error) {
 	c := exec.Command("go", args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain, "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "CGO_ENABLED=0")
+	c.Env = append(os.Environ(), "GOTOOLCHAIN="+toolchain, "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=",
+		"GOEXPERIMENT=", "CGO_ENABLED=0")
 	var said bytes.Buffer
 	c.Stderr = &said
 	out, err := c.Output()

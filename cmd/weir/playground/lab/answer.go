@@ -72,7 +72,8 @@ func (l *Lab) Answer(panel int, number int64) (Answer, bool) {
 	slices.SortFunc(a.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for i := range o.Len() {
 		d := o.At(i)
-		r := RuleAnswer{Name: d.Rule(), Limit: d.Limit().String(), Allowed: d.Allowed, Remaining: d.Remaining, ResetAfter: Duration(d.ResetAfter)}
+		r := RuleAnswer{Name: d.Rule(), Limit: d.Limit().String(), Allowed: d.Allowed, Remaining: d.Remaining,
+			ResetAfter: Duration(d.ResetAfter)}
 		if !d.Allowed {
 			r.RetryAfter = Duration(d.RetryAfter)
 		}

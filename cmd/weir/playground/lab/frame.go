@@ -31,19 +31,22 @@ func (l *Lab) AppendFrame(b []byte, selected int) []byte {
 		gauges += len(p.rules)
 	}
 	events := l.Events()
-	b = floats(b, float64(l.now), truth(l.lags), float64(l.armed(selected)), float64(len(l.panels)), float64(gauges), float64(len(events)))
+	b = floats(b, float64(l.now), truth(l.lags), float64(l.armed(selected)), float64(len(l.panels)),
+		float64(gauges), float64(len(events)))
 	for _, p := range l.panels {
 		b = floats(b, float64(p.allowed), float64(p.denied))
 	}
 	for _, p := range l.panels {
 		for _, r := range p.rules {
 			g := l.gauge(r)
-			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level, micros(g.Next), micros(g.Delay), micros(g.Reset))
+			b = floats(b, float64(p.index), float64(g.Remaining), float64(g.Most), g.Level, micros(g.Next),
+				micros(g.Delay), micros(g.Reset))
 		}
 	}
 	for i := range events {
 		e := &events[i]
-		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict), float64(e.Cost), float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before, e.Level)
+		b = floats(b, float64(e.Kind), float64(e.Panel), float64(e.At), float64(e.Verdict), float64(e.Cost),
+			float64(e.Attempt), micros(e.Retry), micros(e.Delay), float64(e.Left), e.Before, e.Level)
 	}
 	return b
 }

@@ -263,9 +263,11 @@ func TestAnswersHaveTheirHeaderFields(t *testing.T) {
 func TestTimesHaveOneForm(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 7 * time.Microsecond: "7 µs", 173 * time.Millisecond: "173 ms", 216791 * time.Microsecond: "216.791 ms",
-		time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 6950441 * time.Microsecond: "6.950 441 s", 10000001 * time.Microsecond: "10.000 001 s",
-		time.Minute: "1 min", 63 * time.Second: "1 min 3 s", time.Hour + 1500*time.Millisecond: "1 h 1.5 s", 25*time.Hour + time.Minute: "25 h 1 min",
-		limits.Never: "no wait helps",
+		time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 6950441 * time.Microsecond: "6.950 441 s",
+		10000001 * time.Microsecond: "10.000 001 s",
+		time.Minute:                 "1 min", 63 * time.Second: "1 min 3 s", time.Hour + 1500*time.Millisecond: "1 h 1.5 s",
+		25*time.Hour + time.Minute: "25 h 1 min",
+		limits.Never:               "no wait helps",
 	} {
 		if got := lab.Duration(d); got != want {
 			t.Errorf("%v is written as %q, want %q", d, got, want)
@@ -353,8 +355,9 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%d algorithms: add the new ones", n)
 	}
 	for rate, want := range map[string]string{
-		"5/10s": "limits.FixedWindow(limits.Per(5, 10*time.Second))", "3/1500us": "limits.FixedWindow(limits.Per(3, 1500*time.Microsecond))",
-		"1/day": "limits.FixedWindow(limits.PerDay(1))", "2/7d": "limits.FixedWindow(limits.Per(2, 168*time.Hour))",
+		"5/10s":    "limits.FixedWindow(limits.Per(5, 10*time.Second))",
+		"3/1500us": "limits.FixedWindow(limits.Per(3, 1500*time.Microsecond))",
+		"1/day":    "limits.FixedWindow(limits.PerDay(1))", "2/7d": "limits.FixedWindow(limits.Per(2, 168*time.Hour))",
 	} {
 		if got := lab.Choose("fixed-window", rate).Go; got != want {
 			t.Errorf("%s: %s, want %s", rate, got, want)

@@ -94,7 +94,8 @@ func (p *panel) decide(cost, attempt int64) {
 	l := p.lab
 	before := l.gauge(p.rules[0]).Level
 	o := p.limiter.Decide(context.Background(), request{cost})
-	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt, Retry: o.RetryAfter(), Delay: o.Delay()}
+	e := Event{Panel: p.index, At: l.now, Verdict: o.Verdict(), Cost: cost, Attempt: attempt,
+		Retry: o.RetryAfter(), Delay: o.Delay()}
 	if i := o.BindingRule(); i >= 0 {
 		e.Left = o.At(i).Remaining
 	}
@@ -172,7 +173,8 @@ type Gauge struct {
 // gauge asks what r would say now.
 func (l *Lab) gauge(r *rule) Gauge {
 	d := l.peek(r, 1)
-	g := Gauge{Remaining: d.Remaining, Most: r.limit.Burst(), Level: share(d.Remaining, r.limit), Delay: max(0, d.Delay-r.free), Reset: d.ResetAfter}
+	g := Gauge{Remaining: d.Remaining, Most: r.limit.Burst(), Level: share(d.Remaining, r.limit),
+		Delay: max(0, d.Delay-r.free), Reset: d.ResetAfter}
 	switch a := r.limit.Algorithm(); {
 	case g.Remaining >= g.Most:
 	case a == limits.AlgorithmConcurrent:

@@ -60,7 +60,8 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 	for i, p := range l.panels {
 		var rules []simulate.Limit
 		for j, rule := range p.rules {
-			rules = append(rules, simulate.Limit{Name: rule.name, Limit: rule.limit, NoDelay: l.plan.panels[i].rules[j].undelayed})
+			rules = append(rules, simulate.Limit{Name: rule.name, Limit: rule.limit,
+				NoDelay: l.plan.panels[i].rules[j].undelayed})
 		}
 		if len(rules) > 0 {
 			policies, r.panels = append(policies, simulate.Limits("panel "+strconv.Itoa(i+1), rules)), append(r.panels, i)
@@ -75,7 +76,8 @@ func (l *Lab) Replay(name string) (*Replay, error) {
 	r.stop = stop
 	go func() {
 		defer close(r.ended)
-		r.report, r.err = simulate.Do(ctx, simulate.Options{Logs: []string{"-"}, Stdin: read, Name: name, Policy: policies[0], Others: policies[1:]})
+		r.report, r.err = simulate.Do(ctx, simulate.Options{Logs: []string{"-"}, Stdin: read, Name: name,
+			Policy: policies[0], Others: policies[1:]})
 		read.CloseWithError(errOver)
 	}()
 	return r, nil
@@ -104,9 +106,13 @@ func (r *Replay) Result() (Replayed, error) {
 		return Replayed{}, errors.New("the log has no requests: " + strings.Join(append([]string{report.Reading(all)}, report.Skipped(all)...), "; "))
 	}
 	if n := all.Disordered(); n > 0 {
-		return Replayed{}, errors.New(strconv.FormatInt(n, 10) + " lines are out of order by time, so nothing can be said of them: sort the log first")
+		return Replayed{}, errors.New(strconv.FormatInt(n, 10) +
+			" lines are out of order by time, so nothing can be said of them: sort the log first")
 	}
-	result := Replayed{Headline: report.Headline(all), Reading: report.Reading(all), Notes: append(report.Skipped(all), all.Notes...), Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests})}
+	result := Replayed{
+		Headline: report.Headline(all), Reading: report.Reading(all), Notes: append(report.Skipped(all), all.Notes...),
+		Requests: report.Range(simulate.Range{Low: all.Requests, High: all.Requests}),
+	}
 	for _, bar := range all.Bars {
 		result.Over = append(result.Over, bar.Asked)
 	}

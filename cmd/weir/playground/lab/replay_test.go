@@ -16,9 +16,11 @@ import (
 func accessLog() string {
 	var log strings.Builder
 	for i := range 600 {
-		client := []string{"203.0.113.5", "203.0.113.5", "198.51.100.9", "2001:db8:1:2::3", "2001:db8:1:2::4", "203.0.113.5"}[i%6]
+		client := []string{"203.0.113.5", "203.0.113.5", "198.51.100.9", "2001:db8:1:2::3", "2001:db8:1:2::4",
+			"203.0.113.5"}[i%6]
 		at := time.Date(2026, 11, 20, 12, 0, i/2, 0, time.UTC)
-		fmt.Fprintf(&log, "%s - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
+		fmt.Fprintf(&log, "%s - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\"\n", client,
+			at.Format("02/Jan/2006:15:04:05 -0700"))
 	}
 	return log.String() + "damaged\n"
 }
@@ -41,7 +43,8 @@ func replay(t *testing.T, s lab.Setup, log string) (lab.Replayed, error) {
 }
 
 func TestAReplaySaysWhatSimulateSays(t *testing.T) {
-	panels := []string{"token-bucket 5/10s", "5/10s", "fixed-window 20/1m", "sliding-log 5/10s", "ban 5/10s for 1m", "leaky-queue 5/10s"}
+	panels := []string{"token-bucket 5/10s", "5/10s", "fixed-window 20/1m", "sliding-log 5/10s",
+		"ban 5/10s for 1m", "leaky-queue 5/10s"}
 	got, err := replay(t, lab.Setup{Panels: append(panels, "fast: 9/10s and slow: fixed-window 20/1m", "concurrent 5")}, accessLog())
 	if err != nil || got.Requests != "600" || got.Headline != "600 requests, 20 Nov 2026 12:00:00–12:04:59 UTC, 3 clients" || !strings.Contains(got.Reading, "1 line unread") || !strings.HasPrefix(got.Notes[0], "line 601: ") {
 		t.Fatalf("%v: %+v", err, got)
@@ -52,14 +55,16 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := simulate.Do(context.Background(), simulate.Options{Logs: []string{"-"}, Stdin: strings.NewReader(accessLog()), Policy: p})
+		want, err := simulate.Do(context.Background(),
+			simulate.Options{Logs: []string{"-"}, Stdin: strings.NewReader(accessLog()), Policy: p})
 		if err != nil {
 			t.Fatal(err)
 		}
 		row := got.Rows[i]
 		for at, bar := range want.Bars {
 			if got.Over[at] != bar.Asked || row.Over[at] != bar.Denied.High {
-				t.Errorf("%s: at %v it denies %d of %d, and simulate %v of %d", limit, bar.At, row.Over[at], got.Over[at], bar.Denied, bar.Asked)
+				t.Errorf("%s: at %v it denies %d of %d, and simulate %v of %d", limit, bar.At, row.Over[at], got.Over[at],
+					bar.Denied, bar.Asked)
 			}
 		}
 		if row.Panel != i || row.Denied != report.Range(want.Policy.Denied) || row.DeniedShare != report.Share(want.Policy.Denied, want.Requests) || row.Clients != report.Range(want.Policy.Clients) ||
@@ -84,7 +89,8 @@ func TestAReplaySaysWhatSimulateSays(t *testing.T) {
 
 func TestWhatIsNoLogIsRefused(t *testing.T) {
 	for log, want := range map[string]string{
-		"no\nlog\n": "access.log: the format is not known", "": "the log has no requests", "\x28\xb5\x2f\xfd": "compressed by zstd", "\x1f\x8b": "not readable as gzip",
+		"no\nlog\n": "access.log: the format is not known", "": "the log has no requests",
+		"\x28\xb5\x2f\xfd": "compressed by zstd", "\x1f\x8b": "not readable as gzip",
 	} {
 		if _, err := replay(t, lab.Setup{}, log); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", log, err, want)

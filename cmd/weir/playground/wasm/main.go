@@ -23,7 +23,8 @@ func main() {
 		"setup":  js.FuncOf(setup),
 		"frame":  js.FuncOf(nextFrame),
 		"choose": js.FuncOf(choose),
-		"replay": js.FuncOf(replay), "feed": js.FuncOf(feed), "replayed": js.FuncOf(replayed), "stopReplay": js.FuncOf(stopReplay),
+		"replay": js.FuncOf(replay), "feed": js.FuncOf(feed), "replayed": js.FuncOf(replayed),
+		"stopReplay": js.FuncOf(stopReplay),
 	}))
 	select {} // the methods are called from now on
 }
@@ -89,12 +90,14 @@ func nextFrame(_ js.Value, args []js.Value) any {
 	}
 	for _, r := range a.Rules {
 		rules = append(rules, map[string]any{
-			"name": r.Name, "limit": r.Limit, "allowed": r.Allowed, "remaining": r.Remaining, "retryAfter": r.RetryAfter, "resetAfter": r.ResetAfter,
+			"name": r.Name, "limit": r.Limit, "allowed": r.Allowed, "remaining": r.Remaining, "retryAfter": r.RetryAfter,
+			"resetAfter": r.ResetAfter,
 		})
 	}
 	return map[string]any{
-		"number": a.Number, "first": a.First, "last": a.Last, "at": a.At, "cost": a.Cost, "attempt": a.Attempt, "verdict": a.Verdict,
-		"status": a.Status, "delay": a.Delay, "fields": fields, "rules": rules, "proof": a.Proof,
+		"number": a.Number, "first": a.First, "last": a.Last, "at": a.At, "cost": a.Cost, "attempt": a.Attempt,
+		"verdict": a.Verdict,
+		"status":  a.Status, "delay": a.Delay, "fields": fields, "rules": rules, "proof": a.Proof,
 	}
 }
 

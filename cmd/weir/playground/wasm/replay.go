@@ -48,11 +48,13 @@ func replayed(js.Value, []js.Value) any {
 	var rows []any
 	for _, p := range r.Rows {
 		rows = append(rows, map[string]any{
-			"panel": p.Panel, "denied": p.Denied, "deniedShare": p.DeniedShare, "over": numbers(p.Over), "delayed": p.Delayed, "clients": p.Clients, "clientsShare": p.ClientsShare,
+			"panel": p.Panel, "denied": p.Denied, "deniedShare": p.DeniedShare, "over": numbers(p.Over),
+			"delayed": p.Delayed, "clients": p.Clients, "clientsShare": p.ClientsShare,
 			"wait": p.Wait, "first": p.First, "missing": list(p.Missing),
 		})
 	}
-	return map[string]any{"headline": r.Headline, "reading": r.Reading, "requests": r.Requests, "over": numbers(r.Over), "rows": rows, "notes": list(r.Notes), "error": ""}
+	return map[string]any{"headline": r.Headline, "reading": r.Reading, "requests": r.Requests,
+		"over": numbers(r.Over), "rows": rows, "notes": list(r.Notes), "error": ""}
 }
 
 func list(texts []string) []any {
