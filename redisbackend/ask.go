@@ -32,11 +32,11 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 	a.ctx, a.script, a.form, a.instant, a.priority, a.owner = ctx, &takeScript, formOf(accounts, mode), mode.instant, taking, a
 	for i := range accounts {
 		of := &accounts[i]
-		a.hasLogs = a.hasLogs || of.Limit.Algorithm() == limits.AlgorithmSlidingLog
+		a.hasLogs = a.hasLogs || of.limit.Lists
 		a.width += of.width()
 		a.weight += of.weight()
 		a.keys = append(a.keys, of.name)
-		if !mode.peeks && of.isConcurrent() {
+		if !mode.peeks && of.limit.Held {
 			a.form, a.once = "", true
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}

@@ -96,11 +96,11 @@ func (b *Backend) returnsOf(accounts []account, results []result) (all []*settli
 		if a.HasShadow && s.shadow.Allowed {
 			e.Taken, reset = e.Taken+a.Shadow, s.shadow.ResetAfter
 		}
-		if e.Limit.Algorithm() == limits.AlgorithmLeakyQueue { // known by when its units have drained
+		if a.limit.Queues { // known by when its units have drained
 			e.Ticket += reset.Microseconds()
 		}
 		e.Taken = min(e.Taken, 1<<53) // more only bans have, and their count is full
-		if e.Taken > 0 && !a.isConcurrent() {
+		if e.Taken > 0 && !a.limit.Held {
 			all = append(all, &settling{backend: b, kind: "g ", ending: e, out: new(limits.Settlement), name: a.name, limit: a.limit})
 		}
 	}

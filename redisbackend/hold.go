@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/internal/list"
 	"github.com/weir-go/weir/limits"
 )
@@ -163,7 +164,7 @@ type endedHold struct {
 func (h *holds) endedBy(endings []limits.Ending, out []limits.Settlement) (all []endedHold) {
 	for i := range endings {
 		e := &endings[i]
-		if e.Limit.Algorithm() != limits.AlgorithmConcurrent {
+		if !algorithm.Of(e.Limit.Algorithm()).Held {
 			continue
 		}
 		if out[i].Returned = e.Taken; e.Taken > 0 {
@@ -409,8 +410,6 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 // or another server denied the request. No call for it is repeated, since a repetition
 // would find the units of the first attempt held, and might deny for them.
 
-func (a *account) isConcurrent() bool { return a.limit.limit.Algorithm() == limits.AlgorithmConcurrent }
-
 // heldAccount returns the account of a concurrency limit.
 func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) account {
 	a := account{Account: of, name: b.heldName(of.Scope, of.Key), limit: limit}
@@ -423,7 +422,7 @@ func (b *Backend) heldAccount(of limits.Account, limit *encoded, mode mode) acco
 // held returns how many units a may hold, at most. More than its limit never fits.
 func (a *account) held() int64 {
 	most := a.Limit.Burst()
-	if !a.isConcurrent() || a.Enforced > most {
+	if !a.limit.Held || a.Enforced > most {
 		return 0
 	}
 	n := a.Enforced
@@ -450,7 +449,7 @@ func (a *ask) reissue() {
 	a.spans = make([]span, 0, len(spans))
 	for i := range a.accounts {
 		of := &a.accounts[i]
-		if of.isConcurrent() {
+		if of.limit.Held {
 			of.ticket = a.backend.holds.issue(of.held())
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
@@ -465,7 +464,7 @@ func (b *Backend) hold(r *request, charges []limits.Charge, out []limits.Decisio
 	}
 	for i, owner := range r.owners {
 		a, ch, d := &r.accounts[owner], &charges[i], &out[i]
-		if !allowed || !d.Allowed || ch.Cost == 0 || !a.isConcurrent() || d.Source == limits.SourceNotAsked {
+		if !allowed || !d.Allowed || ch.Cost == 0 || !a.limit.Held || d.Source == limits.SourceNotAsked {
 			continue
 		}
 		// The ids of shadow charges follow those of the others.

@@ -20,9 +20,6 @@ const (
 	// not block the server for more than a millisecond.
 	maxWeight = 128
 
-	// logWeight is how many of these keys a sliding log counts as.
-	logWeight = 8
-
 	// unitsWeight is how many units of a concurrency limit count as one more key: each is
 	// written.
 	unitsWeight = 8

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -141,7 +142,7 @@ func (b *Backend) ServerOf(scope, key string, limit limits.Limit) any {
 		return nil
 	}
 	name := b.name
-	if limit.Algorithm() == limits.AlgorithmConcurrent {
+	if algorithm.Of(limit.Algorithm()).Held {
 		name = b.heldName
 	}
 	if server, err := b.lines.serverOf(name(scope, key)); err == nil {
@@ -165,7 +166,7 @@ type settling struct {
 func (b *Backend) settlingsOf(endings []limits.Ending, out []limits.Settlement) (all []*settling) {
 	for i := range endings {
 		e := &endings[i]
-		if e.Limit.Algorithm() == limits.AlgorithmConcurrent || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
+		if algorithm.Of(e.Limit.Algorithm()).Held || e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 			continue
 		}
 		limit, err := b.encode(e.Limit, b.instant())
@@ -200,7 +201,7 @@ func (s *settling) errand(ctx context.Context) *errand {
 		kind = "c "
 	}
 	most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
-	return s.backend.newErrand(ctx, &settleScript, s.name, s.weight(), most, settleArguments(kind, s.limit, s.ending)...)
+	return s.backend.newErrand(ctx, &settleScript, s.name, algorithms[s.ending.Limit.Algorithm()].ends, most, settleArguments(kind, s.limit, s.ending)...)
 }
 
 // settled sets the out of s.
@@ -237,22 +238,4 @@ func settleArguments(kind string, limit *encoded, e *limits.Ending) []any {
 		return []any{limit.text, fmt.Sprintf("g %d 0 %d", e.Taken, ticket)}
 	}
 	return []any{limit.text, fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, ticket&ticketMask, ticket>>ticketBits)}
-}
-
-// ringWeight is how many keys a bucket that remembers levels counts as in a call, refundWeight a log that
-// something is returned to. The script ends early if it has to write much of a log.
-const (
-	ringWeight   = 2
-	refundWeight = 2 * logWeight
-)
-
-// weight returns how many keys s counts as in a call.
-func (s *settling) weight() int {
-	switch s.limit.limit.Algorithm() {
-	case limits.AlgorithmSlidingLog:
-		return refundWeight
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket:
-		return ringWeight
-	}
-	return 1
 }

@@ -37,7 +37,7 @@ func (b *Backend) accountsOf(charges []limits.Charge, r *request, mode mode) (er
 		if err != nil {
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", a.Scope, err)
 		}
-		if a.Limit.Algorithm() == limits.AlgorithmConcurrent {
+		if limit.Held {
 			r.holds = true
 			r.accounts = append(r.accounts, b.heldAccount(a, limit, mode))
 			continue
@@ -69,7 +69,7 @@ func formOf(accounts []account, mode mode) string {
 
 // units returns the units of an account of a request as an argument of take.lua.
 func (a *account) units(of *ask) any {
-	held := !of.mode.peeks && a.isConcurrent()
+	held := !of.mode.peeks && a.limit.Held
 	if !held && a.enforces && !a.HasShadow && !a.settles {
 		return a.Enforced
 	}
@@ -97,13 +97,7 @@ func (a *account) appendUnits(to []byte) []byte {
 
 // weight returns how many keys a counts as in a call.
 func (a *account) weight() int {
-	switch a.limit.limit.Algorithm() {
-	case limits.AlgorithmSlidingLog:
-		return logWeight
-	case limits.AlgorithmConcurrent:
-		return 1 + int(a.held()/unitsWeight)
-	}
-	return 1
+	return algorithms[a.Limit.Algorithm()].takes + int(a.held()/unitsWeight)
 }
 
 // width returns how many numbers take.lua replies for a.
@@ -117,7 +111,7 @@ func (a *account) width() int {
 // numbers returns how many numbers of a reply make a decision on a.
 func (a *account) numbers() int {
 	n := 3
-	if a.limit.limit.Algorithm() == limits.AlgorithmLeakyQueue {
+	if a.limit.Queues {
 		n++
 	}
 	if a.settles {
@@ -155,10 +149,10 @@ func (a *account) decision(now int64, numbers []int64) limits.Decision {
 		d.RetryAfter = arith.Wait(-numbers[2])
 		d.EffectiveWindow = d.RetryAfter
 	}
-	switch a.limit.limit.Algorithm() {
-	case limits.AlgorithmLeakyQueue:
+	if a.limit.Queues {
 		d.Delay = arith.Wait(numbers[3])
-	case limits.AlgorithmConcurrent:
+	}
+	if a.limit.Held {
 		d.EffectiveWindow = limits.Never
 	}
 	if n := a.numbers(); a.settles {
@@ -192,20 +186,20 @@ func arePossible(accounts []account, numbers []int64) bool {
 
 // isPossible reports whether take.lua may have replied numbers for a charge of so many units.
 func (a *account) isPossible(units int64, numbers []int64) bool {
-	most, algorithm := a.Limit.Burst(), a.Limit.Algorithm()
+	most := a.Limit.Burst()
 	remaining, reset, window := numbers[0], numbers[1], numbers[2]
 	if window == -never {
-		if window = 0; units <= most || algorithm == limits.AlgorithmBan {
+		if window = 0; units <= most || a.limit.Bans {
 			return false
 		}
 	}
 	longest, rest := longestWait, numbers[3:a.numbers()]
-	if algorithm == limits.AlgorithmConcurrent {
+	if a.limit.Held {
 		longest = guessedWait
 	}
 	isPossible := remaining >= 0 && remaining <= most &&
 		reset >= 0 && max(reset, window) <= longest && window >= -longest
-	if algorithm == limits.AlgorithmLeakyQueue {
+	if a.limit.Queues {
 		isPossible = isPossible && rest[0] >= 0 && rest[0] <= longest
 		rest = rest[1:]
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -14,23 +15,26 @@ import (
 var algorithms = [...]struct {
 	letter byte
 	file   string
+	takes  int // how many keys a taking counts as in a call
+	ends   int // and a settlement: a bucket remembers levels; a script ends early if it has to write much of a log
 }{
-	limits.AlgorithmTokenBucket:    {'t', "bucket"},
-	limits.AlgorithmLeakyBucket:    {'l', "bucket"},
-	limits.AlgorithmLeakyQueue:     {'q', "bucket"},
-	limits.AlgorithmFixedWindow:    {'f', "window"},
-	limits.AlgorithmSlidingWindow:  {'s', "window"},
-	limits.AlgorithmSlidingLog:     {'g', "sliding_log"},
-	limits.AlgorithmAnchoredWindow: {'n', "anchored_window"},
-	limits.AlgorithmConcurrent:     {'c', "concurrent"},
-	limits.AlgorithmBan:            {'b', "ban"},
-	limits.AlgorithmCalendar:       {'k', "calendar"},
+	limits.AlgorithmTokenBucket:    {'t', "bucket", 1, 2},
+	limits.AlgorithmLeakyBucket:    {'l', "bucket", 1, 2},
+	limits.AlgorithmLeakyQueue:     {'q', "bucket", 1, 1},
+	limits.AlgorithmFixedWindow:    {'f', "window", 1, 1},
+	limits.AlgorithmSlidingWindow:  {'s', "window", 1, 1},
+	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 8, 16},
+	limits.AlgorithmAnchoredWindow: {'n', "anchored_window", 1, 1},
+	limits.AlgorithmConcurrent:     {'c', "concurrent", 1, 1},
+	limits.AlgorithmBan:            {'b', "ban", 1, 1},
+	limits.AlgorithmCalendar:       {'k', "calendar", 1, 1},
 }
 
 const version = '1'
 
 // encoded is a limit and the form in which scripts read it.
 type encoded struct {
+	*algorithm.Traits
 	limit    limits.Limit
 	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
 	takesOne string // the form of a request that takes one unit by it
@@ -81,7 +85,7 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 		q = int64(hashOf(string(l.Period())) >> 12)
 	}
 	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()].letter, l.Burst(), p, q)
-	return &encoded{limit: l, text: text, takesOne: "take " + text + "=1"}
+	return &encoded{Traits: &algorithm.Of(l.Algorithm()).Traits, limit: l, text: text, takesOne: "take " + text + "=1"}
 }
 
 func gcd(a, b int64) int64 {
