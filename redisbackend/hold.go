@@ -19,7 +19,8 @@ import (
 // A unit of a concurrency limit is held under an id, which ends by itself unless it is
 // renewed. This process knows what it holds, and renews it after a third of
 // Options.HoldTime. A release names the ids, so it may be repeated: what cannot be released
-// now is released later. One timer fires when the first of all this is due.
+// now is released later. A renewal is sent again before the first one has failed: a call may take a
+// second, and HoldTime may be three. One timer fires when the first of all this is due.
 
 const (
 	defaultHoldTime = 30 * time.Second
@@ -53,9 +54,10 @@ type holds struct {
 	mu       sync.Mutex
 	of       map[int64]*hold  // of requests that run, by the first id
 	due      list.List[*hold] // to be renewed, soonest first
+	silent   list.List[*hold] // to be renewed again unless the server answers before, soonest first
 	retries  list.List[*hold] // to be renewed or released after a failure, soonest first
 	twice    list.List[*hold] // to be released a second time, soonest first
-	sent     map[*hold]bool   // whose renewal or release is under way
+	sent     map[*hold]int    // how many renewals or releases are under way
 	units    int64            // to be released
 	timer    *time.Timer
 	wakesAt  time.Time // when the timer fires; zero: it does not
@@ -75,7 +77,7 @@ type hold struct {
 }
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
-	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), sent: make(map[*hold]bool)}
+	h := &holds{backend: b, logger: logger, of: make(map[int64]*hold), sent: make(map[*hold]int)}
 	h.answered.L = &h.mu
 	_, _ = rand.Read(h.nonce[:]) // never fails
 	h.setTime(lasting)
@@ -261,8 +263,9 @@ func (h *holds) sendLocked(k *hold, now time.Time) {
 	e.done = func() { h.finish(k, e) }
 	if k.isRenewed() {
 		k.twice = true
+		h.waitLocked(k, &h.silent, now.Add(h.time/10), now)
 	}
-	h.sent[k] = true
+	h.sent[k]++
 	if err := h.backend.send(e); err != nil {
 		h.finishLocked(k, now, 0, err)
 	}
@@ -280,15 +283,21 @@ func (h *holds) finish(k *hold, e *errand) {
 }
 
 func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
-	delete(h.sent, k)
+	if h.sent[k]--; h.sent[k] == 0 {
+		delete(h.sent, k)
+	}
 	h.answered.Broadcast()
 	switch {
 	case !k.isRenewed():
 		h.releasedLocked(k, now, err)
 	case h.of[k.first] != k: // its request has ended
 	case err != nil:
-		h.retryLocked(k, now)
+		if k.in == &h.silent && h.sent[k] == 0 {
+			k.leaveList()
+			h.retryLocked(k, now)
+		}
 	default:
+		k.leaveList()
 		h.waitLocked(k, &h.due, now.Add(h.time/3+h.slack()), now)
 		if unknown > 0 {
 			h.restoreLocked(now)
@@ -323,9 +332,10 @@ func (h *holds) runLocked(now time.Time) {
 	if n := h.due.First; n != nil && !n.Of.at.After(now) {
 		h.sendDueLocked(&h.due, now.Add(h.slack()), now)
 	}
+	h.sendDueLocked(&h.silent, now, now)
 	h.sendDueLocked(&h.retries, now, now)
 	h.sendDueLocked(&h.twice, now, now)
-	for _, in := range [...]*list.List[*hold]{&h.due, &h.retries, &h.twice} {
+	for _, in := range [...]*list.List[*hold]{&h.due, &h.silent, &h.retries, &h.twice} {
 		if in.First != nil {
 			h.wakeLocked(now, in.First.Of.at)
 		}
