@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -10,6 +11,7 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/testrun"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/limitstest"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -57,4 +59,40 @@ func TestRulesChangeAndCountsStay(t *testing.T) {
 	}
 	want(limiter, true, 0)
 	want(limiter, false, 0)
+}
+
+// Two random histories had been decided otherwise than by the model.
+func TestALimitThatChangesFarFromNowIsDecidedAsByTheModel(t *testing.T) {
+	testrun.NeedsMiniredis(t)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { client.Close() })
+	for name, history := range map[string][]struct {
+		limit limits.Limit
+		cost  int64
+		later time.Duration
+	}{
+		"a ban of a shorter period, behind which the clock has stepped back": {
+			{limits.Ban(limits.Per(50, 600*time.Hour), time.Millisecond), 3, -20 * time.Hour},
+			{limits.Ban(limits.Per(9, 100*time.Millisecond), time.Millisecond), 4, 0},
+			{limits.Ban(limits.Per(9, 100*time.Millisecond), time.Millisecond), 1, 0},
+		},
+		"a bucket that drains until after the last instant": {
+			{limits.TokenBucket(limits.Per(1, 3*time.Second), 1_000_000_000), 900_000_000, 24 * time.Hour},
+			{limits.TokenBucket(limits.PerSecond(10), 20), 1, time.Minute},
+			{limits.TokenBucket(limits.PerSecond(10), 20), 1, 0},
+		},
+	} {
+		now := time.Date(2195, 5, 14, 7, 14, 12, 0, time.UTC)
+		clock := func() time.Time { return now }
+		b := redisbackend.WithClock(redisbackend.New(client, redisbackend.Options{Prefix: uniquePrefix()}), clock)
+		model := limitstest.NewExact(clock)
+		for i, step := range history {
+			c := charge("s", "k", step.limit, step.cost)
+			got, want := take(t, b, c)[0], take(t, model, c)[0]
+			if want.Ticket = 0; got != want {
+				t.Errorf("%s, taking %d: got %+v, want %+v", name, i+1, got, want)
+			}
+			now = now.Add(step.later)
+		}
+	}
 }

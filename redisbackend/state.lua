@@ -347,7 +347,7 @@ end
 -- converted returns an advanced state under a limit that counts otherwise.
 local function converted(key, limit, s)
   local used, change = inUse(s), s.change
-  local ends = now + untilFresh(s)
+  local ends = min(now + untilFresh(s), 9007199254740991)
   if not change then
     change = { at = s.asOf, units = used, ends = ends }
   elseif change.kind == 2 then
@@ -391,7 +391,11 @@ local function load(key, limit, text)
     return nil
   end
   local from, change = s.limit, s.change
-  local isFarAhead, hasPeriods = s.at - now > maxStepBack(from), not familyOf(from).calendar or from.periods
+  local longest = maxStepBack(from)
+  if sameState(limit, from) then
+    longest = min(longest, maxStepBack(limit)) -- that of a ban is its period
+  end
+  local isFarAhead, hasPeriods = s.at - now > longest, not familyOf(from).calendar or from.periods
   if isFarAhead and hasPeriods then
     -- No time is credited: a bucket keeps the level of its latest taking, and the units
     -- that a window or log has then count as taken now.
