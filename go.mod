@@ -10,7 +10,6 @@ require (
 	github.com/google/go-cmp v0.5.5
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.20.0
-	github.com/sony/gobreaker/v2 v2.4.0
 	go.yaml.in/yaml/v4 v4.0.0
 )
 

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/weir-go/weir/internal/call"
 	"github.com/weir-go/weir/limits"
 )
@@ -62,11 +60,8 @@ type Breaker struct {
 	honoursDeadline bool // what inner reports
 	log             breakerLog
 
-	circuit      *gobreaker.CircuitBreaker[struct{}]
-	rowSince     time.Time // the first failure since a success; guarded by circuit, as are the next two
-	failingSince time.Time // the first failure in the circuit's window
-	latest       error     // of the latest decision
-	status       atomic.Pointer[status]
+	circuit circuit
+	status  atomic.Pointer[status] // changes with the lock of circuit
 
 	calls     sync.Pool    // of *asked
 	underWay  atomic.Int64 // calls on goroutines of their own
@@ -95,7 +90,8 @@ func NewBreaker(inner limits.Backend, options Options) *Breaker {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newAsked(b) }
-	b.setCircuit(cmp.Or(options.OpenFor, time.Second))
+	b.circuit.openFor, b.circuit.tenth = cmp.Or(options.OpenFor, time.Second), max(time.Second, b.budget)
+	b.status.Store(&status{since: time.Now()})
 	return b
 }
 
@@ -136,20 +132,21 @@ func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charg
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err = ErrOpen                    // unless the circuit calls the function
-	defer func() { _ = recover() }() // from the panic below, which the circuit passes on
-	b.circuit.Execute(func() (struct{}, error) {
-		err = errExited // unless it returns
-		defer func() {
-			if err == errExited { // the circuit notices a panic; for a probe that exits it would wait for ever
-				panic(err)
-			}
-		}()
-		if err = b.ask(ctx, peeks, charges, out); err != nil && !b.blames(ctx, charges, err) {
-			return struct{}{}, errUncounted
+	turn, ok := b.enter(time.Now())
+	if !ok {
+		return ErrOpen
+	}
+	counts := error(errExited) // unless the backend returns
+	defer func() {
+		if recover() != nil {
+			err = errExited
 		}
-		return struct{}{}, err
-	})
+		b.leave(turn, counts)
+	}()
+	err = b.ask(ctx, peeks, charges, out)
+	if counts = err; err != nil && !b.blames(ctx, charges, err) {
+		counts = errUncounted
+	}
 	return err
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // effect is what follows while a backend fails. Rules choose it: see core.FailurePolicy.
@@ -56,10 +54,10 @@ func (l *breakerLog) warn(failure error) {
 }
 
 // changed logs a new state of the circuit, of which the former has lasted so long.
-func (l *breakerLog) changed(to gobreaker.State, failure error, lasted time.Duration) {
+func (l *breakerLog) changed(open bool, failure error, lasted time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to == gobreaker.StateOpen {
+	if open {
 		l.writeLocked(slog.LevelWarn, "weir: backend degraded", "error", failure, "effect", effect)
 	} else {
 		l.recoveredLocked(lasted)

@@ -66,7 +66,6 @@ var forTests = map[string]string{
 // mayImportOf lists, for the other packages, the modules of others that they may
 // import, by path.
 var mayImportOf = map[string][]string{
-	"remote": {"github.com/sony/gobreaker/v2"},
 	"client": {"github.com/dunglas/httpsfv"},
 	"chimw":  {"github.com/go-chi/chi/v5"},
 	"ginmw":  {"github.com/gin-gonic/gin"},
