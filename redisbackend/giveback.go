@@ -15,8 +15,14 @@ import (
 // giveBackBudget is how long Close waits for give-backs.
 const giveBackBudget = time.Second
 
-// maxGiveBacks is how many keys may wait for the return of their units. Units beyond that stay taken.
-const maxGiveBacks = 1 << 14
+const (
+	// maxGiveBacks is how many keys may wait for the return of their units. Units beyond that stay taken.
+	maxGiveBacks = 1 << 14
+
+	// maxUnawaited is how many of them may wait while the caller of another taking has left. Clients that
+	// hang up all the time would else cost others as much as they cost themselves.
+	maxUnawaited = maxWeight / 2
+)
 
 // giveBacks counts the give-backs under way, and the takings whose callers have left before the answer.
 type giveBacks struct {
@@ -31,11 +37,11 @@ func newGiveBacks() *giveBacks {
 	return g
 }
 
-// begin counts one more, unless that would be too many.
-func (g *giveBacks) begin() bool {
+// begin counts one more, unless there are so many already.
+func (g *giveBacks) begin(most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.count >= maxGiveBacks {
+	if g.count >= most {
 		return false
 	}
 	g.count++
@@ -58,7 +64,7 @@ func (g *giveBacks) wait(ctx context.Context) {
 // giveBack returns what groups took. It does not wait for that.
 func (b *Backend) giveBack(ctx context.Context, groups []*group) {
 	for _, g := range groups {
-		b.giveBackAll(ctx, b.returnsOf(g.accounts, g.results))
+		b.giveBackAll(ctx, b.returnsOf(g.accounts, g.results), maxGiveBacks)
 		b.holds.releaseLater(g.ask.spans, false)
 	}
 }
@@ -68,13 +74,14 @@ func (b *Backend) giveBackUnawaited(a *ask) {
 	if a.err != nil || a.mode.peeks || a.deniedBy > 0 || isDenied(a.accounts, a.numbers) {
 		return
 	}
-	b.giveBackAll(a.ctx, b.returnsOf(a.accounts, a.results(nil)))
+	b.giveBackAll(a.ctx, b.returnsOf(a.accounts, a.results(nil)), maxUnawaited)
 	b.holds.releaseLater(a.spans, false)
 }
 
-func (b *Backend) giveBackAll(ctx context.Context, all []*settling) {
+// giveBackAll sends what is to be given back, unless so much waits already.
+func (b *Backend) giveBackAll(ctx context.Context, all []*settling, most int) {
 	for _, s := range all {
-		if !b.giveBacks.begin() {
+		if !b.giveBacks.begin(most) {
 			return
 		}
 		e := s.errand(ctx)
