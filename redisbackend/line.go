@@ -178,7 +178,7 @@ func (l *line) collectLocked(w *worker) {
 			w.jobs = append(w.jobs, j)
 		}
 	}
-	if w.ends = l.isForEndingsLocked(); w.ends {
+	if w.ends = l.weight == 0 || l.isForEndingsLocked(); w.ends {
 		collect(&l.endings, maxWeight)
 		l.ends++
 	} else {
