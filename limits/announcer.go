@@ -23,8 +23,8 @@ type Announcement struct {
 	Limit      Limit
 	Cost       int64
 
-	// Asked is when the question was sent, on the clock of this process: the waits of
-	// Decision count from then.
+	// Asked is when the question was sent, on the clock of this process. A listener may be
+	// told when the announcement arrived instead. The waits of Decision count from Asked.
 	Asked    time.Time
 	Decision Decision
 }

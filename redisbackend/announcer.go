@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,14 +36,13 @@ type AnnouncerOptions struct {
 // are sharded in a Cluster of Redis 7 or later. It is safe for concurrent use. From the
 // first denial cache that listens on, it has one connection and one goroutine, until Close.
 //
-// Instants travel on the clock of the server, of which each process knows the offset to
-// within a round trip. So a denial ends elsewhere when it ends here, or up to two round
-// trips earlier, however late its announcement comes.
+// A denial is published once. A message that is lost is not sent again: processes that missed
+// it ask their backend themselves. A message says how long its denial still lasts, and that
+// time counts from receipt, so a denial ends elsewhere later by the way of its message.
 //
-// Whoever may publish on the channel may have requests denied, for as long as their limits
-// ever deny one: see [remote.DenialCacheOptions]. A user of an ACL needs
-// +publish +spublish +subscribe +ssubscribe +eval, the channel PREFIX:denials, and that
-// name as a key.
+// A user who may publish on the channel can have requests denied, for MaxAge after each message:
+// see [remote.DenialCacheOptions]. A user needs +publish +spublish +subscribe +ssubscribe and
+// the channel PREFIX:denials.
 type Announcer struct {
 	client    redis.UniversalClient
 	own       io.Closer // the client, if OpenAnnouncer made it; otherwise nil
@@ -53,7 +51,6 @@ type Announcer struct {
 	instance  [instanceSize]byte
 	perSecond int
 	logger    *slog.Logger
-	clock     serverClock
 	ctx       context.Context // ends with Close
 	close     context.CancelFunc
 	tasks     sync.WaitGroup
@@ -167,11 +164,7 @@ func (a *Announcer) publish(some []limits.Announcement) (err error) {
 	}()
 	ctx, cancel := context.WithTimeout(a.ctx, announceTimeout)
 	defer cancel()
-	offset, err := a.clock.of(ctx, a)
-	if err != nil {
-		return err
-	}
-	message, err := encodeAnnouncements(a.instance, some, offset, time.Now())
+	message, err := encodeAnnouncements(a.instance, some, time.Now())
 	if err != nil {
 		return err
 	}
@@ -205,82 +198,3 @@ func (a *Announcer) Close() error {
 	}
 	return a.own.Close()
 }
-
-// serverClock is the offset of the server's clock, as known by a question that is not old.
-type serverClock struct {
-	instants serverInstants
-
-	mu        sync.Mutex
-	known     clockOffset
-	forgotten int // how often
-}
-
-// clockOffset says that the server's clock showed server, in microseconds, at an instant
-// between asked and answered.
-type clockOffset struct {
-	asked, answered time.Time
-	server          int64
-}
-
-// clockKnownFor is how long an offset is used: as long as clocks that drift by 100 parts
-// per million need for a millisecond.
-const clockKnownFor = 10 * time.Second
-
-// earliest returns the least that the server's clock may show at an instant.
-func (o clockOffset) earliest(at time.Time) int64 {
-	return o.server + at.Sub(o.answered).Microseconds()
-}
-
-// local returns the earliest instant at which the server's clock may show us.
-func (o clockOffset) local(us int64) time.Time {
-	return o.asked.Add(micros(us - o.server))
-}
-
-// forget has the offset asked for anew: the server may be another.
-func (c *serverClock) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known = clockOffset{}
-	c.forgotten++
-}
-
-// of returns the offset, and asks for it if the known one is old. It holds no lock meanwhile.
-func (c *serverClock) of(ctx context.Context, a *Announcer) (clockOffset, error) {
-	asked := time.Now()
-	c.mu.Lock()
-	known, forgotten := c.known, c.forgotten
-	c.mu.Unlock()
-	if asked.Sub(known.answered) < clockKnownFor {
-		return known, nil
-	}
-	now := told{by: &c.instants}
-	call := scriptCall{keys: []string{a.channel}, receiver: &now, most: 1}
-	call.send(ctx, a.client, "eval", clockSource)
-	if call.finish(); call.err != nil {
-		return clockOffset{}, call.err
-	}
-	known = clockOffset{asked: asked, answered: time.Now(), server: now.us}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if forgotten == c.forgotten {
-		c.known = known
-	}
-	return known, nil
-}
-
-// clockSource asks the server that has the channel.
-const clockSource = `local t = redis.call('TIME') return { ARGV[1] + 0, t[1] * 1000000 + t[2] }`
-
-// told is what clockSource replies.
-type told struct {
-	by *serverInstants
-	us int64
-}
-
-// receive implements [receiver].
-func (t *told) receive(r *reply) (err error) {
-	t.us, err = readInstant(r, t.by)
-	return err
-}
-
-var errMessage = errors.New("redisbackend: not an announcement")

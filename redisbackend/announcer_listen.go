@@ -39,7 +39,6 @@ func (a *Announcer) listen() {
 				a.log().Info("weir: denials of other instances are heard again", "channel", a.channel)
 			}
 			pause, failing = minListenPause, false
-			a.clock.forget()
 		})
 		if err != nil && a.ctx.Err() == nil && !failing {
 			failing = true
@@ -139,14 +138,7 @@ func (a *Announcer) subscribe() (*redis.PubSub, error) {
 
 // hear passes on a message of another process.
 func (a *Announcer) hear(message string) {
-	arrived := time.Now()
-	ctx, cancel := context.WithTimeout(a.ctx, announceTimeout)
-	defer cancel()
-	offset, err := a.clock.of(ctx, a)
-	if err != nil {
-		return // each process then asks itself
-	}
-	instance, all, err := decodeAnnouncements(message, offset, arrived)
+	instance, all, err := decodeAnnouncements(message, time.Now())
 	if err != nil {
 		a.refused.Add(1)
 		return

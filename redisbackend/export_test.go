@@ -239,27 +239,18 @@ func (h *holds) renewingLocked() (n int) {
 	return n
 }
 
-// ClockOffset is what a process knows of a server's clock.
-type ClockOffset = clockOffset
-
-// NewClockOffset returns that a server's clock showed server, in microseconds, at an
-// instant between asked and answered.
-func NewClockOffset(asked, answered time.Time, server int64) ClockOffset {
-	return clockOffset{asked, answered, server}
-}
-
 // EncodeAnnouncements returns the message of a process.
-func EncodeAnnouncements(all []limits.Announcement, offset ClockOffset, now time.Time) []byte {
-	message, err := encodeAnnouncements([instanceSize]byte{}, all, offset, now)
+func EncodeAnnouncements(all []limits.Announcement, now time.Time) string {
+	message, err := encodeAnnouncements([instanceSize]byte{}, all, now)
 	if err != nil {
 		panic(err)
 	}
-	return message
+	return string(message)
 }
 
 // DecodeAnnouncements reads a message that has arrived at an instant.
-func DecodeAnnouncements(message string, offset ClockOffset, arrived time.Time) ([]limits.Announcement, error) {
-	_, all, err := decodeAnnouncements(message, offset, arrived)
+func DecodeAnnouncements(message string, arrived time.Time) ([]limits.Announcement, error) {
+	_, all, err := decodeAnnouncements(message, arrived)
 	return all, err
 }
 

@@ -376,35 +376,6 @@ func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
 	}
 }
 
-// The instants of announcements rest on the server's clock, which is read like any other reply.
-func TestTheClockOfAnAnnouncerIsReadLikeOtherReplies(t *testing.T) {
-	for name, lie := range map[string]func(reply string) []string{
-		"another number": func(reply string) []string { return []string{replyOf("*2", ":1234567890", ":1")} },
-		"no instant":     func(reply string) []string { return []string{replyOf("*2", linesOf(reply)[1], ":-1")} },
-		"too few parts":  func(reply string) []string { return []string{replyOf("*1", linesOf(reply)[1])} },
-		"too many": func(reply string) []string {
-			return []string{replyOf("*3", linesOf(reply)[1], linesOf(reply)[2], ":0")}
-		},
-	} {
-		l := startLiar(t, miniredis.RunT(t).Addr())
-		a := redisbackend.NewAnnouncer(newClient(t, l.addr), redisbackend.AnnouncerOptions{})
-		defer a.Close()
-		denial := limits.Announcement{
-			Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)), Cost: 1,
-			Asked: time.Now(), Decision: limits.Decision{RetryAfter: time.Minute},
-		}
-		l.tell(lie)
-		a.Announce(denial)
-		until(t, "it is dropped", func() bool { return a.Counts().Dropped == 1 })
-		l.tell(nil)
-		a.Announce(denial)
-		until(t, "it is sent", func() bool { return a.Counts().Sent == 1 })
-		if n := a.Counts(); n.Dropped != 1 {
-			t.Errorf("%s: %+v", name, n)
-		}
-	}
-}
-
 // answers is a hook that answers in place of the server.
 type answers struct{ err error }
 

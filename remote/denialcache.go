@@ -23,20 +23,21 @@ type DenialCacheOptions struct {
 
 	// MaxAge is how long a denial is believed at most while the inner backend
 	// answers, so that a reset or a changed limit elsewhere is soon seen. While
-	// it fails, a denial is believed for all of its RetryAfter. Around a [LeaseCache] it
-	// is a lease at most for limits that are leased, since units that lie idle elsewhere
-	// return by then. 0: 10s.
+	// it fails, a denial that it decided is believed for all of its RetryAfter. Around
+	// a [LeaseCache] it is a lease at most for limits that are leased, since units that
+	// lie idle elsewhere return by then. 0: 10s.
 	MaxAge time.Duration
 
 	// Announcer tells the denial caches of other processes of denials that last a second
-	// or more, and this one of theirs. Such a denial answers as if this process had asked,
-	// for MaxAge at most while the inner backend answers. A denial that is lost on its way
-	// costs a question to the inner backend, or counting anew if that is in this process.
+	// or more, and this one of theirs. Such a denial answers as if this process had asked, for
+	// MaxAge at most, also while the inner backend fails. It is announced once, when it is
+	// decided: one that is lost on its way costs a question to the inner backend, or counting
+	// anew if that is in this process.
 	//
-	// Whoever can announce may have requests denied, for no longer than their limit ever
-	// denies one: a longer wait, or a cost that never fits, is ignored. What is announced
-	// makes no denial shorter, and takes no place of one that this process has asked for
-	// and believes. nil: denials stay in this process.
+	// A process that can announce can have requests denied, for MaxAge after each announcement. A
+	// wait that the limit never asks for, or a cost that never fits, is ignored. What is
+	// announced makes no denial shorter, and takes no place of one that this process has
+	// asked for and believes. nil: denials stay in this process.
 	Announcer limits.Announcer
 }
 
@@ -62,7 +63,7 @@ type DenialCache struct {
 	ends   *endings.Backend            // to inner
 	sets   []atomic.Pointer[denialSet] // nil: nothing was denied or reset yet
 
-	announcing *announcing // nil: nothing is announced
+	announcer limits.Announcer // nil: nothing is announced
 
 	hasher keyHasher
 }
@@ -90,14 +91,12 @@ func NewDenialCache(inner limits.Backend, options DenialCacheOptions) *DenialCac
 		base:   time.Now(),
 		sets:   make([]atomic.Pointer[denialSet], (options.MaxEntries+denialWays-1)/denialWays),
 
+		announcer: options.Announcer,
+
 		hasher: newKeyHasher(),
 	}
-	if options.Announcer != nil {
-		c.announcing = &announcing{to: options.Announcer}
-		if !c.ends.Remote() {
-			c.announcing.repeats = newRepeats(options.MaxAge)
-		}
-		options.Announcer.Listen(c.hear)
+	if c.announcer != nil {
+		c.announcer.Listen(c.hear)
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/internal/arith"
 	"github.com/weir-go/weir/limits"
@@ -25,7 +26,7 @@ type denial struct {
 	limit limits.Limit
 	cost  int64
 	sent  int64
-	heard bool // of another process: this one has not asked itself
+	heard bool // from another process, which asked
 	limits.Decision
 }
 
@@ -42,8 +43,8 @@ const (
 )
 
 // recall sets out to the denial of ch, as of now, if the cache has one that may be
-// believed.
-func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64, failing bool) recollection {
+// believed: of several, the one that lasts longest.
+func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64, failing bool) (found recollection) {
 	hash := c.hasher.hash(ch.Scope, ch.Key)
 	set := c.slot(hash).Load()
 	if set == nil {
@@ -51,27 +52,27 @@ func (c *DenialCache) recall(ch *limits.Charge, out *limits.Decision, now int64,
 	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	d := set.findLocked(hash, ch)
-	if d == nil || now >= d.until() {
-		return nothing
+	var longest *denial
+	for i := range set.denials {
+		d := &set.denials[i]
+		switch {
+		case !d.answers(hash, ch) || now >= c.standsUntil(d):
+		case !failing && now >= c.believedUntil(d):
+			found = tooOld
+		case longest == nil || d.until() > longest.until():
+			longest = d
+		}
 	}
-	age := max(0, now-d.sent) // another caller may have asked after this one looked at the clock
-	if !failing && age >= c.maxAgeOf(&d.limit) {
-		return tooOld
+	if longest == nil {
+		return found
 	}
-	*out = d.after(age)
+	*out = longest.after(max(0, now-longest.sent)) // another caller may have asked after now
 	return recalled
 }
 
-// findLocked returns the denial of ch, nil if there is none.
-func (set *denialSet) findLocked(hash uint64, ch *limits.Charge) *denial {
-	for i := range set.denials {
-		d := &set.denials[i]
-		if d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit {
-			return d
-		}
-	}
-	return nil
+// answers reports whether d is a denial of ch, whose scope and key have the hash.
+func (d *denial) answers(hash uint64, ch *limits.Charge) bool {
+	return d.hash == hash && d.cost == ch.Cost && d.limit == ch.Limit
 }
 
 // after returns the decision as it is us microseconds later.
@@ -93,8 +94,8 @@ func (c *DenialCache) remember(ch *limits.Charge, d *limits.Decision, sent int64
 }
 
 // rememberHeard is remember for a denial that another process has announced. Anybody may
-// have announced it who reaches the announcer. So it makes no denial shorter, and takes no
-// place of one that this process has asked for and believes.
+// have announced it who reaches the announcer. So it stands beside the one that this process
+// has asked for, and shortens none that is believed.
 func (c *DenialCache) rememberHeard(ch *limits.Charge, d *limits.Decision, sent int64) {
 	c.keep(ch, denial{limit: ch.Limit, cost: ch.Cost, sent: sent, heard: true, Decision: *d})
 }
@@ -104,14 +105,11 @@ func (c *DenialCache) keep(ch *limits.Charge, d denial) {
 	set := c.set(d.hash)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if d.sent <= set.resetAt {
+	if d.sent <= set.resetAt || d.heard && !c.outlastsLocked(&d, set, ch) {
 		return
 	}
-	slot := set.findLocked(d.hash, ch)
+	slot := set.findLocked(&d, ch)
 	if slot != nil && slot.sent > d.sent { // an earlier question, answered later
-		return
-	}
-	if slot != nil && d.heard && !c.supersedes(&d, slot) {
 		return
 	}
 	if slot == nil {
@@ -122,21 +120,37 @@ func (c *DenialCache) keep(ch *limits.Charge, d denial) {
 	}
 }
 
-// supersedes reports whether d, which was heard, takes the place of old, a denial of the
-// same charge. If d ends a little sooner, it says the same by another clock: supersedes
-// then has it end when old does. If d ends much sooner, old is kept, and not believed any
-// longer for it: there may have been a reset elsewhere.
-func (c *DenialCache) supersedes(d, old *denial) bool {
-	d.heard = old.heard
-	sooner := old.until() - d.until()
-	if sooner <= 0 || old.until() <= c.now() {
-		return true
+// sameEnd is by how much the ends of two announced denials differ at most if they are the
+// same: their messages took longer or less long.
+const sameEnd = time.Second
+
+// outlastsLocked reports whether d, which was heard, shortens no other denial of ch in set. It has
+// d end as those do that are the same. One that ends much sooner may be forged, or from after a
+// reset: the others are then too old soon.
+func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *limits.Charge) bool {
+	now := c.now()
+	for i := range set.denials {
+		old := &set.denials[i]
+		if !old.answers(d.hash, ch) || now >= c.standsUntil(old) {
+			continue
+		}
+		sooner := arith.Wait(old.until() - d.until())
+		if sooner > sameEnd {
+			return false
+		}
+		d.RetryAfter += max(0, sooner)
 	}
-	if sooner > c.maxAge {
-		return false
-	}
-	d.Decision = old.after(d.sent - old.sent)
 	return true
+}
+
+// findLocked returns the denial that d replaces, nil if there is none.
+func (set *denialSet) findLocked(d *denial, ch *limits.Charge) *denial {
+	for i := range set.denials {
+		if old := &set.denials[i]; old.heard == d.heard && old.answers(d.hash, ch) {
+			return old
+		}
+	}
+	return nil
 }
 
 // victimLocked returns the slot of set whose denial is believed least long. Those that this
@@ -164,6 +178,14 @@ func (c *DenialCache) believedUntil(d *denial) int64 {
 	return min(d.until(), d.sent+c.maxAgeOf(&d.limit))
 }
 
+// standsUntil returns how long d answers at most, while the inner backend fails.
+func (c *DenialCache) standsUntil(d *denial) int64 {
+	if d.heard {
+		return c.believedUntil(d)
+	}
+	return d.until()
+}
+
 // maxAgeOf returns how long denials by a limit are believed while the inner backend
 // answers. What other processes hold of it counts as used, and returns within a lease.
 func (c *DenialCache) maxAgeOf(limit *limits.Limit) int64 {
@@ -185,8 +207,10 @@ func (c *DenialCache) forget(ch *limits.Charge, sent int64) {
 	}
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if d := set.findLocked(hash, ch); d != nil && d.sent < sent {
-		*d = denial{}
+	for i := range set.denials {
+		if d := &set.denials[i]; d.answers(hash, ch) && d.sent < sent {
+			*d = denial{}
+		}
 	}
 }
 
