@@ -185,7 +185,8 @@ func (rule *Rule[R]) identity(i int, companion any) ruleIdentity {
 	return ruleIdentity{
 		index: i, name: rule.Name, scope: rule.scopeOrName(), companion: companion, limit: new(rule.Limit), unit: rule.unitOf(),
 		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
-		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(), undelayed: rule.undelayed(),
+		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(),
+		undelayed: rule.undelayed(),
 	}
 }
 

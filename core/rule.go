@@ -229,7 +229,8 @@ const lasts = 2 * time.Minute
 // validateEnd reports the mistakes in what rule says of the end of requests.
 func (rule *Rule[R]) validateEnd() error {
 	if rule.FinalCost != nil && rule.holds() {
-		return errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; remove FinalCost")
+		return errors.New("final cost: a concurrency limit has none: its units are released at the end of the request; " +
+			"remove FinalCost")
 	}
 	return nil
 }

@@ -274,7 +274,9 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 
 // step decides accounts that one partition keeps, on the server of l. It reports whether the
 // caller owns a and accounts again, and sets the results unless there is an error.
-func (b *Backend) step(ctx context.Context, l *line, a *ask, accounts []account, mode mode, to *[]result) (back bool, err error) {
+func (b *Backend) step(
+	ctx context.Context, l *line, a *ask, accounts []account, mode mode, to *[]result,
+) (back bool, err error) {
 	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
 		return back, b.lines.blame(explained(l.explained(err), accounts), l)

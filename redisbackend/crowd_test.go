@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/limits"
@@ -56,7 +55,7 @@ func TestNobodyIsDeniedByADenialFromBeforeItAsked(t *testing.T) {
 			ok(t, newClient(t, client.Options().Addr).Del(t.Context(), redisbackend.HeldName(b, c.Scope, c.Key)).Err())
 		}},
 		"refund": {lasting("s", "refund", daily, 1), func(c limits.Charge, d limits.Decision) {
-			settle(t, other, limits.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: 1, Ticket: d.Ticket, Lasts: time.Minute})
+			settle(t, other, endingOf(c, d, 0))
 		}},
 	} {
 		taken := take(t, b, c.Charge)[0]

@@ -108,7 +108,8 @@ func (b *Backend) returnsOf(accounts []account, results []result) (all []*settli
 		}
 		e.Taken = min(e.Taken, 1<<53) // more only bans have, and their count is full
 		if e.Taken > 0 && !a.limit.Held {
-			all = append(all, &settling{backend: b, kind: "g ", ending: e, out: new(limits.Settlement), name: a.name, limit: a.limit})
+			out := new(limits.Settlement)
+			all = append(all, &settling{backend: b, kind: "g ", ending: e, out: out, name: a.name, limit: a.limit})
 		}
 	}
 	return all

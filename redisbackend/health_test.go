@@ -41,7 +41,8 @@ func TestAServerHasTheMoreTimeTheFurtherAwayItIs(t *testing.T) {
 func TestAServerThatRepliesOnlyWithErrorsIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		l := newLine(&lines{most: 16, patience: quietFor, logger: slog.New(slog.NewTextHandler(&log, nil))}, "198.51.100.1:6379")
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		l := newLine(&lines{most: 16, patience: quietFor, logger: logger}, "198.51.100.1:6379")
 		judge := func(err error) {
 			l.mu.Lock()
 			now := time.Now()

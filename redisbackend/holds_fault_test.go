@@ -486,7 +486,8 @@ func TestRenewalsAreTriedAgainWithinAThirtiethOfHoldTime(t *testing.T) {
 		d := take(t, b, c)[0]
 		server.away.Store(true)
 		time.Sleep(1500 * time.Millisecond)
-		server.expect(t, "1.05: renew in vain 1", "1.15: renew in vain 1", "1.25: renew in vain 1", "1.35: renew in vain 1", "1.45: renew in vain 1")
+		const again = ": renew in vain 1"
+		server.expect(t, "1.05"+again, "1.15"+again, "1.25"+again, "1.35"+again, "1.45"+again)
 		server.away.Store(false)
 		time.Sleep(time.Second)
 		end(t, b, c, d)

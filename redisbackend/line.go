@@ -111,7 +111,8 @@ func (l *line) queueLocked(now time.Time, probes bool, jobs ...*job) {
 
 // mayCallLocked reports whether one more call may be made. Jobs that fill a call wait for none.
 func (l *line) mayCallLocked(now time.Time) bool {
-	return l.calls < l.all.most && (l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
+	return l.calls < l.all.most &&
+		(l.calls < freeCalls || l.weight >= maxWeight || l.failures > 0 || now.Sub(l.begunAt) >= callEvery)
 }
 
 // beginLocked returns a worker for one more call.

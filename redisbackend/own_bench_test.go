@@ -31,7 +31,8 @@ func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
 // BenchmarkOwn measures what a plain decision costs besides the client and the server.
 func BenchmarkOwn(b *testing.B) {
 	backend := New(new(atOnce), Options{HashTag: "one"})
-	charges := []limits.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limits.TokenBucket(limits.PerSecond(10), 10), Cost: 1}}
+	limit := limits.TokenBucket(limits.PerSecond(10), 10)
+	charges := []limits.Charge{{Scope: "scope", Key: "198.51.100.7", Limit: limit, Cost: 1}}
 	out := make([]limits.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -201,7 +201,8 @@ func (s *settling) errand(ctx context.Context) *errand {
 		kind = "c "
 	}
 	most := max(s.ending.Taken-s.ending.Final, s.ending.Final-s.ending.Taken)
-	return s.backend.newErrand(ctx, &settleScript, s.name, algorithms[s.ending.Limit.Algorithm()].ends, most, settleArguments(kind, s.limit, s.ending)...)
+	weight, args := algorithms[s.ending.Limit.Algorithm()].ends, settleArguments(kind, s.limit, s.ending)
+	return s.backend.newErrand(ctx, &settleScript, s.name, weight, most, args...)
 }
 
 // settled sets the out of s.

@@ -19,7 +19,9 @@ func (c *DenialCache) announce(ch *limits.Charge, d *limits.Decision, sent int64
 		return
 	}
 	asked := c.base.Add(arith.Wait(sent))
-	c.announcer.Announce(limits.Announcement{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: asked, Decision: *d})
+	c.announcer.Announce(limits.Announcement{
+		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, Asked: asked, Decision: *d,
+	})
 }
 
 // hear remembers a denial that another process has announced, if its limit can cause it.
