@@ -29,7 +29,7 @@ type ask struct {
 // prepare sets what to ask: these accounts, in this mode.
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
 	a.backend, a.accounts, a.mode = b, accounts, mode
-	a.ctx, a.script, a.priority, a.owner = ctx, &takeScript, taking, a
+	a.ctx, a.priority, a.owner = ctx, taking, a
 	a.form, a.instant = formOf(accounts, mode), mode.instant
 	for i := range accounts {
 		of := &accounts[i]

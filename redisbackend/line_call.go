@@ -33,6 +33,9 @@ type call struct {
 	clock *serverInstants // nil: the instant is given, or not replied
 }
 
+// decides reports whether k is of the script that decides.
+func (k *call) decides() bool { return k.at.script == nil }
+
 // destination is what the jobs of a call have in common.
 type destination struct {
 	script    *script
@@ -110,7 +113,7 @@ func (cs *calls) reset() {
 // write writes the KEYS and ARGV of a call.
 func (cs *calls) write(k *call) {
 	k.parts = len(k.jobs) > 1
-	if k.at.script != &takeScript {
+	if !k.decides() {
 		for _, j := range k.jobs {
 			k.keys, k.args = append(k.keys, j.keys...), append(k.args, j.args...)
 		}
@@ -250,7 +253,8 @@ func (l *line) run(ctx context.Context, all []*call) {
 // expect sets what the reply to k may be. The clock is that of the server.
 func (k *call) expect(clock *serverInstants) {
 	k.script, k.receiver, k.most = k.at.script, k, 0
-	if k.at.script == &takeScript {
+	if k.decides() {
+		k.script = &takeScript
 		k.most = 1
 		if k.at.instant == 0 {
 			k.clock = clock
@@ -292,7 +296,7 @@ func (cs *calls) fail() {
 // receive implements [receiver]: it sets the numbers or the error of every job.
 func (k *call) receive(r *reply) (err error) {
 	var now int64
-	if k.at.script == &takeScript {
+	if k.decides() {
 		if now, err = readInstant(r, k.clock); err != nil {
 			return err
 		}
