@@ -213,8 +213,8 @@ func ReleasesAreDone(b *Backend) bool {
 
 func (h *holds) areReleasesDoneLocked() bool { return len(h.sent) == 0 && h.retries.First == nil }
 
-// TakeDigest is the digest of the script that decides.
-var TakeDigest = takeScript.digest
+// SettleDigest is the digest of the script that settles.
+var SettleDigest = settleScript.digest
 
 // RenewDigest is the digest of the script that renews.
 var RenewDigest = renewScript.digest

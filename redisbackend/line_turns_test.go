@@ -25,19 +25,16 @@ type slow struct {
 func (s *slow) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	time.Sleep(10 * time.Millisecond)
 	cmd := redis.NewCmd(ctx)
-	reply, what := []any{args[0]}, "ends"
+	reply, each, what := []any{args[0]}, []any{int64(0)}, "ends"
 	switch digest {
 	case redisbackend.RenewDigest:
 		what = "renews"
-	case redisbackend.TakeDigest:
+	case redisbackend.SettleDigest, redisbackend.ReleaseDigest:
+	default:
 		what = "takes"
-		reply = append(reply, time.Now().UnixMicro())
-		reply = append(reply, slices.Repeat([]any{int64(4), int64(0), int64(1_000_000)}, len(keys))...)
-		cmd.SetVal(reply)
+		reply, each = append(reply, time.Now().UnixMicro()), []any{int64(4), int64(0), int64(1_000_000)}
 	}
-	if what != "takes" {
-		cmd.SetVal(append(reply, slices.Repeat([]any{int64(0)}, len(keys))...))
-	}
+	cmd.SetVal(append(reply, slices.Repeat(each, len(keys))...))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, what)
