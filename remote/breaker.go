@@ -31,9 +31,8 @@ var (
 	// about 1,000 of its calls are under way, abandoned ones included.
 	ErrBusy = errors.New("remote: too many calls under way")
 
-	errLengths   = errors.New("remote: the numbers of charges and decisions differ")
-	errExited    = errors.New("remote: the backend called runtime.Goexit instead of answering")
-	errUncounted = errors.New("remote: neither a failure nor a success")
+	errLengths = errors.New("remote: the numbers of charges and decisions differ")
+	errExited  = errors.New("remote: the backend called runtime.Goexit instead of answering")
 )
 
 // DeadlineHonourer is implemented by backends that know whether their Take and Peek
@@ -58,10 +57,7 @@ type Breaker struct {
 	inner           limits.Backend
 	budget          time.Duration
 	honoursDeadline bool // what inner reports
-	log             breakerLog
-
-	circuit circuit
-	status  atomic.Pointer[status] // changes with the lock of circuit
+	circuit         circuit
 
 	calls     sync.Pool    // of *asked
 	underWay  atomic.Int64 // calls on goroutines of their own
@@ -84,14 +80,15 @@ func NewBreaker(inner limits.Backend, options Options) *Breaker {
 	if options.OpenFor < 0 {
 		panic(fmt.Sprintf("remote: NewBreaker: OpenFor must not be negative (got %v)", options.OpenFor))
 	}
-	b := &Breaker{inner: inner, budget: cmp.Or(options.Budget, 50*time.Millisecond)}
-	b.log.logger, b.log.isOpen = options.Logger, b.isOpen
+	budget := cmp.Or(options.Budget, 50*time.Millisecond)
+	b := &Breaker{inner: inner, budget: budget}
+	b.circuit.budget, b.circuit.openFor = budget, cmp.Or(options.OpenFor, time.Second)
+	b.circuit.log.logger, b.circuit.log.isOpen = options.Logger, b.circuit.isOpen
+	b.circuit.status.Store(&status{since: time.Now()})
 	if h, ok := inner.(DeadlineHonourer); ok {
 		b.honoursDeadline = h.HonoursDeadline()
 	}
 	b.calls.New = func() any { return newAsked(b) }
-	b.circuit.openFor, b.circuit.tenth = cmp.Or(options.OpenFor, time.Second), max(time.Second, b.budget)
-	b.status.Store(&status{since: time.Now()})
 	return b
 }
 
@@ -132,21 +129,18 @@ func (b *Breaker) decide(ctx context.Context, peeks bool, charges []limits.Charg
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	turn, ok := b.enter(time.Now())
-	if !ok {
+	status := b.circuit.admit()
+	if status == nil {
 		return ErrOpen
 	}
-	counts := error(errExited) // unless the backend returns
-	defer func() {
-		if recover() != nil {
-			err = errExited
-		}
-		b.leave(turn, counts)
+	counts := true
+	defer func() { // even if the backend ends this goroutine
+		_ = recover() // of a context, say: ask makes an error of a panic of the backend
+		b.circuit.record(status, err, counts)
 	}()
+	err = errExited // unless it returns
 	err = b.ask(ctx, peeks, charges, out)
-	if counts = err; err != nil && !b.blames(ctx, charges, err) {
-		counts = errUncounted
-	}
+	counts = err == nil || b.blames(ctx, charges, err)
 	return err
 }
 

@@ -42,7 +42,7 @@ func newAsked(b *Breaker) *asked {
 // call when the budget or ctx ends.
 func (b *Breaker) askOnGoroutine(ctx context.Context, peeks bool, charges []limits.Charge, out []limits.Decision) (err error) {
 	most := int64(maxCalls)
-	if !b.isOpen() {
+	if !b.circuit.isOpen() {
 		most -= probeCalls
 	}
 	if b.underWay.Add(1) > most {

@@ -53,7 +53,7 @@ func (l *breakerLog) warn(failure error) {
 	}
 }
 
-// changed logs a new state of the circuit, of which the former has lasted so long.
+// changed logs that the circuit has opened or closed. The former state has lasted so long.
 func (l *breakerLog) changed(open bool, failure error, lasted time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,22 +2,39 @@ package remote
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// status is what a breaker says of its circuit. It is never changed.
+// circuit opens when decisions keep failing. While it is open, it lets one probe through at a time.
+type circuit struct {
+	budget, openFor time.Duration
+	log             breakerLog
+	status          atomic.Pointer[status]
+
+	mu           sync.Mutex
+	window       [parts]part
+	failingSince time.Time // the first failure in the window
+	row          int       // failures since the latest success
+	rowSince     time.Time // the first of them
+	probeAfter   time.Time // while it is open
+	probing      bool
+}
+
+// status is the state of a circuit. It is never changed: each change of state makes another.
 type status struct {
 	open   bool
 	since  time.Time
-	opened int64
+	opened int64 // how often
 }
 
-func (s *status) state() string {
-	if s.open {
-		return "open"
-	}
-	return "closed"
+// part counts the decisions of a tenth of the window.
+type part struct {
+	number            int64 // since the latest change of state
+	succeeded, failed int
 }
+
+const parts = 10
 
 // Status returns "open" or "closed", since when, and how often the breaker has opened, for
 // health checks and metrics. It takes no lock.
@@ -27,116 +44,97 @@ func (s *status) state() string {
 // another server has decided well within the last minute; the log of the backend
 // reports each server.
 func (b *Breaker) Status() (state string, since time.Time, opened int64) {
-	s := b.status.Load()
-	return s.state(), s.since, s.opened
+	s := b.circuit.status.Load()
+	if s.open {
+		return "open", s.since, s.opened
+	}
+	return "closed", s.since, s.opened
 }
 
-func (b *Breaker) isOpen() bool { return b.status.Load().open }
+func (c *circuit) isOpen() bool { return c.status.Load().open }
 
-// circuit counts the decisions of the last ten tenths of its window. Open, it lets one probe through
-// after a while; a probe that fails starts the while again.
-type circuit struct {
-	openFor time.Duration
-	tenth   time.Duration
-
-	mu           sync.Mutex
-	turn         int // how often the circuit has opened or closed: what was begun before does not count
-	probing      bool
-	probeAt      time.Time
-	newest       int64 // number of the latest tenth since the zero time
-	failed       [10]int
-	decided      [10]int
-	row          int       // failures since the latest success, or since the window was without any
-	rowSince     time.Time // the first of them
-	failingSince time.Time // the first failure of the window
-}
-
-// enter returns the turn that a decision begins in, and false if it must not be made.
-func (b *Breaker) enter(now time.Time) (turn int, ok bool) {
-	c := &b.circuit
+// admit returns the status under which a decision may be made now, nil if it may not. What it
+// admits has to be recorded.
+func (c *circuit) admit() *status {
+	if s := c.status.Load(); !s.open {
+		return s
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.isOpen() {
-		if c.probing || !now.After(c.probeAt) {
-			return 0, false
-		}
-		c.probing = true
+	s := c.status.Load()
+	if s.open && (c.probing || !time.Now().After(c.probeAfter)) {
+		return nil
 	}
-	return c.turn, true
+	c.probing = s.open
+	return s
 }
 
-// leave counts a decision that was begun in a turn, or its failure.
-func (b *Breaker) leave(turn int, failure error) {
-	c, now := &b.circuit, time.Now()
+// record notes how a decision has ended that was admitted under s. One from before a change of
+// state says nothing. After a probe that does not count another may follow at once.
+func (c *circuit) record(s *status, err error, counts bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if turn != c.turn {
+	if s != c.status.Load() {
 		return
 	}
-	isProbe := b.isOpen()
-	if c.probing = false; failure == errUncounted {
+	c.probing = false
+	if !counts {
 		return
 	}
-	b.log.decided(failure, max(time.Second, b.budget))
+	now := time.Now()
+	c.log.decided(err, c.partLasts())
 	switch {
-	case isProbe && failure == nil:
-		b.changeLocked(false, now, nil)
-	case isProbe:
-		c.probeAt = now.Add(c.openFor)
-	case c.count(now, failure == nil) && c.keepsFailing(now, b.budget):
-		c.probeAt = now.Add(c.openFor)
-		b.changeLocked(true, now, failure)
+	case s.open && err != nil:
+		c.probeAfter = now.Add(c.openFor)
+	case s.open || c.keepsFailingLocked(err, now, s.since):
+		c.changeLocked(s, err, now)
 	}
 }
 
-// count counts a decision, and reports whether it has failed.
-func (c *circuit) count(now time.Time, decided bool) (failed bool) {
-	tenth, n := now.UnixNano()/int64(c.tenth), int64(len(c.failed))
-	for i := max(c.newest, tenth-n) + 1; i <= tenth; i++ {
-		c.failed[i%n], c.decided[i%n] = 0, 0
+// changeLocked closes the circuit if it was open in s, and opens it otherwise.
+func (c *circuit) changeLocked(s *status, err error, now time.Time) {
+	is := &status{!s.open, now, s.opened}
+	if is.open {
+		is.opened++
+		c.probeAfter = now.Add(c.openFor)
 	}
-	c.newest = max(c.newest, tenth)
-	at := c.newest % n
-	if decided {
-		c.decided[at]++
+	c.window, c.row = [parts]part{}, 0
+	c.status.Store(is)
+	c.log.changed(is.open, err, now.Sub(s.since))
+}
+
+// keepsFailingLocked counts a decision and reports whether to open. Failures must go on for a
+// while: one slow command delays every call under way, and these fail together.
+func (c *circuit) keepsFailingLocked(err error, now, closedSince time.Time) bool {
+	number := int64(now.Sub(closedSince) / c.partLasts())
+	p := &c.window[number%parts]
+	if p.number != number {
+		*p = part{number: number}
+	}
+	if err == nil {
+		p.succeeded++
 		c.row = 0
 		return false
 	}
-	if sum(c.failed) == 0 {
-		c.row, c.failingSince = 0, now
+	p.failed++
+	var succeeded, failed int
+	for _, p := range c.window {
+		if p.number > number-parts {
+			succeeded += p.succeeded
+			failed += p.failed
+		}
+	}
+	if failed == 1 {
+		c.failingSince, c.row = now, 0
 	}
 	if c.row == 0 {
 		c.rowSince = now
 	}
 	c.row++
-	c.failed[at]++
-	return true
+	return min(c.row, failed) >= 5 && now.Sub(c.rowSince) >= 4*c.budget ||
+		failed >= max(10, succeeded) && now.Sub(c.failingSince) >= 20*c.budget
 }
 
-// keepsFailing reports whether to open. Failures must go on for a while: one slow command delays every
-// call under way, and these fail together.
-func (c *circuit) keepsFailing(now time.Time, budget time.Duration) bool {
-	failed := sum(c.failed)
-	return min(c.row, failed) >= 5 && now.Sub(c.rowSince) >= 4*budget ||
-		failed >= max(10, sum(c.decided)) && now.Sub(c.failingSince) >= 20*budget
-}
-
-func sum(of [10]int) (n int) {
-	for _, m := range of {
-		n += m
-	}
-	return n
-}
-
-// changeLocked opens or closes the circuit, and publishes and logs that.
-func (b *Breaker) changeLocked(open bool, now time.Time, failure error) {
-	c, was := &b.circuit, b.status.Load()
-	c.turn++
-	c.failed, c.decided, c.row = [10]int{}, [10]int{}, 0
-	is := &status{open, now, was.opened}
-	if open {
-		is.opened++
-	}
-	b.status.Store(is)
-	b.log.changed(open, failure, now.Sub(was.since))
-}
+// partLasts returns how long a part of the window lasts: the window is ten seconds, or ten budgets
+// if that is longer.
+func (c *circuit) partLasts() time.Duration { return max(time.Second, c.budget) }

@@ -65,6 +65,24 @@ func TestItOpensAfterFailuresInARowThatLast(t *testing.T) {
 	})
 }
 
+func TestFewerThanFiveDecisionsInTenSecondsNeverOpenIt(t *testing.T) {
+	inBothModes(t, remote.Options{}, func(w fixture) {
+		w.inner.startsFailing(refuses)
+		for range 100 {
+			time.Sleep(2600 * time.Millisecond)
+			w.gets(errDown)
+		}
+		w.is("closed")
+		time.Sleep(10 * time.Second)
+		for range 5 {
+			w.is("closed")
+			time.Sleep(2200 * time.Millisecond)
+			w.gets(errDown)
+		}
+		w.is("open")
+	})
+}
+
 func TestASuccessEndsTheRow(t *testing.T) {
 	inBothModes(t, remote.Options{}, func(w fixture) {
 		for range 4 {
