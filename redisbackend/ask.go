@@ -38,7 +38,7 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 		a.weight += of.weight()
 		a.keys = append(a.keys, of.name)
 		if !mode.peeks && of.limit.Held {
-			a.form, a.once = "", true
+			a.apart, a.once = true, true
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}

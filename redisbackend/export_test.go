@@ -123,6 +123,9 @@ func WaitForEver(b *Backend) {
 	b.lines.patience = 1000 * time.Hour
 }
 
+// WaitFor has b take a server for silent after a time.
+func WaitFor(b *Backend, patience time.Duration) { b.lines.patience = patience }
+
 // OneCall has b make one call at a time to each server.
 func OneCall(b *Backend) { b.lines.most = 1 }
 

@@ -14,7 +14,8 @@ import (
 type job struct {
 	ctx      context.Context // hooks of the client see its values; nil: it has none
 	script   *script         // nil: the one that decides
-	form     string          // takings of one form differ in their keys only; "": this job shares its form with no other
+	form     string          // takings of one form differ in their keys only
+	apart    bool            // but for this one: its arguments are its own
 	keys     []string
 	args     []any // of the script, about these keys
 	instant  int64 // that the script is given; 0: it uses the server's clock

@@ -133,7 +133,7 @@ func (cs *calls) write(k *call) {
 	}
 	for rest := k.jobs; len(rest) > 0; {
 		first, n := rest[0], 1
-		for n < len(rest) && first.form != "" && rest[n].form == first.form {
+		for n < len(rest) && !first.apart && rest[n].form == first.form {
 			n++
 		}
 		for _, j := range rest[:n] {

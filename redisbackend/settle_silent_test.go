@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/testrun"
@@ -59,7 +60,7 @@ func TestEndingsDoNotWaitForAnotherServerThatIsSilent(t *testing.T) {
 	testrun.FullOnly(t, "a server that falls silent")
 	client, mute := twoMasters(t)
 	b := redisbackend.New(client, redisbackend.Options{})
-	redisbackend.WaitForEver(b)
+	redisbackend.WaitFor(b, time.Second)
 	isSilent := func(name string) bool { return redisbackend.SlotOf(name) >= 8192 }
 	window := limits.FixedWindow(limits.PerDay(10))
 	const keys = 400
