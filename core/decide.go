@@ -232,11 +232,10 @@ func (l *ruleSet[R]) takeAfter(
 	return call.Take(ctx, l.backend, charges, decisions)
 }
 
-// failRule adds to o a rule whose functions failed with err. It adds nothing if err
-// says that the rule does not apply. It reports whether the request is then
-// unavailable.
+// failRule adds to o a rule whose functions failed with err. It adds nothing if the key function
+// says that the rule does not apply. It reports whether the request is then unavailable.
 func (l *ruleSet[R]) failRule(rule *compiledRule[R], identity *ruleIdentity, err error, o *Outcome) bool {
-	if errors.Is(err, ErrDoesNotApply) {
+	if _, failed := err.(*failure.Error); !failed && errors.Is(err, ErrDoesNotApply) {
 		return false
 	}
 	d := o.charge(identity, "", 0)

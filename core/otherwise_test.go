@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -78,5 +79,29 @@ func TestTheLastRuleIsForKeysThatAShareLeavesOut(t *testing.T) {
 	}
 	if core.Otherwise[string](nil, nil) != nil {
 		t.Error("no key function is a key function")
+	}
+}
+
+// A rule applies as soon as it has a key. A limit that fails then is a failure, whatever its error wraps:
+// the rule had been left out, and the last rule had left the request to it.
+func TestARuleWhoseLimitFailsIsNotLeftOut(t *testing.T) {
+	everybody := func(string) (string, error) { return "all", nil }
+	limit := limits.FixedWindow(limits.PerMinute(1))
+	wrapped := fmt.Errorf("plan: %w", core.ErrDoesNotApply)
+	for name, rule := range map[string]core.Rule[string]{
+		"LimitFor":             {LimitFor: func(string) (limits.Limit, error) { return limits.Limit{}, wrapped }},
+		"LimitFor that panics": {LimitFor: func(string) (limits.Limit, error) { panic(wrapped) }},
+		"Key that panics":      {Limit: limit, Key: func(string) (string, error) { panic(wrapped) }},
+	} {
+		rule.Name = "named"
+		if rule.Key == nil {
+			rule.Key = everybody
+		}
+		rest := core.Rule[string]{Name: "rest", Limit: limit, Key: core.Otherwise([]core.Rule[string]{rule}, everybody)}
+		l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{rule, rest}})
+		o := l.Decide(t.Context(), "/")
+		if o.Verdict() != core.Unavailable || o.Len() != 1 || o.At(0).Rule() != "named" || o.Err() == nil {
+			t.Errorf("%s: %v by %d rules, error %v; want it unavailable", name, o.Verdict(), o.Len(), o.Err())
+		}
 	}
 }
