@@ -69,11 +69,12 @@ type holds struct {
 // hold is a span that is held by a request that runs, or that is to be released.
 type hold struct {
 	span
-	node  list.Node[*hold]
-	in    *list.List[*hold] // that it is in; nil: none
-	at    time.Time         // when it is due there
-	twice bool              // it is released twice: a call without a reply may put it back in between
-	until time.Time         // when its units have ended by themselves; zero: its request runs
+	node   list.Node[*hold]
+	in     *list.List[*hold] // that it is in; nil: none
+	at     time.Time         // when it is due there
+	latest *errand           // its latest renewal or release
+	twice  bool              // it is released twice: a call without a reply may put it back in between
+	until  time.Time         // when its units have ended by themselves; zero: its request runs
 }
 
 func newHolds(b *Backend, lasting time.Duration, logger *slog.Logger) *holds {
@@ -205,6 +206,7 @@ func (h *holds) forget(s span) *hold {
 	if k := h.of[s.first]; k != nil {
 		delete(h.of, s.first)
 		k.leaveList()
+		h.withdrawLocked(k)
 		ended.twice = k.twice
 	}
 	return ended
@@ -223,7 +225,7 @@ func (h *holds) releaseLater(spans []span, twice bool) {
 		k := newHold(s, twice)
 		k.until = now.Add(h.time + 2*callTimeout)
 		if s.n > 0 && h.mayReleaseLocked(k, now) {
-			h.sendLocked(k, now)
+			h.sendLocked(now, k)
 		}
 	}
 }
@@ -244,7 +246,7 @@ func (h *holds) releasedLocked(k *hold, now time.Time, err error) {
 		h.retryLocked(k, now)
 	case err == nil && k.twice:
 		k.twice = false
-		h.waitLocked(k, &h.twice, now.Add(callTimeout), now)
+		h.waitLocked(k, &h.twice, now.Add(longestCall), now)
 	default:
 		h.units -= k.n
 	}
@@ -257,18 +259,48 @@ var unwaiting = func() context.Context {
 	return ctx
 }()
 
-// sendLocked renews or releases k.
-func (h *holds) sendLocked(k *hold, now time.Time) {
-	e := h.errand(nil, k)
-	e.done = func() { h.finish(k, e) }
-	if k.isRenewed() {
-		k.twice = true
-		h.waitLocked(k, &h.silent, now.Add(h.time/10), now)
+// sendLocked renews or releases holds. Those on one server are sent together.
+func (h *holds) sendLocked(now time.Time, all ...*hold) {
+	jobs, of := make(map[*line][]*job), make(map[*line][]*hold)
+	for _, k := range all {
+		h.withdrawLocked(k) // it has waited in vain
+		e := h.errand(nil, k)
+		e.done = func() { h.finish(k, e) }
+		if k.latest = e; k.isRenewed() {
+			k.twice = true
+			h.waitLocked(k, &h.silent, now.Add(h.time/10), now)
+		}
+		h.sent[k]++
+		l, err := h.backend.lines.of(unwaiting, k.key)
+		if err != nil {
+			h.finishLocked(k, now, 0, err)
+			continue
+		}
+		e.line = l
+		jobs[l], of[l] = append(jobs[l], &e.job), append(of[l], k)
 	}
-	h.sent[k]++
-	if err := h.backend.send(e); err != nil {
-		h.finishLocked(k, now, 0, err)
+	for l, jobs := range jobs {
+		if err := l.submit(now, jobs...); err != nil {
+			for _, k := range of[l] {
+				h.finishLocked(k, now, 0, err)
+			}
+		}
 	}
+}
+
+// withdrawLocked withdraws the latest renewal of k if it has not been sent. So of each hold one waits at most.
+func (h *holds) withdrawLocked(k *hold) {
+	if e := k.latest; e != nil && e.line != nil && e.line.withdraw(&e.job) {
+		h.sentLocked(k)
+	}
+}
+
+// sentLocked notes that a renewal or release of k is no longer under way.
+func (h *holds) sentLocked(k *hold) {
+	if h.sent[k]--; h.sent[k] == 0 {
+		delete(h.sent, k)
+	}
+	h.answered.Broadcast()
 }
 
 // finish notes what became of the renewal or release of k.
@@ -283,10 +315,7 @@ func (h *holds) finish(k *hold, e *errand) {
 }
 
 func (h *holds) finishLocked(k *hold, now time.Time, unknown int64, err error) {
-	if h.sent[k]--; h.sent[k] == 0 {
-		delete(h.sent, k)
-	}
-	h.answered.Broadcast()
+	h.sentLocked(k)
 	switch {
 	case !k.isRenewed():
 		h.releasedLocked(k, now, err)
@@ -349,8 +378,8 @@ func (h *holds) sendDueLocked(in *list.List[*hold], by, now time.Time) {
 		n.Of.leaveList()
 		all = append(all, n.Of)
 	}
-	for _, k := range all {
-		h.sendLocked(k, now)
+	if len(all) > 0 {
+		h.sendLocked(now, all...)
 	}
 }
 

@@ -51,6 +51,10 @@ const (
 	// long enough to connect over a slow network.
 	callTimeout = time.Second
 
+	// longestCall is how long it may take: calls that start within an eighth of callTimeout share a
+	// context.
+	longestCall = 9 * callTimeout / 8
+
 	// busyKey is how many jobs wait for a key that is busy: others go first.
 	busyKey = 32
 )
@@ -66,7 +70,7 @@ func newLine(all *lines, name string) *line {
 }
 
 // submit sends jobs or queues them. Their owners are answered once that is done, unless there is an error
-// or they are withdrawn. Those that are submitted together are sent in their order.
+// or they are withdrawn. What fits into one call is sent in its order.
 func (l *line) submit(now time.Time, jobs ...*job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,11 +159,13 @@ func (l *line) unlinkLocked(j *job) {
 	l.countLocked(j, -1)
 }
 
-// countLocked adds to the number of jobs that wait for each key of j.
+// countLocked adds to the weight of what waits, and to the number of jobs that wait for each key of j.
+// What ends makes no key busy: it gives units back.
 func (l *line) countLocked(j *job, by int) {
-	if j.priority != ending {
-		l.weight += by * j.weight
+	if j.priority == ending {
+		return
 	}
+	l.weight += by * j.weight
 	for _, key := range j.keys {
 		if l.waiting[key] += by; l.waiting[key] == 0 {
 			delete(l.waiting, key)

@@ -131,7 +131,7 @@ func (w *worker) end(failure error) (more bool) {
 		if failure != nil {
 			j.err = failure
 		}
-		if j.isLeft() {
+		if j.isLeft() && j.fate.Load() == underWay {
 			left = append(left, j)
 		} else {
 			j.owner.answer()

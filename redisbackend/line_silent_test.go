@@ -1,0 +1,142 @@
+package redisbackend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// answering is a client whose scripts are answered by a function.
+type answering struct {
+	redis.Scripter
+	answer func(ctx context.Context, digest string, keys int) error // nil: each key has the reply 0
+}
+
+func (c *answering) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
+	cmd, reply := redis.NewCmd(ctx), []any{args[0]}
+	if err := c.answer(ctx, digest, len(keys)); err != nil {
+		cmd.SetErr(err)
+		return cmd
+	}
+	for range keys {
+		reply = append(reply, int64(0))
+	}
+	cmd.SetVal(reply)
+	return cmd
+}
+
+func silence(ctx context.Context, _ string, _ int) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Where all calls that endings may have are under way, a probe of an ending had no job.
+func TestAProbeOfEndingsHasJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(&answering{answer: silence}, Options{HashTag: "one"})
+		b.lines.most = 1
+		e := limits.Ending{
+			Scope: "s", Key: "k", Limit: limits.LeakyBucket(limits.PerDay(1), 10), Taken: 2, Final: 1, Ticket: 1,
+		}
+		settle := func() { _ = b.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1)) }
+		go settle()
+		time.Sleep(600 * time.Millisecond) // so the server is down
+		go settle()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		charges := []limits.Charge{{Scope: "s", Key: "k", Limit: e.Limit, Cost: 1}}
+		err := b.Take(ctx, charges, make([]limits.Decision, 1))
+		if err == nil || strings.Contains(err.Error(), "panic") {
+			t.Errorf("%v, want that there is no answer", err)
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+// They had been queued again and again, and were sent before all takings once the server was back.
+func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const units = 2000
+		b := New(&answering{answer: silence}, Options{HashTag: "one", HoldTime: minHoldTime})
+		for i := range units {
+			b.holds.add(span{b.heldName("s", fmt.Sprint(i)), b.holds.issue(1), 1})
+		}
+		for range 5 {
+			time.Sleep(minHoldTime)
+			l := b.lines.only
+			l.mu.Lock()
+			if n := l.queues[0].Size; n > units {
+				t.Errorf("%d renewals of %d units wait", n, units)
+			}
+			l.mu.Unlock()
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A renewal takes nearly as long as a call may: it arrives after the first release, and must not after
+// the second.
+func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var held atomic.Bool
+		b := New(&answering{answer: func(ctx context.Context, digest string, _ int) error {
+			if digest != renewScript.digest {
+				held.Store(false)
+				return nil
+			}
+			select {
+			case <-time.After(longestCall - time.Millisecond):
+				held.Store(true)
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}, Options{HashTag: "one", HoldTime: minHoldTime})
+		id := b.holds.issue(1)
+		b.holds.add(span{b.heldName("s", "k"), id, 1})
+		held.Store(true)
+		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
+		e := limits.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}
+		_ = b.Settle(context.Background(), []limits.Ending{e}, make([]limits.Settlement, 1))
+		time.Sleep(3 * longestCall)
+		if held.Load() {
+			t.Error("the unit of a request that has ended is held")
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Endings give units back: a crowd of them moves no taking of their key behind others.
+func TestEndingsMakeNoKeyBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(&answering{answer: silence}, Options{HashTag: "one"})
+		l := b.lines.only
+		for i := range 2 * busyKey {
+			e := b.newErrand(nil, &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))
+			e.done = func() {}
+			l.mu.Lock()
+			l.enqueueLocked(&e.job, time.Now())
+			l.mu.Unlock()
+		}
+		j := &job{priority: taking, keys: []string{"key"}, weight: 1}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.enqueueLocked(j, time.Now()); j.queue != &l.queues[1] {
+			t.Error("the only taking of its key waits behind others")
+		}
+	})
+}
