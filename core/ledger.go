@@ -80,7 +80,7 @@ type request struct {
 	node list.Node[*request]
 }
 
-// requestState is zero in a record that nobody uses: only its generation and its state may then
+// requestState is zero in a record without a request: only its generation and its state may then
 // be looked at, with the lock.
 type requestState uint8
 

@@ -256,7 +256,7 @@ func (o *Outcome) BindingRule() int {
 }
 
 // End ends the request: units of concurrency limits are released, and every rule with a
-// FinalCost is charged its final cost. Whoever calls [Limiter.Decide] must call End once
+// FinalCost is charged its final cost. A caller of [Limiter.Decide] must call End once
 // an allowed request is over, best in a defer; middleware does so itself. End does
 // nothing for an outcome that is not allowed, or that has no rule with an end. Of all
 // calls, on the outcome and its copies and from any goroutine, only the first counts. It

@@ -93,8 +93,8 @@ func (l *line) decide(ctx context.Context, a *ask) (back bool, err error) {
 	if a.err == nil || !l.behind(ctx, since) {
 		return true, a.err
 	}
-	// The process did not run in time. What the call took, if it did, stays taken, but for
-	// what it holds: that has been released.
+	// The process did not run in time. What the call took, if it did, stays taken, except for
+	// units that it holds: they have been released.
 	a.fate.Store(underWay)
 	a.reissue()
 	if err := l.submit(time.Now(), &a.job); err != nil {

@@ -212,7 +212,7 @@ func (h *holds) forget(s span) *hold {
 	return ended
 }
 
-// releaseLater has spans released that nobody waits for. twice says that a taking without a
+// releaseLater releases spans without a caller that waits. twice says that a taking without a
 // reply may arrive after the release.
 func (h *holds) releaseLater(spans []span, twice bool) {
 	if len(spans) == 0 {
@@ -444,7 +444,7 @@ func waitUntil(ctx context.Context, changed *sync.Cond, done func() bool) {
 	}
 }
 
-// A taking by a concurrency limit is under ids that the client chose. If nobody learns what
+// A taking by a concurrency limit is under ids that the client chose. If its caller does not learn what
 // became of it, its units are released: whether its reply was lost, its caller has left,
 // or another server denied the request. No call for it is repeated, since a repetition
 // would find the units of the first attempt held, and might deny for them.

@@ -15,7 +15,7 @@ type job struct {
 	ctx      context.Context // hooks of the client see its values; nil: it has none
 	script   *script         // nil: the one that decides
 	form     string          // takings of one form differ in their keys only
-	apart    bool            // but for this one: its arguments are its own
+	apart    bool            // it is written apart: its arguments are its own
 	keys     []string
 	args     []any // of the script, about these keys
 	instant  int64 // that the script is given; 0: it uses the server's clock
@@ -56,7 +56,7 @@ const (
 	ending
 )
 
-// The fates of a job. Whoever changes underWay to another is the first to finish with it.
+// The fates of a job. The first to finish with it changes underWay to another.
 const (
 	underWay  int32 = iota
 	answered        // its caller has the answer

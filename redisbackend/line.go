@@ -216,7 +216,7 @@ func (l *line) isForEndingsLocked() bool {
 func (l *line) waits() bool { return l.weight > 0 || l.isForEndingsLocked() }
 
 // watchLocked begins a call for waiting jobs if it may, and sees to it that the rest is sent
-// though no call ends: a connection may be broken, and nobody should wait behind it.
+// though no call ends: a connection may be broken, and others should not wait behind it.
 func (l *line) watchLocked(now time.Time) {
 	if l.waits() && l.mayCallLocked(now) {
 		w := l.beginLocked(now)

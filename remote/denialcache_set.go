@@ -143,7 +143,7 @@ func (c *DenialCache) outlastsLocked(d *denial, set *denialSet, ch *limits.Charg
 	return true
 }
 
-// findLocked returns the denial that d replaces, nil if there is none.
+// findLocked returns the denial that d replaces, or nil.
 func (set *denialSet) findLocked(d *denial, ch *limits.Charge) *denial {
 	for i := range set.denials {
 		if old := &set.denials[i]; old.heard == d.heard && old.answers(d.hash, ch) {
