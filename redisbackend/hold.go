@@ -264,7 +264,7 @@ func (h *holds) sendLocked(now time.Time, all ...*hold) {
 	jobs, of := make(map[*line][]*job), make(map[*line][]*hold)
 	for _, k := range all {
 		h.withdrawLocked(k) // it has waited in vain
-		e := h.errand(nil, k)
+		e := h.errand(context.Background(), k)
 		e.done = func() { h.finish(k, e) }
 		if k.latest = e; k.isRenewed() {
 			k.twice = true

@@ -12,7 +12,7 @@ import (
 // give-backs, renewals and releases are jobs. A line sends them, several in a call. Its caller may
 // leave before the answer; then nothing of the job is used again.
 type job struct {
-	ctx      context.Context // hooks of the client see its values; nil: it has none
+	ctx      context.Context // hooks of the client see its values
 	script   *script         // nil: the one that decides
 	form     string          // takings of one form differ in their keys only
 	apart    bool            // it is written apart: its arguments are its own

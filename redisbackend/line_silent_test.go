@@ -126,7 +126,7 @@ func TestEndingsMakeNoKeyBusy(t *testing.T) {
 		b := New(&answering{answer: silence}, Options{HashTag: "one"})
 		l := b.lines.only
 		for i := range 2 * busyKey {
-			e := b.newErrand(nil, &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))
+			e := b.newErrand(t.Context(), &releaseScript, "key", 1, 1, []byte(fmt.Sprintf("%012d", i)))
 			e.done = func() {}
 			l.mu.Lock()
 			l.enqueueLocked(&e.job, time.Now())

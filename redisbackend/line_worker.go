@@ -99,7 +99,7 @@ func (w *worker) context() context.Context {
 	switch {
 	case w.inline:
 		return first
-	case first == nil || first == context.Background():
+	case first == context.Background():
 		return w.bound
 	}
 	return &callContext{w.bound, first}
