@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/weir-go/weir/limits"
 )
 
 // ask is the job that decides what one caller charges on one server. A call may still read and answer
@@ -19,9 +17,9 @@ type ask struct {
 	mode     mode
 	done     chan struct{} // receives once it is answered, if its caller waits
 
-	// See denyWaiting: one plus the index of the account that denied it, and the denial.
-	deniedBy int
-	denial   limits.Decision
+	// Set before it is answered, unless there is an error.
+	allowed bool
+	results []result // of the accounts
 
 	spans []span // of the units that it may come to hold, one for each concurrency limit
 }
@@ -30,7 +28,7 @@ type ask struct {
 func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode mode) {
 	a.backend, a.accounts, a.mode = b, accounts, mode
 	a.ctx, a.priority, a.owner = ctx, taking, a
-	a.form, a.instant = formOf(accounts, mode), mode.instant
+	a.form, a.instant, a.width = formOf(accounts, mode), mode.instant, 1
 	for i := range accounts {
 		of := &accounts[i]
 		a.hasLogs = a.hasLogs || of.limit.Lists
@@ -60,11 +58,32 @@ func (a *ask) setArguments() {
 func (a *ask) reset() {
 	clear(a.keys)
 	clear(a.args)
-	*a = ask{job: job{keys: a.keys[:0], args: a.args[:0], numbers: a.numbers[:0]}, spans: a.spans[:0], done: a.done}
+	*a = ask{
+		job:     job{keys: a.keys[:0], args: a.args[:0], numbers: a.numbers[:0]},
+		results: a.results[:0], spans: a.spans[:0], done: a.done,
+	}
 }
 
-// isPossible implements [owner].
-func (a *ask) isPossible(numbers []int64) bool { return arePossible(a.accounts, numbers) }
+// read implements [owner].
+func (a *ask) read(numbers []int64) bool {
+	a.allowed, a.results = numbers[0] == 1, a.results[:0]
+	allFit := true
+	for i, rest := 0, numbers[1:]; i < len(a.accounts); i++ {
+		of := &a.accounts[i]
+		f, ok := of.found(a.now, rest[:of.width()])
+		if !ok {
+			return false
+		}
+		r, fits, ok := of.result(&f, a.allowed, a.mode.peeks)
+		if !ok {
+			return false
+		}
+		allFit = allFit && (fits || !of.enforces)
+		a.results = append(a.results, r)
+		rest = rest[of.width():]
+	}
+	return allFit == a.allowed && (a.allowed || numbers[0] == 0)
+}
 
 // answer implements [owner].
 func (a *ask) answer() {

@@ -234,7 +234,6 @@ type request struct {
 	merged   []limits.Account
 	accounts []account // the same, with names and encoded limits
 	owners   []int     // index of the account of each charge
-	results  []result
 	ask      ask
 	holds    bool // some accounts are of concurrency limits
 }
@@ -242,7 +241,7 @@ type request struct {
 func (b *Backend) recycle(r *request) {
 	clear(r.merged)
 	clear(r.accounts)
-	r.merged, r.accounts, r.owners, r.results, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], r.results[:0], false
+	r.merged, r.accounts, r.owners, r.holds = r.merged[:0], r.accounts[:0], r.owners[:0], false
 	r.ask.reset()
 	b.requests.Put(r)
 }
@@ -264,23 +263,23 @@ func (b *Backend) decideAccounts(ctx context.Context, r *request, mode mode) (al
 	if err != nil {
 		return nil, true, err
 	}
-	back, err = b.step(ctx, l, &r.ask, r.accounts, mode, &r.results)
+	back, err = b.step(ctx, l, &r.ask, r.accounts, mode)
 	if back && len(r.accounts) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") && b.lines.learnSlots() {
 		r.ask.reset()
 		return b.decideAccounts(ctx, r, mode)
 	}
-	return r.results, back, err
+	if err != nil {
+		return nil, back, err
+	}
+	return r.ask.results, true, nil
 }
 
 // step decides accounts that one partition keeps, on the server of l. It reports whether the
-// caller owns a and accounts again, and sets the results unless there is an error.
-func (b *Backend) step(
-	ctx context.Context, l *line, a *ask, accounts []account, mode mode, to *[]result,
-) (back bool, err error) {
+// caller owns a and accounts again.
+func (b *Backend) step(ctx context.Context, l *line, a *ask, accounts []account, mode mode) (back bool, err error) {
 	a.prepare(ctx, b, accounts, mode)
 	if back, err = l.decide(ctx, a); err != nil {
 		return back, b.lines.blame(explained(l.explained(err), accounts), l)
 	}
-	*to = a.results((*to)[:0])
 	return true, nil
 }

@@ -513,7 +513,7 @@ func TestWhatServersSayOfThemselvesIsJudged(t *testing.T) {
 		{"", good, false},
 		{"redis_version:7.0.0\r\n", "maxmemory_policy:volatile-ttl\r\n", false},
 	} {
-		if err := redisbackend.Judge(c.server, c.memory); (err == nil) != c.ok {
+		if err := redisbackend.Judge(c.server + c.memory); (err == nil) != c.ok {
 			t.Errorf("%q %q: got %v", c.server, c.memory, err)
 		}
 	}

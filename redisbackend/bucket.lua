@@ -1,66 +1,38 @@
--- Token buckets, leaky buckets and queues. A taking adds to the level, which drains
--- at the rate of the limit.
+-- Token buckets, leaky buckets and queues. A taking adds to the level, which drains at the rate of the
+-- limit: a unit with every P/Q microseconds, in lowest terms.
 --
 --   at   the instant of the latest taking
 --   a    the level: the time until the bucket is empty, whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
 
-local full, fullFrac, us, frac = most * P, 0, n * P, 0
-if Q > 1 then
-  full, fullFrac = timeOf(P, Q, most)
-  us, frac = timeOf(P, Q, n)
-end
-if not isRead or b < Q and a <= 3155760000000000 and a <= 2 * full + (2 * fullFrac < Q and 0 or 1) then -- 100 years
+take = function(limit, asOf, at, a, b, n, _, isRead)
+  local P, Q, most = limit.P, limit.Q, limit.most
+  local full, fullFrac, us, frac = most * P, 0, n * P, 0
+  if Q > 1 then
+    full, fullFrac = timeOf(P, Q, most)
+    us, frac = timeOf(P, Q, n)
+  end
+  if isRead and (b >= Q or a > 3155760000000000 or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then -- 100 years
+    return nil
+  end
   a = a - (asOf - at)
   if a < 0 then
     a, b = 0, 0
   end
-  at, extra = asOf, b > 0 and a + 1 or a
-
   us, frac = a + us, b + frac
   if frac >= Q then
     us, frac = us + 1, frac - Q
   end
-  fits = n == 0 or us < full or us == full and frac <= fullFrac
+  local fits = n == 0 or n <= most and (us < full or us == full and frac <= fullFrac)
   if fits then
     a, b = us, frac
   end
-  reset = b > 0 and a + 1 or a
-
-  local room, roomFrac = full - a, fullFrac - b
-  if roomFrac < 0 then
-    room, roomFrac = room - 1, roomFrac + Q
-  end
-  left = room >= 0 and floor(room / P) or 0
-  if Q > 1 and room >= 0 then
-    local q, r = muldiv(room - left * P, Q, P)
-    left = left * Q + q + floor((r + roomFrac) / P)
-  end
-
-  if fits and left > 0 then
-    window, frac = left * P, 0
-    if Q > 1 then
-      window, frac = timeOf(P, Q, left)
-    end
-  else -- the wait until n units fit, or one
-    if fits then
-      us, frac = a + floor(P / Q), b + P % Q
-    end
-    window, frac = us - full, frac - fullFrac
-    if frac > Q then
-      window = window + 1
-    end
-  end
-  if frac > 0 then
-    window = window + 1
-  end
+  return fits, asOf, a, b, b > 0 and a + 1 or a
 end
 
---- more
-
--- In memory ring is that of bucket_ring.lua, if there is one. A leaky queue has none: it
--- returns nothing by levels. A ring is old if it is of another limit.
-families.bucket = function()
+-- A state may have the ring of bucket_ring.lua. A leaky queue has none: it returns nothing by levels.
+-- A ring is old if it is of another limit.
+if family then
   -- units returns how many whole units drain in a time.
   local function units(limit, us, frac)
     local periods = floor(us / limit.P)
@@ -76,89 +48,86 @@ families.bucket = function()
     return us, frac
   end
 
-  return {
-    drains = true,
+  family.drains = true
 
-    encode = function(s)
-      return s.ring and encodeRing(s.ring)
-    end,
+  family.encode = function(s)
+    return s.ring and encodeRing(s.ring)
+  end
 
-    read = function(s, text)
-      s.ring = decodeRing(text)
-      return s.ring
-    end,
+  family.read = function(s, text)
+    s.ring = decodeRing(text)
+    return s.ring
+  end
 
-    rebase = function(s, back)
-      back.a, back.b, back.ring = s.a, s.b, s.ring
-    end,
+  family.rebase = function(s, back)
+    back.a, back.b, back.ring = s.a, s.b, s.ring
+  end
 
-    used = function(s)
-      local whole = units(s.limit, s.a, s.b)
-      local us, frac = timeOf(s.limit.P, s.limit.Q, whole)
-      return us == s.a and frac == s.b and whole or whole + 1
-    end,
+  family.used = function(s)
+    local whole = units(s.limit, s.a, s.b)
+    local us, frac = timeOf(s.limit.P, s.limit.Q, whole)
+    return us == s.a and frac == s.b and whole or whole + 1
+  end
 
-    note = function(s, lasts)
-      if s.limit.algorithm == 'q' then
-        s.ring = nil
-      else
-        s.ring = noteLevel(s, lasts)
-      end
-    end,
+  family.note = function(s, lasts)
+    if s.limit.letter == 'q' then
+      s.ring = nil
+    else
+      s.ring = noteLevel(s, lasts)
+    end
+  end
 
-    -- owe adds n units, or as many as may be owed, and returns how many.
-    owe = function(s, n)
-      local limit = s.limit
-      local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
-      if us >= 3155760000000000 then -- 100 years
-        us, frac = 3155760000000000, 0
-      end
-      us, frac = minus(limit, us, frac, s.a, s.b)
-      n = us < 0 and 0 or min(n, units(limit, us, frac))
-      us, frac = timeOf(limit.P, limit.Q, n)
-      us, frac = s.a + us, s.b + frac
-      if frac >= limit.Q then
-        us, frac = us + 1, frac - limit.Q
-      end
-      s.a, s.b = us, frac
-      return n
-    end,
+  family.owe = function(s, n)
+    local limit = s.limit
+    local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
+    if us >= 3155760000000000 then -- 100 years
+      us, frac = 3155760000000000, 0
+    end
+    us, frac = minus(limit, us, frac, s.a, s.b)
+    n = us < 0 and 0 or min(n, units(limit, us, frac))
+    us, frac = timeOf(limit.P, limit.Q, n)
+    us, frac = s.a + us, s.b + frac
+    if frac >= limit.Q then
+      us, frac = us + 1, frac - limit.Q
+    end
+    s.a, s.b = us, frac
+    return n
+  end
 
-    -- Units are worth to their taking what they cost if it is the latest. Otherwise some
-    -- of them may have drained: without a ring, what drains in the time since.
-    refund = function(s, n, final, ticket)
-      local limit = s.limit
-      local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
-      local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
-      if limit.algorithm == 'q' then
-        if final and ticket ~= s.at or not final and s.at + ceil(s.a, s.b) ~= ticket then
-          return 0 -- those who queued behind have delays that count on these units
-        end
-      elseif ticket > s.at then
-        return 0 -- the clock has stepped back since: nobody can tell how much has drained
-      elseif ticket ~= s.at and s.ring then
-        local most = worth(s.ring, ticket, whole, ceil(us, frac), s.at)
-        if most <= us then
-          us, frac = most, 0
-        end
-      elseif us < s.at - ticket then
-        return 0
-      else
-        us = us - (s.at - ticket)
+  -- Units are worth to their taking what they cost if it is the latest. Otherwise some of them may
+  -- have drained: without a ring, what drains in the time since.
+  family.refund = function(s, n, final, ticket)
+    local limit = s.limit
+    local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
+    local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
+    if limit.letter == 'q' then
+      if final and ticket ~= s.at or not final and s.at + (s.b > 0 and s.a + 1 or s.a) ~= ticket then
+        return 0 -- those who queued behind have delays that count on these units
       end
-      if us > s.a or us == s.a and frac > s.b then
-        us, frac = s.a, s.b
+    elseif ticket > s.at then
+      return 0 -- the clock has stepped back since, so how much has drained is not known
+    elseif ticket ~= s.at and s.ring then
+      local most = worth(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
+      if most <= us then
+        us, frac = most, 0
       end
-      if us == 0 and frac == 0 then
-        return 0
-      end
-      s.a, s.b = minus(limit, s.a, s.b, us, frac)
-      if s.ring and ticket ~= s.at then
-        lower(s.ring, ticket, whole, ceil(us, frac), s.at)
-      end
-      local returned = units(limit, us, frac)
-      keep(s, returned > 0 and s.a == 0 and s.b == 0)
-      return returned
-    end,
-  }
+    elseif us < s.at - ticket then
+      return 0
+    else
+      us = us - (s.at - ticket)
+    end
+    if us > s.a or us == s.a and frac > s.b then
+      us, frac = s.a, s.b
+    end
+    if us == 0 and frac == 0 then
+      return 0
+    end
+    s.a, s.b = minus(limit, s.a, s.b, us, frac)
+    if s.ring and ticket ~= s.at then
+      lower(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
+    end
+    local returned = units(limit, us, frac)
+    keep(s, returned > 0 and s.a == 0 and s.b == 0)
+    return returned
+  end
 end

@@ -133,7 +133,7 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 	var clock time.Time
 	for first := true; ; first = false {
 		var found findings
-		call := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: 3, texts: true}
+		call := scriptCall{script: &checkScript, keys: []string{key}, receiver: &found, most: maxText}
 		if first { // a server that knows the script does not show whether it may be sent
 			call.send(ctx, client, "eval", checkScript.source)
 			call.finish()
@@ -145,11 +145,11 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 		}
 		if !first {
 			var err error
-			if _, ok := client.(single); ok && cmp.Or(field(found.server, "redis_mode"), field(found.server, "server_mode")) == "cluster" { // Valkey has the latter
+			if _, ok := client.(single); ok && cmp.Or(field(found.info, "redis_mode"), field(found.info, "server_mode")) == "cluster" { // Valkey has the latter
 				err = errors.New(useCluster)
 			}
-			if err = errors.Join(err, judge(found.server, found.memory), judgeClock(clock, found.now)); err != nil {
-				err = fmt.Errorf("%s: %w", product(found.server), err)
+			if err = errors.Join(err, judge(found.info), judgeClock(clock, found.now)); err != nil {
+				err = fmt.Errorf("%s: %w", product(found.info), err)
 			}
 			return err
 		}
@@ -160,20 +160,17 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 
 // findings is what check.lua replies.
 type findings struct {
-	server, memory string // sections of INFO
-	now            time.Time
+	now  time.Time
+	info string // its sections server and memory
 }
 
 // receive implements [receiver].
 func (f *findings) receive(r *reply) error {
-	var isServer, isMemory bool
-	f.server, isServer = r.text()
-	f.memory, isMemory = r.text()
-	us, isNow := r.number()
-	if !isServer || !isMemory || !isNow || us < 0 {
+	us, ok := r.number()
+	if !ok || us < 0 {
 		return errForeign
 	}
-	f.now = time.UnixMicro(us)
+	f.now, f.info = time.UnixMicro(us), r.rest()
 	return nil
 }
 
@@ -217,16 +214,16 @@ func explain(err error, key string) error {
 	return fmt.Errorf("%w: allow the user +%s, and see docs/redis.md for what else it needs", err, strings.Join(allow, " +"))
 }
 
-// judge returns what is wrong with a server, by the sections of its INFO.
-func judge(server, store string) error {
+// judge returns what is wrong with a server, by the sections server and memory of its INFO.
+func judge(info string) error {
 	var errs []error
 	var major, minor int
-	if field(server, "valkey_version") == "" {
-		if _, err := fmt.Sscanf(field(server, "redis_version"), "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
+	if field(info, "valkey_version") == "" {
+		if _, err := fmt.Sscanf(field(info, "redis_version"), "%d.%d", &major, &minor); err != nil || major < 6 || major == 6 && minor < 2 {
 			errs = append(errs, errors.New("needs Redis 6.2 or later, or Valkey"))
 		}
 	}
-	if policy := field(store, "maxmemory_policy"); policy != "noeviction" {
+	if policy := field(info, "maxmemory_policy"); policy != "noeviction" {
 		errs = append(errs, fmt.Errorf("maxmemory-policy is %q: %w", policy, ErrEvicts))
 	}
 	return errors.Join(errs...)

@@ -3,7 +3,7 @@
 --
 -- KEYS   a key that nothing else uses
 -- ARGV   the number of the call
--- reply  that number, INFO server, INFO memory, and TIME in microseconds; or the first error,
+-- reply  that number, TIME in microseconds, and INFO server and memory; or the first error,
 --        "; commands: " and the names of all commands that failed
 
 local failed, why = {}, nil
@@ -21,7 +21,6 @@ end
 local time = call('time')
 call('set', KEYS[1], '1', 'PX', 1000)
 call('get', KEYS[1])
-call('mget', KEYS[1])
 call('exists', KEYS[1])
 call('getrange', KEYS[1], 0, 0)
 call('del', KEYS[1])
@@ -29,4 +28,4 @@ local server, memory = call('info', 'server'), call('info', 'memory')
 if why then
   return redis.error_reply(why .. '; commands: ' .. table.concat(failed, ' '))
 end
-return { ARGV[1] + 0, server, memory, time[1] * 1000000 + time[2] }
+return string.format('%s %.0f %s%s', ARGV[1], time[1] * 1000000 + time[2], server, memory)

@@ -102,24 +102,26 @@ func (b *Backend) decideSpread(ctx context.Context, groups []*group, accounts []
 
 func (b *Backend) peekSpread(ctx context.Context, groups []*group, mode mode) error {
 	for _, g := range groups {
-		if err := b.peek(ctx, g.accounts, mode, &g.results); err != nil {
+		if err := b.peek(ctx, g, mode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Backend) peek(ctx context.Context, accounts []account, mode mode, to *[]result) error {
+func (b *Backend) peek(ctx context.Context, g *group, mode mode) error {
 	if err := b.mayAsk(ctx); err != nil {
 		return err
 	}
-	l, err := b.lines.of(ctx, accounts[0].name)
+	l, err := b.lines.of(ctx, g.accounts[0].name)
 	if err != nil {
 		return err
 	}
-	mode.peeks = true
-	_, err = b.step(ctx, l, new(ask), accounts, mode, to)
-	return err
+	if _, err = b.step(ctx, l, &g.ask, g.accounts, mode); err != nil {
+		return err
+	}
+	copy(g.results, g.ask.results)
+	return nil
 }
 
 // takeSpread takes what groups charge, one after the other. The first that denies ends that: the others
@@ -133,12 +135,13 @@ func (b *Backend) takeSpread(ctx context.Context, groups []*group, mode mode) er
 			l, err = b.lines.of(ctx, g.accounts[0].name)
 		}
 		if err == nil {
-			_, err = b.step(ctx, l, &g.ask, g.accounts, mode, &g.results)
+			_, err = b.step(ctx, l, &g.ask, g.accounts, mode)
 		}
 		if err != nil {
 			b.giveBack(ctx, groups[:i])
 			return err
 		}
+		copy(g.results, g.ask.results)
 		if g.isDenied() {
 			b.giveBack(ctx, groups[:i])
 			for _, taken := range groups[:i] {

@@ -1,50 +1,32 @@
--- Concurrency limits. A key is a sorted set of the units that are held, under a name of
--- its own. P is the time for which a unit is held unless it is renewed.
+-- Concurrency limits. A key is a sorted set of the units that are held, under a name of its own. P is
+-- the time for which a unit is held unless it is renewed.
 --
---   member  12 bytes that identify the unit: the time for which its process holds units,
---           5 of the process, 6 of a counter
+--   member  12 bytes that identify the unit: the time for which its process holds units, 5 of the
+--           process, 6 of a counter
 --   score   the instant at which it ends unless it is renewed
 --
--- The first byte is four times the binary logarithm of that time in seconds, rounded up. A
--- unit that ends later than so long from now has seen a step back of the clock. It then ends so
--- long from now: its process, if it lives, renews it before.
+-- The first byte is four times the binary logarithm of that time in seconds, rounded up. A unit that
+-- ends later than so long from now has seen a step back of the clock. It then ends so long from now:
+-- its process, if it lives, renews it before.
 --
--- The limit is not stored, so a changed one is in force at once. A unit whose time is
--- over does not count. Takings remove such units, since a request that is denied, and one
--- that only looks, write nothing. There may be many, of a process that has died, so a taking
--- removes 500 at most, and corrects as many.
+-- The limit is not stored, so a changed one is in force at once. A unit whose time is over does not
+-- count. Takings remove such units, since a request that is denied, and one that only looks, write
+-- nothing. There may be many, of a process that has died, so a taking removes 500 at most, and corrects
+-- as many.
 --
 -- In memory a state has
 --
 --   a      the units that count
---   b      those whose time is over
---   ids    those to be written
---   nextID the id of the next unit that is taken
+--   over   those whose time is over
+--   held   the same, when it was read
+--   firstID the id of the first unit that is taken
 
-fits = n == 0 or a + n <= most
-if fits then
-  a = a + n
-end
-left, reset, window = a < most and most - a or 0, 0, 1000000 -- a guess
-
---- held
-
--- Sets a to the units of a key that are held, nil unless all of them count.
-after = after or format('(%.0f', now)
-a = redis.pcall('ZCARD', key)
-if a ~= 0 and redis.pcall('ZCOUNT', key, after, format('%.0f', now + P)) ~= a then
-  a = nil
+take = function(limit, asOf, at, a, b, n)
+  local fits = n == 0 or a + n <= limit.most
+  return fits, at, fits and a + n or a, b, 0
 end
 
---- hold
-
--- Takes the unit id.
-redis.call('ZADD', key, format('%.0f', now + P), id)
-redis.call('PEXPIRE', key, format('%.0f', floor((P + 999) / 1000) + grace))
-
---- more
-
-families.concurrent = function()
+if family then
   local byte, char = string.byte, string.char
 
   -- following returns the n-th id after id.
@@ -79,50 +61,38 @@ families.concurrent = function()
     end
   end
 
-  return {
-    -- The commands are quick however many units are held.
-    open = function(s)
-      local key, over = s.key, 0
-      local all = redis.call('ZCARD', key)
-      if all > 0 then
-        local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
-        if others > 0 then
-          over = redis.call('ZCOUNT', key, '-inf', digits(now))
-          if others > over and work < 500 then
-            stepBack(key, others - over)
-          end
+  -- The commands are quick however many units are held.
+  family.open = function(s)
+    local key, over = s.key, 0
+    local all = redis.call('ZCARD', key)
+    if all > 0 then
+      local others = all - redis.call('ZCOUNT', key, '(' .. digits(now), digits(now + s.limit.P))
+      if others > 0 then
+        over = redis.call('ZCOUNT', key, '-inf', digits(now))
+        if others > over and work < 500 then
+          stepBack(key, others - over)
         end
       end
-      s.at, s.a, s.b, s.ids = now, all - over, over, {}
-    end,
+    end
+    s.at, s.a, s.b, s.held, s.over = 0, all - over, 0, all - over, over
+  end
 
-    take = function(s, n)
-      s.a = s.a + n
-      if s.nextID then -- otherwise the request only looks
-        for i = 0, n - 1 do
-          s.ids[#s.ids + 1] = following(s.nextID, i)
-        end
-        s.nextID = following(s.nextID, n)
+  -- write adds the units that were taken before it removes those whose time is over: a server without
+  -- memory refuses only the first command that writes.
+  family.write = function(s)
+    local ends, taken = digits(now + s.limit.P), s.a - s.held
+    for i = 0, taken - 1, 500 do
+      local arguments = {}
+      for j = i, min(i + 500, taken) - 1 do
+        arguments[#arguments + 1] = ends
+        arguments[#arguments + 1] = following(s.firstID, j)
       end
-    end,
-
-    -- write adds the units that were taken before it removes those whose time is over: a
-    -- server without memory refuses only the first command that writes.
-    write = function(s)
-      local ends = digits(now + s.limit.P)
-      for i = 1, #s.ids, 500 do
-        local arguments = {}
-        for j = i, min(i + 499, #s.ids) do
-          arguments[#arguments + 1] = ends
-          arguments[#arguments + 1] = s.ids[j]
-        end
-        redis.call('ZADD', s.key, unpack(arguments))
-      end
-      redis.call('PEXPIRE', s.key, expiry(s.limit.P))
-      if s.b > 0 and work < 500 then
-        work = work + min(s.b, 500) / 8
-        redis.call('ZREMRANGEBYRANK', s.key, 0, min(s.b, 500) - 1)
-      end
-    end,
-  }
+      redis.call('ZADD', s.key, unpack(arguments))
+    end
+    redis.call('PEXPIRE', s.key, expiry(s.limit.P))
+    if s.over > 0 and work < 500 then
+      work = work + min(s.over, 500) / 8
+      redis.call('ZREMRANGEBYRANK', s.key, 0, min(s.over, 500) - 1)
+    end
+  end
 end

@@ -59,12 +59,11 @@ func TakeToGiveBack(ctx context.Context, b *Backend, c limits.Charge) (d limits.
 	if err != nil {
 		return d, nil, err
 	}
-	var results []result
-	if _, err := b.step(ctx, l, &r.ask, r.accounts, mode{instant: b.instant()}, &results); err != nil {
+	if _, err := b.step(ctx, l, &r.ask, r.accounts, mode{instant: b.instant()}); err != nil {
 		return d, nil, err
 	}
-	return results[0].enforced, func() (bool, error) {
-		s := b.returnsOf(r.accounts, results)[0]
+	return r.ask.results[0].enforced, func() (bool, error) {
+		s := b.returnsOf(r.accounts, r.ask.results)[0]
 		e := s.errand(ctx)
 		s.settled(e, b.sendAll(ctx, []*errand{e})[0])
 		return s.out.Returned > 0, s.out.Err
@@ -132,14 +131,14 @@ func OneCall(b *Backend) { b.lines.most = 1 }
 // Client is the client that b works with.
 func Client(b *Backend) redis.Scripter { return b.client }
 
-// RunOnce calls a script that must not be repeated, and replies the number of its call and one
-// part more, in one pipeline if it is called for several keys: all of each call are the same. The
+// RunOnce calls a script that must not be repeated, and replies the number of its call and anything
+// more, in one pipeline if it is called for several keys: all of each call are the same. The
 // call can be sent in parts, or not. It returns the latest error.
 func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bool, of ...[]string) (err error) {
 	var calls []*scriptCall
 	s := newScript(source)
 	for _, keys := range of {
-		calls = append(calls, &scriptCall{script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: 1})
+		calls = append(calls, &scriptCall{script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: maxText})
 	}
 	run(ctx, client, calls...)
 	for _, c := range calls {
@@ -304,7 +303,7 @@ func ReadReply(
 	cs.plan(jobs, nil)
 	k := cs.all[0]
 	k.expect(&clock)
-	k.command = newScriptCommand(k.receiver, k.most, k.texts)
+	k.command = newScriptCommand(k.receiver, k.most)
 	text := []byte(reply(k.command.number))
 	for piece := range slices.Chunk(text, size) {
 		if _, k.sent = k.command.Write(piece); k.sent != nil {
@@ -319,7 +318,7 @@ func ReadReply(
 		if errs[i] = r.ask.err; errs[i] != nil {
 			continue
 		}
-		all := r.ask.results(nil)
+		all := r.ask.results
 		for j, owner := range r.owners {
 			if d := all[owner].enforced; !groups[i][j].Shadow {
 				decisions[i] = append(decisions[i], d)

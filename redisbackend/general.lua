@@ -1,51 +1,5 @@
 -- Decides the requests that the first part of take.lua leaves.
 
--- add decides n units of a state, which are taken if the request is allowed. With before, what
--- there is without them is part of the answer.
-local function add(s, n, lasts, mode, allowed, before)
-  local limit = s.limit
-  local fits, left, reset, window = step(s, n)
-  local delay, at, serial = 0, 0, 0
-  if allowed and fits and n > 0 then
-    if limit.algorithm == 'q' and s.next.extra > 0 then
-      delay = s.asOf - now + s.next.extra
-    end
-    if s.lasts then
-      local note = familyOf(limit).note
-      if note and not s.isNoted then
-        note(s, s.lasts)
-        s.isNoted = true
-      end
-      if limit.algorithm == 'q' then
-        s.serial = nil -- of a queue only the latest taking is ever returned
-      end
-      if lasts and not s.serial then
-        s.serial = newSerial()
-      end
-    end
-    take(s, n)
-    s.changed = mode ~= 'peek'
-    at, serial = limit.algorithm == 's' and s.at / limit.P or s.asOf, s.serial or 0
-  end
-  if before then
-    left, reset = before[1], before[2]
-    window = fits and before[3] or window
-  end
-  if not fits then
-    window = window < 0 and -9007199254740991 or -window
-  end
-  reply[length + 1], reply[length + 2], reply[length + 3] = left, reset, window
-  length = length + 3
-  if limit.algorithm == 'q' then
-    length = length + 1
-    reply[length] = delay
-  end
-  if lasts then
-    reply[length + 1], reply[length + 2] = at, serial
-    length = length + 2
-  end
-end
-
 -- chargesOf returns what a request charges, whose arguments are those after the i-th.
 local parsed = {}
 local function chargesOf(i, size)
@@ -65,69 +19,111 @@ local function chargesOf(i, size)
 end
 
 -- stateOf returns the state of the key of a charge, which is the k-th.
-local function stateOf(k, charge, mode)
+local function stateOf(k, limit, mode)
   local key = keys[k]
   local text = written and writes[written[key]]
   if text == nil then
-    text = texts and texts[k]
+    text = only
+    if texts then
+      text = texts[k]
+    end
   end
-  local s = load(key, charge.limit, text)
+  local s = load(key, limit, text)
   if not s then
     error(unreadable, 0)
   end
   if mode ~= 'peek' then -- for denied requests too: otherwise nothing would drain between them
     if s.unwritten then
-      write(s, untilFresh(s))
+      write(s)
     elseif s.rebased then
-      write(s.rebased, untilFresh(s.rebased))
+      write(s.rebased)
     end
   end
   return s
 end
 
--- decideStates decides a request, and sets its states.
-local function decideStates(charges, states, mode, size, request)
+-- told returns what the reply says of a state that a request finds.
+local function told(s, by, takes)
+  local owner, most = s.limit.family, s.limit.most
+  if not owner.wait then
+    local text = format(' %.0f %.0f %.0f', s.at, s.a, s.b)
+    if owner.ends then
+      text = format('%s %.0f', text, s.debt or 0)
+    end
+    return owner.next and format('%s %.0f', text, owner.next(s)) or text
+  end
+  local text, used = format(' %.0f %.0f', s.at, s.a), s.a
+  for _, n in ipairs({ by.n, by.shadow }) do
+    local wait
+    if n > 0 and used + n > most then
+      wait = owner.wait(s, used, n)
+    else
+      wait = owner.wait(s, takes and used + n or s.a, 1)
+      used = used + n
+    end
+    text = format('%s %.0f', text, wait)
+  end
+  return text
+end
+
+-- add takes n units, which fit, of a charge that lasts; nil if it does not.
+local function add(s, n, lasts)
+  if n == 0 then
+    return
+  end
+  if not s.changed and (lasts or s.ring or s.serial) then
+    local owner = s.limit.family
+    if owner.note then
+      owner.note(s, lasts or 0)
+    end
+    if s.limit.letter == 'q' then
+      s.serial = nil -- of a queue only the latest taking is ever returned
+    end
+    if lasts and not s.serial then
+      s.serial = newSerial()
+    end
+  end
+  noteTaken(s)
+  take(s, n)
+  s.changed = true
+end
+
+-- decide decides a request, takes its units, and returns what the reply says. It sets its states.
+local function decide(charges, states, mode, request)
   local allowed = true
-  for j = 1, size do
-    local by, s = charges[j], stateOf(place + j, charges[j], mode)
+  for j, by in ipairs(charges) do
+    local s = stateOf(place + j, by.limit, mode)
     states[j] = s
     allowed = allowed and (not by.enforces or step(s, by.n))
   end
-  for j = 1, size do
-    local by, s, before = charges[j], states[j], nil
-    if not allowed or mode == 'peek' then
-      local _
-      before = {}
-      _, before[1], before[2], before[3] = step(s, 0)
+  local takes, text = allowed and mode ~= 'peek', allowed and ' 1' or ' 0'
+  for j, by in ipairs(charges) do
+    local s = states[j]
+    text = text .. told(s, by, takes)
+    if takes then
+      s.firstID = sub(by.ids, 12 * request - 11, 12 * request)
+      add(s, by.n, by.lasts)
+      if by.shadow and step(s, by.shadow) then
+        add(s, by.shadow, by.lasts)
+      end
     end
-    s.lasts = nil -- until it is noted what the charges find
-    if (by.lasts or s.ring or s.serial) and mode ~= 'peek' then
-      s.lasts = by.lasts or 0
-    end
-    if by.ids ~= '' then
-      s.nextID = sub(by.ids, 12 * request - 11, 12 * request)
-    end
-    add(s, by.n, by.lasts, mode, allowed, before)
-    if by.shadow then
-      add(s, by.shadow, by.lasts, mode, allowed, before)
+    if by.lasts then
+      text = text .. (s.changed and format(' %d', s.serial) or ' 0')
     end
   end
+  return text
 end
 
 decideGenerally = function(i, mode, size, request)
-  local states, start = {}, length
-  local fine, why = pcall(decideStates, chargesOf(i, size), states, mode, size, request)
+  local states = {}
+  local fine, text = pcall(decide, chargesOf(i, size), states, mode, request)
   if not fine then
-    for k = start + 2, #reply do -- take.lua may have begun to decide it
-      reply[k] = nil
-    end
-    length = start + 1
-    reply[length] = errorOf(why)
-    return
+    return errorOf(text)
   end
   for j = 1, size do
     if states[j].changed then
-      write(states[j], untilFresh(states[j]))
+      write(states[j])
     end
   end
+  return text
 end

@@ -71,10 +71,10 @@ func (b *Backend) giveBack(ctx context.Context, groups []*group) {
 
 // giveBackUnawaited returns what a took, whose caller has left.
 func (b *Backend) giveBackUnawaited(a *ask) {
-	if a.err != nil || a.mode.peeks || a.deniedBy > 0 || isDenied(a.accounts, a.numbers) {
+	if a.err != nil || a.mode.peeks || !a.allowed {
 		return
 	}
-	b.giveBackAll(a.ctx, b.returnsOf(a.accounts, a.results(nil)), maxUnawaited)
+	b.giveBackAll(a.ctx, b.returnsOf(a.accounts, a.results), maxUnawaited)
 	b.holds.releaseLater(a.spans, false)
 }
 

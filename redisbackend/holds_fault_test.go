@@ -319,10 +319,10 @@ func (s *scripted) EvalSha(ctx context.Context, digest string, keys []string, ar
 	case redisbackend.ReleaseDigest:
 		time.Sleep(time.Duration(s.slow.Load()))
 	default:
-		reply.SetVal([]any{number, time.Now().UnixMicro(), int64(4), int64(0), int64(1_000_000)})
+		reply.SetVal(fmt.Sprint(number, time.Now().UnixMicro(), " 1 0 0 0"))
 		return reply
 	}
-	if reply.SetVal(append([]any{number}, slices.Repeat([]any{int64(0)}, len(keys))...)); s.away.Load() {
+	if reply.SetVal(fmt.Sprint(number, strings.Repeat(" 0", len(keys)))); s.away.Load() {
 		what += " in vain"
 		reply.SetErr(errors.New("no answer"))
 	}

@@ -40,8 +40,8 @@ type job struct {
 
 // owner knows what a job means.
 type owner interface {
-	// isPossible reports whether the script may have replied numbers.
-	isPossible(numbers []int64) bool
+	// read reads the numbers of its reply, and reports whether the script may have replied them.
+	read(numbers []int64) bool
 
 	// answer is called once the line is done with the job.
 	answer()

@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -71,7 +72,7 @@ func (l *liar) once(lie func(reply string) []string) {
 	})
 }
 
-var ofScript = regexp.MustCompile(`^\*\d+\r\n:\d{10}\r\n`)
+var ofScript = regexp.MustCompile(`^\$\d+\r\n\d{10} `)
 
 func (l *liar) pass(down io.Writer, up *bufio.Reader) {
 	for {
@@ -118,8 +119,14 @@ func readReply(from *bufio.Reader) (string, error) {
 	return line, nil
 }
 
-// linesOf returns the lines of a reply whose parts have one each, its length first.
-func linesOf(reply string) []string { return strings.Split(strings.TrimSuffix(reply, "\r\n"), "\r\n") }
+// partsOf returns the parts of the string that a script replied: numbers and errors.
+func partsOf(reply string) []string {
+	_, body, _ := strings.Cut(strings.TrimSuffix(reply, "\r\n"), "\r\n")
+	return strings.Split(body, " ")
+}
 
-// replyOf is a reply of lines, whatever its length is said to be.
-func replyOf(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
+// replyOf is the reply of a script of these parts.
+func replyOf(parts ...string) string {
+	body := strings.Join(parts, " ")
+	return fmt.Sprintf("$%d\r\n%s\r\n", len(body), body)
+}

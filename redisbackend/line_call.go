@@ -20,6 +20,9 @@ const (
 	// not block the server for more than a millisecond.
 	maxWeight = 128
 
+	// numberSize is how many bytes a number of a reply has, at most.
+	numberSize = len(" 9007199254740991")
+
 	// unitsWeight is how many units of a concurrency limit count as one more key: each is
 	// written.
 	unitsWeight = 8
@@ -123,7 +126,7 @@ func (cs *calls) write(k *call) {
 		return
 	}
 	if j := k.jobs[0]; !k.parts && isOrdinary(j) {
-		k.keys, k.args = append(k.keys, j.keys...), append(append(k.args, "1"), j.args...)
+		k.keys, k.args = append(k.keys, j.keys...), append(append(k.args, ""), j.args...)
 		return
 	}
 	cs.sortByForm(k.jobs)
@@ -252,16 +255,15 @@ func (l *line) run(ctx context.Context, all []*call) {
 
 // expect sets what the reply to k may be. The clock is that of the server.
 func (k *call) expect(clock *serverInstants) {
-	k.script, k.receiver, k.most = k.at.script, k, 0
+	k.script, k.receiver, k.most = k.at.script, k, maxText
 	if k.decides() {
 		k.script = &takeScript
-		k.most = 1
 		if k.at.instant == 0 {
 			k.clock = clock
 		}
 	}
 	for _, j := range k.jobs {
-		k.most += j.width
+		k.most += numberSize * j.width
 		k.once = k.once || j.once
 	}
 }
@@ -314,7 +316,7 @@ func (k *call) receive(r *reply) (err error) {
 		return errForeign
 	}
 	for i, j := range k.jobs {
-		if j.err == nil && (!j.owner.isPossible(j.numbers) || j.isLeft() && i == 0) {
+		if j.err == nil && (!j.owner.read(j.numbers) || j.isLeft() && i == 0) {
 			j.err = errImpossible
 			err = errImpossible
 		}

@@ -57,45 +57,34 @@ func (l *line) addDenialsLocked(denials map[share]limits.Decision, a *ask) map[s
 	if a.err != nil || a.mode != (mode{}) {
 		return denials
 	}
-	numbers := a.numbers
 	for i := range a.accounts {
-		of := &a.accounts[i]
-		if of.Enforced > 0 && numbers[2] < 0 && l.waiting[of.name] >= busyKey {
+		of, d := &a.accounts[i], a.results[i].enforced
+		if of.Enforced > 0 && !d.Allowed && l.waiting[of.name] >= busyKey {
 			if denials == nil {
 				denials = make(map[share]limits.Decision)
 			}
-			denials[of.share()] = of.decision(a.now, numbers)
+			denials[of.share()] = d
 		}
-		numbers = numbers[of.width():]
 	}
 	return denials
 }
 
-// denyBy denies a by the first denial of one of its accounts, if there is any.
+// denyBy denies a by the first denial of one of its accounts, if there is any. The server is not asked
+// about the others.
 func (a *ask) denyBy(denials map[share]limits.Decision) bool {
 	for i := range a.accounts {
-		if d, ok := denials[a.accounts[i].share()]; ok && a.mode == (mode{}) {
-			a.now, a.denial, a.deniedBy = d.At, d, i+1
-			return true
+		d, ok := denials[a.accounts[i].share()]
+		if !ok || a.mode != (mode{}) {
+			continue
 		}
+		a.now, a.allowed, a.results = d.At, false, a.results[:0]
+		for range a.accounts {
+			a.results = append(a.results, resultNotAsked)
+		}
+		a.results[i].enforced = d
+		return true
 	}
 	return false
-}
-
-// results appends what was decided on the accounts of a. Of a request that denyWaiting denied, one
-// account denies it; the server was not asked about the others.
-func (a *ask) results(all []result) []result {
-	if a.deniedBy == 0 {
-		return read(a.now, a.numbers, a.accounts, all)
-	}
-	for i := range a.accounts {
-		s := resultNotAsked
-		if i == a.deniedBy-1 {
-			s.enforced = a.denial
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 var (

@@ -21,15 +21,12 @@ type answering struct {
 }
 
 func (c *answering) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
-	cmd, reply := redis.NewCmd(ctx), []any{args[0]}
+	cmd := redis.NewCmd(ctx)
 	if err := c.answer(ctx, digest, len(keys)); err != nil {
 		cmd.SetErr(err)
 		return cmd
 	}
-	for range keys {
-		reply = append(reply, int64(0))
-	}
-	cmd.SetVal(reply)
+	cmd.SetVal(fmt.Sprint(args[0], strings.Repeat(" 0", len(keys))))
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,16 +26,16 @@ type slow struct {
 func (s *slow) EvalSha(ctx context.Context, digest string, keys []string, args ...any) *redis.Cmd {
 	time.Sleep(10 * time.Millisecond)
 	cmd := redis.NewCmd(ctx)
-	reply, each, what := []any{args[0]}, []any{int64(0)}, "ends"
+	reply, each, what := fmt.Sprint(args[0]), " 0", "ends"
 	switch digest {
 	case redisbackend.RenewDigest:
 		what = "renews"
 	case redisbackend.SettleDigest, redisbackend.ReleaseDigest:
 	default:
 		what = "takes"
-		reply, each = append(reply, time.Now().UnixMicro()), []any{int64(4), int64(0), int64(1_000_000)}
+		reply, each = fmt.Sprint(reply, " ", time.Now().UnixMicro()), " 1 0 0 0"
 	}
-	cmd.SetVal(append(reply, slices.Repeat(each, len(keys))...))
+	cmd.SetVal(reply + strings.Repeat(each, len(keys)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, what)
@@ -47,7 +48,7 @@ func TestTakingsAndEndingsTakeTurnsAndRenewalsGoFirst(t *testing.T) {
 		server := new(slow)
 		b := redisbackend.New(server, redisbackend.Options{HashTag: "one", HoldTime: 3 * time.Second})
 		redisbackend.OneCall(b)
-		limit := limits.FixedWindow(limits.PerHour(1000))
+		limit := limits.SlidingWindow(limits.PerHour(1000))
 		held := charge("uploads", "ann", limits.Concurrent(5), 1)
 		d := take(t, b, held)[0]
 		time.Sleep(1040 * time.Millisecond) // its renewal is due in 10 ms

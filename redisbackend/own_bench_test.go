@@ -19,11 +19,11 @@ type atOnce struct {
 
 func (c *atOnce) Process(_ context.Context, cmd redis.Cmder) error {
 	script := cmd.(*scriptCommand)
-	c.reply = append(c.reply[:0], "*5\r\n:"...)
+	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+	c.reply = append(c.reply[:0], "$53\r\n"...)
 	c.reply = strconv.AppendInt(c.reply, script.number, 10)
-	c.reply = append(c.reply, "\r\n:"...)
-	c.reply = strconv.AppendInt(c.reply, time.Now().UnixMicro(), 10)
-	c.reply = append(c.reply, "\r\n:5\r\n:1000\r\n:5000\r\n"...)
+	c.reply = append(append(c.reply, ' '), now...)
+	c.reply = append(append(append(c.reply, " 1 "...), now...), " 5000 0\r\n"...)
 	_, err := script.Write(c.reply)
 	return err
 }

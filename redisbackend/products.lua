@@ -16,8 +16,8 @@ muldiv = function(a, m, d)
   return q, r
 end
 
--- timeOf returns the quotient and remainder of P*n/Q: the time in which n units come if one
--- comes with every P/Q.
+-- timeOf returns the quotient and remainder of P*n/Q: the time in which n units come if one comes
+-- with every P/Q.
 timeOf = function(P, Q, n)
   local whole = floor(P / Q)
   local us, frac = muldiv(P - whole * Q, n, Q)

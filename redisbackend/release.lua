@@ -3,7 +3,8 @@
 -- KEYS   the keys; one may be there several times
 -- ARGV   the number of the call; for each key the ids of its units, 12 bytes each; what follows is
 --        ignored
--- reply  that number; for each key how many of its units were held, or an error
+-- reply  that number; for each key how many of its units were held, or an error, as that of
+--        take.lua
 
 local function release(key, ids)
   local released, arguments = 0, {}
@@ -12,16 +13,16 @@ local function release(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local n = redis.pcall('ZREM', key, unpack(arguments))
       if type(n) ~= 'number' then
-        return { err = 'ERR ' .. n.err } -- clients leave the rest unread behind errors of certain types
+        return ' !ERR ' .. n.err .. '\n'
       end
       released, arguments = released + n, {}
     end
   end
-  return released
+  return string.format(' %d', released)
 end
 
-local reply = { ARGV[1] + 0 }
+local reply = { ARGV[1] }
 for i = 1, #KEYS do
   reply[i + 1] = release(KEYS[i], ARGV[i + 1])
 end
-return reply
+return table.concat(reply)

@@ -6,7 +6,8 @@
 --          the ids of its units, 12 bytes each
 --          for how long units are held, in microseconds, the same for all
 --        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  that number; for each key how many of its units the server did not know, or an error
+-- reply  that number; for each key how many of its units the server did not know, or an error, as
+--        that of take.lua
 
 local hold, instant, grace = tonumber(ARGV[3]), tonumber(ARGV[2 * #KEYS + 2]), 86400000
 if not instant then
@@ -34,17 +35,17 @@ local function renew(key, ids)
     if #arguments == 1000 or at + 12 > #ids then
       local added = redis.pcall('ZADD', key, unpack(arguments))
       if type(added) ~= 'number' then
-        return { err = 'ERR ' .. added.err } -- clients leave the rest unread behind errors of certain types
+        return ' !ERR ' .. added.err .. '\n'
       end
       unknown, arguments = unknown + added, {}
     end
   end
   redis.call('PEXPIRE', key, ttl)
-  return unknown
+  return string.format(' %d', unknown)
 end
 
-local reply = { ARGV[1] + 0 }
+local reply = { ARGV[1] }
 for i = 1, #KEYS do
   reply[i + 1] = renew(KEYS[i], ARGV[2 * i])
 end
-return reply
+return table.concat(reply)

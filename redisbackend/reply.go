@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A reply is believed if it belongs to its call, if nothing is missing or left over, and if each
-// number is one that the script can compute. A proxy that is out of step passes on the replies of
-// other calls, and each of them looks like an answer. So a call sends a number of its own, and its
-// reply begins with that number.
+// A script replies one string: the number of its call, and for each question numbers or an error. A reply
+// is believed if it belongs to its call, if nothing is missing or left over, and if each number is one
+// that the script can compute. A proxy that is out of step passes on the replies of other calls, and each
+// of them looks like an answer. So a call sends a number of its own, and its reply begins with that number.
 //
 // go-redis writes a reply to a [redis.RawWriteToCmd] before it has allocated any of it, and closes
 // the connection if that fails. So a reply that is not believed is the last of its connection.
@@ -28,71 +28,73 @@ var (
 // receiver reads the reply to a call. Its error says why the reply is not believed.
 type receiver interface{ receive(*reply) error }
 
-// reply is the parts of a reply, behind the number of its call.
-type reply struct {
-	numbers []int64
-	others  map[int]any // errors and texts, by their places in numbers, which are 0
-	next    int         // the place of the part to be read
-}
+// reply is what is left of a reply. A space stands before each number, before " !" an error, and behind
+// that the end of a line.
+type reply struct{ text []byte }
 
 // number reads a number.
 func (r *reply) number() (n int64, ok bool) {
-	if r.next == len(r.numbers) || r.others[r.next] != nil {
+	if len(r.text) < 2 || r.text[0] != ' ' {
 		return 0, false
 	}
-	r.next++
-	return r.numbers[r.next-1], true
+	end := 1 + bytes.IndexByte(r.text[1:], ' ')
+	if end == 0 {
+		end = len(r.text)
+	}
+	n, err := strconv.ParseInt(string(r.text[1:end]), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	r.text = r.text[end:]
+	return n, true
 }
 
-// error reads an error, and returns nil if the next part is no error.
+// error reads an error, and returns nil if a number comes next.
 func (r *reply) error() error {
-	err, ok := r.others[r.next].(error)
-	if ok {
-		r.next++
+	text, isError := bytes.CutPrefix(r.text, []byte(" !"))
+	if !isError {
+		return nil
 	}
-	return err
+	text, rest, isWhole := bytes.Cut(text, []byte("\n"))
+	if !isWhole {
+		return nil
+	}
+	r.text = rest
+	return redisError(string(text))
 }
 
-// text reads a text.
-func (r *reply) text() (text string, ok bool) {
-	if text, ok = r.others[r.next].(string); ok {
-		r.next++
-	}
-	return text, ok
+// rest reads what is left.
+func (r *reply) rest() string {
+	text := string(r.text)
+	r.text = nil
+	return text
 }
 
 // hasEnded reports whether all has been read.
-func (r *reply) hasEnded() bool { return r.next == len(r.numbers) }
+func (r *reply) hasEnded() bool { return len(r.text) == 0 }
 
 const (
 	maxLine = 16 << 10 // bytes
-	maxText = 64 << 10 // bytes: a section of INFO has a tenth of that
+	maxText = 64 << 10 // bytes that a reply may have besides numbers: a section of INFO has a tenth of that
 )
 
 // scriptCommand sends a call of a script, and reads the reply.
 type scriptCommand struct {
 	redis.Cmder
 	number int64 // of the call, ten digits
-	most   int   // parts behind the number, at most
-	texts  bool  // some of which may be texts
+	most   int   // bytes of the reply, at most
 
 	mu         sync.Mutex
 	receiver   receiver // nil: the call is over, and its memory is used for another
 	isReceived bool
 
 	// What has been read of the reply. The first piece behind an end begins a new one.
-	ended    bool
-	left     int // parts; 0: their number comes first
-	textLeft int // bytes of a text, its line end included
-	line     []byte
-	reply    reply
-
-	lineRoom    [24]byte
-	numbersRoom [5]int64
+	ended  bool
+	pieces []byte
 }
 
-func newScriptCommand(to receiver, most int, texts bool) *scriptCommand {
-	return &scriptCommand{receiver: to, most: most, texts: texts, number: 1e9 + rand.Int64N(9e9), ended: true}
+func newScriptCommand(to receiver, most int) *scriptCommand {
+	return &scriptCommand{receiver: to, most: most, number: 1e9 + rand.Int64N(9e9), ended: true}
 }
 
 // NoRetry implements [redis.Cmder]. A client asks it before it sends the command again.
@@ -115,15 +117,20 @@ func (c *scriptCommand) Write(piece []byte) (int, error) {
 	if c.ended {
 		c.begin()
 	}
-	for rest := piece; len(rest) > 0; {
-		err := errForeign // what is behind the end is left over
-		if !c.ended {
-			rest, err = c.read(rest)
-		}
-		if err != nil {
-			c.ended = true
-			return 0, err
-		}
+	text := piece
+	if len(c.pieces) > 0 {
+		c.pieces = append(c.pieces, piece...)
+		text = c.pieces
+	}
+	body, isWhole, err := c.parse(text)
+	switch {
+	case isWhole:
+		err = c.receive(body)
+	case err == nil && len(c.pieces) == 0:
+		c.pieces = append(c.pieces, piece...)
+	}
+	if c.ended = isWhole || err != nil; err != nil {
+		return 0, err
 	}
 	return len(piece), nil
 }
@@ -132,104 +139,46 @@ func (c *scriptCommand) begin() {
 	c.mu.Lock()
 	c.isReceived = false
 	c.mu.Unlock()
-	c.ended, c.left, c.textLeft = false, 0, 0
-	c.line, c.reply = c.lineRoom[:0], reply{numbers: c.numbersRoom[:0]}
+	c.ended, c.pieces = false, nil
 }
 
-// read reads a line or a text, or as much of it as piece has, and returns the rest.
-func (c *scriptCommand) read(piece []byte) (rest []byte, err error) {
-	n, isText := c.textLeft, c.textLeft > 0
-	if !isText {
-		n = bytes.IndexByte(piece, '\n') + 1
-	}
-	isWhole := n > 0 && n <= len(piece)
-	if !isWhole {
-		n = len(piece)
-	}
-	c.line = append(c.line, piece[:n]...)
-	if isText {
-		c.textLeft -= n
-	}
-	if !isWhole && (isText || len(c.line) <= maxLine) {
-		return nil, nil
-	}
-	line, ends := bytes.CutSuffix(c.line, []byte("\r\n"))
-	if !isWhole || !ends || len(line) == 0 && !isText {
-		return nil, errForeign
-	}
-	c.line = c.line[:0]
+// parse returns the string that a reply is, if all of it is there, or the error that it is.
+func (c *scriptCommand) parse(text []byte) (body []byte, isWhole bool, err error) {
+	line, rest, hasLine := bytes.Cut(text, []byte("\r\n"))
 	switch {
-	case isText:
-		err = c.add(0, string(line))
-	case c.left == 0:
-		err = c.readLength(line)
-	default:
-		err = c.readPart(line)
-	}
-	return piece[n:], err
-}
-
-// readLength reads the line that a reply begins with.
-func (c *scriptCommand) readLength(line []byte) error {
-	if line[0] == '-' {
-		return redisError(string(line[1:]))
+	case !hasLine && len(text) <= maxLine:
+		return nil, false, nil
+	case !hasLine || len(line) == 0:
+		return nil, false, errForeign
+	case line[0] == '-' && len(rest) == 0:
+		return nil, false, redisError(string(line[1:]))
 	}
 	n, err := strconv.Atoi(string(line[1:]))
-	if line[0] != '*' || err != nil || n < 1 || n-1 > c.most {
+	end := n + len("\r\n")
+	switch {
+	case line[0] != '$' || err != nil || n < 0 || n > c.most || len(rest) > end:
+		return nil, false, errForeign
+	case len(rest) < end:
+		return nil, false, nil
+	case string(rest[n:]) != "\r\n":
+		return nil, false, errForeign
+	}
+	return rest[:n], true, nil
+}
+
+// receive hands on the string that a reply is.
+func (c *scriptCommand) receive(body []byte) error {
+	var room [20]byte
+	rest, isOwn := bytes.CutPrefix(body, strconv.AppendInt(room[:0], c.number, 10))
+	if !isOwn {
 		return errForeign
 	}
-	if c.left = n; n > cap(c.reply.numbers) {
-		c.reply.numbers = make([]int64, 0, n)
-	}
-	return nil
-}
-
-// readPart reads the line that a part begins with.
-func (c *scriptCommand) readPart(line []byte) error {
-	if line[0] == '-' {
-		return c.add(0, redisError(string(line[1:])))
-	}
-	n, err := strconv.ParseInt(string(line[1:]), 10, 64)
-	switch {
-	case err != nil:
-	case line[0] == ':':
-		return c.add(n, nil)
-	case line[0] == '$' && c.texts && n >= 0 && n <= maxText:
-		c.textLeft = int(n) + len("\r\n")
-		return nil
-	}
-	return errForeign
-}
-
-// add adds a part of the reply, and hands the reply on if it is the last.
-func (c *scriptCommand) add(n int64, other any) error {
-	r := &c.reply
-	if other != nil {
-		if r.others == nil {
-			r.others = make(map[int]any)
-		}
-		r.others[len(r.numbers)] = other
-	}
-	r.numbers = append(r.numbers, n)
-	if len(r.numbers) == 1 {
-		if n, ok := r.number(); !ok || n != c.number {
-			return errForeign
-		}
-	}
-	if c.left--; c.left > 0 {
-		return nil
-	}
-	c.ended = true
-	return c.receive()
-}
-
-func (c *scriptCommand) receive() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.receiver == nil {
 		return errUnread
 	}
-	err := c.receiver.receive(&c.reply)
+	err := c.receiver.receive(&reply{rest})
 	c.isReceived = err == nil || err == errImpossible
 	return err
 }
@@ -237,28 +186,12 @@ func (c *scriptCommand) receive() error {
 // readValue reads the reply to a call by a client that reads replies itself. Nothing closes its
 // connection: if it is out of step, each later reply of it is an error, too.
 func (c *scriptCommand) readValue(value any) error {
-	parts, ok := value.([]any)
-	if c.begin(); !ok || len(parts) < 1 || len(parts)-1 > c.most {
+	text, ok := value.(string)
+	if c.begin(); !ok || len(text) > c.most {
 		return errForeign
 	}
-	c.left = len(parts)
-	for _, part := range parts {
-		var err error
-		switch part := part.(type) {
-		case int64:
-			err = c.add(part, nil)
-		case error:
-			err = c.add(0, part)
-		case string:
-			err = c.add(0, part)
-		default:
-			err = errForeign
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	c.ended = true
+	return c.receive([]byte(text))
 }
 
 // redisError returns an error that a server has replied, of the type that go-redis has for most of

@@ -96,7 +96,7 @@ func TestNoRequestGetsTheReplyToAnother(t *testing.T) {
 		for name, b := range throughLiar(t, l) {
 			l.tell(nil)
 			take(t, b, charge("warm", "k", limits.FixedWindow(limits.PerDay(1)), 0))
-			before = replyOf("*5", ":1234567890", ":"+fmt.Sprint(time.Now().UnixMicro()), ":7", ":1", ":1")
+			before = replyOf("1234567890", fmt.Sprint(time.Now().UnixMicro()), "1", "0", "0", "0", "0")
 			l.tell(tt.lie)
 			decided, failed := takeApart(t, b)
 			if allFailed += failed; decided > 0 != tt.decides {
@@ -147,21 +147,26 @@ func takeApart(t *testing.T, b *redisbackend.Backend) (decided, failed int64) {
 func TestAReplyThatIsNotBelievedIsTheLastOfItsConnection(t *testing.T) {
 	t.Parallel()
 	const foreign, impossible = "the reply is not that of this call", "a number that the script never computes"
-	// A reply has its length, the number of its call, the instant, what remains, until when, and
-	// for how long.
+	// A reply has the number of its call, the instant, whether it is allowed, and of the window the start,
+	// the units in it, 0, and what it owes.
 	part := func(i int, text string) func(reply string) []string {
 		return func(reply string) []string {
-			lines := linesOf(reply)
-			lines[i] = text
-			return []string{replyOf(lines...)}
+			parts := partsOf(reply)
+			parts[i] = text
+			return []string{replyOf(parts...)}
 		}
 	}
 	now := func(by time.Duration) func(reply string) []string {
 		return func(reply string) []string {
-			lines := linesOf(reply)
-			us, _ := strconv.ParseInt(lines[2][1:], 10, 64)
-			return part(2, fmt.Sprint(":", us+by.Microseconds()))(reply)
+			us, _ := strconv.ParseInt(partsOf(reply)[1], 10, 64)
+			return part(1, fmt.Sprint(us+by.Microseconds()))(reply)
 		}
+	}
+	first := func(n int) func(reply string) []string {
+		return func(reply string) []string { return []string{replyOf(partsOf(reply)[:n]...)} }
+	}
+	more := func(text string) func(reply string) []string {
+		return func(reply string) []string { return []string{replyOf(append(partsOf(reply), text)...)} }
 	}
 	whole := func(text string) func(string) []string { return func(string) []string { return []string{text} } }
 	for _, tt := range []struct {
@@ -169,57 +174,40 @@ func TestAReplyThatIsNotBelievedIsTheLastOfItsConnection(t *testing.T) {
 		lie  func(reply string) []string
 		want string
 	}{
-		{"another number", part(1, ":1234567890"), foreign},
-		{"no number", part(1, "$-1"), foreign},
-		{"a part is missing", func(reply string) []string {
-			lines := linesOf(reply)
-			lines[0] = "*4"
-			return []string{replyOf(lines[:5]...)}
-		}, foreign},
-		{"all but the number is missing", func(reply string) []string {
-			lines := linesOf(reply)
-			lines[0] = "*1"
-			return []string{replyOf(lines[:2]...)}
-		}, foreign},
-		{"a part is left over", func(reply string) []string {
-			lines := append(linesOf(reply), ":0")
-			lines[0] = "*6"
-			return []string{replyOf(lines...)}
-		}, foreign},
-		{"an error is left over", func(reply string) []string {
-			lines := append(linesOf(reply), "-ERR too much")
-			lines[0] = "*6"
-			return []string{replyOf(lines...)}
-		}, foreign},
-		{"an error, and numbers behind it", part(3, "-ERR no"), foreign},
-		{"no length", part(0, "*-1"), foreign},
-		{"the length of no memory", part(0, "*9223372036854775807"), foreign},
-		{"the length of much memory", part(0, "*1099511627776"), foreign},
-		{"a text of no memory", part(3, "$9223372036854775807"), foreign},
-		{"a text of much memory", part(3, "$1099511627776"), foreign},
-		{"a text instead of all", whole("$9223372036854775807\r\n"), foreign},
-		{"a status instead of all", whole("+OK\r\n"), foreign},
-		{"a number instead of all", whole(":1\r\n"), foreign},
-		{"nothing instead of all", whole("_\r\n"), foreign},
-		{"a map instead of all", whole("%1\r\n:1\r\n:2\r\n"), foreign},
-		{"a message instead of all", whole(">2\r\n+message\r\n:1\r\n"), foreign},
-		{"a list in the list", part(3, "*1\r\n:1"), foreign},
-		{"a fraction", part(3, ",1.5"), foreign},
-		{"a number of 20 digits", part(3, ":99999999999999999999"), foreign},
-		{"no digits", part(3, ":"), foreign},
-		{"no line", part(3, ""), "redis: invalid reply"}, // of go-redis
-		{"less than nothing remains", part(3, ":-1"), impossible},
-		{"more remains than the limit", part(3, ":11"), impossible},
-		{"it resets in the past", part(4, ":-1"), impossible},
-		{"it resets in 300 years", part(4, ":9467280000000000"), impossible},
-		{"a window of 300 years", part(5, ":9467280000000000"), impossible},
-		{"denied for 300 years", part(5, ":-9467280000000000"), impossible},
-		{"denied for the most that there is", part(5, ":-9223372036854775808"), impossible},
-		{"denied for ever", part(5, ":-9007199254740991"), impossible},
+		{"another number", part(0, "1234567890"), foreign},
+		{"no number", part(0, ""), foreign},
+		{"a part is missing", first(6), foreign},
+		{"all but the number is missing", first(1), foreign},
+		{"a part is left over", more("0"), foreign},
+		{"a space is left over", more(""), foreign},
+		{"an error is left over", more("!ERR too much\n"), foreign},
+		{"an error, and numbers behind it", part(2, "!ERR no\n"), foreign},
+		{"an error without an end", part(2, "!ERR no"), foreign},
+		{"no text", whole("$-1\r\n"), foreign},
+		{"an empty text", whole("$0\r\n\r\n"), foreign},
+		{"a text of no memory", whole("$9223372036854775807\r\n"), foreign},
+		{"a text of much memory", whole("$1099511627776\r\n"), foreign},
+		{"a list instead of a text", whole("*1\r\n$2\r\n12\r\n"), foreign},
+		{"a status instead of a text", whole("+OK\r\n"), foreign},
+		{"a number instead of a text", whole(":1\r\n"), foreign},
+		{"nothing instead of a text", whole("_\r\n"), foreign},
+		{"a map instead of a text", whole("%1\r\n:1\r\n:2\r\n"), foreign},
+		{"a message instead of a text", whole(">2\r\n+message\r\n:1\r\n"), foreign},
+		{"a fraction", part(3, "1.5"), foreign},
+		{"a number of 20 digits", part(3, "99999999999999999999"), foreign},
+		{"no digits", part(3, ""), foreign},
+		{"no line", whole("\r\n"), "redis: invalid reply"}, // of go-redis
+		{"neither allowed nor denied", part(2, "2"), impossible},
+		{"denied, though it fits", part(2, "0"), impossible},
+		{"allowed, though nothing is left", part(4, "10"), impossible},
+		{"less than nothing is in use", part(4, "-1"), impossible},
+		{"more than numbers are", part(4, "9007199254740992"), impossible},
+		{"the window starts in 200 years", part(3, "9007199254740991"), impossible},
+		{"the window starts before all instants", part(3, "-9223372036854775808"), impossible},
 		{"an instant two days ahead", now(48 * time.Hour), "the server's clock has jumped"},
 		{"an instant two days ago", now(-48 * time.Hour), "the server's clock has jumped"},
-		{"no instant", part(2, ":0"), "the server's clock has jumped"},
-		{"the last instant", part(2, ":9223372036854775807"), "the server's clock has jumped"},
+		{"no instant", part(1, "0"), "the server's clock has jumped"},
+		{"the last instant", part(1, "9223372036854775807"), "the server's clock has jumped"},
 	} {
 		l := startLiar(t, miniredis.RunT(t).Addr())
 		client := alone(t, l)
@@ -255,12 +243,12 @@ func TestAnImpossibleNumberIsAnErrorOfItsRequest(t *testing.T) {
 	}
 	decisions, errs, wait := queue(t, t.Context(), b, g, groups)
 	l.tell(func(reply string) []string {
-		lines := linesOf(reply)
-		if lines[0] == "*14" { // the number, the instant, and three for each of four
-			lines[3+1*3] = ":-5"
-			lines[4+2*3] = ":9467280000000000"
+		parts := partsOf(reply)
+		if len(parts) == 2+4*5 { // the number, the instant, and five for each of four
+			parts[2+1*5] = "7"
+			parts[3+2*5] = "9007199254740991"
 		}
-		return []string{replyOf(lines...)}
+		return []string{replyOf(parts...)}
 	})
 	g.open()
 	wait()
@@ -281,10 +269,10 @@ func TestAClockThatHasJumpedIsBelievedOnceTheNextReplyAgrees(t *testing.T) {
 	c := charge("s", "k", limits.TokenBucket(limits.PerDay(1000), 1000), 1)
 	var by time.Duration
 	l.tell(func(reply string) []string {
-		lines := linesOf(reply)
-		us, _ := strconv.ParseInt(lines[2][1:], 10, 64)
-		lines[2] = fmt.Sprint(":", us+by.Microseconds())
-		return []string{replyOf(lines...)}
+		parts := partsOf(reply)
+		us, _ := strconv.ParseInt(parts[1], 10, 64)
+		parts[1] = fmt.Sprint(us + by.Microseconds())
+		return []string{replyOf(parts...)}
 	})
 	for i, step := range []struct {
 		by      time.Duration
@@ -312,12 +300,10 @@ func TestSettlementsThatAreNotPossibleAreErrors(t *testing.T) {
 	c := lasting("s", "k", limits.FixedWindow(limits.PerDay(1000)), 10)
 	held := charge("held", "k", limits.Concurrent(100), 3)
 	for _, lie := range []func(reply string) []string{
-		func(reply string) []string { return []string{strings.Replace(reply, linesOf(reply)[2], ":-1", 1)} },
-		func(reply string) []string { return []string{strings.Replace(reply, linesOf(reply)[2], ":9", 1)} },
-		func(reply string) []string {
-			return []string{strings.Replace(reply, linesOf(reply)[1], ":1234567890", 1)}
-		},
-		func(reply string) []string { return []string{strings.Replace(reply, "*2", "*3", 1) + ":0\r\n"} },
+		func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "-1")} },
+		func(reply string) []string { return []string{replyOf(partsOf(reply)[0], "9")} },
+		func(reply string) []string { return []string{replyOf("1234567890", partsOf(reply)[1])} },
+		func(reply string) []string { return []string{replyOf(append(partsOf(reply), "0")...)} },
 		func(string) []string { return []string{":1\r\n"} },
 	} {
 		for name, final := range map[string]int64{"a refund": 2, "a charge": 18} { // of eight units
@@ -361,8 +347,8 @@ func TestARefusalOfACalendarDoesNoHarm(t *testing.T) {
 	} {
 		c := charge("s", instant, limits.Calendar(1000, limits.Day), 1)
 		l.tell(func(reply string) []string {
-			lines := linesOf(reply)
-			return []string{replyOf("*3", lines[1], lines[2], "-WEIR asks again at "+instant+": the clock")}
+			parts := partsOf(reply)
+			return []string{replyOf(parts[0], parts[1], "!WEIR asks again at "+instant+": the clock\n")}
 		})
 		if err := b.Take(t.Context(), []limits.Charge{c}, make([]limits.Decision, 1)); err == nil {
 			t.Errorf("%q: it decides", instant)
@@ -481,7 +467,7 @@ func TestEachCallHasANumberOfItsOwn(t *testing.T) {
 	b := redisbackend.New(client, redisbackend.Options{})
 	var numbers []string
 	l.tell(func(reply string) []string {
-		numbers = append(numbers, linesOf(reply)[1])
+		numbers = append(numbers, partsOf(reply)[0])
 		return []string{reply}
 	})
 	for range 100 {
@@ -507,26 +493,31 @@ func FuzzReply(f *testing.F) {
 		{{charge("s", "k", limits.Concurrent(10), 1)}, {charge("s", "k", limits.SlidingLog(limits.PerMinute(10)), 11)}},
 	}
 	replies := []string{
-		"*5|:NUMBER|:1795534892512308|:9|:60000000|:60000000|",
-		"*14|:NUMBER|:1795534892512309|:9|:6000000|:6000000|:0|:9|:0|:-6000000|" +
-			":9|:6000000|:6000000|:1795534892512309|:131071|",
-		"*6|:NUMBER|:1795534892512308|-WEIR no|:0|:60000000|:-9007199254740991|",
+		"NUMBER 1795534892512308 1 1795534860000000 3 0 0",
+		"NUMBER 1795534892512309 1 1795534892512309 6000000 0 0 0 0 0 1795534892512309 60000000 0 131071",
+		"NUMBER 1795534892512308 1 0 3 0 !WEIR no\n",
+		"NUMBER 1795534892512308 1 0 3 0 0 1795534892512308 10 60000000",
 	}
 	for i, reply := range replies {
 		for which := range groups {
 			f.Add(byte(which), byte(1), reply)
 		}
-		f.Add(byte(i), byte(7), strings.Replace(reply, ":9", ":11", 1))
+		f.Add(byte(i), byte(7), strings.Replace(reply, " 3", " 11", 1))
 		f.Add(byte(i), byte(7), strings.Replace(reply, "NUMBER", "1234567890", 1))
-		f.Add(byte(i), byte(200), reply+"|:1|")
+		f.Add(byte(i), byte(200), reply+" 1")
 	}
-	f.Add(byte(0), byte(0), "-OOM command not allowed|")
-	f.Add(byte(0), byte(0), "$9223372036854775807|")
+	for _, raw := range []string{"-OOM command not allowed|", "$9223372036854775807|", "$2|12|", "$3|12|", "$|", "|"} {
+		f.Add(byte(0), byte(0), raw)
+	}
 	f.Fuzz(func(t *testing.T, which, size byte, text string) {
 		b := redisbackend.New(unconnected, redisbackend.Options{})
 		groups := groups[int(which)%len(groups)]
 		reply := func(number int64) string {
-			return strings.ReplaceAll(strings.ReplaceAll(text, "|", "\r\n"), "NUMBER", fmt.Sprint(number))
+			text := strings.ReplaceAll(strings.ReplaceAll(text, "|", "\r\n"), "NUMBER", fmt.Sprint(number))
+			if strings.Contains(text, "\r\n") { // it says its length, or is no string
+				return text
+			}
+			return replyOf(text)
 		}
 		decisions, errs := redisbackend.ReadReply(b, groups, now, 1+int(size), reply)
 		whole, wholeErrs := redisbackend.ReadReply(b, groups, now, 1<<20, reply)

@@ -4,4 +4,4 @@
 -- ARGV   the number of the call
 -- reply  that number; and 1, or 0 if the key had no state
 
-return { ARGV[1] + 0, redis.call('DEL', KEYS[1]) }
+return string.format('%s %d', ARGV[1], redis.call('DEL', KEYS[1]))

@@ -25,74 +25,55 @@ func file(name string) string {
 	return string(text)
 }
 
-// family is a file, and the letters of its algorithms. A file starts with its piece of the decision, if it has one,
-// see decide.lua; behind a line "--- more" it has functions that few requests need.
-type family struct{ file, letters string }
-
-// families are those of algorithms, in their order.
-var families = func() (all []family) {
-	for _, a := range algorithms {
-		i := slices.IndexFunc(all, func(f family) bool { return f.file == a.file })
-		switch {
-		case a.file == "": // of no algorithm
-		case i < 0:
-			all = append(all, family{a.file, string(a.letter)})
-		default:
-			all[i].letters += string(a.letter)
-		}
-	}
-	return all
-}()
-
-// Scripts are put together from files: a line "--- name" is replaced by what has that name.
+// Scripts are files one after the other. A line "--- name" of a file is replaced by what has that name, so
+// that functions are made only where they are needed.
 var (
-	decideSource = file("decide") + decisions()
+	stateSource = file("debt") + replace(file("state"), "families", families(true), "convert", file("convert"))
 
-	statesSource = file("encoding") + replace(file("state"), "decide", decideSource, "names", names()) +
-		file("bucket_ring") + functions()
-
-	takeScript = newScript("local given = ARGV[2] ~= '1' and ARGV[2] or nil\n" + file("arithmetic") + replace(file("take"),
-		"decide", decideSource,
+	takeScript = newScript("local given = ARGV[2]\n" + file("clock") + replace(file("take"),
+		"families", families(false),
 		"products", file("products"),
-		"held", section("concurrent", "held"),
-		"hold", section("concurrent", "hold"),
-		"general", "if not muldiv then\n"+file("products")+"end\n"+file("debt")+statesSource+file("general")))
-	settleScript = newScript("local given, written = ARGV[2 * #KEYS + 2], nil\n" +
-		file("arithmetic") + file("products") + file("debt") + statesSource + file("settle"))
+		"general", "if not muldiv then\n"+file("products")+"end\n"+stateSource+file("general")))
+	settleScript = newScript("local given, written, isSure = ARGV[2 * #KEYS + 2], nil, nil\n" +
+		file("clock") + file("products") + stateSource + file("settle"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))
 	checkScript   = newScript(file("check"))
 	resetScript   = newScript(file("reset"))
 )
 
-// decisions returns the pieces of all families, each for its algorithms.
-func decisions() string {
+// families returns the file of the family that letter names, for any of them. Logs are never plain.
+func families(general bool) string {
 	var b strings.Builder
 	word := "if"
-	for _, f := range families {
-		if piece := section(f.file, ""); len(newScript(piece).source) > 0 {
-			fmt.Fprintf(&b, "%s algorithm == '%s' then\n%s", word, strings.Join(strings.Split(f.letters, ""), "' or algorithm == '"), piece)
-			word = "elseif"
+	for _, f := range familyFiles() {
+		if f.name == "sliding_log" && !general {
+			continue
 		}
+		fmt.Fprintf(&b, "%s letter == '%s' then\n", word, strings.Join(strings.Split(f.letters, ""), "' or letter == '"))
+		if f.name == "bucket" && general {
+			b.WriteString(file("bucket_ring"))
+		}
+		b.WriteString(file(f.name))
+		word = "elseif"
 	}
 	return b.String() + "end\n"
 }
 
-// names returns a table of the families of algorithms.
-func names() string {
-	var b strings.Builder
-	for _, f := range families {
-		for _, letter := range f.letters {
-			fmt.Fprintf(&b, "%c = '%s', ", letter, f.file)
-		}
-	}
-	return "local nameOf = { " + b.String() + "}\n"
-}
+// familyFile is the file of a family, and the letters of its algorithms.
+type familyFile struct{ name, letters string }
 
-// functions returns the functions of all families.
-func functions() (all string) {
-	for _, f := range families {
-		all += section(f.file, "more")
+// familyFiles returns the files of families, in the order of the algorithms.
+func familyFiles() (all []familyFile) {
+	for _, a := range algorithms {
+		i := slices.IndexFunc(all, func(f familyFile) bool { return f.name == a.file })
+		switch {
+		case a.file == "": // of no algorithm
+		case i < 0:
+			all = append(all, familyFile{a.file, string(a.letter)})
+		default:
+			all[i].letters += string(a.letter)
+		}
 	}
 	return all
 }
@@ -103,17 +84,6 @@ func replace(source string, texts ...string) string {
 		texts[i] = "--- " + texts[i] + "\n"
 	}
 	return strings.NewReplacer(texts...).Replace(source)
-}
-
-// section returns what a file has behind the line of a name, up to the next such line; "" is the
-// start of the file.
-func section(name, of string) string {
-	source := "\n" + file(name)
-	if of != "" {
-		_, source, _ = strings.Cut(source, "\n--- "+of)
-	}
-	source, _, _ = strings.Cut(source, "\n--- ")
-	return source + "\n"
 }
 
 // script is a Lua script and the digest by which a server knows it.
@@ -148,8 +118,7 @@ type scriptCall struct {
 	once     bool // the client does not send it again
 	parts    bool // it can be sent in parts
 	receiver receiver
-	most     int  // parts of its reply behind the number of the call, at most
-	texts    bool // some of which may be texts
+	most     int // bytes of its reply, at most
 	command  *scriptCommand
 	sent     error // what a client said that reads replies itself
 	err      error // nil: the receiver has read the reply
@@ -191,7 +160,7 @@ func (c *scriptCall) isUnknown() bool {
 
 // send sends c, or queues it if to is a pipeline.
 func (c *scriptCall) send(ctx context.Context, to redis.Scripter, name, text string) {
-	c.command = newScriptCommand(c.receiver, c.most, c.texts)
+	c.command = newScriptCommand(c.receiver, c.most)
 	client, ok := to.(processor)
 	if !ok {
 		call, args := to.EvalSha, append([]any{c.command.number}, c.args...)

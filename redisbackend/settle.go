@@ -60,8 +60,8 @@ type errand struct {
 	done func() // is called when it is answered, unless its caller has left
 }
 
-// isPossible implements [owner]. settle.lua replies -1 for what it leaves for another call.
-func (e *errand) isPossible(numbers []int64) bool {
+// read implements [owner]. settle.lua replies -1 for what it leaves for another call.
+func (e *errand) read(numbers []int64) bool {
 	n := numbers[0]
 	return n >= 0 && n <= e.most || n == -1 && e.script == &settleScript
 }

@@ -11,10 +11,9 @@
 --          to the taking, of queues that at which its units have drained; or
 --          "c ", the units to charge and for how long the taking was to last
 --        then the instant in microseconds since the Unix epoch, if not the server's
--- reply  that number; for each key how many units fewer it has in use now, or how many were charged, or
---        an error if its state cannot be read or written; of a give-back how
---        many were returned; -1 if logs before it were so much work that it is to be sent
---        again
+-- reply  that number; for each key how many units fewer it has in use now, or how many were charged; of a
+--        give-back how many were returned; -1 if logs before it were so much work that it is to be sent
+--        again; or an error, as that of take.lua, if its state cannot be read or written
 
 -- inUseNow returns how many units of a stored state are in use now, those that a bucket has drained
 -- in part included.
@@ -39,50 +38,50 @@ local function refund(key, limit, n, final, ticket, serial)
     return s == nil and 0
   end
   local from = s.limit
-  local family = familyOf(from)
   if not sameState(limit, from) or serial and serial ~= s.serial or untilFresh(s) <= 0 then
     return 0
   elseif not final and isDoubtful(s, ticket) then
     return 0
   end
-  if serial and from.algorithm == 's' then
+  if serial and from.letter == 's' then
     ticket = ticket * from.P
   elseif serial then -- the instant that is nearest to the state
     ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
   end
-  if not final or not family.used then
-    return family.refund(s, n, final, ticket)
+  local returnUnits = from.family.refund
+  if not final or from.letter == 'g' then
+    return returnUnits(s, n, final, ticket)
   end
   local before = inUseNow(s)
-  family.refund(s, n, final, ticket)
+  returnUnits(s, n, final, ticket)
   return min(n, before - inUseNow(s)) -- what has drained or faded has come back by itself
 end
 
 -- charge charges units whether they fit or not, as many as may be owed. A live state under
 -- another limit stays as it is: what has ended must not undo what was taken since.
 local function charge(key, limit, n, lasts)
-  local s, family = load(key, limit), familyOf(limit)
+  local s, owner = load(key, limit), limit.family
   if not s then
     return false
   end
   if s.rebased then
-    write(s.rebased, untilFresh(s.rebased))
+    write(s.rebased)
   end
   if s.converted then
     return 0
   end
-  if family.note then
-    family.note(s, lasts)
+  if owner.note then
+    owner.note(s, lasts)
   end
-  n = family.owe(s, n)
+  n = owner.owe(s, n)
   if n == 0 then
     return 0
   end
-  if limit.algorithm == 'q' then
-    s.serial = nil -- nobody is last any more
+  if limit.letter == 'q' then
+    s.serial = nil -- no taking is the last any more
   end
   noteTaken(s)
-  write(s, untilFresh(s))
+  write(s)
   return n
 end
 
@@ -94,17 +93,16 @@ local function settle(key, limit, what)
   return charge(key, limit, tonumber(a), tonumber(b))
 end
 
-local reply = { ARGV[1] + 0 }
+local reply = { ARGV[1] }
 for i = 1, #KEYS do
-  reply[i + 1] = -1
+  reply[i + 1] = ' -1'
   if work < 500 then
     local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i]), ARGV[2 * i + 1])
-    if not fine then
-      n = errorOf(n)
-    elseif not n then
-      n = { err = unreadable }
+    if fine and n then
+      reply[i + 1] = ' ' .. digits(n)
+    else
+      reply[i + 1] = errorOf(fine and unreadable or n)
     end
-    reply[i + 1] = n
   end
 end
-return reply
+return table.concat(reply)

@@ -16,17 +16,23 @@
 -- In memory:
 --
 --   at       the instant of the latest taking
---   latest   the same, as it is stored
+--   a        the units that count, those that this script takes included
+--   latest   the instant of the latest taking that is stored
 --   start    the units before the first taking
 --   counted  the units of the stored takings that count
---   taken    the units of the taking that this script makes
 --   header   the length of the stored header
 --   room     how many takings are stored, or could be
 --   seen     the texts of takings that were read
 
---- more
+take = function(limit, asOf, at, a, b, n)
+  local fits = n == 0 or a + n <= limit.most
+  if fits and n > 0 then
+    at, a = asOf, a + n
+  end
+  return fits, at, a, b, a > 0 and at > asOf - limit.P and at - asOf + limit.P or 0
+end
 
-families.sliding_log = function()
+if family then
   local shortHeader, longHeader = 80, 320 -- a header with a change and all gaps has at most 309
   local spaces = string.rep(' ', longHeader)
   local mostGaps, close = 8, 32
@@ -76,7 +82,7 @@ families.sliding_log = function()
   end
 
   local function open(s)
-    s.at, s.counted, s.taken, s.serial, s.latest = s.asOf, 0, 0, nil, nil
+    s.at, s.a, s.b, s.counted, s.serial, s.latest = s.asOf, 0, 0, 0, nil, nil
     s.first, s.count, s.total, s.header, s.room, s.gaps, s.seen = 0, 0, 0, 0, 0, '', {}
   end
 
@@ -214,147 +220,130 @@ families.sliding_log = function()
     redis.call('SET', s.key, header(s) .. all, 'PX', expiry(wait))
   end
 
-  return {
-    open = open,
+  family.open = open
 
-    begin = function(s, n)
+  family.begin = function(s, n)
+    open(s)
+    s.latest, s.start, s.counted, s.a, s.total = s.asOf, 0, n, n, n
+    s.count, s.seen[0] = 1, format('%016.0f%016.0f', s.asOf, 0)
+  end
+
+  -- decode sets s, all but its key and limit, from the start of what its key has. It returns
+  -- nil if that was written under another limit, false if the limit cannot have written it.
+  family.decode = function(s, text)
+    local first, count, total, serial, gaps, header =
+      match(text, '^' .. s.limit.text .. ' (%d+) (%d+) (%d+) ?(%d*):?(%d*) *;()')
+    if not first then
+      return nil
+    end
+    s.first, s.count, s.total, s.serial = tonumber(first), tonumber(count), tonumber(total), tonumber(serial)
+    s.header, s.gaps, s.seen = header - 1 + (s.change and s.change.length or 0), gaps, {}
+    s.room = (redis.call('STRLEN', s.key) - s.header) / 32
+    if s.count == 0 and s.change then -- all of its units were returned
+      s.at, s.a, s.b, s.start, s.counted = 0, 0, 0, 0, 0
+      return s.total == 0
+    elseif s.room ~= floor(s.room) or s.first >= s.count or s.count > s.room or #gaps % 24 > 0 then
+      return false
+    end
+    local _, start, last, stop
+    _, start = takingAt(s, s.first)
+    s.at, last = takingAt(s, s.count - 1)
+    _, stop = takingAt(s, s.count)
+    if max(s.at, s.total) >= 9007199254740992 or start > last or last >= stop or stop - start > 2 * s.limit.most then
+      return false
+    end
+    s.latest, s.start, s.counted, s.a, s.b = s.at, start, stop - start, stop - start, 0
+    return true
+  end
+
+  family.advance = function(s)
+    local P = s.limit.P
+    if s.asOf - s.at >= P then
       open(s)
-      s.latest, s.start, s.counted, s.total = s.asOf, 0, n, n
-      s.count, s.seen[0] = 1, format('%016.0f%016.0f', s.asOf, 0)
-    end,
-
-    -- decode sets s, all but its key and limit, from the start of what its key has. It returns
-    -- nil if that was written under another limit, false if the limit cannot have written it.
-    decode = function(s, text)
-      local first, count, total, serial, gaps, header =
-        match(text, '^' .. s.limit.text .. ' (%d+) (%d+) (%d+) ?(%d*):?(%d*) *;()')
-      if not first then
-        return nil
-      end
-      s.first, s.count, s.total, s.serial = tonumber(first), tonumber(count), tonumber(total), tonumber(serial)
-      s.header, s.taken, s.gaps, s.seen = header - 1 + (s.change and s.change.length or 0), 0, gaps, {}
-      s.room = (redis.call('STRLEN', s.key) - s.header) / 32
-      if s.count == 0 and s.change then -- all of its units were returned
-        s.at, s.start, s.counted = 0, 0, 0
-        return s.total == 0
-      elseif s.room ~= floor(s.room) or s.first >= s.count or s.count > s.room or #gaps % 24 > 0 then
-        return false
-      end
-      local _, start, last, stop
-      _, start = takingAt(s, s.first)
-      s.at, last = takingAt(s, s.count - 1)
-      _, stop = takingAt(s, s.count)
-      if max(s.at, s.total) >= 9007199254740992 or start > last or last >= stop or stop - start > 2 * s.limit.most then
-        return false
-      end
-      s.latest, s.start, s.counted = s.at, start, stop - start
-      return true
-    end,
-
-    advance = function(s)
-      local P = s.limit.P
-      if s.asOf - s.at >= P then
-        open(s)
-        return
-      end
-      local at, start = takingAt(s, s.first)
-      if s.asOf - at >= P then
-        s.first = search(s.first + 1, s.count - 1, function(i)
-          return s.asOf - takingAt(s, i) < P
-        end)
-        at, start = takingAt(s, s.first)
-      end
-      s.counted = s.counted - (start - s.start)
-      s.start = start
-    end,
-
-    step = function(s, n)
-      local limit, used = s.limit, s.counted + s.taken
-      local P, most, at, asked = limit.P, limit.most, s.at, n
-      local fits = n == 0 or used + n <= most
-      if fits then
-        used, asked = used + n, 1
-        at = n > 0 and s.asOf or at
-      end
-      local left = max(0, most - used)
-      local reset = used > 0 and max(0, at - s.asOf + P) or 0
-      if fits and left > 0 then
-        return fits, left, reset, ceil(timeOf(limit.P, limit.Q, left))
-      end
-      local excess = used + asked - most
-      if excess > s.counted then
-        return fits, left, reset, P
-      end
-      local last = search(s.first, s.count - 1, function(i)
-        local _, start = takingAt(s, i + 1)
-        return start - s.start >= excess
+      return
+    end
+    local at, start = takingAt(s, s.first)
+    if s.asOf - at >= P then
+      s.first = search(s.first + 1, s.count - 1, function(i)
+        return s.asOf - takingAt(s, i) < P
       end)
-      return fits, left, reset, takingAt(s, last) - s.asOf + P
-    end,
+      at, start = takingAt(s, s.first)
+    end
+    s.counted = s.counted - (start - s.start)
+    s.a, s.start = s.counted, start
+  end
 
-    take = function(s, n)
-      s.taken = s.taken + n
-      s.at = s.asOf
-    end,
+  -- wait returns how long n units wait on top of so many in use, 0 if they fit or never fit.
+  family.wait = function(s, used, n)
+    local excess = used + n - s.limit.most
+    if excess <= 0 or n > s.limit.most then
+      return 0
+    elseif excess > s.counted then
+      return s.limit.P
+    end
+    local last = search(s.first, s.count - 1, function(i)
+      local _, start = takingAt(s, i + 1)
+      return start - s.start >= excess
+    end)
+    return takingAt(s, last) - s.asOf + s.limit.P
+  end
 
-    write = function(s, wait)
-      local latest
-      if s.taken > 0 and s.latest ~= s.asOf then
-        latest = format('%016.0f%016.0f', s.asOf, s.total)
-        s.count = s.count + 1
-      end
-      s.total = s.total + s.taken
-      store(s, latest, wait)
-    end,
+  family.write = function(s, wait)
+    local taken, latest = s.a - s.counted, nil
+    if taken > 0 and s.latest ~= s.asOf then
+      latest = format('%016.0f%016.0f', s.asOf, s.total)
+      s.count = s.count + 1
+    end
+    s.total = s.total + taken
+    store(s, latest, wait)
+  end
 
-    rebase = function(s, back)
-      back.taken = min(s.counted, s.limit.most)
-    end,
+  family.rebase = function(s, back)
+    back.a = min(s.a, s.limit.most)
+  end
 
-    owe = function(s, n)
-      n = max(0, min(n, 2 * s.limit.most - s.counted - s.taken))
-      s.taken = s.taken + n
-      s.at = s.asOf
-      return n
-    end,
+  family.owe = function(s, n)
+    n = max(0, min(n, 2 * s.limit.most - s.a))
+    s.a, s.at = s.a + n, s.asOf
+    return n
+  end
 
-    -- The takings on one side of a taking that has no units left take its place.
-    refund = function(s, n, final, ticket)
-      if final and max(now, s.at) - ticket >= s.limit.P then
-        return 0 -- it has expired
-      end
-      local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
-      local at, start = takingAt(s, i)
-      local _, stop = takingAt(s, i + 1)
-      n = at == ticket and min(n, stop - start) or 0
-      local gaps
-      if n == 0 then
-        return 0
-      elseif n < stop - start then
-        gaps = gapsOf(s)
-        addGap(gaps, i + 1, n)
-      elseif s.count - s.first == 1 then
-        if s.change then
-          s.first, s.count, s.total, s.header, s.gaps = 0, 0, 0, 0, ''
-          store(s, nil, 0)
-        else
-          redis.call('DEL', s.key)
-        end
-        return n
-      elseif i - s.first < s.count - 1 - i then
-        gaps = move(s, s.first, i, 1)
-        s.first = s.first + 1
-        addGap(gaps, i + 1, n)
+  -- The takings on one side of a taking that has no units left take its place.
+  family.refund = function(s, n, final, ticket)
+    if final and max(now, s.at) - ticket >= s.limit.P then
+      return 0 -- it has expired
+    end
+    local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
+    local at, start = takingAt(s, i)
+    local _, stop = takingAt(s, i + 1)
+    n = at == ticket and min(n, stop - start) or 0
+    local gaps
+    if n == 0 then
+      return 0
+    elseif n < stop - start then
+      gaps = gapsOf(s)
+      addGap(gaps, i + 1, n)
+    elseif s.count - s.first == 1 then
+      if s.change then
+        s.first, s.count, s.total, s.header, s.gaps = 0, 0, 0, 0, ''
+        store(s, nil, 0)
       else
-        gaps = move(s, i + 1, s.count, -1)
-        s.count = s.count - 1
-        addGap(gaps, i, n)
+        redis.call('DEL', s.key)
       end
-      merge(s, gaps)
-      s.gaps = textOf(gaps)
-      at = takingAt(s, s.count - 1)
-      store(s, nil, at - now + s.limit.P)
       return n
-    end,
-  }
+    elseif i - s.first < s.count - 1 - i then
+      gaps = move(s, s.first, i, 1)
+      s.first = s.first + 1
+      addGap(gaps, i + 1, n)
+    else
+      gaps = move(s, i + 1, s.count, -1)
+      s.count = s.count - 1
+      addGap(gaps, i, n)
+    end
+    merge(s, gaps)
+    s.gaps = textOf(gaps)
+    at = takingAt(s, s.count - 1)
+    store(s, nil, at - now + s.limit.P)
+    return n
+  end
 end

@@ -6,36 +6,38 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/algorithm"
+	"github.com/weir-go/weir/internal/family"
 	"github.com/weir-go/weir/limits"
 )
 
 // algorithms are the letters by which scripts and states name algorithms, and the files of their families.
 // Those that are asked for most come first in each script.
 var algorithms = [...]struct {
-	letter byte
-	file   string
-	takes  int // how many keys a taking counts as in a call
-	ends   int // and a settlement: a bucket remembers levels; a script ends early if it has to write much of a log
+	letter  byte
+	file    string
+	numbers int // of a state in a reply, see take.lua
+	takes   int // how many keys a taking counts as in a call
+	ends    int // and a settlement: a bucket remembers levels; a script ends early if it has to write much of a log
 }{
-	limits.AlgorithmTokenBucket:    {'t', "bucket", 1, 2},
-	limits.AlgorithmLeakyBucket:    {'l', "bucket", 1, 2},
-	limits.AlgorithmLeakyQueue:     {'q', "bucket", 1, 1},
-	limits.AlgorithmFixedWindow:    {'f', "window", 1, 1},
-	limits.AlgorithmSlidingWindow:  {'s', "window", 1, 1},
-	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 8, 16},
-	limits.AlgorithmAnchoredWindow: {'n', "anchored_window", 1, 1},
-	limits.AlgorithmConcurrent:     {'c', "concurrent", 1, 1},
-	limits.AlgorithmBan:            {'b', "ban", 1, 1},
-	limits.AlgorithmCalendar:       {'k', "calendar", 1, 1},
+	limits.AlgorithmTokenBucket:    {'t', "bucket", 3, 1, 2},
+	limits.AlgorithmLeakyBucket:    {'l', "bucket", 3, 1, 2},
+	limits.AlgorithmLeakyQueue:     {'q', "bucket", 3, 1, 1},
+	limits.AlgorithmFixedWindow:    {'f', "fixed_window", 4, 1, 1},
+	limits.AlgorithmSlidingWindow:  {'s', "sliding_window", 3, 1, 1},
+	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 3, 8, 16},
+	limits.AlgorithmAnchoredWindow: {'n', "anchored_window", 4, 1, 1},
+	limits.AlgorithmConcurrent:     {'c', "concurrent", 3, 1, 1},
+	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},
+	limits.AlgorithmCalendar:       {'k', "calendar", 5, 1, 1},
 }
 
 const version = '1'
 
 // encoded is a limit and the form in which scripts read it.
 type encoded struct {
-	*algorithm.Traits
+	family.Numbers
 	limit    limits.Limit
+	family   family.Compiled
 	text     any    // version and algorithm, capacity in units, P and Q: see state.lua
 	takesOne string // the form of a request that takes one unit by it
 
@@ -85,7 +87,8 @@ func encode(l limits.Limit, hold time.Duration) *encoded {
 		q = int64(hashOf(string(l.Period())) >> 12)
 	}
 	text := fmt.Sprintf("%c%c %d %d %d", version, algorithms[l.Algorithm()].letter, l.Burst(), p, q)
-	return &encoded{Traits: &algorithm.Of(l.Algorithm()).Traits, limit: l, text: text, takesOne: "take " + text + "=1"}
+	compiled, numbers := family.Compile(l)
+	return &encoded{Numbers: numbers, limit: l, family: compiled, text: text, takesOne: "take " + text + "=1"}
 }
 
 func gcd(a, b int64) int64 {

@@ -27,6 +27,12 @@ func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 		}
 		s.At, s.A, s.B = p.Start, owed, 0
 	}
+	return l.DecideIn(l.periods.At(s.At), s, n, now)
+}
+
+// DecideIn decides n units of a state of a calendar limit at an instant of its period p, and adds them if
+// they fit.
+func (l *Numbers) DecideIn(p calendar.Period, s Used, n, now int64) (Used, Told, bool) {
 	fits := n == 0 || n <= l.Max-s.A
 	ask := int64(1)
 	if fits {
@@ -34,12 +40,11 @@ func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bo
 	} else {
 		ask = n
 	}
-	p := l.periods.At(s.At)
 	end := p.End // at which the units fit, at most the maximum
 	if s.B+ask > l.Max {
 		end = p.Next
 	}
-	return s, Told{s.A, max(0, l.FreshAt(s)-now), end - now}, fits
+	return s, Told{s.A, max(0, freshIn(p, s)-now), end - now}, fits
 }
 
 // Charge notes what the period passes on to the next.
@@ -56,11 +61,19 @@ func (l *calendarWindow) Refund(s Used, of Refund, _ Entries) Used {
 }
 
 func (l *calendarWindow) FreshAt(s Used) int64 {
+	if s.A == 0 && s.B == 0 {
+		return s.At
+	}
+	return freshIn(l.periods.At(s.At), s)
+}
+
+// freshIn is FreshAt of a state in its period.
+func freshIn(p calendar.Period, s Used) int64 {
 	switch {
 	case s.B > 0:
-		return l.periods.At(s.At).Next
+		return p.Next
 	case s.A > 0:
-		return l.periods.At(s.At).End
+		return p.End
 	}
 	return s.At
 }
