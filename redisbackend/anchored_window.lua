@@ -7,8 +7,7 @@
 -- A window that owes units to the next has a state of version 2, which has their number behind the ";".
 -- In memory that is debt. The next window then starts at its end.
 
-take = function(limit, asOf, at, a, b, n, debt, isRead)
-  local P, most = limit.P, limit.most
+take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
   local highest = debt and 2000000000 or most
   if isRead and (a > highest or b > highest) then
     return nil
@@ -53,24 +52,26 @@ if family then
     back.b = back.a
   end
 
-  family.owe = function(s, n)
-    n = addOwed(s, n)
-    if s.at == s.asOf then
-      s.b = s.b + n
+  if settles then
+    family.owe = function(s, n)
+      n = addOwed(s, n)
+      if s.at == s.asOf then
+        s.b = s.b + n
+      end
+      return n
     end
-    return n
-  end
 
-  -- If a taking that started the window should have cost nothing, the window of others would have
-  -- started later. The core refunds nothing then; a give-back does if others took at the start, too.
-  family.refund = function(s, n, final, ticket)
-    local from = ticket - s.at
-    if from < 0 or from >= s.limit.P or n > s.a then
-      return 0
-    elseif from == 0 and s.a > n and (final == 0 or not final and s.b <= n) then
-      return 0
+    -- If a taking that started the window should have cost nothing, the window of others would have
+    -- started later. The core refunds nothing then; a give-back does if others took at the start, too.
+    family.refund = function(s, n, final, ticket)
+      local from = ticket - s.at
+      if from < 0 or from >= s.limit.P or n > s.a then
+        return 0
+      elseif from == 0 and s.a > n and (final == 0 or not final and s.b <= n) then
+        return 0
+      end
+      s.b = min(s.a - n, from == 0 and max(0, s.b - n) or s.b)
+      return subtract(s, n)
     end
-    s.b = min(s.a - n, from == 0 and max(0, s.b - n) or s.b)
-    return subtract(s, n)
   end
 end

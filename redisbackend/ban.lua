@@ -5,11 +5,10 @@
 --   a    the instant at which the ban ends; 0: the key is not banned
 --   b    the units in the period
 
-take = function(limit, asOf, at, a, b, n, _, isRead)
+take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
   if isRead and (b > 4294967295 or a > 0 and a <= at or a >= 9007199254740992) then
     return nil
   end
-  local P = limit.P
   if asOf >= (a > 0 and a or b > 0 and at + P or at) then
     at, a, b = asOf, 0, 0
   end
@@ -19,8 +18,8 @@ take = function(limit, asOf, at, a, b, n, _, isRead)
       at = asOf
     end
     b = b + n
-    if b >= limit.most then
-      a = asOf + limit.Q
+    if b >= most then
+      a = asOf + Q
     end
     if b > 4294967295 then
       b = 4294967295
@@ -48,27 +47,29 @@ if family then
     back.a, back.b = s.a > 0 and now + s.limit.Q or 0, s.b
   end
 
-  -- What is charged during a ban is ignored.
-  family.owe = function(s, n)
-    n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
-    if n > 0 then
-      local _
-      _, s.at, s.a, s.b = step(s, n)
+  if settles then
+    -- What is charged during a ban is ignored.
+    family.owe = function(s, n)
+      n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
+      if n > 0 then
+        local _
+        _, s.at, s.a, s.b = step(s, n)
+      end
+      return n
     end
-    return n
-  end
 
-  -- Of a count that is as large as counts get, how much there would be is not known.
-  family.refund = function(s, n, final, ticket)
-    if ticket < s.at or ticket >= s.at + s.limit.P or s.b == 4294967295 then
-      return 0
+    -- Of a count that is as large as counts get, how much there would be is not known.
+    family.refund = function(s, n, final, ticket)
+      if ticket < s.at or ticket >= s.at + s.limit.P or s.b == 4294967295 then
+        return 0
+      end
+      n = min(n, s.b)
+      s.b = s.b - n
+      if s.b < s.limit.most then
+        s.a = 0
+      end
+      keep(s, n > 0 and s.b == 0)
+      return n
     end
-    n = min(n, s.b)
-    s.b = s.b - n
-    if s.b < s.limit.most then
-      s.a = 0
-    end
-    keep(s, n > 0 and s.b == 0)
-    return n
   end
 end

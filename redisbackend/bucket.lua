@@ -5,8 +5,7 @@
 --   a    the level: the time until the bucket is empty, whole microseconds
 --   b    the fraction of another microsecond, in Q-ths
 
-take = function(limit, asOf, at, a, b, n, _, isRead)
-  local P, Q, most = limit.P, limit.Q, limit.most
+take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
   local full, fullFrac, us, frac = most * P, 0, n * P, 0
   if Q > 1 then
     full, fullFrac = timeOf(P, Q, most)
@@ -77,57 +76,59 @@ if family then
     end
   end
 
-  family.owe = function(s, n)
-    local limit = s.limit
-    local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
-    if us >= 3155760000000000 then -- 100 years
-      us, frac = 3155760000000000, 0
+  if settles then
+    family.owe = function(s, n)
+      local limit = s.limit
+      local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
+      if us >= 3155760000000000 then -- 100 years
+        us, frac = 3155760000000000, 0
+      end
+      us, frac = minus(limit, us, frac, s.a, s.b)
+      n = us < 0 and 0 or min(n, units(limit, us, frac))
+      us, frac = timeOf(limit.P, limit.Q, n)
+      us, frac = s.a + us, s.b + frac
+      if frac >= limit.Q then
+        us, frac = us + 1, frac - limit.Q
+      end
+      s.a, s.b = us, frac
+      return n
     end
-    us, frac = minus(limit, us, frac, s.a, s.b)
-    n = us < 0 and 0 or min(n, units(limit, us, frac))
-    us, frac = timeOf(limit.P, limit.Q, n)
-    us, frac = s.a + us, s.b + frac
-    if frac >= limit.Q then
-      us, frac = us + 1, frac - limit.Q
-    end
-    s.a, s.b = us, frac
-    return n
-  end
 
-  -- Units are worth to their taking what they cost if it is the latest. Otherwise some of them may
-  -- have drained: without a ring, what drains in the time since.
-  family.refund = function(s, n, final, ticket)
-    local limit = s.limit
-    local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
-    local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
-    if limit.letter == 'q' then
-      if final and ticket ~= s.at or not final and s.at + (s.b > 0 and s.a + 1 or s.a) ~= ticket then
-        return 0 -- those who queued behind have delays that count on these units
+    -- Units are worth to their taking what they cost if it is the latest. Otherwise some of them may
+    -- have drained: without a ring, what drains in the time since.
+    family.refund = function(s, n, final, ticket)
+      local limit = s.limit
+      local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
+      local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
+      if limit.letter == 'q' then
+        if final and ticket ~= s.at or not final and s.at + (s.b > 0 and s.a + 1 or s.a) ~= ticket then
+          return 0 -- those who queued behind have delays that count on these units
+        end
+      elseif ticket > s.at then
+        return 0 -- the clock has stepped back since, so how much has drained is not known
+      elseif ticket ~= s.at and s.ring then
+        local most = worth(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
+        if most <= us then
+          us, frac = most, 0
+        end
+      elseif us < s.at - ticket then
+        return 0
+      else
+        us = us - (s.at - ticket)
       end
-    elseif ticket > s.at then
-      return 0 -- the clock has stepped back since, so how much has drained is not known
-    elseif ticket ~= s.at and s.ring then
-      local most = worth(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
-      if most <= us then
-        us, frac = most, 0
+      if us > s.a or us == s.a and frac > s.b then
+        us, frac = s.a, s.b
       end
-    elseif us < s.at - ticket then
-      return 0
-    else
-      us = us - (s.at - ticket)
+      if us == 0 and frac == 0 then
+        return 0
+      end
+      s.a, s.b = minus(limit, s.a, s.b, us, frac)
+      if s.ring and ticket ~= s.at then
+        lower(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
+      end
+      local returned = units(limit, us, frac)
+      keep(s, returned > 0 and s.a == 0 and s.b == 0)
+      return returned
     end
-    if us > s.a or us == s.a and frac > s.b then
-      us, frac = s.a, s.b
-    end
-    if us == 0 and frac == 0 then
-      return 0
-    end
-    s.a, s.b = minus(limit, s.a, s.b, us, frac)
-    if s.ring and ticket ~= s.at then
-      lower(s.ring, ticket, whole, frac > 0 and us + 1 or us, s.at)
-    end
-    local returned = units(limit, us, frac)
-    keep(s, returned > 0 and s.a == 0 and s.b == 0)
-    return returned
   end
 end

@@ -12,8 +12,8 @@
 -- from its text.
 
 -- take returns nil, too, if the instant is in none of the periods.
-take = function(limit, asOf, at, a, b, n, debt, isRead)
-  local most, periods, stop = limit.most, limit.periods, at + b
+take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
+  local stop = at + b
   if isRead and (b < 1 or a > (debt and 2000000000 or most)) then
     return nil
   end
@@ -36,7 +36,7 @@ take = function(limit, asOf, at, a, b, n, debt, isRead)
         return nil
       end
     else -- of a limit that the request does not charge
-      before, first, last = stop - 1, asOf, asOf + limit.P
+      before, first, last = stop - 1, asOf, asOf + P
     end
     a = debt and (stop > before or stop == first) and (debt < most and debt or most) or 0
     at, b, debt = first, last - first, debt and 0
@@ -48,7 +48,7 @@ take = function(limit, asOf, at, a, b, n, debt, isRead)
   end
   local fresh = stop
   if debt and debt > 0 then -- the next period starts with a debt
-    fresh = stop + limit.P -- unless it is known
+    fresh = stop + P -- unless it is known
     for start in string.gmatch(periods or '', '%d+') do
       if start + 0 > stop then
         fresh = start + 0
@@ -98,15 +98,17 @@ if family then
     back.a = min(s.a, s.limit.most)
   end
 
-  family.owe = function(s, n)
-    return addOwed(s, n)
-  end
-
-  family.refund = function(s, n, final, ticket)
-    local from = ticket - s.at
-    if from < 0 or from >= s.b then
-      return 0
+  if settles then
+    family.owe = function(s, n)
+      return addOwed(s, n)
     end
-    return subtract(s, n)
+
+    family.refund = function(s, n, final, ticket)
+      local from = ticket - s.at
+      if from < 0 or from >= s.b then
+        return 0
+      end
+      return subtract(s, n)
+    end
   end
 end

@@ -21,8 +21,8 @@
 --   held   the same, when it was read
 --   firstID the id of the first unit that is taken
 
-take = function(limit, asOf, at, a, b, n)
-  local fits = n == 0 or a + n <= limit.most
+take = function(most, _, _, _, at, a, b, n)
+  local fits = n == 0 or a + n <= most
   return fits, at, fits and a + n or a, b, 0
 end
 

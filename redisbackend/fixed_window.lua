@@ -7,8 +7,7 @@
 -- A window that owes units to the next has a state of version 2, which has their number behind the ";".
 -- In memory that is debt.
 
-take = function(limit, asOf, at, a, b, n, debt, isRead)
-  local P, most = limit.P, limit.most
+take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
   if isRead and (at % P ~= 0 or a > (debt and 2000000000 or most) or b > 0) then
     return nil
   end
@@ -48,15 +47,17 @@ if family then
     back.a = min(s.a, s.limit.most)
   end
 
-  family.owe = function(s, n)
-    return addOwed(s, n)
-  end
-
-  family.refund = function(s, n, final, ticket)
-    local from = ticket - s.at
-    if from < 0 or from >= s.limit.P then
-      return 0
+  if settles then
+    family.owe = function(s, n)
+      return addOwed(s, n)
     end
-    return subtract(s, n)
+
+    family.refund = function(s, n, final, ticket)
+      local from = ticket - s.at
+      if from < 0 or from >= s.limit.P then
+        return 0
+      end
+      return subtract(s, n)
+    end
   end
 end

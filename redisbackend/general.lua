@@ -46,13 +46,13 @@ end
 local function told(s, by, takes)
   local owner, most = s.limit.family, s.limit.most
   if not owner.wait then
-    local text = format(' %.0f %.0f %.0f', s.at, s.a, s.b)
+    local text = format(wholes, s.at, s.a, s.b)
     if owner.ends then
-      text = format('%s %.0f', text, s.debt or 0)
+      text = text .. ' ' .. digits(s.debt or 0)
     end
-    return owner.next and format('%s %.0f', text, owner.next(s)) or text
+    return owner.next and text .. ' ' .. digits(owner.next(s)) or text
   end
-  local text, used = format(' %.0f %.0f', s.at, s.a), s.a
+  local text, used = ' ' .. digits(s.at) .. ' ' .. digits(s.a), s.a
   for _, n in ipairs({ by.n, by.shadow }) do
     local wait
     if n > 0 and used + n > most then
@@ -61,7 +61,7 @@ local function told(s, by, takes)
       wait = owner.wait(s, takes and used + n or s.a, 1)
       used = used + n
     end
-    text = format('%s %.0f', text, wait)
+    text = text .. ' ' .. digits(wait)
   end
   return text
 end
@@ -114,7 +114,7 @@ local function decide(charges, states, mode, request)
   return text
 end
 
-decideGenerally = function(i, mode, size, request)
+return function(i, mode, size, request)
   local states = {}
   local fine, text = pcall(decide, chargesOf(i, size), states, mode, request)
   if not fine then

@@ -30,11 +30,12 @@ func file(name string) string {
 var (
 	stateSource = file("debt") + replace(file("state"), "families", families(true), "convert", file("convert"))
 
-	takeScript = newScript("local given = ARGV[2]\n" + file("clock") + replace(file("take"),
+	takeScript = newScript("local given, settles = ARGV[2], false\n" + file("clock") + replace(file("take"),
+		"one", replace(file("one"), "families", families(false), "products", file("products")),
 		"families", families(false),
 		"products", file("products"),
-		"general", "if not muldiv then\n"+file("products")+"end\n"+stateSource+file("general")))
-	settleScript = newScript("local given, written, isSure = ARGV[2 * #KEYS + 2], nil, nil\n" +
+		"general", "if not muldiv then\n"+file("products")+"end\ndecideGenerally = (function()\n"+stateSource+file("general")+"end)()\n"))
+	settleScript = newScript("local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n" +
 		file("clock") + file("products") + stateSource + file("settle"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))

@@ -24,12 +24,12 @@
 --   room     how many takings are stored, or could be
 --   seen     the texts of takings that were read
 
-take = function(limit, asOf, at, a, b, n)
-  local fits = n == 0 or a + n <= limit.most
+take = function(most, P, _, asOf, at, a, b, n)
+  local fits = n == 0 or a + n <= most
   if fits and n > 0 then
     at, a = asOf, a + n
   end
-  return fits, at, a, b, a > 0 and at > asOf - limit.P and at - asOf + limit.P or 0
+  return fits, at, a, b, a > 0 and at > asOf - P and at - asOf + P or 0
 end
 
 if family then
@@ -100,17 +100,6 @@ if family then
     redis.call('SETRANGE', s.key, s.header + 32 * i, text)
   end
 
-  -- rewrite adds units to what is before each of the takings from one up to another.
-  local function rewrite(s, from, to, units)
-    work = work + to - from
-    local text, changed = takings(s, from, to), {}
-    for j = 1, #text, 32 do
-      changed[#changed + 1] = sub(text, j, j + 15)
-      changed[#changed + 1] = format('%016.0f', tonumber(sub(text, j + 16, j + 31)) + units)
-    end
-    put(s, from, table.concat(changed))
-  end
-
   -- gapsOf returns a list of the gaps: { index, units } of each, where units are those that the gap
   -- before it has not.
   local function gapsOf(s)
@@ -134,61 +123,9 @@ if family then
     return table.concat(texts)
   end
 
-  -- addGap adds one, or units to that which is there.
-  local function addGap(gaps, i, units)
-    local k = 1
-    while gaps[k] and gaps[k][1] < i do
-      k = k + 1
-    end
-    if gaps[k] and gaps[k][1] == i then
-      gaps[k][2] = gaps[k][2] + units
-    else
-      table.insert(gaps, k, { i, units })
-    end
-  end
-
-  -- move moves the takings from one up to another by one place, and returns the gaps then.
-  local function move(s, from, to, by)
-    local gaps = {}
-    for _, gap in ipairs(gapsOf(s)) do
-      addGap(gaps, gap[1] >= from and gap[1] <= to and gap[1] + by or gap[1], gap[2])
-    end
-    put(s, from + by, takings(s, from, to))
-    return gaps
-  end
-
-  -- merge makes one of the two gaps with the fewest takings in between, until there are not too many and
-  -- none are close. The first taking and the end are like gaps, which then take in the other one.
-  local function merge(s, gaps)
-    while gaps[1] do
-      local k, least, from = 1, s.count, s.first
-      for i = 1, #gaps + 1 do
-        local to = gaps[i] and gaps[i][1] or s.count
-        if to - from < least then
-          k, least = i, to - from
-        end
-        from = to
-      end
-      if least > close and #gaps <= mostGaps then
-        return
-      elseif k == 1 then
-        rewrite(s, s.first, gaps[1][1], gaps[1][2])
-        table.remove(gaps, 1)
-      elseif gaps[k] then
-        rewrite(s, gaps[k - 1][1], gaps[k][1], gaps[k][2])
-        gaps[k - 1][2] = gaps[k - 1][2] + gaps[k][2]
-        table.remove(gaps, k)
-      else
-        rewrite(s, gaps[k - 1][1], s.count, -gaps[k - 1][2])
-        s.total = s.total - gaps[k - 1][2]
-        table.remove(gaps)
-      end
-    end
-  end
-
   local function header(s)
     local text = encodeChange(s.change) .. (s.serial and '2' or '1') .. sub(s.limit.text, 2)
-    text = text .. format(' %.0f %.0f %.0f', s.first, s.count, s.total)
+    text = text .. format(wholes, s.first, s.count, s.total)
     text = text .. (s.serial and format(' %06d', s.serial) or '') .. (s.gaps ~= '' and ':' .. s.gaps or '')
     local length = #text < s.header and s.header or #text < shortHeader and shortHeader or longHeader
     return text .. sub(spaces, #text + 2, length) .. ';', length
@@ -302,48 +239,113 @@ if family then
     back.a = min(s.a, s.limit.most)
   end
 
-  family.owe = function(s, n)
-    n = max(0, min(n, 2 * s.limit.most - s.a))
-    s.a, s.at = s.a + n, s.asOf
-    return n
-  end
-
-  -- The takings on one side of a taking that has no units left take its place.
-  family.refund = function(s, n, final, ticket)
-    if final and max(now, s.at) - ticket >= s.limit.P then
-      return 0 -- it has expired
-    end
-    local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
-    local at, start = takingAt(s, i)
-    local _, stop = takingAt(s, i + 1)
-    n = at == ticket and min(n, stop - start) or 0
-    local gaps
-    if n == 0 then
-      return 0
-    elseif n < stop - start then
-      gaps = gapsOf(s)
-      addGap(gaps, i + 1, n)
-    elseif s.count - s.first == 1 then
-      if s.change then
-        s.first, s.count, s.total, s.header, s.gaps = 0, 0, 0, 0, ''
-        store(s, nil, 0)
-      else
-        redis.call('DEL', s.key)
+  if settles then
+    -- rewrite adds units to what is before each of the takings from one up to another.
+    local function rewrite(s, from, to, units)
+      work = work + to - from
+      local text, changed = takings(s, from, to), {}
+      for j = 1, #text, 32 do
+        changed[#changed + 1] = sub(text, j, j + 15)
+        changed[#changed + 1] = format('%016.0f', tonumber(sub(text, j + 16, j + 31)) + units)
       end
-      return n
-    elseif i - s.first < s.count - 1 - i then
-      gaps = move(s, s.first, i, 1)
-      s.first = s.first + 1
-      addGap(gaps, i + 1, n)
-    else
-      gaps = move(s, i + 1, s.count, -1)
-      s.count = s.count - 1
-      addGap(gaps, i, n)
+      put(s, from, table.concat(changed))
     end
-    merge(s, gaps)
-    s.gaps = textOf(gaps)
-    at = takingAt(s, s.count - 1)
-    store(s, nil, at - now + s.limit.P)
-    return n
+
+    -- addGap adds one, or units to that which is there.
+    local function addGap(gaps, i, units)
+      local k = 1
+      while gaps[k] and gaps[k][1] < i do
+        k = k + 1
+      end
+      if gaps[k] and gaps[k][1] == i then
+        gaps[k][2] = gaps[k][2] + units
+      else
+        table.insert(gaps, k, { i, units })
+      end
+    end
+
+    -- move moves the takings from one up to another by one place, and returns the gaps then.
+    local function move(s, from, to, by)
+      local gaps = {}
+      for _, gap in ipairs(gapsOf(s)) do
+        addGap(gaps, gap[1] >= from and gap[1] <= to and gap[1] + by or gap[1], gap[2])
+      end
+      put(s, from + by, takings(s, from, to))
+      return gaps
+    end
+
+    -- merge makes one of the two gaps with the fewest takings in between, until there are not too many and
+    -- none are close. The first taking and the end are like gaps, which then take in the other one.
+    local function merge(s, gaps)
+      while gaps[1] do
+        local k, least, from = 1, s.count, s.first
+        for i = 1, #gaps + 1 do
+          local to = gaps[i] and gaps[i][1] or s.count
+          if to - from < least then
+            k, least = i, to - from
+          end
+          from = to
+        end
+        if least > close and #gaps <= mostGaps then
+          return
+        elseif k == 1 then
+          rewrite(s, s.first, gaps[1][1], gaps[1][2])
+          table.remove(gaps, 1)
+        elseif gaps[k] then
+          rewrite(s, gaps[k - 1][1], gaps[k][1], gaps[k][2])
+          gaps[k - 1][2] = gaps[k - 1][2] + gaps[k][2]
+          table.remove(gaps, k)
+        else
+          rewrite(s, gaps[k - 1][1], s.count, -gaps[k - 1][2])
+          s.total = s.total - gaps[k - 1][2]
+          table.remove(gaps)
+        end
+      end
+    end
+
+    family.owe = function(s, n)
+      n = max(0, min(n, 2 * s.limit.most - s.a))
+      s.a, s.at = s.a + n, s.asOf
+      return n
+    end
+
+    -- The takings on one side of a taking that has no units left take its place.
+    family.refund = function(s, n, final, ticket)
+      if final and max(now, s.at) - ticket >= s.limit.P then
+        return 0 -- it has expired
+      end
+      local i = search(s.first, s.count, function(i) return takingAt(s, i) >= ticket end)
+      local at, start = takingAt(s, i)
+      local _, stop = takingAt(s, i + 1)
+      n = at == ticket and min(n, stop - start) or 0
+      local gaps
+      if n == 0 then
+        return 0
+      elseif n < stop - start then
+        gaps = gapsOf(s)
+        addGap(gaps, i + 1, n)
+      elseif s.count - s.first == 1 then
+        if s.change then
+          s.first, s.count, s.total, s.header, s.gaps = 0, 0, 0, 0, ''
+          store(s, nil, 0)
+        else
+          redis.call('DEL', s.key)
+        end
+        return n
+      elseif i - s.first < s.count - 1 - i then
+        gaps = move(s, s.first, i, 1)
+        s.first = s.first + 1
+        addGap(gaps, i + 1, n)
+      else
+        gaps = move(s, i + 1, s.count, -1)
+        s.count = s.count - 1
+        addGap(gaps, i, n)
+      end
+      merge(s, gaps)
+      s.gaps = textOf(gaps)
+      at = takingAt(s, s.count - 1)
+      store(s, nil, at - now + s.limit.P)
+      return n
+    end
   end
 end

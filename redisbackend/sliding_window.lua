@@ -7,8 +7,7 @@
 --
 -- A window owes by the weight of its units in the next.
 
-take = function(limit, asOf, at, a, b, n, _, isRead)
-  local P, most = limit.P, limit.most
+take = function(most, P, _, asOf, at, a, b, n, _, isRead)
   if isRead and (at % P ~= 0 or a > 2 * most or b > 2000000000 or not muldiv and b > 2 * most) then
     return nil
   end
@@ -49,26 +48,28 @@ if family then
     back.a = min(s.a + s.b, s.limit.most)
   end
 
-  family.owe = function(s, n)
-    n = max(0, min(n, 2 * s.limit.most - used(s)))
-    s.a = s.a + n
-    return n
-  end
+  if settles then
+    family.owe = function(s, n)
+      n = max(0, min(n, 2 * s.limit.most - used(s)))
+      s.a = s.a + n
+      return n
+    end
 
-  family.refund = function(s, n, final, ticket)
-    local from, P = ticket - s.at, s.limit.P
-    if from >= 0 and from < P then
-      n = min(n, s.a)
-      s.a = s.a - n
-    elseif from < 0 and from >= -P then
-      n = min(n, s.b)
-      s.b = s.b - n
-    else
-      return 0
+    family.refund = function(s, n, final, ticket)
+      local from, P = ticket - s.at, s.limit.P
+      if from >= 0 and from < P then
+        n = min(n, s.a)
+        s.a = s.a - n
+      elseif from < 0 and from >= -P then
+        n = min(n, s.b)
+        s.b = s.b - n
+      else
+        return 0
+      end
+      if n > 0 then
+        keep(s, s.a == 0 and s.b == 0)
+      end
+      return n
     end
-    if n > 0 then
-      keep(s, s.a == 0 and s.b == 0)
-    end
-    return n
   end
 end

@@ -29,7 +29,8 @@
 --   rebased   it was rebased: what to write, even if nothing is taken
 --
 -- The file of a family sets
---   take      decides n units of a state by a limit, as of asOf, which is no earlier than at. It returns
+--   take      decides n units of a state by a limit, as of asOf, which is no earlier than at. debt is what
+--             the state owes, nil for nothing, and periods are those of a calendar. It returns
 --             whether they fit; the state then, which has taken them if they do; the time from asOf until
 --             that equals a state that has used nothing; and what it owes. To take no units always fits,
 --             except by a ban. The state 0, 0, 0 is that of a key that has used nothing. If others may have
@@ -61,7 +62,7 @@ local work = 0
 
 -- digits returns n in full.
 local function digits(n)
-  return format('%.0f', n)
+  return format(whole, n)
 end
 
 local function copy(s)
@@ -84,7 +85,7 @@ end
 -- step returns what the family of a state says of n more units.
 local function step(s, n, asOf)
   local limit = s.limit
-  local fits, at, a, b, reset, debt = limit.family.take(limit, asOf or s.asOf, s.at, s.a, s.b, n, s.debt)
+  local fits, at, a, b, reset, debt = limit.family.take(limit.most, limit.P, limit.Q, asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
   if fits == nil then
     error('WEIR asks again at ' .. digits(now) .. ': the clock of the client is wrong by a period of the calendar or more', 0)
   end
@@ -114,7 +115,7 @@ local function noteTaken(s)
 end
 
 local function encodeChange(change)
-  return change and format('3%.0f %.0f %.0f %d|', change.at, change.units, change.ends, change.kind) or ''
+  return change and '3' .. sub(format(wholes, change.at, change.units, change.ends), 2) .. format(' %d|', change.kind) or ''
 end
 
 -- expiry returns the milliseconds after which Redis deletes a state that is fresh after a wait.
@@ -138,7 +139,7 @@ local function write(s)
     end
     return
   end
-  local text, more = format('%s %.0f %.0f %.0f', s.limit.text, s.at, s.a, s.b), owner.encode(s)
+  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), owner.encode(s)
   if more or s.serial then
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
@@ -155,35 +156,38 @@ local function write(s)
   writes[k - 1], writes[k], writes[k + 1] = s.key, text, expiry(wait)
 end
 
--- keep writes a state from which units were returned, as of its latest taking: only takings keep a
--- state where it is when the clock steps back. An empty one is deleted, unless other limits start from a
--- change of it.
-local function keep(s, empty)
-  if empty and not s.change then
-    redis.call('DEL', s.key)
-  else
-    write(s)
+local keep, addOwed, subtract
+if settles then
+  -- keep writes a state from which units were returned, as of its latest taking: only takings keep a
+  -- state where it is when the clock steps back. An empty one is deleted, unless other limits start from a
+  -- change of it.
+  keep = function(s, empty)
+    if empty and not s.change then
+      redis.call('DEL', s.key)
+    else
+      write(s)
+    end
   end
-end
 
--- addOwed charges n units to a window that passes on what is above its maximum, as many as may be owed.
-local function addOwed(s, n)
-  local most = s.limit.most
-  n = max(0, min(n, 2 * most - s.a))
-  s.a = s.a + n
-  s.debt = max(0, min(s.a - most, (s.debt or 0) + n))
-  return n
-end
-
--- subtract returns n units to such a window.
-local function subtract(s, n)
-  n = min(n, s.a)
-  s.a = s.a - n
-  s.debt = s.debt and max(0, min(s.debt, s.a - s.limit.most))
-  if n > 0 then
-    keep(s, s.a == 0)
+  -- addOwed charges n units to a window that passes on what is above its maximum, as many as may be owed.
+  addOwed = function(s, n)
+    local most = s.limit.most
+    n = max(0, min(n, 2 * most - s.a))
+    s.a = s.a + n
+    s.debt = max(0, min(s.a - most, (s.debt or 0) + n))
+    return n
   end
-  return n
+
+  -- subtract returns n units to such a window.
+  subtract = function(s, n)
+    n = min(n, s.a)
+    s.a = s.a - n
+    s.debt = s.debt and max(0, min(s.debt, s.a - s.limit.most))
+    if n > 0 then
+      keep(s, s.a == 0)
+    end
+    return n
+  end
 end
 
 -- familyOf returns what the file of a family sets, {} for an unknown letter.
@@ -253,7 +257,7 @@ end
 
 -- A serial tells a state from others that its key has had, also at the same instant. It comes from the
 -- server's clock: two within 131 ms are never equal. One script may need several.
-local serials, latestSerial = 131072, nil
+local serials = 131072
 local function newSerial()
   if not latestSerial then
     local time = redis.call('TIME')
@@ -284,7 +288,7 @@ local function decode(key, limit, text, more, change)
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
   return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
-    and owner.take(limit, s.at, s.at, s.a, s.b, 0, s.debt, true) ~= nil and s
+    and owner.take(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true, limit.periods) ~= nil and s
 end
 
 -- read returns the stored state of a key, under the limit that it was written under, nil if there is

@@ -26,12 +26,11 @@
 --        state cannot be read takes nothing, and has in place of all this an error: "!", a text, and
 --        the end of a line. Clients tell by the states what remains and for how long to wait.
 --
--- Most requests are decided here: they take units, of states of version 1 that were written under the
--- same limits, and the clock has not stepped back. general.lua decides the others.
+-- Most requests are decided here: their charges do not last, the states are of version 1 and were written
+-- under the same limits, and the clock has not stepped back. general.lua decides the others.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
-local nowText = format('%.0f', now)
-local reply, length = { argv[1] .. ' ' .. nowText, nil, nil }, 1
+local nowText = format(whole, now)
 
 -- What keys have: the starts of texts by their place, if they were read, false for nothing; only, if
 -- there is one key. A log may be long, under whatever limit a request charges its key now, so the whole
@@ -52,6 +51,11 @@ else
     only = nil
   end
 end
+if isAlone and not argv[5] then
+  --- one
+end
+
+local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- What several requests have changed since is in writes, in this order: name, text and expiry of a key
 -- after the other; written has its place there by name.
 local writes, last, written
@@ -62,6 +66,7 @@ end
 local decideGenerally -- general.lua, once a request needs it
 local after -- the argument of ZCOUNT, once a request needs it
 local takeOf = {} -- what files of families set, by letter
+local news, expiries = { nil, nil, nil }, { nil, nil, nil } -- what a request writes for its keys, if it is allowed
 local place, i = 0, isAlone and 2 or 3 -- of the latest key, and of the next argument
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
@@ -71,20 +76,25 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
-  local isPlain, form = mode == 'take', {}
+  local takes, isPlain, form = mode == 'take', true, { nil, nil, nil }
   for j = 1, size do
-    local text, units, tail, periods, ids = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil, nil
-    local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-    local n = tonumber(units)
-    if not letter then -- a calendar
-      text, periods = match(text, '^(.*)~(.*)$')
-      letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+    local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
+    local n, shadow, ids = tonumber(units), nil, nil
+    if not n then
+      n, shadow = match(units, '^(%d*),(%d+)$')
+      ids = match(units, '^1#(.*)$')
+    end
+    local letter, most, P, Q = match(text, '^1([^g]) (%d+) (%d+) (%d+)$')
+    if not letter then
+      text, periods = match(text, '^(1k.*)~(.*)$')
+      letter, most, P, Q = match(text or '', '^1(k) (%d+) (%d+) (%d+)$')
       tail = ' 0 0'
     elseif letter == 'f' or letter == 'n' then
       tail = ' 0'
-    elseif letter == 'c' then
-      ids = match(units, '^1#(.*)$')
-      n = ids and 1
+    end
+    if not letter or not n and not ids then
+      isPlain = false
+      break
     end
     most, P, Q = most + 0, P + 0, Q + 0
     if not muldiv and (letter == 's' and P * most > 4503599627370000
@@ -96,10 +106,13 @@ while argv[i] do
       --- families
       takeOf[letter] = take
     end
-    isPlain = isPlain and n and n > 0 and letter ~= 'g'
-    form[j] = {
-      text = text, most = most, P = P, Q = Q, periods = periods, n = n, take = take, tail = tail, ids = ids, at = 0, a = 0, b = 0, reset = 0,
-    }
+    local by = { text = text, most = most, P = P, Q = Q, n = ids and 1 or tonumber(n) or 0, take = take, tail = tail }
+    if letter == 'c' then
+      by.holds, by.ids = true, ids
+    elseif shadow or periods then
+      by.shadow, by.isFree, by.periods = tonumber(shadow), n == '', periods
+    end
+    form[j] = by
   end
 
   for request = 1, alike do
@@ -107,10 +120,10 @@ while argv[i] do
     for j = 1, isPlain and size or 0 do
       local by, key = form[j], keys[place + j]
       local at, a, b, state = 0, 0, 0, ' 0 0 0'
-      if by.ids then
-        after = after or format('(%.0f', now)
+      if by.holds then
+        after = after or '(' .. nowText
         a = redis.pcall('ZCARD', key)
-        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format('%.0f', now + by.P)) == a -- all of them count
+        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + by.P)) == a -- all of them count
         state = isKnown and format(' 0 %d 0', a)
       else
         local text = written and writes[written[key]]
@@ -121,11 +134,11 @@ while argv[i] do
           end
         end
         if text then
-          local prefix = by.text
-          at, a, b = match(text, '^ (%d+) (%d+) (%d+)$', #prefix + 1)
-          isKnown = at and at + 0 <= now and sub(text, 1, #prefix) == prefix
+          local length = #by.text
+          state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
+          isKnown = at and at + 0 <= now and sub(text, 1, length) == by.text
           if isKnown then
-            state, at, a, b = sub(text, #prefix + 1), at + 0, a + 0, b + 0
+            at, a, b = at + 0, a + 0, b + 0
           end
         elseif text == nil then
           isKnown = false
@@ -140,22 +153,32 @@ while argv[i] do
           isKnown = isSure or redis.pcall('GETRANGE', key, '0', '0') == ''
         end
       end
-      local fits
-      if isKnown and by.periods then -- clients are told of the period that it is
-        fits, at, a, b = by.take(by, now, at, a, b, 0, nil, state ~= ' 0 0 0')
-        isKnown = fits ~= nil
-        state = isKnown and format(' %.0f %.0f %.0f', at, a, b)
-      end
       if not isKnown then
         break
       end
-      fits, by.at, by.a, by.b, by.reset = by.take(by, now, at, a, b, by.n, nil, state ~= ' 0 0 0')
+      local most, P, Q, n, shadow, isRead = by.most, by.P, by.Q, by.n, by.shadow, state ~= ' 0 0 0'
+      local fits, more, reset
+      if by.periods then -- clients are told of the period that it is
+        isKnown, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, isRead, by.periods)
+        if not isKnown then
+          break
+        end
+        state = format(wholes, at, a, b)
+      end
+      fits, at, a, b, reset = by.take(most, P, Q, now, at, a, b, n, nil, isRead, by.periods)
       if fits == nil then
         isKnown = false
         break
       end
-      allowed = allowed and fits
+      allowed = allowed and (fits or by.isFree)
       found = found .. state .. by.tail
+      if allowed and takes and not by.holds then
+        if shadow then
+          more, at, a, b, reset = by.take(most, P, Q, now, at, a, b, shadow)
+        end
+        news[j] = (n > 0 or more and shadow > 0) and by.text .. format(wholes, at, a, b)
+        expiries[j] = format(whole, floor((reset + 999) / 1000) + grace)
+      end
     end
 
     length = length + 1
@@ -166,26 +189,20 @@ while argv[i] do
       reply[length] = decideGenerally(i, mode, size, request)
     else
       reply[length] = (allowed and ' 1' or ' 0') .. found
-      for j = 1, allowed and size or 0 do
+      for j = 1, allowed and takes and size or 0 do
         local by, key = form[j], keys[place + j]
-        if by.ids then
-          redis.call('ZADD', key, format('%.0f', now + by.P), sub(by.ids, 12 * request - 11, 12 * request))
-          redis.call('PEXPIRE', key, format('%.0f', floor((by.P + 999) / 1000) + grace))
-        else
-          local at, a, b, reset = by.at, by.a, by.b, by.reset
-          local small = a < 2147483648 and b < 2147483648 -- 31 bits are enough on every server, and quicker
-          local text = format(small and '%s %s %d %d' or '%s %s %.0f %.0f', by.text, at == now and nowText or format('%.0f', at), a, b)
-          local expires = format(reset < 1000000000000 and '%d' or '%.0f', floor((reset + 999) / 1000) + grace)
-          if isAlone then
-            redis.call('SET', key, text, 'PX', expires)
-          else
-            local k = written[key]
-            if not k then
-              k, last = last + 2, last + 3
-              written[key], writes[k - 1] = k, key
-            end
-            writes[k], writes[k + 1] = text, expires
+        if by.holds then
+          redis.call('ZADD', key, format(whole, now + by.P), sub(by.ids, 12 * request - 11, 12 * request))
+          redis.call('PEXPIRE', key, format(whole, floor((by.P + 999) / 1000) + grace))
+        elseif news[j] and isAlone then
+          redis.call('SET', key, news[j], 'PX', expiries[j])
+        elseif news[j] then
+          local k = written[key]
+          if not k then
+            k, last = last + 2, last + 3
+            written[key], writes[k - 1] = k, key
           end
+          writes[k], writes[k + 1] = news[j], expiries[j]
         end
       end
     end

@@ -1,0 +1,30 @@
+-- Decides a request that takes units by one limit, from a state of that limit: most do. What it leaves,
+-- plain.lua decides.
+
+do
+  local text, n, at, a, b, state = argv[3], tonumber(argv[4]), 0, 0, 0, ' 0 0 0'
+  local letter, most, P, Q = match(text, '^1([^cg]) (%d+) (%d+) (%d+)$')
+  local isKnown = letter and n and n > 0
+  if isKnown and only then
+    local length = #text
+    state, at, a, b = match(only, '^( (%d+) (%d+) (%d+))$', length + 1)
+    isKnown = at and at + 0 <= now and sub(only, 1, length) == text
+  end
+  if isKnown and only ~= nil then
+    local take
+    most, P, Q = most + 0, P + 0, Q + 0
+    if not muldiv and (letter == 's' and P * most > 4503599627370000
+      or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
+      --- products
+    end
+    --- families
+    local fits, newAt, newA, newB, reset = take(most, P, Q, now, at + 0, a + 0, b + 0, n, nil, only)
+    if fits then
+      redis.call('SET', keys[1], text .. format(wholes, newAt, newA, newB), 'PX', format(whole, floor((reset + 999) / 1000) + grace))
+    end
+    if fits ~= nil then
+      local tail = (letter == 'f' or letter == 'n') and ' 0' or ''
+      return argv[1] .. ' ' .. nowText .. (fits and ' 1' or ' 0') .. state .. tail
+    end
+  end
+end
