@@ -14,6 +14,8 @@ type ask struct {
 	backend  *Backend
 	accounts []account
 	hasLogs  bool
+	states   int // the numbers of its reply up to the end of states
+	waits    int // and up to the end of waits; serials follow
 	mode     mode
 	done     chan struct{} // receives once it is answered, if its caller waits
 
@@ -29,10 +31,15 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 	a.backend, a.accounts, a.mode = b, accounts, mode
 	a.ctx, a.priority, a.owner = ctx, taking, a
 	a.form, a.instant, a.width = formOf(accounts, mode), mode.instant, 1
+	waits, serials := 0, 0
 	for i := range accounts {
 		of := &accounts[i]
 		a.hasLogs = a.hasLogs || of.limit.Lists
 		a.width += of.width()
+		waits += of.waits()
+		if of.settles {
+			serials++
+		}
 		a.weight += of.weight()
 		a.keys = append(a.keys, of.name)
 		if !mode.peeks && of.limit.Held {
@@ -40,6 +47,9 @@ func (a *ask) prepare(ctx context.Context, b *Backend, accounts []account, mode 
 			a.spans = append(a.spans, span{of.name, of.ticket, of.held()})
 		}
 	}
+	a.states = a.width
+	a.waits = a.states + waits
+	a.width = a.waits + serials
 	a.setArguments()
 	if a.done == nil {
 		a.done = make(chan struct{}, 1)
@@ -67,10 +77,18 @@ func (a *ask) reset() {
 // read implements [owner].
 func (a *ask) read(numbers []int64) bool {
 	a.allowed, a.results = numbers[0] == 1, a.results[:0]
-	allFit := true
-	for i, rest := 0, numbers[1:]; i < len(a.accounts); i++ {
-		of := &a.accounts[i]
-		f, ok := of.found(a.now, rest[:of.width()])
+	for _, n := range numbers {
+		if n < 0 || n > never {
+			return false
+		}
+	}
+	states, waits, serials, allFit := numbers[1:a.states], numbers[a.states:a.waits], numbers[a.waits:], true
+	for i := range a.accounts {
+		of, serial := &a.accounts[i], int64(0)
+		if of.settles {
+			serial, serials = serials[0], serials[1:]
+		}
+		f, ok := of.found(a.now, states[:of.width()], waits[:of.waits()], serial)
 		if !ok {
 			return false
 		}
@@ -80,7 +98,7 @@ func (a *ask) read(numbers []int64) bool {
 		}
 		allFit = allFit && (fits || !of.enforces)
 		a.results = append(a.results, r)
-		rest = rest[of.width():]
+		states, waits = states[of.width():], waits[of.waits():]
 	}
 	return allFit == a.allowed && (a.allowed || numbers[0] == 0)
 }

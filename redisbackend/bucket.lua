@@ -68,15 +68,11 @@ if family then
     return us == s.a and frac == s.b and whole or whole + 1
   end
 
-  family.note = function(s, lasts)
-    if s.limit.letter == 'q' then
-      s.ring = nil
-    else
-      s.ring = noteLevel(s, lasts)
-    end
-  end
-
   if settles then
+    family.note = function(s, lasts)
+      s.ring = s.limit.letter ~= 'q' and noteLevel(s.ring, s.asOf, s.a, s.b, lasts) or nil
+    end
+
     family.owe = function(s, n)
       local limit = s.limit
       local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)

@@ -10,6 +10,7 @@
 --   low      eight: the least level in the slice whose number leaves 0, 1, ... when divided by 8, whole
 --            microseconds; "-" if nothing was taken in it. In memory they are texts, from 1 on
 
+min, max = math.min, math.max
 local slices = 8
 
 local function newRing(at, width)
@@ -21,11 +22,10 @@ local function lowest(ring, slice)
   return tonumber(ring.low[slice % slices + 1])
 end
 
--- noteLevel returns the ring of a state that a taking finds, which lasts for so long; 0: no longer than
--- others. It may be another ring.
-local function noteLevel(s, lasts)
-  local ring, at, width = s.ring, s.asOf, floor((lasts + slices - 1) / slices)
-  local empty = s.a == 0 and s.b == 0
+-- noteLevel returns the ring of a state once a taking at an instant has found the level a, b. The taking
+-- lasts for so long; 0: no longer than others. It may be another ring.
+noteLevel = function(ring, at, a, b, lasts)
+  local width, empty = floor((lasts + slices - 1) / slices), a == 0 and b == 0
   if lasts == 0 and (not ring or empty) then
     return nil
   elseif not ring or ring.old or lasts > 0 and width ~= ring.width or floor(at / ring.width) < ring.newest then
@@ -38,16 +38,16 @@ local function noteLevel(s, lasts)
     ring.low[i % slices + 1] = '-'
   end
   ring.newest = slice
-  ring.low[slice % slices + 1] = digits(min(lowest(ring, slice) or s.a, s.a))
+  ring.low[slice % slices + 1] = format(whole, min(lowest(ring, slice) or a, a))
   return ring
 end
 
-local function encodeRing(ring)
+encodeRing = function(ring)
   return sub(format(wholes, ring.zero, ring.width, ring.newest), 2) .. ' ' .. table.concat(ring.low, ' ')
 end
 
 -- decodeRing returns the ring in text, nil if a script cannot have written it.
-local function decodeRing(text)
+decodeRing = function(text)
   local zero, width, newest, rest = match(text, '^(%d+) (%d+) (%d+) (.*)$')
   local low = { match(rest or '', '^([%d-]+) ([%d-]+) ([%d-]+) ([%d-]+) ([%d-]+) ([%d-]+) ([%d-]+) ([%d-]+)$') }
   if not low[1] or width + 0 < 1 or max(zero, width, newest) >= 9007199254740992 then
@@ -61,7 +61,6 @@ local function decodeRing(text)
   return { zero = zero + 0, width = width + 0, newest = newest + 0, low = low }
 end
 
-local worth, lower
 if settles then
   -- foundAt returns a level that a taking at an instant has found at least. What opened the ring is not
   -- known to have found any.
@@ -97,7 +96,7 @@ if settles then
     for i = max(floor(at / ring.width), ring.newest - slices + 1), ring.newest do
       local low = lowest(ring, i)
       if low then
-        ring.low[i % slices + 1] = digits(min(low, max(0, low - d, level - upTo(ring, i, at, last))))
+        ring.low[i % slices + 1] = format(whole, min(low, max(0, low - d, level - upTo(ring, i, at, last))))
       end
     end
   end

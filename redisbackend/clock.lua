@@ -24,4 +24,6 @@ local wholes = ' ' .. whole .. ' ' .. whole .. ' ' .. whole
 
 local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua
+local newSerial -- see serial.lua
+local min, max, noteLevel, encodeRing, decodeRing, worth, lower -- see bucket_ring.lua
 local family -- what a file of a family sets besides take; nil where only take is needed

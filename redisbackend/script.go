@@ -28,34 +28,34 @@ func file(name string) string {
 // Scripts are files one after the other. A line "--- name" of a file is replaced by what has that name, so
 // that functions are made only where they are needed.
 var (
-	stateSource = file("debt") + replace(file("state"), "families", families(true), "convert", file("convert"))
+	families    = chain()
+	stateSource = file("debt") + replace(file("state"), "families", families, "convert", file("convert"))
+
+	neededProducts = "if not muldiv then\n" + file("products") + "end\n"
+	neededRing     = "if not noteLevel then\n" + file("bucket_ring") + "end\n"
 
 	takeScript = newScript("local given, settles = ARGV[2], false\n" + file("clock") + replace(file("take"),
-		"one", replace(file("one"), "families", families(false), "products", file("products")),
-		"families", families(false),
+		"one", replace(file("one"), "families", families, "products", file("products")),
+		"families", families,
 		"products", file("products"),
-		"general", "if not muldiv then\n"+file("products")+"end\ndecideGenerally = (function()\n"+stateSource+file("general")+"end)()\n"))
+		"serial", file("serial"),
+		"bucket_ring", file("bucket_ring"),
+		"states", "(function()\n"+neededProducts+neededRing+stateSource+file("read")+"end)()\n"))
 	settleScript = newScript("local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n" +
-		file("clock") + file("products") + stateSource + file("settle"))
+		file("clock") + file("products") + file("bucket_ring") + file("serial") +
+		"local errorOf, noteTaken, write\n" + stateSource + file("settle"))
 	renewScript   = newScript(file("renew"))
 	releaseScript = newScript(file("release"))
 	checkScript   = newScript(file("check"))
 	resetScript   = newScript(file("reset"))
 )
 
-// families returns the file of the family that letter names, for any of them. Logs are never plain.
-func families(general bool) string {
+// chain returns the file of the family that letter names, for any of them.
+func chain() string {
 	var b strings.Builder
 	word := "if"
 	for _, f := range familyFiles() {
-		if f.name == "sliding_log" && !general {
-			continue
-		}
-		fmt.Fprintf(&b, "%s letter == '%s' then\n", word, strings.Join(strings.Split(f.letters, ""), "' or letter == '"))
-		if f.name == "bucket" && general {
-			b.WriteString(file("bucket_ring"))
-		}
-		b.WriteString(file(f.name))
+		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, strings.Join(strings.Split(f.letters, ""), "' or letter == '"), file(f.name))
 		word = "elseif"
 	}
 	return b.String() + "end\n"

@@ -44,14 +44,14 @@
 --   read      reads that; false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
 --   used      returns the units in use at asOf, rounded up; otherwise that is a
---   note      notes what a taking finds, before it takes, for how long it lasts
+--   note      notes what a charge finds that a settlement adds, for how long it lasts
 --   owe       charges n units whether they fit or not, as many as may be owed, and returns them
 --   refund    returns n of the units of a taking to a stored state, and writes it; returns how many, as
 --             many as cannot credit a unit too many
 -- Logs and held units are no numbers. They have open, which sets a state that has nothing, or reads it,
 -- and write of their own.
 
-local min, max = math.min, math.max
+min, max = math.min, math.max
 
 -- unreadable is the error of a key whose state this version cannot have written.
 local unreadable = 'WEIR the state of a key was not written by this version of weir: run one version on every instance, or delete the keys'
@@ -74,7 +74,7 @@ local function copy(s)
 end
 
 -- errorOf returns what was raised as a part of a reply.
-local function errorOf(why)
+errorOf = function(why)
   why = type(why) == 'table' and why.err or why
   if match(why, 'WRONGTYPE') then
     why = 'WEIR a key holds a value of another type: another program uses the prefix; reset the key or delete it'
@@ -107,7 +107,7 @@ local function untilFresh(s)
 end
 
 -- noteTaken drops a change from which no limit starts once something is taken.
-local function noteTaken(s)
+noteTaken = function(s)
   local change = s.change
   if change then
     s.change = change.kind ~= 0 and { at = change.at, units = change.units, ends = change.ends, kind = 2 } or nil
@@ -124,7 +124,7 @@ local function expiry(wait)
 end
 
 -- write writes a state: at the end, if a script has several requests.
-local function write(s)
+write = function(s)
   local owner, wait = s.limit.family, untilFresh(s)
   if s.change then
     wait = max(wait, s.change.ends - now)
@@ -255,18 +255,6 @@ local function inUse(s)
   return used and used(s) or s.a
 end
 
--- A serial tells a state from others that its key has had, also at the same instant. It comes from the
--- server's clock: two within 131 ms are never equal. One script may need several.
-local serials = 131072
-local function newSerial()
-  if not latestSerial then
-    local time = redis.call('TIME')
-    latestSerial = time[1] * 1000000 + time[2]
-  end
-  latestSerial = latestSerial + 1
-  return latestSerial % (serials - 1) + 1
-end
-
 -- sameState reports whether a state under one limit is also one under the other.
 local function sameState(limit, other)
   local owner = limit.family
@@ -342,7 +330,7 @@ local function read(key, expected, text)
   if more == '' and version2 ~= (s.serial ~= nil) then
     return false
   end
-  return s.serial ~= 0 and (s.serial or 0) < serials and s
+  return s.serial ~= 0 and (s.serial or 0) < 131072 and s
 end
 
 local converted -- see convert.lua

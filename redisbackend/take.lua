@@ -19,15 +19,16 @@
 --          at, a, b         see the file of its family; of concurrency limits 0, the units held, 0
 --          what it owes     of fixed and anchored windows and calendars
 --          how long the period after lasts, which starts with that; of calendars
---          of logs instead at, the units in use, and for the enforced charges, and for the shadow charges
---          if there are any, how long the units wait, or one if they fit and nothing is left
---          the serial of the state that it left, 0 if nothing was taken; of charges that last
+--          of logs instead at, and the units in use
+--        for each log how long the enforced charges wait, and the shadow charges if there are any, or if
+--        they fit and nothing is left one unit; and for each key whose charges last the serial of the
+--        state that they left, 0 if nothing was taken
 --        They are numbers, with a space before each but the first. A request that charges a key whose
 --        state cannot be read takes nothing, and has in place of all this an error: "!", a text, and
 --        the end of a line. Clients tell by the states what remains and for how long to wait.
 --
--- Most requests are decided here: their charges do not last, the states are of version 1 and were written
--- under the same limits, and the clock has not stepped back. general.lua decides the others.
+-- Most states are read here: they were written under the limit that is charged, and the clock has not
+-- stepped back. state.lua reads the others.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
@@ -63,7 +64,7 @@ if not isAlone then
   writes, last, written = {}, 0, {}
 end
 
-local decideGenerally -- general.lua, once a request needs it
+local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua, once a state needs it
 local after -- the argument of ZCOUNT, once a request needs it
 local takeOf = {} -- what files of families set, by letter
 local news, expiries = { nil, nil, nil }, { nil, nil, nil } -- what a request writes for its keys, if it is allowed
@@ -76,25 +77,16 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
-  local takes, isPlain, form = mode == 'take', true, { nil, nil, nil }
+  local takes, form = mode == 'take', { nil, nil, nil }
   for j = 1, size do
     local text, units, tail, periods = argv[i + 2 * j - 1], argv[i + 2 * j], '', nil
-    local n, shadow, ids = tonumber(units), nil, nil
-    if not n then
-      n, shadow = match(units, '^(%d*),(%d+)$')
-      ids = match(units, '^1#(.*)$')
-    end
-    local letter, most, P, Q = match(text, '^1([^g]) (%d+) (%d+) (%d+)$')
-    if not letter then
-      text, periods = match(text, '^(1k.*)~(.*)$')
-      letter, most, P, Q = match(text or '', '^1(k) (%d+) (%d+) (%d+)$')
-      tail = ' 0 0'
-    elseif letter == 'f' or letter == 'n' then
+    local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+    if letter == 'f' or letter == 'n' then
       tail = ' 0'
-    end
-    if not letter or not n and not ids then
-      isPlain = false
-      break
+    elseif not letter then -- a calendar
+      text, periods = match(text, '^(.*)~(.*)$')
+      letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
+      tail = ' 0 0'
     end
     most, P, Q = most + 0, P + 0, Q + 0
     if not muldiv and (letter == 's' and P * most > 4503599627370000
@@ -106,43 +98,58 @@ while argv[i] do
       --- families
       takeOf[letter] = take
     end
-    local by = { text = text, most = most, P = P, Q = Q, n = ids and 1 or tonumber(n) or 0, take = take, tail = tail }
-    if letter == 'c' then
-      by.holds, by.ids = true, ids
-    elseif shadow or periods then
-      by.shadow, by.isFree, by.periods = tonumber(shadow), n == '', periods
+    local n = tonumber(units)
+    local by = { text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail }
+    if not n or periods then
+      local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
+      by.n, by.isFree = tonumber(enforced) or 0, enforced == ''
+      by.shadow, by.lasts, by.ids, by.periods = tonumber(shadow), tonumber(lasts), ids, periods
     end
     form[j] = by
   end
 
   for request = 1, alike do
-    local isKnown, allowed, found = isPlain, true, ''
-    for j = 1, isPlain and size or 0 do
+    local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
+    for j = 1, size do
       local by, key = form[j], keys[place + j]
-      local at, a, b, state = 0, 0, 0, ' 0 0 0'
-      if by.holds then
+      local letter, most, P, Q, n, shadow, periods = by.letter, by.most, by.P, by.Q, by.n, by.shadow, by.periods
+      local at, a, b, debt, serial, ring, asOf, state, s = 0, 0, 0, nil, nil, nil, now, ' 0 0 0', nil
+      local text, isKnown
+      if letter == 'c' then
         after = after or '(' .. nowText
         a = redis.pcall('ZCARD', key)
-        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + by.P)) == a -- all of them count
+        isKnown = a == 0 or redis.pcall('ZCOUNT', key, after, format(whole, now + P)) == a -- all of them count
         state = isKnown and format(' 0 %d 0', a)
+        isKnown = isKnown and (n == 1 and not shadow or not takes)
       else
-        local text = written and writes[written[key]]
+        text = written and writes[written[key]]
         if text == nil then
           text = only
           if texts then
             text = texts[place + j]
           end
         end
-        if text then
+        if letter ~= 'g' and text then
           local length = #by.text
           state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
-          isKnown = at and at + 0 <= now and sub(text, 1, length) == by.text
-          if isKnown then
+          if at then
             at, a, b = at + 0, a + 0, b + 0
+            isKnown = at <= now and sub(text, 1, length) == by.text
+          elseif sub(text, 1, 1) == '2' then
+            local more
+            state, at, a, b, serial, more = match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
+            at, a, b, serial = tonumber(at) or now + 1, tonumber(a), tonumber(b), tonumber(serial)
+            isKnown = at <= now and sub(text, 2, length) == sub(by.text, 2)
+              and serial < 131072 and (serial > 0 and more == '' or more ~= '' and (letter == 't' or letter == 'l'))
+            if isKnown and more ~= '' then
+              if not decodeRing then
+                --- bucket_ring
+              end
+              ring = decodeRing(more)
+              isKnown, serial = ring ~= nil, serial > 0 and serial or nil
+            end
           end
-        elseif text == nil then
-          isKnown = false
-        elseif not isSure then
+        elseif letter ~= 'g' and text == false then
           if isSure == nil then
             local names = {}
             for k = 1, #keys do
@@ -153,57 +160,113 @@ while argv[i] do
           isKnown = isSure or redis.pcall('GETRANGE', key, '0', '0') == ''
         end
       end
-      if not isKnown then
-        break
+
+      local fits, newAt, newA, newB, reset, owes
+      if isKnown and (periods or by.lasts or serial) then -- more is said of the state as it is now
+        local before = at
+        fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
+        if periods and fits then
+          state = format(wholes, at, a, b)
+        end
+        if a == 0 and b == 0 or at ~= before and by.tail ~= '' then
+          serial = nil -- nothing is returned to what is over
+        end
+        isKnown = fits ~= nil
       end
-      local most, P, Q, n, shadow, isRead = by.most, by.P, by.Q, by.n, by.shadow, state ~= ' 0 0 0'
-      local fits, more, reset
-      if by.periods then -- clients are told of the period that it is
-        isKnown, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, isRead, by.periods)
-        if not isKnown then
+      if isKnown then
+        fits, newAt, newA, newB, reset = by.take(most, P, Q, now, at, a, b, n, nil, text, periods)
+        isKnown = fits ~= nil
+      end
+      if not isKnown then
+        if not stateOf then
+          --- states
+        end
+        local fine
+        fine, s, state = pcall(stateOf, key, by, text, takes)
+        if not fine then
+          wrong = errorOf(s)
           break
         end
-        state = format(wholes, at, a, b)
-      end
-      fits, at, a, b, reset = by.take(most, P, Q, now, at, a, b, n, nil, isRead, by.periods)
-      if fits == nil then
-        isKnown = false
-        break
-      end
-      allowed = allowed and (fits or by.isFree)
-      found = found .. state .. by.tail
-      if allowed and takes and not by.holds then
-        if shadow then
-          more, at, a, b, reset = by.take(most, P, Q, now, at, a, b, shadow)
+        if letter == 'g' then
+          logs = logs or {}
+          logs[#logs + 1] = { s, by, s.a }
         end
-        news[j] = (n > 0 or more and shadow > 0) and by.text .. format(wholes, at, a, b)
-        expiries[j] = format(whole, floor((reset + 999) / 1000) + grace)
+        at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
+        fits, newAt, newA, newB, reset, owes = by.take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+      end
+
+      allowed = allowed and (fits or by.isFree)
+      found = found .. state .. (s and '' or by.tail)
+      local taken = n > 0
+      if allowed and takes and shadow and shadow > 0 then
+        local shadowFits, at2, a2, b2, reset2, owes2 = by.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+        if shadowFits then
+          taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
+        end
+      end
+      news[j] = false
+      if allowed and takes and taken then
+        if by.lasts or serial or ring then
+          if letter == 't' or letter == 'l' then
+            if not noteLevel then
+              --- bucket_ring
+            end
+            ring = noteLevel(ring, asOf, a, b, by.lasts or 0)
+          elseif letter == 'q' then
+            ring, serial = nil, nil -- of a queue only the latest taking is ever returned
+          end
+          if by.lasts and not serial then
+            if not newSerial then
+              --- serial
+            end
+            serial = newSerial()
+          end
+        end
+        if s then
+          s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
+          s.firstID = by.ids and sub(by.ids, 12 * request - 11, 12 * request)
+          news[j], expiries[j] = s, nil
+        elseif letter == 'c' then
+          news[j], expiries[j] = by, nil
+        else
+          local new = by.text .. format(wholes, newAt, newA, newB)
+          if serial or ring then
+            new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0) .. (ring and ' ' .. encodeRing(ring) or '')
+          end
+          news[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)
+        end
+      end
+      if by.lasts then
+        serials, zeros = serials .. ' ' .. (news[j] and serial or 0), zeros .. ' 0'
       end
     end
 
+    for k = 1, logs and not wrong and #logs or 0 do
+      local log = logs[k]
+      local fine, waits = pcall(waitsOf, log[1], log[2], log[3], allowed, allowed and takes)
+      wrong = wrong or not fine and errorOf(waits)
+      found = fine and found .. waits
+    end
     length = length + 1
-    if not isKnown then
-      if not decideGenerally then
-        --- general
-      end
-      reply[length] = decideGenerally(i, mode, size, request)
-    else
-      reply[length] = (allowed and ' 1' or ' 0') .. found
-      for j = 1, allowed and takes and size or 0 do
-        local by, key = form[j], keys[place + j]
-        if by.holds then
-          redis.call('ZADD', key, format(whole, now + by.P), sub(by.ids, 12 * request - 11, 12 * request))
-          redis.call('PEXPIRE', key, format(whole, floor((by.P + 999) / 1000) + grace))
-        elseif news[j] and isAlone then
-          redis.call('SET', key, news[j], 'PX', expiries[j])
-        elseif news[j] then
-          local k = written[key]
-          if not k then
-            k, last = last + 2, last + 3
-            written[key], writes[k - 1] = k, key
-          end
-          writes[k], writes[k + 1] = news[j], expiries[j]
+    reply[length] = wrong or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
+    for j = 1, allowed and takes and not wrong and size or 0 do
+      local by, key, new = form[j], keys[place + j], news[j]
+      local expires = expiries[j]
+      if new and not expires and new ~= by then
+        noteTaken(new)
+        write(new)
+      elseif new and not expires then
+        redis.call('ZADD', key, format(whole, now + by.P), sub(by.ids, 12 * request - 11, 12 * request))
+        redis.call('PEXPIRE', key, format(whole, floor((by.P + 999) / 1000) + grace))
+      elseif new and isAlone then
+        redis.call('SET', key, new, 'PX', expires)
+      elseif new then
+        local k = written[key]
+        if not k then
+          k, last = last + 2, last + 3
+          written[key], writes[k - 1] = k, key
         end
+        writes[k], writes[k + 1] = new, expires
       end
     end
     place = place + size

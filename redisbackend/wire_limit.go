@@ -24,7 +24,7 @@ var algorithms = [...]struct {
 	limits.AlgorithmLeakyQueue:     {'q', "bucket", 3, 1, 1},
 	limits.AlgorithmFixedWindow:    {'f', "fixed_window", 4, 1, 1},
 	limits.AlgorithmSlidingWindow:  {'s', "sliding_window", 3, 1, 1},
-	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 3, 8, 16},
+	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 2, 8, 16},
 	limits.AlgorithmAnchoredWindow: {'n', "anchored_window", 4, 1, 1},
 	limits.AlgorithmConcurrent:     {'c', "concurrent", 3, 1, 1},
 	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},

@@ -28,29 +28,30 @@ type found struct {
 	serial    int64           // of the state that the request left; 0: it took nothing
 }
 
-// width returns how many numbers take.lua replies for a.
-func (a *account) width() int {
-	n := algorithms[a.Limit.Algorithm()].numbers
-	if a.limit.Lists && a.HasShadow {
-		n++
+// width returns how many numbers a state of a has in a reply.
+func (a *account) width() int { return algorithms[a.Limit.Algorithm()].numbers }
+
+// waits returns how many waits a has in a reply.
+func (a *account) waits() int {
+	switch {
+	case !a.limit.Lists:
+		return 0
+	case a.HasShadow:
+		return 2
 	}
-	if a.settles {
-		n++
-	}
-	return n
+	return 1
 }
 
 // never is above all numbers of a reply, and stands for [limits.Never] in states.
 const never = 1<<53 - 1
 
-// found reads what take.lua replies for a at an instant. ok is false if that cannot be.
-func (a *account) found(now int64, numbers []int64) (f found, ok bool) {
-	for _, n := range numbers {
-		if n < 0 || n > never {
-			return f, false
-		}
+// found reads what take.lua replies for a at an instant: the numbers of a state, waits, and a serial. ok is
+// false if that cannot be.
+func (a *account) found(now int64, numbers, waits []int64, serial int64) (f found, ok bool) {
+	f.Used = family.Used{At: numbers[0], A: numbers[1]}
+	if len(numbers) > 2 {
+		f.B = numbers[2]
 	}
-	f.Used = family.Used{At: numbers[0], A: numbers[1], B: numbers[2]}
 	f.now, f.asOf = now, max(now, f.At)
 	switch a.Limit.Algorithm() {
 	case limits.AlgorithmFixedWindow:
@@ -60,32 +61,26 @@ func (a *account) found(now int64, numbers []int64) (f found, ok bool) {
 	case limits.AlgorithmCalendar:
 		end := f.At + numbers[2]
 		f.B, f.period = numbers[3], calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
-	case limits.AlgorithmSlidingLog:
-		f.B, f.waits[0] = 0, numbers[2]
-		if a.HasShadow {
-			f.waits[1] = numbers[3]
-		}
 	}
-	if a.settles {
-		f.serial = numbers[len(numbers)-1]
-	}
+	copy(f.waits[:], waits)
+	f.serial = serial
 	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
 	isLevel := !a.limit.Drains || !arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
-	return f, isLevel && f.serial < serials
+	return f, isLevel && serial < serials
 }
 
 // serials is above the serials of states.
 const serials = 1 << 17
 
-// decide decides n units of s, which is f or f after the enforced charges.
-func (a *account) decide(f *found, s family.Used, n int64, isShadow int) (family.Used, family.Told, bool) {
+// decide decides n units of s, which is f or f after the enforced charges. wait is what a log tells.
+func (a *account) decide(f *found, s family.Used, n int64, wait int64) (family.Used, family.Told, bool) {
 	switch {
 	case a.limit.Lists:
 		fits := n == 0 || n <= a.limit.Max-s.A
 		if fits && n > 0 {
 			s.At, s.A = f.asOf, s.A+n
 		}
-		t := family.Told{InUse: s.A, Wait: f.waits[isShadow]}
+		t := family.Told{InUse: s.A, Wait: wait}
 		if s.A > 0 {
 			t.Reset = max(0, s.At+a.limit.Period-f.asOf)
 		}
@@ -99,14 +94,14 @@ func (a *account) decide(f *found, s family.Used, n int64, isShadow int) (family
 // result describes what was decided on a. A request that was denied, or only peeked, has taken nothing, so
 // it is told what there is without it. fits says whether the enforced charges fit; ok is false if f cannot be.
 func (a *account) result(f *found, allowed, peeks bool) (r result, fits, ok bool) {
-	after, t, fits := a.decide(f, f.Used, a.Enforced, 0)
+	after, t, fits := a.decide(f, f.Used, a.Enforced, f.waits[0])
 	r.enforced, ok = a.describe(f, after, t, a.Enforced, fits, 0, allowed, peeks)
 	if ok && a.HasShadow {
 		s := f.Used
 		if allowed {
 			s = after
 		}
-		after, t, shadowFits := a.decide(f, s, a.Shadow, 1)
+		after, t, shadowFits := a.decide(f, s, a.Shadow, f.waits[1])
 		r.shadow, ok = a.describe(f, after, t, a.Shadow, shadowFits, 1, allowed, peeks)
 		if a.limit.Queues && r.shadow.Ticket != 0 { // a queue returns only its latest taking
 			r.enforced.Ticket &= ticketMask
@@ -121,7 +116,7 @@ func (a *account) describe(
 	takes := allowed && !peeks
 	if !takes {
 		wait := t.Wait
-		if _, t, _ = a.decide(f, f.Used, 0, isShadow); !fits {
+		if _, t, _ = a.decide(f, f.Used, 0, f.waits[isShadow]); !fits {
 			t.Wait = wait
 		}
 	}
