@@ -91,6 +91,7 @@ type scriptCommand struct {
 	// What has been read of the reply. The first piece behind an end begins a new one.
 	ended  bool
 	pieces []byte
+	reply  reply
 }
 
 func newScriptCommand(to receiver, most int) *scriptCommand {
@@ -178,7 +179,8 @@ func (c *scriptCommand) receive(body []byte) error {
 	if c.receiver == nil {
 		return errUnread
 	}
-	err := c.receiver.receive(&reply{rest})
+	c.reply.text = rest
+	err := c.receiver.receive(&c.reply)
 	c.isReceived = err == nil || err == errImpossible
 	return err
 }

@@ -1,0 +1,75 @@
+package redisbackend
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir/internal/family"
+	"github.com/weir-go/weir/internal/testrun"
+	"github.com/weir-go/weir/limits"
+)
+
+// Scripts are put together from files that are Lua by themselves.
+func TestEachFileOfLuaParses(t *testing.T) {
+	testrun.NeedsMiniredis(t)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	names, err := files.ReadDir(".")
+	if err != nil || len(names) < 20 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	for _, f := range names {
+		if err := client.ScriptLoad(t.Context(), file(strings.TrimSuffix(f.Name(), ".lua"))).Err(); err != nil {
+			t.Errorf("%s: %v", f.Name(), err)
+		}
+	}
+}
+
+// A script takes what package family does: each decision of random requests is that of the state that
+// package family has come to.
+func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
+	testrun.NeedsMiniredis(t)
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	random := testrun.Random(t)
+	now := time.UnixMicro(1_795_534_892_000_000 + random.Int64N(1e9))
+	b := New(client, Options{})
+	b.now, b.lines.patience = func() time.Time { return now }, 1000*time.Hour
+	rate := func() limits.Rate {
+		return limits.Per(1+random.Int64N(30), time.Duration(1+random.Int64N(50_000))*time.Microsecond+time.Millisecond)
+	}
+	for i := range testrun.Sized(40, 1000) {
+		r := rate()
+		limit := []limits.Limit{
+			limits.TokenBucket(r, 1+random.Int64N(30)), limits.LeakyBucket(r, 1+random.Int64N(30)),
+			limits.LeakyQueue(r, 1+random.Int64N(30)), limits.FixedWindow(r), limits.SlidingWindow(r),
+			limits.AnchoredWindow(r), limits.Ban(r, time.Duration(1+random.Int64N(100))*time.Millisecond),
+			limits.Calendar(r.Units, limits.Day),
+		}[random.IntN(8)]
+		compiled, numbers := family.Compile(limit)
+		key := strconv.Itoa(i)
+		var state family.Used
+		for range 100 {
+			now = now.Add(time.Duration(math.Pow(random.Float64(), 6) * float64(100*time.Millisecond)))
+			if random.IntN(50) == 0 {
+				now = now.Add(time.Duration(random.Int64N(int64(30 * time.Hour))))
+			}
+			n, out, want := random.Int64N(6), make([]limits.Decision, 1), limits.Decision{}
+			after, told, fits := compiled.Decide(state, n, now.UnixMicro(), nil)
+			if numbers.Describe(&want, n, told, fits); fits && n > 0 {
+				state, want.Delay = after, numbers.Queued(after, n)
+			}
+			want.At = now.UnixMicro()
+			if err := b.Take(t.Context(), []limits.Charge{{Key: key, Limit: limit, Cost: n}}, out); err != nil || out[0] != want {
+				t.Fatalf("%v, %d units at %d of %+v: %v\n  %+v, want\n  %+v", limit, n, now.UnixMicro(), state, err, out[0], want)
+			}
+		}
+	}
+}
