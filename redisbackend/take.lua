@@ -102,7 +102,7 @@ while argv[i] do
     local by = { text = text, letter = letter, most = most, P = P, Q = Q, n = n, take = take, tail = tail }
     if not n or periods then
       local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')
-      by.n, by.isFree = tonumber(enforced) or 0, enforced == ''
+      by.isMore, by.n, by.isFree = true, tonumber(enforced) or 0, enforced == ''
       by.shadow, by.lasts, by.ids, by.periods = tonumber(shadow), tonumber(lasts), ids, periods
     end
     form[j] = by
@@ -112,7 +112,10 @@ while argv[i] do
     local allowed, wrong, found, logs, serials, zeros = true, nil, '', nil, '', ''
     for j = 1, size do
       local by, key = form[j], keys[place + j]
-      local letter, most, P, Q, n, shadow, periods = by.letter, by.most, by.P, by.Q, by.n, by.shadow, by.periods
+      local letter, most, P, Q, n, shadow, lasts, periods = by.letter, by.most, by.P, by.Q, by.n, nil, nil, nil
+      if by.isMore then
+        shadow, lasts, periods = by.shadow, by.lasts, by.periods
+      end
       local at, a, b, debt, serial, ring, asOf, state, s = 0, 0, 0, nil, nil, nil, now, ' 0 0 0', nil
       local text, isKnown
       if letter == 'c' then
@@ -162,7 +165,7 @@ while argv[i] do
       end
 
       local fits, newAt, newA, newB, reset, owes
-      if isKnown and (periods or by.lasts or serial) then -- more is said of the state as it is now
+      if isKnown and (periods or lasts or serial) then -- more is said of the state as it is now
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
@@ -206,16 +209,16 @@ while argv[i] do
       end
       news[j] = false
       if allowed and takes and taken then
-        if by.lasts or serial or ring then
+        if lasts or serial or ring then
           if letter == 't' or letter == 'l' then
             if not noteLevel then
               --- bucket_ring
             end
-            ring = noteLevel(ring, asOf, a, b, by.lasts or 0)
+            ring = noteLevel(ring, asOf, a, b, lasts or 0)
           elseif letter == 'q' then
             ring, serial = nil, nil -- of a queue only the latest taking is ever returned
           end
-          if by.lasts and not serial then
+          if lasts and not serial then
             if not newSerial then
               --- serial
             end
@@ -236,16 +239,17 @@ while argv[i] do
           news[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)
         end
       end
-      if by.lasts then
+      if lasts then
         serials, zeros = serials .. ' ' .. (news[j] and serial or 0), zeros .. ' 0'
       end
     end
 
-    for k = 1, logs and not wrong and #logs or 0 do
-      local log = logs[k]
-      local fine, waits = pcall(waitsOf, log[1], log[2], log[3], allowed, allowed and takes)
-      wrong = wrong or not fine and errorOf(waits)
-      found = fine and found .. waits
+    if logs and not wrong then
+      for _, log in ipairs(logs) do
+        local fine, waits = pcall(waitsOf, log[1], log[2], log[3], allowed, allowed and takes)
+        wrong = wrong or not fine and errorOf(waits)
+        found = fine and found .. waits
+      end
     end
     length = length + 1
     reply[length] = wrong or (allowed and ' 1' or ' 0') .. found .. (allowed and takes and serials or zeros)
