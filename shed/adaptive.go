@@ -20,6 +20,8 @@ import (
 // It decides about samples, never about a request, so floats do no harm.
 type adaptive struct {
 	now   time.Time
+	state state
+	after state // that follows draining and settling; steady if no trial goes on
 	limit float64
 	peak  float64       // most in flight, halved each peakLife
 	known float64       // limit at which too many waited; below it, growth is fast
@@ -113,7 +115,8 @@ func (a *adaptive) Update(s Sample) int {
 		w := a.look(&s)
 		a.few = w.room
 		a.takeBack(w.aged, s.InFlight)
-		a.update(&s, w)
+		a.remember(&s, w)
+		a.state = a.next(a.state, &s, w)
 		a.believe(w)
 	case s.Limit > 0: // of the algorithm before this one
 		a.limit, a.lent, a.safe = float64(s.Limit), 0, 0
@@ -132,45 +135,6 @@ func (a *adaptive) reach() float64 { return max(a.limit, a.lent) }
 
 // places returns how many of the limit are for requests that wait for their clients.
 func (a *adaptive) places() int { return int(math.Round(a.clients)) }
-
-func (a *adaptive) update(s *Sample, w *view) {
-	a.remember(s, w)
-	if w.stuck(s) {
-		// Less would not help those in flight. More would only get stuck as well.
-		// A decrease that the start of this has caused is undone.
-		a.limit = min(max(a.limit, a.from), float64(w.overdue)+w.busy+w.room)
-		a.trial.on = false
-		a.drain = drain{on: true, atMost: a.now.Add(longDrain)}
-		return
-	}
-	if !a.clean(s, w) {
-		return
-	}
-	if a.trial.on {
-		a.judge(w)
-		return
-	}
-	if w.completed < fewest {
-		if w.completed > 0 && !w.limited && w.waiting <= w.room {
-			a.learn(w) // little, as the weight of few is small
-		}
-		return
-	}
-	switch goal := a.goal(s, w); {
-	case goal < w.inFlight:
-		a.try(w, goal)
-	case a.queue(s, w) > w.room:
-		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
-		if !w.limited && a.stood >= standing {
-			a.limit = min(a.limit, w.now)
-		}
-	case w.limited && a.unsure(s.Elapsed) && a.known > 0 && w.inFlight >= 2:
-		a.probe(w)
-	default:
-		a.learn(w)
-		a.grow(s, w)
-	}
-}
 
 // remember takes from a window what needs no judgement.
 func (a *adaptive) remember(s *Sample, w *view) {

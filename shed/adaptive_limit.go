@@ -13,7 +13,6 @@ const (
 // drain is the time after a decrease in which requests still end that were admitted before it. What
 // they say is of the past.
 type drain struct {
-	on      bool      // more are in flight than the limit
 	until   time.Time // at least
 	atMost  time.Time
 	cleanAt time.Time // what is admitted under the limit ends from then on
@@ -51,34 +50,35 @@ func (a *adaptive) cut(w *view, goal float64) {
 	}
 	a.limit = max(1, min(a.reach(), goal*scale))
 	a.lent = 0
-	a.drain = drain{on: true, atMost: a.now.Add(longDrain + 2*w.typical)}
+	a.drain = drain{atMost: a.now.Add(longDrain + 2*w.typical)}
 	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
 }
 
-// clean reports whether all that ended in the window was admitted under the present limit, and behind
-// others that were.
-func (a *adaptive) clean(s *Sample, w *view) bool {
+// drained reports whether no more are in flight than the limit allows, or they have had time enough.
+func (a *adaptive) drained(s *Sample, w *view) bool {
 	d := &a.drain
-	if d.on {
-		over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
-		if over && a.now.Before(d.atMost) {
-			return false
-		}
-		d.on = false
-		d.left = float64(s.InFlight)
-		d.cleanAt = a.now.Add(min(w.typical, w.takes(d.left)))
+	over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
+	if over && a.now.Before(d.atMost) {
 		return false
 	}
-	start := a.now.Add(-s.Elapsed)
-	if start.Before(d.cleanAt) {
-		// After a hang, the rate of the last window says nothing of the next.
-		d.left = max(0, d.left-float64(w.completed))
-		if soon := a.now.Add(w.takes(d.left)); soon.Before(d.cleanAt) {
-			d.cleanAt = soon
-		}
-		return false
-	}
+	d.left = float64(s.InFlight)
+	d.cleanAt = a.now.Add(min(w.typical, w.takes(d.left)))
 	return true
+}
+
+// settled reports whether all that ended in the window was admitted under the present limit, and behind
+// others that were.
+func (a *adaptive) settled(s *Sample, w *view) bool {
+	d := &a.drain
+	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {
+		return true
+	}
+	// After a hang, the rate of the last window says nothing of the next.
+	d.left = max(0, d.left-float64(w.completed))
+	if soon := a.now.Add(w.takes(d.left)); soon.Before(d.cleanAt) {
+		d.cleanAt = soon
+	}
+	return false
 }
 
 // reached returns the limit if requests reached it, otherwise what was in flight.

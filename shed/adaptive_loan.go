@@ -26,7 +26,7 @@ const (
 // glanceFrom is of a glancer.
 func (a *adaptive) glanceFrom() (inFlight int, ok bool) {
 	lends := len(a.routes) == 0 || a.limit < max(a.safe, a.lent)
-	return int(math.Round(a.limit)) + a.places(), lends && !a.trial.on && !a.drain.on
+	return int(math.Round(a.limit)) + a.places(), lends && !a.lowered()
 }
 
 // glance is of a glancer.
@@ -55,7 +55,7 @@ func (a *adaptive) takeBack(waiting float64, inFlight int) {
 // believe takes from a window what is safe, and ends a loan that is not needed.
 func (a *adaptive) believe(w *view) {
 	switch {
-	case a.trial.on || a.drain.on:
+	case a.lowered():
 		a.safe = min(a.safe, a.limit)
 	case w.limited:
 		a.safe = max(a.safe, a.limit)

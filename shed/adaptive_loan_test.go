@@ -73,11 +73,12 @@ func TestADecreaseSaysWhatIsSafe(t *testing.T) {
 	a := lender()
 	a.lent = 100
 	a.cut(&view{now: 100, limited: true, rate: 100}, 40)
+	a.state = draining
 	a.believe(&view{limited: true})
 	if a.reach() != 40 || a.safe != 40 {
 		t.Errorf("limit %g with the loan, %g safe, want 40 and 40", a.reach(), a.safe)
 	}
-	a.drain.on = false
+	a.state = steady
 	a.limit = 50
 	a.believe(&view{limited: true})
 	if a.safe != 50 {

@@ -50,7 +50,7 @@ func TestATrialIsJudgedByWork(t *testing.T) {
 	fast := &baseline{figures: figures{low: 0.001, mean: 0.002, spread: 0.002, high: 0.003}}
 	slow := &baseline{figures: figures{low: 0.08, mean: 0.1, spread: 0.1, high: 0.12}}
 	a := newAdaptive().(*adaptive)
-	a.trial = trial{on: true, inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
+	a.trial = trial{inFlight: 40, rate: 1150, work: 8, low: map[*baseline]float64{fast: 0.02, slow: 0.1}}
 	w := func(fasts, slows int) *view {
 		return &view{completed: fasts + slows, rate: float64(fasts + slows), inFlight: 20, noise: 1, limited: true,
 			busy: float64(fasts)*fast.mean + float64(slows)*slow.mean,
@@ -59,10 +59,10 @@ func TestATrialIsJudgedByWork(t *testing.T) {
 				{figures: figures{low: 0.1}, base: slow, completed: slows, rate: float64(slows)},
 			}}
 	}
-	if _, starved := a.effect(w(300, 75), 1.5); starved {
+	if _, starved := a.trial.effect(w(300, 75), 1.5); starved {
 		t.Error("375 requests of 8.1 s of work after 1,150 of 8 s: throughput is said to have fallen")
 	}
-	if _, starved := a.effect(w(540, 29), 1.5); !starved {
+	if _, starved := a.trial.effect(w(540, 29), 1.5); !starved {
 		t.Error("half of the work of before: throughput is said not to have fallen")
 	}
 }
@@ -154,10 +154,10 @@ func tried(t trial, completed int) (*adaptive, *view) {
 	a.now = time.Unix(1e9, 0)
 	a.sure, a.limit, a.lent = a.now, 10, 0
 	base := &baseline{figures: figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
-	t.on, t.ends = true, a.now.Add(time.Hour)
+	t.ends = a.now.Add(time.Hour)
 	t.limit, t.inFlight, t.rate, t.work = 20, 20, 400, 8
 	t.low = map[*baseline]float64{base: 0.05}
-	a.trial = t
+	a.trial, a.state, a.after = t, trying, trying
 	return a, &view{completed: completed, rate: 200, inFlight: 10, now: 10, noise: 1, limited: true, busy: 4, took: 1,
 		routes: []seen{{figures: figures{low: 0.05, mean: 0.05, spread: 0.05, high: 0.05}, base: base, completed: completed, rate: 200}}}
 }
@@ -167,8 +167,8 @@ func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
 	for _, c := range []struct{ from, want float64 }{{100, 32}, {25, 25}, {15, 20}} {
 		a, w := tried(trial{}, 200)
 		a.from, a.full = c.from, 400
-		a.judge(w)
-		if a.trial.on || math.Abs(a.limit-c.want) > 0.1 {
+		a.state = a.trying(nil, w)
+		if a.after != steady || math.Abs(a.limit-c.want) > 0.1 {
 			t.Errorf("limit %g before several decreases, 20 before the last: undone to %.1f, want %g", c.from, a.limit, c.want)
 		}
 	}
@@ -199,30 +199,30 @@ func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
 	}{{20, 4, true}, {20, 6.4, false}, {fewest - 1, 4, false}} {
 		a, w := tried(trial{}, c.completed)
 		w.busy = c.work
-		a.judge(w)
-		if a.trial.on == c.undone || (a.limit >= 20) != c.undone {
-			t.Errorf("%d completions, work %g instead of 8: trial %t, limit %.1f; undone: want %t", c.completed, c.work, a.trial.on, a.limit, c.undone)
+		a.state = a.trying(nil, w)
+		if (a.state == trying) == c.undone || (a.limit >= 20) != c.undone {
+			t.Errorf("%d completions, work %g instead of 8: %v, limit %.1f; undone: want %t", c.completed, c.work, a.state, a.limit, c.undone)
 		}
 	}
 }
 
 func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
 	judged := func(change func(*adaptive, *view)) *adaptive {
-		a, w := tried(trial{probe: true}, 10)
+		a, w := tried(trial{confirms: true}, 10)
 		a.sure = a.now.Add(-time.Minute)
 		w.busy = 8
 		w.routes[0].low = 0.021
 		change(a, w)
-		a.judge(w)
+		a.state = a.probing(nil, w)
 		return a
 	}
-	if a := judged(func(*adaptive, *view) {}); a.trial.on || a.limit != 20 || a.sure != a.now {
-		t.Errorf("requests as fast as the baseline: trial %t, limit %.1f, want the 20 of before", a.trial.on, a.limit)
+	if a := judged(func(*adaptive, *view) {}); a.state != steady || a.limit != 20 || a.sure != a.now {
+		t.Errorf("requests as fast as the baseline: %v, limit %.1f, want the 20 of before", a.state, a.limit)
 	}
-	if a := judged(func(_ *adaptive, w *view) { w.routes[0].low = 0.03 }); !a.trial.on {
+	if a := judged(func(_ *adaptive, w *view) { w.routes[0].low = 0.03 }); a.state != probing {
 		t.Error("requests slower than the baseline: the probe has ended")
 	}
-	if a := judged(func(a *adaptive, _ *view) { a.sure = time.Time{} }); !a.trial.on {
+	if a := judged(func(a *adaptive, _ *view) { a.trial.confirms = false }); a.state != probing {
 		t.Error("a baseline that was learned with a queue: the probe has ended")
 	}
 }
@@ -335,7 +335,7 @@ func TestATrialDuringWhichTheServiceBecameSlowerIsRepeated(t *testing.T) {
 	a, w := tried(trial{}, 200)
 	w.routes[0].low = 0.06
 	low := w.routes[0].base.low
-	if a.judge(w); a.trial.on || a.limit != 20 || w.routes[0].base.low != low {
+	if a.state = a.trying(nil, w); a.state != steady || a.limit != 20 || w.routes[0].base.low != low {
 		t.Errorf("limit %.1f, baseline %g, want the 20 and %g of before", a.limit, w.routes[0].base.low, low)
 	}
 }

@@ -227,7 +227,10 @@ func (m average) Update(s Sample) int {
 type noTrials struct{ *adaptive }
 
 func (m noTrials) Update(s Sample) int {
-	m.trial.on = false
+	m.after = steady
+	if m.state == trying || m.state == probing {
+		m.state = steady
+	}
 	return m.adaptive.Update(s)
 }
 

@@ -9,8 +9,7 @@ import (
 // they do not, throughput falls and latency does not; then the decrease is undone, and what requests take now becomes
 // their baseline. That is how a slower dependency is learned.
 type trial struct {
-	on       bool
-	probe    bool // only to learn
+	confirms bool // is a probe, of baselines that were confirmed before
 	ends     time.Time
 	limit    float64 // before
 	inFlight float64 // before
@@ -27,24 +26,37 @@ const (
 	judged   = 40.0 // completions that show a small difference, if all take the same
 )
 
+// verdict says what a trial has shown.
+type verdict uint8
+
+const (
+	early   verdict = iota // nothing yet
+	untried                // nothing: the load has fallen meanwhile
+	starved                // the service had too few requests to be busy
+	busy                   // it did not
+)
+
 // try lowers the limit because too many wait.
-func (a *adaptive) try(w *view, goal float64) {
+func (a *adaptive) try(w *view, goal float64) state {
 	a.calm = 0
 	a.known = a.limit
-	a.begin(w, goal)
+	return a.begin(trying, w, goal)
 }
 
 // probe lowers the limit because it is not known how many wait.
-func (a *adaptive) probe(w *view) {
-	a.begin(w, min(w.busy, w.inFlight/2))
-	a.trial.probe = true
+func (a *adaptive) probe(w *view) state {
+	return a.begin(probing, w, min(w.busy, w.inFlight/2))
 }
 
-func (a *adaptive) begin(w *view, goal float64) {
+func (a *adaptive) begin(after state, w *view, goal float64) state {
 	a.from = max(a.from, a.reached(w))
 	a.full = max(a.full, min(w.rate, a.rate))
+	a.after = steady
+	if max(goal, mostCut*w.now) < deepCut*w.inFlight {
+		a.after = after
+	}
 	a.trial = trial{
-		on:       max(goal, mostCut*w.now) < deepCut*w.inFlight,
+		confirms: after == probing && !a.sure.IsZero(),
 		ends:     a.now.Add(longWait + 4*w.typical),
 		limit:    a.reached(w),
 		inFlight: w.inFlight, rate: min(w.rate, a.rate), work: min(w.busy, a.work),
@@ -54,63 +66,49 @@ func (a *adaptive) begin(w *view, goal float64) {
 		a.trial.low[r.base] = r.low
 	}
 	a.cut(w, goal)
+	return draining
 }
 
-// judge compares what is seen under the lower limit with what was before.
-func (a *adaptive) judge(w *view) {
-	t := &a.trial
+// judge compares what is seen under the lower limit with what was before. latency is how many times as long fast requests
+// take.
+func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	if t.seen != nil {
 		t.seen.join(w)
 		w = t.seen
 	}
 	t.seen = w
 	tried := w.limited && t.inFlight-w.inFlight >= enough*t.inFlight
-	if a.now.Before(t.ends) && float64(w.completed) < judged*w.noise {
+	if now.Before(t.ends) && float64(w.completed) < judged*w.noise {
 		// Too few for a small difference. A large one shows at once, and so does a baseline that still holds.
 		if w.completed < fewest || !tried {
-			return
+			return early, 1
 		}
-		confirmed := t.probe && !a.sure.IsZero() && w.pace() < 1.1
-		if _, starved := a.effect(w, 2); !starved && !confirmed {
-			return
-		}
-	}
-	switch {
-	case w.completed < fewest, !tried:
-		t.on = false // load has fallen: nothing was tried
-		if t.probe {
-			a.limit = t.limit
-		}
-		return
-	}
-	t.on = false
-	switch latency, starved := a.effect(w, 1.5); {
-	case latency > 1.1 && !t.probe:
-		// The service has become slower meanwhile. If the trial has cost throughput, try again what is so now.
-		if starved {
-			a.limit = t.limit
-		}
-	case starved:
-		for _, r := range w.routes {
-			r.base.set(r)
-		}
-		a.sure = a.now
-		a.limit = max(t.limit, min(a.from, a.needs(w)))
-		a.from, a.full = 0, 0
-		a.drain.left, a.drain.cleanAt = w.now, a.now.Add(w.typical)
-	case !t.probe:
-		a.sure = a.now
-	default:
-		pace := w.pace()
-		for _, r := range w.routes {
-			r.base.lower(r)
-		}
-		// While latency falls there may be less of a queue still, unless what was known holds.
-		if !a.sure.IsZero() || latency > 0.9 || pace > 0.85 && pace < 1.1 || a.limit < 4 {
-			a.sure = a.now
-			a.limit = t.limit
+		confirmed := t.confirms && w.pace() < 1.1
+		if _, starved := t.effect(w, 2); !starved && !confirmed {
+			return early, 1
 		}
 	}
+	if w.completed < fewest || !tried {
+		return untried, 1
+	}
+	latency, few := t.effect(w, 1.5)
+	if few {
+		return starved, latency
+	}
+	return busy, latency
+}
+
+// undo takes back a decrease that has left the service with too few requests. What they take now is their baseline.
+func (a *adaptive) undo() state {
+	w := a.trial.seen
+	for _, r := range w.routes {
+		r.base.set(r)
+	}
+	a.sure = a.now
+	a.limit = max(a.trial.limit, min(a.from, a.needs(w)))
+	a.from, a.full = 0, 0
+	a.drain.left, a.drain.cleanAt = w.now, a.now.Add(w.typical)
+	return settling
 }
 
 // needs returns the limit with which as many complete as before several decreases, by what they take now.
@@ -131,8 +129,7 @@ func (a *adaptive) needs(w *view) float64 {
 // too few requests to be busy, by more than that many standard deviations.
 //
 // Throughput is in work, since fewer requests complete if more of them are of a slow route.
-func (a *adaptive) effect(w *view, deviations float64) (latency float64, starved bool) {
-	t := &a.trial
+func (t *trial) effect(w *view, deviations float64) (latency float64, starved bool) {
 	low, before, rate := 0.0, 0.0, 0.0
 	for _, r := range w.routes {
 		if l, ok := t.low[r.base]; ok {

@@ -44,7 +44,7 @@ type kind struct {
 
 const msec = time.Millisecond
 
-func steady(load float64) func(time.Duration) float64 {
+func constantly(load float64) func(time.Duration) float64 {
 	return func(time.Duration) float64 { return load }
 }
 
@@ -67,25 +67,25 @@ var (
 // table has the scenarios that the algorithm has lost once. To add one, leave limit, good, sheds and p99 out, and let
 // SWEEP=limits say what they are: see TestTheTableOfScenarios.
 var table = []row{
-	{name: "wide and cold", slots: 400, routes: []kind{{1, 1, 500 * msec, 0.2}}, load: steady(0.8),
+	{name: "wide and cold", slots: 400, routes: []kind{{1, 1, 500 * msec, 0.2}}, load: constantly(0.8),
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.995, sheds: 0.002},
-	{name: "wide, cold and uneven", slots: 460, routes: []kind{{1, 1, 520 * msec, 0}}, load: steady(0.63),
+	{name: "wide, cold and uneven", slots: 460, routes: []kind{{1, 1, 520 * msec, 0}}, load: constantly(0.63),
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
-	{name: "wide, cold, uneven and fuller", slots: 430, routes: []kind{{1, 1, 385 * msec, 0}}, load: steady(0.82),
+	{name: "wide, cold, uneven and fuller", slots: 430, routes: []kind{{1, 1, 385 * msec, 0}}, load: constantly(0.82),
 		slo: 2 * time.Second, seconds: 30, limit: 500, good: 0.99, sheds: 0.002},
 	{name: "idle, then wide and uneven", slots: 460, routes: []kind{{1, 1, 520 * msec, 0}}, load: idleUntil(20*time.Second, 0.001, 0.63),
 		slo: 2 * time.Second, from: 20, seconds: 40, limit: 500, good: 0.99, sheds: 0.002},
 	{name: "idle for a minute", slots: 64, routes: []kind{{1, 1, 40 * msec, 0.2}}, load: idleUntil(60*time.Second, 2.0/1600, 0.85),
 		slo: 250 * msec, from: 60, seconds: 65, limit: 112, good: 0.995, sheds: 0.002},
-	{name: "slow routes", slots: 16, routes: hostileRoutes, load: steady(2),
+	{name: "slow routes", slots: 16, routes: hostileRoutes, load: constantly(2),
 		slo: 1500 * msec, from: 5, seconds: 45, limit: 40, good: 0.97, p99: 1.25},
-	{name: "slow routes, a queue", slots: 16, routes: hostileRoutes, load: steady(2), maxWait: 50 * msec,
+	{name: "slow routes, a queue", slots: 16, routes: hostileRoutes, load: constantly(2), maxWait: 50 * msec,
 		slo: 1500 * msec, from: 5, seconds: 45, limit: 40, good: 0.96, p99: 1.25},
-	{name: "slow routes, uneven", slots: 16, routes: unevenRoutes, load: steady(2),
+	{name: "slow routes, uneven", slots: 16, routes: unevenRoutes, load: constantly(2),
 		slo: 1500 * msec, seconds: 45, limit: 40, good: 0.95},
-	{name: "slow routes, uneven, a queue", slots: 16, routes: unevenRoutes, load: steady(2), maxWait: 50 * msec,
+	{name: "slow routes, uneven, a queue", slots: 16, routes: unevenRoutes, load: constantly(2), maxWait: 50 * msec,
 		slo: 1500 * msec, seconds: 45, limit: 40, good: 0.95},
-	{name: "bimodal", slots: 12, routes: twoKinds, load: steady(2.5),
+	{name: "bimodal", slots: 12, routes: twoKinds, load: constantly(2.5),
 		slo: 600 * msec, from: 5, seconds: 45, limit: 28, good: 0.97, p99: 1.3},
 }
 
@@ -319,7 +319,7 @@ func draw(seed uint64) row {
 	case 0: // wide and cold
 		r.slots = int(between(100, 600))
 		r.routes = []kind{{1, 1, ms(200, 800), spread}}
-		r.load = steady(between(0.5, 0.85))
+		r.load = constantly(between(0.5, 0.85))
 	case 1: // idle, and then busy
 		r.routes = []kind{{1, 1, ms(10, 80), spread}}
 		r.load = idleUntil(40*time.Second, 0.001, between(0.5, 0.85))
@@ -328,12 +328,12 @@ func draw(seed uint64) row {
 		slow := between(0.01, 0.04)
 		r.slots = int(between(8, 24))
 		r.routes = []kind{{20, 1 - slow, ms(2, 6), spread}, {2, slow, ms(150, 500), spread}}
-		r.load = steady(between(1.2, 3))
+		r.load = constantly(between(1.2, 3))
 	case 3: // two kinds
 		slow := between(0.05, 0.2)
 		r.slots = int(between(8, 24))
 		r.routes = []kind{{1, 1 - slow, ms(2, 6), spread}, {1, slow, ms(80, 200), spread}}
-		r.load = steady(between(0.8, 3))
+		r.load = constantly(between(0.8, 3))
 	}
 	if random.IntN(3) == 0 {
 		r.maxWait = 50 * msec

@@ -1,0 +1,152 @@
+package shed
+
+// state says how the adaptive algorithm takes a window.
+type state uint8
+
+const (
+	steady   state = iota // learns, raises the limit, or begins a decrease
+	draining              // waits until requests that were admitted before a decrease have ended
+	settling              // waits until those that began behind them have ended
+	trying                // compares what a deep decrease has changed with what was before
+	probing               // likewise, after a decrease whose purpose is to learn
+	stuck                 // waits, as most requests in flight hang
+)
+
+func (s state) String() string {
+	return [...]string{"steady", "draining", "settling", "trying", "probing", "stuck"}[s]
+}
+
+// next returns the state that follows the state at. Update alone writes a.state.
+//
+//	state     leaves it when                                                       for
+//	any       more than half of the requests in flight hang                       stuck
+//	steady    too many requests wait, or are late: the limit falls by much        draining, then trying
+//	          the limit falls by little                                           draining, then steady
+//	          baselines are old while requests are limited                        draining, then probing
+//	draining  no more are in flight than the limit allows, or time is up          settling
+//	settling  a window began after those admitted before had ended                a.after
+//	trying    it is known what the decrease has changed, or the load has fallen   steady
+//	          the decrease was undone                                             settling, then steady
+//	probing   as trying
+//	stuck     as draining, once they no longer hang                               settling, then steady
+func (a *adaptive) next(at state, s *Sample, w *view) state {
+	if w.stuck(s) {
+		at = stuck
+	}
+	switch at {
+	case draining:
+		return a.draining(s, w)
+	case settling:
+		return a.settling(s, w)
+	case trying:
+		return a.trying(s, w)
+	case probing:
+		return a.probing(s, w)
+	case stuck:
+		return a.stuck(s, w)
+	}
+	return a.steady(s, w)
+}
+
+func (a *adaptive) steady(s *Sample, w *view) state {
+	if w.completed < fewest {
+		if w.completed > 0 && !w.limited && w.waiting <= w.room {
+			a.learn(w) // little, as the weight of few is small
+		}
+		return steady
+	}
+	switch goal := a.goal(s, w); {
+	case goal < w.inFlight:
+		return a.try(w, goal)
+	case a.queue(s, w) > w.room:
+		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
+		if !w.limited && a.stood >= standing {
+			a.limit = min(a.limit, w.now)
+		}
+	case w.limited && a.unsure(s.Elapsed) && a.known > 0 && w.inFlight >= 2:
+		return a.probe(w)
+	default:
+		a.learn(w)
+		a.grow(s, w)
+	}
+	return steady
+}
+
+func (a *adaptive) draining(s *Sample, w *view) state {
+	if a.drained(s, w) {
+		return settling
+	}
+	return draining
+}
+
+func (a *adaptive) settling(s *Sample, w *view) state {
+	if a.settled(s, w) {
+		return a.next(a.after, s, w)
+	}
+	return settling
+}
+
+func (a *adaptive) trying(_ *Sample, w *view) state {
+	verdict, latency := a.trial.judge(a.now, w)
+	if verdict == early {
+		return trying
+	}
+	a.after = steady
+	switch {
+	case verdict == untried:
+	case latency > 1.1:
+		// The service has become slower meanwhile. If the trial has cost throughput, try again what is so now.
+		if verdict == starved {
+			a.limit = a.trial.limit
+		}
+	case verdict == starved:
+		return a.undo()
+	default:
+		a.sure = a.now
+	}
+	return steady
+}
+
+func (a *adaptive) probing(_ *Sample, w *view) state {
+	verdict, latency := a.trial.judge(a.now, w)
+	if verdict == early {
+		return probing
+	}
+	a.after = steady
+	switch verdict {
+	case untried:
+		a.limit = a.trial.limit
+	case starved:
+		return a.undo()
+	default:
+		pace := a.trial.seen.pace()
+		for _, r := range a.trial.seen.routes {
+			r.base.lower(r)
+		}
+		// While latency falls there may be less of a queue still, unless what was known holds.
+		if a.trial.confirms || latency > 0.9 || pace > 0.85 && pace < 1.1 || a.limit < 4 {
+			a.sure = a.now
+			a.limit = a.trial.limit
+		}
+	}
+	return steady
+}
+
+func (a *adaptive) stuck(s *Sample, w *view) state {
+	switch {
+	case w.stuck(s):
+		// Less would not help those in flight. More would only get stuck as well.
+		// A decrease that the start of this has caused is undone.
+		a.limit = min(max(a.limit, a.from), float64(w.overdue)+w.busy+w.room)
+		a.after = steady
+		a.drain = drain{atMost: a.now.Add(longDrain)}
+	case a.drained(s, w):
+		return settling
+	}
+	return stuck
+}
+
+// lowered reports that requests may be in flight that were admitted before a decrease, or that a trial goes on.
+func (a *adaptive) lowered() bool {
+	return a.after != steady || a.state == draining || a.state == stuck
+}
