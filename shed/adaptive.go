@@ -20,38 +20,39 @@ import (
 // It decides about samples, never about a request, so floats do no harm.
 type adaptive struct {
 	now   time.Time
+	limit float64
 	state state
 	after state // that follows draining and settling; steady if no trial goes on
-	limit float64
-	peak  float64       // most in flight, halved each peakLife
-	known float64       // limit at which too many waited; below it, growth is fast
-	most  time.Duration // that a window lasts
 
-	lent  float64 // limit for now, if that is more: see glance
-	safe  float64 // may be lent
-	doubt bool    // a loan was taken back, and requests have waited since
-	few   float64 // that may wait while a loan lasts
+	recent  recent
+	queue   queueing
+	base    baselines
+	loan    loan
+	clients clients
+	trial   trial
+	drain   drain
+}
 
-	early bool // fewer have ever completed than are in flight: the fastest of those that began
-	ended int  // that have ever completed
-
-	clients float64 // requests that wait for their clients, or did of late
-	crowd   bool    // they have become more, and others were shed
-
-	routes map[string]*baseline
-	usual  float64       // seconds that a request takes that is in flight, on average and without a queue
-	sure   time.Time     // when the baselines were last confirmed; zero: never
-	late   bool          // the window before was late, too
-	calm   int           // windows in a row that were not limited
-	stood  time.Duration // for how long too many have been waiting
+// recent is what the last windows saw.
+type recent struct {
+	peak   float64       // most in flight, halved each peakLife
 	sheds  float64       // part of requests that is shed, over the last second
 	rate   float64       // completions a second, over the last second in which requests were limited
 	work   float64       // view.busy, likewise
+	window time.Duration // that a window lasts at most
+}
 
-	trial trial
-	from  float64 // limit before the first of several decreases or probes in a row
-	full  float64 // completions a second then, or before a later one if that is more
-	drain drain
+// queueing is what is known of queues.
+type queueing struct {
+	known float64       // limit at which too many waited; below it, growth is fast
+	stood time.Duration // for how long too many have been waiting
+	late  bool          // the window before was late, too
+}
+
+// clients are requests that wait for their clients.
+type clients struct {
+	waiting float64 // now, or of late
+	crowd   bool    // they have become more, and others were shed
 }
 
 const (
@@ -59,7 +60,7 @@ const (
 	leastIdle   = 6.0                    // limit that is always left to a service with nothing to do
 	mostIdle    = 20.0                   // and to one whose requests are fast: 6 at once of a class with a share of 30%
 	headroom    = 2.0                    // limit above the most in flight, while nothing waits
-	peakLife    = 10 * time.Second       // see adaptive.peak
+	peakLife    = 10 * time.Second       // see recent.peak
 	idleLife    = 2 * time.Second        // in which half of the limit above headroom goes away
 	standing    = 450 * time.Millisecond // a queue that is older is no burst
 	muchShed    = 0.3                    // see adaptive.gaps
@@ -76,8 +77,10 @@ const (
 // newAdaptive returns the Algorithm that is used if Options.Algorithm is nil.
 func newAdaptive() Algorithm {
 	return &adaptive{
-		limit: mostIdle, lent: startLimit, safe: startLimit, few: leastQueue,
-		usual: firstUsual, most: longWindow, routes: make(map[string]*baseline),
+		limit:  mostIdle,
+		recent: recent{window: longWindow},
+		base:   baselines{usual: firstUsual, routes: make(map[string]*baseline)},
+		loan:   loan{lent: startLimit, safe: startLimit, few: leastQueue},
 	}
 }
 
@@ -86,13 +89,13 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 	if wait := a.drain.cleanAt.Sub(a.now); wait > 0 && wait < shortWindow {
 		return wait, wait, 1 // says nothing
 	}
-	if len(a.routes) == 0 {
-		return firstWindow, a.most, 20
+	if len(a.base.routes) == 0 {
+		return firstWindow, a.recent.window, 20
 	}
-	if a.crowd {
+	if a.clients.crowd {
 		return shortWindow, shortWindow, 1
 	}
-	return shortWindow, a.most, 20
+	return shortWindow, a.recent.window, 20
 }
 
 // Update returns the limit from now on.
@@ -108,18 +111,18 @@ func (a *adaptive) Update(s Sample) int {
 		s.PeakInFlight -= int(s.MeanAtClients)
 		s.MeanInFlight -= s.MeanAtClients
 		wait := max(float64(s.AtClients), s.MeanAtClients)
-		a.crowd = s.Shed > 0 && wait > a.clients
-		a.clients = max(wait, a.clients*half(s.Elapsed, idleLife))
+		a.clients.crowd = s.Shed > 0 && wait > a.clients.waiting
+		a.clients.waiting = max(wait, a.clients.waiting*half(s.Elapsed, idleLife))
 		shed := float64(s.Shed) / float64(max(1, s.Shed+s.Admitted))
-		a.sheds = shed + (a.sheds-shed)*half(s.Elapsed, time.Second/2)
+		a.recent.sheds = shed + (a.recent.sheds-shed)*half(s.Elapsed, time.Second/2)
 		w := a.look(&s)
-		a.few = w.room
+		a.loan.few = w.room
 		a.takeBack(w.aged, s.InFlight)
 		a.remember(&s, w)
 		a.state = a.next(a.state, &s, w)
 		a.believe(w)
 	case s.Limit > 0: // of the algorithm before this one
-		a.limit, a.lent, a.safe = float64(s.Limit), 0, 0
+		a.limit, a.loan.lent, a.loan.safe = float64(s.Limit), 0, 0
 	}
 	a.limit = min(max(a.limit, 1, float64(s.MinLimit)), float64(s.MaxLimit))
 	return a.inForce(s.MaxLimit)
@@ -131,37 +134,37 @@ func (a *adaptive) inForce(most int) int {
 }
 
 // reach returns how many may be in flight that do not wait for their clients.
-func (a *adaptive) reach() float64 { return max(a.limit, a.lent) }
+func (a *adaptive) reach() float64 { return max(a.limit, a.loan.lent) }
 
 // places returns how many of the limit are for requests that wait for their clients.
-func (a *adaptive) places() int { return int(math.Round(a.clients)) }
+func (a *adaptive) places() int { return int(math.Round(a.clients.waiting)) }
 
 // remember takes from a window what needs no judgement.
 func (a *adaptive) remember(s *Sample, w *view) {
-	a.peak = max(float64(s.PeakInFlight), a.peak*half(s.Elapsed, peakLife))
+	a.recent.peak = max(float64(s.PeakInFlight), a.recent.peak*half(s.Elapsed, peakLife))
 	switch {
-	case !w.limited || a.rate == 0:
-		a.rate, a.work = w.rate, w.busy
+	case !w.limited || a.recent.rate == 0:
+		a.recent.rate, a.recent.work = w.rate, w.busy
 	case w.rate > 0:
 		// Completions of one window vary with what happened to complete in it.
 		old := half(s.Elapsed, time.Second/2)
-		a.rate = w.rate + (a.rate-w.rate)*old
-		a.work = w.busy + (a.work-w.busy)*old
+		a.recent.rate = w.rate + (a.recent.rate-w.rate)*old
+		a.recent.work = w.busy + (a.recent.work-w.busy)*old
 	}
 	if !w.limited {
 		// What is not needed for long would let in too many at once.
-		over := a.limit - max(headroom*a.peak, idle(w.typical))
+		over := a.limit - max(headroom*a.recent.peak, idle(w.typical))
 		a.limit -= max(0, over) * (1 - half(s.Elapsed, idleLife))
 	}
 	switch {
 	case w.completed >= 2*fewest:
-		a.most = longWindow
+		a.recent.window = longWindow
 	case w.completed < fewest && s.InFlight > 0:
-		a.most = min(2*a.most, mostWindows)
+		a.recent.window = min(2*a.recent.window, mostWindows)
 	}
-	a.stood += s.Elapsed
-	if a.queue(s, w) <= w.room {
-		a.stood = 0
+	a.queue.stood += s.Elapsed
+	if a.waits(s, w) <= w.room {
+		a.queue.stood = 0
 	}
 }
 
@@ -181,34 +184,34 @@ func half(passed, life time.Duration) float64 {
 // A queue that the limit did not bound is a burst until a second window has seen it. So is lateness.
 func (a *adaptive) goal(s *Sample, w *view) float64 {
 	goal := math.Inf(1)
-	if a.queue(s, w) > w.room && a.stood >= standing && (w.limited || a.stood > s.Elapsed) {
+	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) {
 		goal = w.busy + w.room
 	}
-	if w.excess > 0 && (w.limited || a.late) {
+	if w.excess > 0 && (w.limited || a.queue.late) {
 		// So many fewer that a trial can tell whether that helps.
 		goal = min(goal, max(w.inFlight-w.excess, w.needed))
 		goal = min(goal, max(0.9*deepCut*w.inFlight, w.needed))
 	}
-	a.late = w.excess > 0
+	a.queue.late = w.excess > 0
 	return goal
 }
 
 // unsure reports, after a window that took so long, that baselines have to be tried: they do not come from a time
 // without a queue, or from long ago.
 func (a *adaptive) unsure(took time.Duration) bool {
-	return a.sure.IsZero() || a.now.Sub(a.sure) > max(believed, believedWindows*took)
+	return a.base.sure.IsZero() || a.now.Sub(a.base.sure) > max(believed, believedWindows*took)
 }
 
 // gaps returns which part of unevenWait counts. Without a long queue, slots are empty after a run of slow requests, until
 // others arrive. The more are shed, the sooner they do, and of many slots few become empty at once.
 func (a *adaptive) gaps(w *view) float64 {
-	return 1 + (1/math.Sqrt(max(1, w.busy))-1)*min(1, a.sheds/muchShed)
+	return 1 + (1/math.Sqrt(max(1, w.busy))-1)*min(1, a.recent.sheds/muchShed)
 }
 
-// queue returns how many wait. Before the first decrease the limit is a guess. In a window that is long enough for a queue
+// waits returns how many wait. Before the first decrease the limit is a guess. In a window that is long enough for a queue
 // to stand, those in flight that are too old count: they would complete too late to show that it is too high.
-func (a *adaptive) queue(s *Sample, w *view) float64 {
-	if w.limited && a.known == 0 && s.Elapsed >= standing {
+func (a *adaptive) waits(s *Sample, w *view) float64 {
+	if w.limited && a.queue.known == 0 && s.Elapsed >= standing {
 		return w.waiting + w.aged
 	}
 	return w.waiting

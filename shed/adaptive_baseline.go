@@ -2,6 +2,16 @@ package shed
 
 import "time"
 
+// baselines are what is known of routes without a queue.
+type baselines struct {
+	routes map[string]*baseline
+	usual  float64   // seconds that a request takes that is in flight, on average
+	sure   time.Time // when they were last confirmed; zero: never
+	calm   int       // windows in a row that were not limited
+	ended  int       // requests that have ever completed
+	early  bool      // fewer have than are in flight: the fastest of those that began
+}
+
 // figures are what latencies of a route amount to, in seconds.
 type figures struct {
 	low    float64 // lowQuantile of them
@@ -87,8 +97,8 @@ func (a *adaptive) learn(w *view) {
 			gain := r.base.low - r.low
 			if r.completed >= 20 && gain > 0.3*r.base.low && gain > 0.3*r.base.mean {
 				r.base.learn(r, 0)
-				a.sure = time.Time{}
-				a.rate, a.work = 0, 0 // of a slower service
+				a.base.sure = time.Time{}
+				a.recent.rate, a.recent.work = 0, 0 // of a slower service
 			}
 		}
 		return
@@ -97,7 +107,7 @@ func (a *adaptive) learn(w *view) {
 	for _, r := range w.routes {
 		r.base.learn(r, 0.05*free*free)
 	}
-	if a.calm++; a.calm >= 3 {
-		a.sure = a.now
+	if a.base.calm++; a.base.calm >= 3 {
+		a.base.sure = a.now
 	}
 }

@@ -21,22 +21,22 @@ type drain struct {
 
 // grow raises the limit if nothing speaks against it.
 func (a *adaptive) grow(s *Sample, w *view) {
-	a.from, a.full = 0, 0
+	a.trial.from, a.trial.full = 0, 0
 	if w.nearly {
 		return
 	}
 	free := max(0, 1-(w.waiting+w.aged)/w.room) // 1: nobody waits
 	switch {
-	case w.limited && a.limit < 0.9*a.known && free > 0.5:
-		a.limit = min(2*a.limit, 0.9*a.known)
-	case w.limited && a.known == 0:
+	case w.limited && a.limit < 0.9*a.queue.known && free > 0.5:
+		a.limit = min(2*a.limit, 0.9*a.queue.known)
+	case w.limited && a.queue.known == 0:
 		a.limit += 1 + a.limit*0.5*free
 	case w.limited:
 		// The effect of a step is seen after a latency.
 		step := 1 + a.limit*0.1*free
 		a.limit += step * min(1, float64(s.Elapsed)/float64(w.typical+1))
-	case a.limit < headroom*a.peak && free > 0.5:
-		a.limit = min(headroom*a.peak, a.limit*(1+0.2*free)+1)
+	case a.limit < headroom*a.recent.peak && free > 0.5:
+		a.limit = min(headroom*a.recent.peak, a.limit*(1+0.2*free)+1)
 	}
 }
 
@@ -49,7 +49,7 @@ func (a *adaptive) cut(w *view, goal float64) {
 		scale = max(1, a.reach()/w.now)
 	}
 	a.limit = max(1, min(a.reach(), goal*scale))
-	a.lent = 0
+	a.loan.lent = 0
 	a.drain = drain{atMost: a.now.Add(longDrain + 2*w.typical)}
 	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
 }

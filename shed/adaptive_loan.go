@@ -12,20 +12,28 @@ import (
 // before, and takes that back at once if requests wait.
 
 const (
-	firstUsual  = 1.0                   // seconds; see adaptive.usual
+	firstUsual  = 1.0                   // seconds; see baselines.usual
 	firstWindow = 25 * time.Millisecond // until a request has completed
 	firstGrowth = 100 * time.Millisecond
 	firstTimes  = 4 // startLimit may be lent until then and while it is early, one more each firstGrowth
 
-	old        = 1.3 // times adaptive.usual
+	old        = 1.3 // times baselines.usual
 	notable    = 0.5 // times that
 	mostQuiet  = 100 * time.Millisecond
 	fewOfThose = 1.0 / 8 // in flight may wait while a loan lasts
 )
 
+// loan is what is lent.
+type loan struct {
+	lent  float64 // limit for now, if that is more: see glance
+	safe  float64 // may be lent
+	few   float64 // may wait meanwhile
+	doubt bool    // one was taken back, and requests have waited since
+}
+
 // glanceFrom is of a glancer.
 func (a *adaptive) glanceFrom() (inFlight int, ok bool) {
-	lends := len(a.routes) == 0 || a.limit < max(a.safe, a.lent)
+	lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent)
 	return int(math.Round(a.limit)) + a.places(), lends && !a.lowered()
 }
 
@@ -34,21 +42,21 @@ func (a *adaptive) glance(s Sample) int {
 	s.InFlight -= s.AtClients
 	waiting := a.aged(&s)
 	a.takeBack(waiting, s.InFlight)
-	free := waiting < 1 && !a.doubt
+	free := waiting < 1 && !a.loan.doubt
 	switch {
-	case (len(a.routes) == 0 || a.early && free) && len(s.Ages) > 0:
-		a.lent = max(a.lent, startLimit*min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds()))
+	case (len(a.base.routes) == 0 || a.base.early && free) && len(s.Ages) > 0:
+		a.loan.lent = max(a.loan.lent, startLimit*min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds()))
 	case free:
-		a.lent = max(a.lent, a.safe)
+		a.loan.lent = max(a.loan.lent, a.loan.safe)
 	}
 	return a.inForce(s.MaxLimit)
 }
 
 // takeBack lowers the loan to what is in flight without waiting, if more than a few wait.
 func (a *adaptive) takeBack(waiting float64, inFlight int) {
-	if few := max(a.few, fewOfThose*float64(inFlight)); waiting > few {
-		a.lent = min(a.lent, float64(inFlight)-waiting+few)
-		a.doubt = true
+	if few := max(a.loan.few, fewOfThose*float64(inFlight)); waiting > few {
+		a.loan.lent = min(a.loan.lent, float64(inFlight)-waiting+few)
+		a.loan.doubt = true
 	}
 }
 
@@ -56,15 +64,15 @@ func (a *adaptive) takeBack(waiting float64, inFlight int) {
 func (a *adaptive) believe(w *view) {
 	switch {
 	case a.lowered():
-		a.safe = min(a.safe, a.limit)
+		a.loan.safe = min(a.loan.safe, a.limit)
 	case w.limited:
-		a.safe = max(a.safe, a.limit)
+		a.loan.safe = max(a.loan.safe, a.limit)
 	case w.waiting+w.aged <= leastQueue:
-		a.safe = max(a.safe, w.inFlight)
-		a.doubt = false
+		a.loan.safe = max(a.loan.safe, w.inFlight)
+		a.loan.doubt = false
 	}
-	if !w.limited && w.completed > 0 && a.limit >= min(a.lent, headroom*a.peak) {
-		a.lent = 0
+	if !w.limited && w.completed > 0 && a.limit >= min(a.loan.lent, headroom*a.recent.peak) {
+		a.loan.lent = 0
 	}
 }
 
@@ -75,9 +83,9 @@ func (a *adaptive) expect(s *Sample, w *view) {
 	if w.completed < fewest || mean == 0 {
 		return
 	}
-	a.usual = square / mean
-	if a.early && len(s.Ages) > 0 {
-		a.usual = max(a.usual, measure(s.Ages).spread)
+	a.base.usual = square / mean
+	if a.base.early && len(s.Ages) > 0 {
+		a.base.usual = max(a.base.usual, measure(s.Ages).spread)
 	}
 }
 
@@ -91,7 +99,7 @@ func (a *adaptive) aged(s *Sample) float64 {
 		n, _ := slices.BinarySearchFunc(s.Ages, than, func(age, t time.Duration) int { return cmp.Compare(t, age) })
 		return n
 	}
-	n := older(seconds(old*a.usual) + min(s.quiet, mostQuiet))
+	n := older(seconds(old*a.base.usual) + min(s.quiet, mostQuiet))
 	if s.overtaken > 0 {
 		n -= older(s.overtaken)
 	}
@@ -100,8 +108,8 @@ func (a *adaptive) aged(s *Sample) float64 {
 
 // overtakes is of a glancer. Until it is known what is usual, all requests overtake others.
 func (a *adaptive) overtakes() time.Duration {
-	if len(a.routes) == 0 {
+	if len(a.base.routes) == 0 {
 		return 0
 	}
-	return seconds(notable * a.usual)
+	return seconds(notable * a.base.usual)
 }

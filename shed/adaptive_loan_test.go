@@ -23,7 +23,7 @@ func repeated(n int, age time.Duration) []time.Duration {
 // lender returns an algorithm with a limit of 20, which may lend up to 100. Requests take 200 ms.
 func lender() *adaptive {
 	a, _ := known(20)
-	a.safe, a.usual = 100, 0.2
+	a.loan.safe, a.base.usual = 100, 0.2
 	return a
 }
 
@@ -71,18 +71,18 @@ func TestALoanIsTakenBackAndNotGivenAgainWhileRequestsWait(t *testing.T) {
 
 func TestADecreaseSaysWhatIsSafe(t *testing.T) {
 	a := lender()
-	a.lent = 100
+	a.loan.lent = 100
 	a.cut(&view{now: 100, limited: true, rate: 100}, 40)
 	a.state = draining
 	a.believe(&view{limited: true})
-	if a.reach() != 40 || a.safe != 40 {
-		t.Errorf("limit %g with the loan, %g safe, want 40 and 40", a.reach(), a.safe)
+	if a.reach() != 40 || a.loan.safe != 40 {
+		t.Errorf("limit %g with the loan, %g safe, want 40 and 40", a.reach(), a.loan.safe)
 	}
 	a.state = steady
 	a.limit = 50
 	a.believe(&view{limited: true})
-	if a.safe != 50 {
-		t.Errorf("%g safe, want the 50 that requests have reached", a.safe)
+	if a.loan.safe != 50 {
+		t.Errorf("%g safe, want the 50 that requests have reached", a.loan.safe)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	if got := a.overtakes(); got != 0 {
 		t.Errorf("before anything has completed, one of %v overtakes others, want all to", got)
 	}
-	a.routes["/"] = fast
+	a.base.routes["/"] = fast
 	a.expect(&Sample{}, &view{completed: 100, routes: []seen{{base: fast, rate: 90}, {base: slow, rate: 10}}})
-	if math.Abs(a.usual-0.0918) > 0.0001 {
-		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.usual)
+	if math.Abs(a.base.usual-0.0918) > 0.0001 {
+		t.Errorf("90 requests of 1 ms and 10 of 100 ms: those in flight take %.4f s, want 0.0918", a.base.usual)
 	}
 	if got := a.overtakes(); got < 40*time.Millisecond || got > 50*time.Millisecond {
 		t.Errorf("one of %v overtakes others, want half of what is usual", got)
@@ -127,19 +127,19 @@ func TestTheFirstThatCompleteAreTheFastest(t *testing.T) {
 			Routes: []RouteSample{{Route: "/", Completed: 20, Latencies: repeated(20, latency)}}})
 	}
 	window(60, 10*time.Millisecond, 90*time.Millisecond)
-	if !a.early || math.Abs(a.usual-0.09) > 1e-9 {
-		t.Errorf("20 have taken 10 ms, and 60 are 90 ms old: early %t, %.3f s are usual, want 0.090", a.early, a.usual)
+	if !a.base.early || math.Abs(a.base.usual-0.09) > 1e-9 {
+		t.Errorf("20 have taken 10 ms, and 60 are 90 ms old: early %t, %.3f s are usual, want 0.090", a.base.early, a.base.usual)
 	}
 	if got := a.glance(inFlightFor(repeated(60, 100*time.Millisecond)...)); got != 200 {
 		t.Errorf("100 ms after the first has begun: limit %d, want 200", got)
 	}
 	window(60, 20*time.Millisecond, 90*time.Millisecond)
-	if b := a.routes["/"]; !a.early || b.mean < 0.0099 || b.completed != 40 {
-		t.Errorf("40 have completed: early %t, a baseline of %d", a.early, b.completed)
+	if b := a.base.routes["/"]; !a.base.early || b.mean < 0.0099 || b.completed != 40 {
+		t.Errorf("40 have completed: early %t, a baseline of %d", a.base.early, b.completed)
 	}
 	window(60, 20*time.Millisecond, 90*time.Millisecond)
-	if a.early || a.usual > 0.05 {
-		t.Errorf("60 have completed: early %t, %.3f s are usual, want what completions say", a.early, a.usual)
+	if a.base.early || a.base.usual > 0.05 {
+		t.Errorf("60 have completed: early %t, %.3f s are usual, want what completions say", a.base.early, a.base.usual)
 	}
 }
 

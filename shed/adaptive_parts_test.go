@@ -82,7 +82,7 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 		{"unlimited", 0, 14, 17, view{room: 4, aged: 4}, 17, 17},
 	} {
 		a := newAdaptive().(*adaptive)
-		a.limit, a.known, a.peak = c.limit, c.known, c.peak
+		a.limit, a.queue.known, a.recent.peak = c.limit, c.known, c.peak
 		a.grow(&Sample{Elapsed: time.Second}, &c.w)
 		if a.limit < c.least || a.limit > c.most {
 			t.Errorf("%s: limit %g becomes %.1f, want %g to %g", c.name, c.limit, a.limit, c.least, c.most)
@@ -95,8 +95,8 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
-	a.now, a.sure, a.limit, a.safe, a.lent, a.ended = now, now, limit, 0, 0, 1000
-	a.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
+	a.now, a.base.sure, a.limit, a.loan.safe, a.loan.lent, a.base.ended = now, now, limit, 0, 0, 1000
+	a.base.routes["/"] = &baseline{figures: figures{low: 0.2, mean: 0.2, spread: 0.2, high: 0.2}}
 	return a, func(completed int, latency time.Duration, inFlight, shed int) {
 		now = now.Add(2 * time.Second)
 		latencies := make([]time.Duration, completed)
@@ -132,7 +132,7 @@ func TestAQueueThatTheLimitDidNotBoundIsABurstUntilASecondWindow(t *testing.T) {
 
 func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 	a, window := known(20)
-	a.sure = time.Time{}
+	a.base.sure = time.Time{}
 	for range 3 {
 		window(fewest-1, 200*time.Millisecond, 1, 0)
 	}
@@ -152,7 +152,7 @@ func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 func tried(t trial, completed int) (*adaptive, *view) {
 	a := newAdaptive().(*adaptive)
 	a.now = time.Unix(1e9, 0)
-	a.sure, a.limit, a.lent = a.now, 10, 0
+	a.base.sure, a.limit, a.loan.lent = a.now, 10, 0
 	base := &baseline{figures: figures{low: 0.02, mean: 0.02, spread: 0.02, high: 0.02}}
 	t.ends = a.now.Add(time.Hour)
 	t.limit, t.inFlight, t.rate, t.work = 20, 20, 400, 8
@@ -166,7 +166,7 @@ func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
 	// 400 a second of 50 ms each are 20, and 0.6 of these may wait.
 	for _, c := range []struct{ from, want float64 }{{100, 32}, {25, 25}, {15, 20}} {
 		a, w := tried(trial{}, 200)
-		a.from, a.full = c.from, 400
+		a.trial.from, a.trial.full = c.from, 400
 		a.state = a.trying(nil, w)
 		if a.after != steady || math.Abs(a.limit-c.want) > 0.1 {
 			t.Errorf("limit %g before several decreases, 20 before the last: undone to %.1f, want %g", c.from, a.limit, c.want)
@@ -177,17 +177,17 @@ func TestAnUndoneDecreaseGoesToWhatWasLearnedToBeNeeded(t *testing.T) {
 // A probe may follow another one. The last of them, undone, goes back to before the first.
 func TestProbesInARowRememberWhatWasBefore(t *testing.T) {
 	a, w := tried(trial{}, 200)
-	a.rate, a.work = 400, 8
+	a.recent.rate, a.recent.work = 400, 8
 	w.rate, w.inFlight, w.now = 400, 40, 40
 	a.limit = 40
 	a.probe(w)
-	if a.from != 40 || a.full != 400 {
-		t.Errorf("after a probe at 40 in flight and 400 a second: remembers %g and %g", a.from, a.full)
+	if a.trial.from != 40 || a.trial.full != 400 {
+		t.Errorf("after a probe at 40 in flight and 400 a second: remembers %g and %g", a.trial.from, a.trial.full)
 	}
 	w.rate, w.inFlight, w.now = 300, 12, 12
 	a.probe(w)
-	if a.from != 40 || a.full != 400 {
-		t.Errorf("after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400", a.from, a.full)
+	if a.trial.from != 40 || a.trial.full != 400 {
+		t.Errorf("after a second one at 12 in flight and 300 a second: remembers %g and %g, want 40 and 400", a.trial.from, a.trial.full)
 	}
 }
 
@@ -209,14 +209,14 @@ func TestALargeEffectIsJudgedAtOnce(t *testing.T) {
 func TestAProbeEndsOnceItsBaselineIsSeen(t *testing.T) {
 	judged := func(change func(*adaptive, *view)) *adaptive {
 		a, w := tried(trial{confirms: true}, 10)
-		a.sure = a.now.Add(-time.Minute)
+		a.base.sure = a.now.Add(-time.Minute)
 		w.busy = 8
 		w.routes[0].low = 0.021
 		change(a, w)
 		a.state = a.probing(nil, w)
 		return a
 	}
-	if a := judged(func(*adaptive, *view) {}); a.state != steady || a.limit != 20 || a.sure != a.now {
+	if a := judged(func(*adaptive, *view) {}); a.state != steady || a.limit != 20 || a.base.sure != a.now {
 		t.Errorf("requests as fast as the baseline: %v, limit %.1f, want the 20 of before", a.state, a.limit)
 	}
 	if a := judged(func(_ *adaptive, w *view) { w.routes[0].low = 0.03 }); a.state != probing {
@@ -234,7 +234,7 @@ func TestTheFirstDecreaseDoesNotWaitForTheQueueToComplete(t *testing.T) {
 		t.Errorf("limit %.1f before the first decrease, want 1 that is busy and 4 that wait, nearly", a.limit)
 	}
 	a, window = known(18)
-	a.known = 30
+	a.queue.known = 30
 	if window(10, 300*time.Millisecond, 18, 5); a.limit < 18 {
 		t.Errorf("limit %.1f after an earlier decrease, want to wait whether a queue stands", a.limit)
 	}
@@ -267,7 +267,7 @@ func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 		s := Sample{SLO: 300 * ms, Elapsed: time.Second, MeanInFlight: 10}
 		for i, r := range c.routes {
 			name := string(rune('a' + i))
-			a.routes[name] = &baseline{figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
+			a.base.routes[name] = &baseline{figures: figures{low: r.baseline.Seconds(), mean: r.baseline.Seconds(), spread: r.baseline.Seconds()}}
 			sample := RouteSample{Route: name, Completed: r.completed}
 			for range r.completed {
 				sample.Latencies = append(sample.Latencies, r.latency)
@@ -323,7 +323,7 @@ func TestABaselineOfFewRequestsGrows(t *testing.T) {
 func TestALongQueueIsForServicesThatShedLittle(t *testing.T) {
 	a := newAdaptive().(*adaptive)
 	for _, c := range []struct{ sheds, busy, want float64 }{{0, 16, 1}, {0.15, 16, 0.625}, {0.3, 16, 0.25}, {0.9, 16, 0.25}, {0.9, 0.5, 1}} {
-		a.sheds = c.sheds
+		a.recent.sheds = c.sheds
 		if got := a.gaps(&view{busy: c.busy}); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%g shed, %g busy: %g, want %g", c.sheds, c.busy, got, c.want)
 		}

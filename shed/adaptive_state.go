@@ -58,12 +58,12 @@ func (a *adaptive) steady(s *Sample, w *view) state {
 	switch goal := a.goal(s, w); {
 	case goal < w.inFlight:
 		return a.try(w, goal)
-	case a.queue(s, w) > w.room:
+	case a.waits(s, w) > w.room:
 		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
-		if !w.limited && a.stood >= standing {
+		if !w.limited && a.queue.stood >= standing {
 			a.limit = min(a.limit, w.now)
 		}
-	case w.limited && a.unsure(s.Elapsed) && a.known > 0 && w.inFlight >= 2:
+	case w.limited && a.unsure(s.Elapsed) && a.queue.known > 0 && w.inFlight >= 2:
 		return a.probe(w)
 	default:
 		a.learn(w)
@@ -102,7 +102,7 @@ func (a *adaptive) trying(_ *Sample, w *view) state {
 	case verdict == starved:
 		return a.undo()
 	default:
-		a.sure = a.now
+		a.base.sure = a.now
 	}
 	return steady
 }
@@ -125,7 +125,7 @@ func (a *adaptive) probing(_ *Sample, w *view) state {
 		}
 		// While latency falls there may be less of a queue still, unless what was known holds.
 		if a.trial.confirms || latency > 0.9 || pace > 0.85 && pace < 1.1 || a.limit < 4 {
-			a.sure = a.now
+			a.base.sure = a.now
 			a.limit = a.trial.limit
 		}
 	}
@@ -137,7 +137,7 @@ func (a *adaptive) stuck(s *Sample, w *view) state {
 	case w.stuck(s):
 		// Less would not help those in flight. More would only get stuck as well.
 		// A decrease that the start of this has caused is undone.
-		a.limit = min(max(a.limit, a.from), float64(w.overdue)+w.busy+w.room)
+		a.limit = min(max(a.limit, a.trial.from), float64(w.overdue)+w.busy+w.room)
 		a.after = steady
 		a.drain = drain{atMost: a.now.Add(longDrain)}
 	case a.drained(s, w):

@@ -9,7 +9,9 @@ import (
 // they do not, throughput falls and latency does not; then the decrease is undone, and what requests take now becomes
 // their baseline. That is how a slower dependency is learned.
 type trial struct {
-	confirms bool // is a probe, of baselines that were confirmed before
+	from     float64 // limit before the first of several decreases or probes in a row
+	full     float64 // completions a second then, or before a later one if that is more
+	confirms bool    // is a probe, of baselines that were confirmed before
 	ends     time.Time
 	limit    float64 // before
 	inFlight float64 // before
@@ -38,8 +40,8 @@ const (
 
 // try lowers the limit because too many wait.
 func (a *adaptive) try(w *view, goal float64) state {
-	a.calm = 0
-	a.known = a.limit
+	a.base.calm = 0
+	a.queue.known = a.limit
 	return a.begin(trying, w, goal)
 }
 
@@ -49,17 +51,17 @@ func (a *adaptive) probe(w *view) state {
 }
 
 func (a *adaptive) begin(after state, w *view, goal float64) state {
-	a.from = max(a.from, a.reached(w))
-	a.full = max(a.full, min(w.rate, a.rate))
 	a.after = steady
 	if max(goal, mostCut*w.now) < deepCut*w.inFlight {
 		a.after = after
 	}
 	a.trial = trial{
-		confirms: after == probing && !a.sure.IsZero(),
+		confirms: after == probing && !a.base.sure.IsZero(),
 		ends:     a.now.Add(longWait + 4*w.typical),
+		from:     max(a.trial.from, a.reached(w)),
+		full:     max(a.trial.full, min(w.rate, a.recent.rate)),
 		limit:    a.reached(w),
-		inFlight: w.inFlight, rate: min(w.rate, a.rate), work: min(w.busy, a.work),
+		inFlight: w.inFlight, rate: min(w.rate, a.recent.rate), work: min(w.busy, a.recent.work),
 		low: make(map[*baseline]float64, len(w.routes)),
 	}
 	for _, r := range w.routes {
@@ -104,9 +106,9 @@ func (a *adaptive) undo() state {
 	for _, r := range w.routes {
 		r.base.set(r)
 	}
-	a.sure = a.now
-	a.limit = max(a.trial.limit, min(a.from, a.needs(w)))
-	a.from, a.full = 0, 0
+	a.base.sure = a.now
+	a.limit = max(a.trial.limit, min(a.trial.from, a.needs(w)))
+	a.trial.from, a.trial.full = 0, 0
 	a.drain.left, a.drain.cleanAt = w.now, a.now.Add(w.typical)
 	return settling
 }
@@ -122,7 +124,7 @@ func (a *adaptive) needs(w *view) float64 {
 	if w.rate == 0 {
 		return 0
 	}
-	return a.full / w.rate * (work + wait) * max(1, t.limit/t.inFlight)
+	return a.trial.full / w.rate * (work + wait) * max(1, t.limit/t.inFlight)
 }
 
 // effect returns how many times as long fast requests take as before, and whether the service had

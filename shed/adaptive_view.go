@@ -63,10 +63,10 @@ func (a *adaptive) look(s *Sample) *view {
 		if len(r.Latencies) == 0 {
 			continue
 		}
-		x := seen{figures: measure(r.Latencies), base: a.routes[r.Route], completed: r.Completed}
+		x := seen{figures: measure(r.Latencies), base: a.base.routes[r.Route], completed: r.Completed}
 		if x.base == nil {
 			x.base = &baseline{figures: x.figures}
-			a.routes[r.Route] = x.base
+			a.base.routes[r.Route] = x.base
 		}
 		x.rate = float64(r.Completed) / s.Elapsed.Seconds()
 		x.wait = max(0, x.low-x.base.low)
@@ -80,10 +80,10 @@ func (a *adaptive) look(s *Sample) *view {
 	if w.rate > 0 {
 		w.typical = seconds(total / w.rate)
 	}
-	a.ended += w.completed
-	a.early = a.ended < s.InFlight
+	a.base.ended += w.completed
+	a.base.early = a.base.ended < s.InFlight
 	for _, r := range w.routes {
-		r.base.gather(r, w.waiting/w.rate, a.early)
+		r.base.gather(r, w.waiting/w.rate, a.base.early)
 	}
 	w.noise = w.vary()
 	w.gaps = a.gaps(w)
@@ -146,11 +146,11 @@ func (w *view) vary() float64 {
 // completed just now included: in a long queue all are old. So a dependency that hangs is seen,
 // although nothing completes.
 func (a *adaptive) overdue(s *Sample, w *view) int {
-	if len(a.routes) == 0 || len(s.Ages) == 0 {
+	if len(a.base.routes) == 0 || len(s.Ages) == 0 {
 		return 0
 	}
 	slowest := 0.0
-	for _, b := range a.routes {
+	for _, b := range a.base.routes {
 		slowest = max(slowest, b.high)
 	}
 	for _, r := range w.routes {

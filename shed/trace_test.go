@@ -45,7 +45,7 @@ func (t *traced) look() {
 	t.windows++
 	a := l.algorithm.(*adaptive)
 	t.last = a.limit
-	fmt.Fprintf(&t.text, "%x %x\n", a.limit, a.lent)
+	fmt.Fprintf(&t.text, "%x %x\n", a.limit, a.loan.lent)
 }
 
 // trace runs a scenario and returns how many windows it had, the last limit, and a hash of all limits and loans.
