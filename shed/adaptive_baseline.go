@@ -2,25 +2,32 @@ package shed
 
 import "time"
 
+const (
+	lowQuantile = 0.1
+	enoughKnown = 20 // completions make a baseline; the first ones are the fastest
+
+	// For how long a baseline is believed while requests are limited. A probe lasts some windows, so with
+	// long windows it is rare.
+	believed, believedWindows = 30 * time.Second, 60
+)
+
 // baselines are what is known of routes without a queue.
 type baselines struct {
 	routes map[string]*baseline
-	usual  float64   // seconds that a request takes that is in flight, on average
-	sure   time.Time // when they were last confirmed; zero: never
+	usual  float64   // seconds that the requests in flight take, on average
+	sure   time.Time // when the baselines were last confirmed; zero: never
 	calm   int       // windows in a row that were not limited
 	ended  int       // requests that have ever completed
-	early  bool      // fewer have than are in flight: the fastest of those that began
+	early  bool      // fewer have completed than are in flight: the fastest of those that began
 }
 
-// figures are what latencies of a route amount to, in seconds.
+// figures describe the latencies of a route, in seconds.
 type figures struct {
 	low    float64 // lowQuantile of them
 	mean   float64
 	spread float64 // their mean square over their mean
 	high   float64 // few are longer
 }
-
-const lowQuantile = 0.1
 
 // measure returns the figures of sorted latencies.
 func measure(sorted []time.Duration) figures {
@@ -44,13 +51,10 @@ func measure(sorted []time.Duration) figures {
 // baseline is what is known of a route without a queue.
 type baseline struct {
 	figures
-	completed int // that it was made of, as long as they are few
+	completed int // that it was made of, until there are enough
 }
 
-// enoughKnown is how many completions make a baseline. The first ones alone are the fastest.
-const enoughKnown = 20
-
-// gather adds what a window saw to a baseline of few, or of early ones. wait is for how long a request of any route waits.
+// gather adds a window to a baseline of few completions, or of early ones. wait is for how long requests of all routes wait.
 func (b *baseline) gather(r seen, wait float64, early bool) {
 	if b.completed >= enoughKnown && !early {
 		return
@@ -63,8 +67,7 @@ func (b *baseline) gather(r seen, wait float64, early bool) {
 	b.high = max(b.high, r.high)
 }
 
-// learn moves the baseline towards what a window saw: by the given part if that is slower, quickly
-// if it is faster.
+// learn moves the baseline towards a window: by the given part if the window was slower, quickly if it was faster.
 func (b *baseline) learn(r seen, rise float64) {
 	toward := func(old *float64, to float64) {
 		part := rise
@@ -79,20 +82,20 @@ func (b *baseline) learn(r seen, rise float64) {
 	toward(&b.high, r.high)
 }
 
-// set makes what a window without a queue saw the baseline.
+// set makes a window without a queue the baseline.
 func (b *baseline) set(r seen) { b.figures = r.figures }
 
-// lower does so if it was faster, with a queue or without.
+// lower sets a baseline that is too slow, as a window was faster, with a queue or without.
 func (b *baseline) lower(r seen) {
 	if r.low < b.low {
 		b.figures = figures{r.low, min(r.mean, b.mean), min(r.spread, b.spread), r.high}
 	}
 }
 
-// learn takes the latencies of a window into the baselines.
+// learn moves the baselines towards a window.
 func (a *adaptive) learn(w *view) {
 	if w.limited {
-		// A dependency has recovered. How fast it is without a queue, a trial will show.
+		// A dependency has recovered. A trial will show how fast it is without a queue.
 		for _, r := range w.routes {
 			gain := r.base.low - r.low
 			if r.completed >= 20 && gain > 0.3*r.base.low && gain > 0.3*r.base.mean {
@@ -109,5 +112,24 @@ func (a *adaptive) learn(w *view) {
 	}
 	if a.base.calm++; a.base.calm >= 3 {
 		a.base.sure = a.now
+	}
+}
+
+// unsure reports, after a window that took so long, that a probe has to confirm the baselines: they come from a time with a
+// queue, or from long ago.
+func (a *adaptive) unsure(took time.Duration) bool {
+	return a.base.sure.IsZero() || a.now.Sub(a.base.sure) > max(believed, believedWindows*took)
+}
+
+// expect sets what is usual. The longer requests take, the more of those in flight are of that kind, so it is the mean square
+// over the mean. Requests in flight take at least as long as their ages say: early on, that is longer.
+func (a *adaptive) expect(s *Sample, w *view) {
+	mean, square := w.moments()
+	if w.completed < fewest || mean == 0 {
+		return
+	}
+	a.base.usual = square / mean
+	if a.base.early && len(s.Ages) > 0 {
+		a.base.usual = max(a.base.usual, measure(s.Ages).spread)
 	}
 }

@@ -6,17 +6,75 @@ import (
 )
 
 const (
-	mostCut   = 0.3 // part of those in flight that a decrease leaves at least
-	longDrain = 5 * time.Second
+	leastIdle = 6.0                    // limit of a service with nothing to do, at least
+	mostIdle  = 20.0                   // at most, if its requests are fast: 6 at once for a class with a share of 30%
+	headroom  = 2.0                    // limit above the most in flight, while no request waits
+	peakLife  = 10 * time.Second       // see recent.peak
+	idleLife  = 2 * time.Second        // in which half of the limit above headroom goes away
+	standing  = 450 * time.Millisecond // an older queue is no burst
 )
 
-// drain is the time after a decrease in which requests still end that were admitted before it. What
-// they say is of the past.
-type drain struct {
-	until   time.Time // at least
-	atMost  time.Time
-	cleanAt time.Time // what is admitted under the limit ends from then on
-	left    float64   // requests that were admitted before, if the oldest end first
+// recent is what the last windows saw.
+type recent struct {
+	peak   float64       // most in flight, halved each peakLife
+	sheds  float64       // part of requests that is shed, over the last second
+	rate   float64       // completions a second, over the last second in which requests were limited
+	work   float64       // view.busy, likewise
+	window time.Duration // that a window lasts at most
+}
+
+// queueing is what is known of queues.
+type queueing struct {
+	known float64       // limit at which too many waited; below it, growth is fast
+	stood time.Duration // for how long too many have been waiting
+	late  bool          // the window before was late, too
+}
+
+// remember updates recent, the limit of a service that has become calm, and for how long a queue has stood.
+func (a *adaptive) remember(s *Sample, w *view) {
+	r := &a.recent
+	r.peak = max(float64(s.PeakInFlight), r.peak*half(s.Elapsed, peakLife))
+	switch {
+	case !w.limited || r.rate == 0:
+		r.rate, r.work = w.rate, w.busy
+	case w.rate > 0:
+		// Completions of one window vary with what happened to complete in it.
+		old := half(s.Elapsed, time.Second/2)
+		r.rate = w.rate + (r.rate-w.rate)*old
+		r.work = w.busy + (r.work-w.busy)*old
+	}
+	if !w.limited {
+		// A limit that is not needed for long would let too many in at once.
+		over := a.limit - max(headroom*r.peak, idle(w.typical))
+		a.limit -= max(0, over) * (1 - half(s.Elapsed, idleLife))
+	}
+	switch {
+	case w.completed >= 2*fewest:
+		r.window = longWindow
+	case w.completed < fewest && s.InFlight > 0:
+		r.window = min(2*r.window, mostWindows)
+	}
+	a.queue.stood += s.Elapsed
+	if a.waits(s, w) <= w.room {
+		a.queue.stood = 0
+	}
+}
+
+// goal returns how many requests should be in flight, or infinity if no fewer than are.
+//
+// A queue that the limit did not bound is a burst until a second window has seen it. So is lateness.
+func (a *adaptive) goal(s *Sample, w *view) float64 {
+	goal := math.Inf(1)
+	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) {
+		goal = w.busy + w.room
+	}
+	if w.excess > 0 && (w.limited || a.queue.late) {
+		// So many fewer that a trial can tell whether that helps.
+		goal = min(goal, max(w.inFlight-w.excess, w.needed))
+		goal = min(goal, max(0.9*deepCut*w.inFlight, w.needed))
+	}
+	a.queue.late = w.excess > 0
+	return goal
 }
 
 // grow raises the limit if nothing speaks against it.
@@ -25,11 +83,12 @@ func (a *adaptive) grow(s *Sample, w *view) {
 	if w.nearly {
 		return
 	}
-	free := max(0, 1-(w.waiting+w.aged)/w.room) // 1: nobody waits
+	known := a.queue.known
+	free := max(0, 1-(w.waiting+w.aged)/w.room) // 1: no request waits
 	switch {
-	case w.limited && a.limit < 0.9*a.queue.known && free > 0.5:
-		a.limit = min(2*a.limit, 0.9*a.queue.known)
-	case w.limited && a.queue.known == 0:
+	case w.limited && a.limit < 0.9*known && free > 0.5:
+		a.limit = min(2*a.limit, 0.9*known)
+	case w.limited && known == 0:
 		a.limit += 1 + a.limit*0.5*free
 	case w.limited:
 		// The effect of a step is seen after a latency.
@@ -40,51 +99,21 @@ func (a *adaptive) grow(s *Sample, w *view) {
 	}
 }
 
-// cut lowers the limit so that goal requests are in flight, or mostCut of those that are.
-func (a *adaptive) cut(w *view, goal float64) {
-	goal = min(w.now, max(goal, mostCut*w.now))
-	scale := 1.0
-	if w.limited {
-		// Classes with a smaller share are what fills it, and fill no more of a lower one.
-		scale = max(1, a.reach()/w.now)
-	}
-	a.limit = max(1, min(a.reach(), goal*scale))
-	a.loan.lent = 0
-	a.drain = drain{atMost: a.now.Add(longDrain + 2*w.typical)}
-	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
-}
-
-// drained reports whether no more are in flight than the limit allows, or they have had time enough.
-func (a *adaptive) drained(s *Sample, w *view) bool {
-	d := &a.drain
-	over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
-	if over && a.now.Before(d.atMost) {
-		return false
-	}
-	d.left = float64(s.InFlight)
-	d.cleanAt = a.now.Add(min(w.typical, w.takes(d.left)))
-	return true
-}
-
-// settled reports whether all that ended in the window was admitted under the present limit, and behind
-// others that were.
-func (a *adaptive) settled(s *Sample, w *view) bool {
-	d := &a.drain
-	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {
-		return true
-	}
-	// After a hang, the rate of the last window says nothing of the next.
-	d.left = max(0, d.left-float64(w.completed))
-	if soon := a.now.Add(w.takes(d.left)); soon.Before(d.cleanAt) {
-		d.cleanAt = soon
-	}
-	return false
-}
-
-// reached returns the limit if requests reached it, otherwise what was in flight.
+// reached returns the limit if requests reached it, otherwise the number of requests in flight.
 func (a *adaptive) reached(w *view) float64 {
 	if w.limited {
 		return a.reach()
 	}
 	return min(a.reach(), w.now)
+}
+
+// idle returns the limit of a service with nothing to do: as many requests as would end within a second one after the
+// other, from leastIdle to mostIdle.
+func idle(typical time.Duration) float64 {
+	return min(max(leastIdle, 1/typical.Seconds()), mostIdle)
+}
+
+// half returns the part that is left after a time, if each life takes half.
+func half(passed, life time.Duration) float64 {
+	return math.Exp2(-float64(passed) / float64(life))
 }

@@ -6,26 +6,26 @@ import (
 )
 
 // trial is a decrease whose effect shows whether requests wait. If they do, latency falls and throughput does not. If
-// they do not, throughput falls and latency does not; then the decrease is undone, and what requests take now becomes
-// their baseline. That is how a slower dependency is learned.
+// they do not, throughput falls and latency does not; then the decrease is undone, and the latencies of now become the
+// baselines. That is how a slower dependency is learned.
 type trial struct {
 	from     float64 // limit before the first of several decreases or probes in a row
 	full     float64 // completions a second then, or before a later one if that is more
-	confirms bool    // is a probe, of baselines that were confirmed before
+	confirms bool    // it is a probe, and the baselines were confirmed before
 	ends     time.Time
 	limit    float64 // before
 	inFlight float64 // before
 	rate     float64 // completions a second, before
 	work     float64 // see view.busy, before
 	low      map[*baseline]float64
-	seen     *view // since
+	seen     *view // all windows since
 }
 
 const (
-	deepCut  = 0.75 // part of those in flight; a decrease to more says nothing
-	enough   = 0.2  // part of those in flight that a trial must take away
+	deepCut  = 0.75 // part of the requests in flight; a decrease to more shows nothing
+	enough   = 0.2  // part of the requests in flight that a trial must take away
 	longWait = 10 * time.Second
-	judged   = 40.0 // completions that show a small difference, if all take the same
+	judged   = 40.0 // completions that show a small difference, if all requests take the same
 )
 
 // verdict says what a trial has shown.
@@ -35,7 +35,7 @@ const (
 	early   verdict = iota // nothing yet
 	untried                // nothing: the load has fallen meanwhile
 	starved                // the service had too few requests to be busy
-	busy                   // it did not
+	busy                   // the service had enough
 )
 
 // try lowers the limit because too many wait.
@@ -45,11 +45,12 @@ func (a *adaptive) try(w *view, goal float64) state {
 	return a.begin(trying, w, goal)
 }
 
-// probe lowers the limit because it is not known how many wait.
+// probe lowers the limit to learn how many wait.
 func (a *adaptive) probe(w *view) state {
 	return a.begin(probing, w, min(w.busy, w.inFlight/2))
 }
 
+// begin starts a decrease. If it is deep, the state after follows.
 func (a *adaptive) begin(after state, w *view, goal float64) state {
 	a.after = steady
 	if max(goal, mostCut*w.now) < deepCut*w.inFlight {
@@ -81,7 +82,7 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	t.seen = w
 	tried := w.limited && t.inFlight-w.inFlight >= enough*t.inFlight
 	if now.Before(t.ends) && float64(w.completed) < judged*w.noise {
-		// Too few for a small difference. A large one shows at once, and so does a baseline that still holds.
+		// These are too few for a small difference. A large one shows at once, and so does a baseline that still holds.
 		if w.completed < fewest || !tried {
 			return early, 1
 		}
@@ -100,7 +101,7 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	return busy, latency
 }
 
-// undo takes back a decrease that has left the service with too few requests. What they take now is their baseline.
+// undo takes back a decrease that left the service with too few requests, and learns how long they take.
 func (a *adaptive) undo() state {
 	w := a.trial.seen
 	for _, r := range w.routes {
@@ -113,7 +114,7 @@ func (a *adaptive) undo() state {
 	return settling
 }
 
-// needs returns the limit with which as many complete as before several decreases, by what they take now.
+// needs returns the limit with which as many requests complete as before several decreases, if they take as long as now.
 func (a *adaptive) needs(w *view) float64 {
 	t := &a.trial
 	work, wait := 0.0, 0.0

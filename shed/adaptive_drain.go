@@ -1,0 +1,61 @@
+package shed
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	mostCut   = 0.3 // part of the requests in flight that a decrease leaves at least
+	longDrain = 5 * time.Second
+)
+
+// drain is the time after a decrease in which requests end that were admitted before it, or that waited behind those. Their
+// latencies say nothing of the present limit.
+type drain struct {
+	until   time.Time // draining lasts so long, unless the requests have ended before
+	atMost  time.Time
+	cleanAt time.Time // what is admitted under the limit ends from then on
+	left    float64   // requests that were admitted before, if the oldest end first
+}
+
+// cut lowers the limit to what goal requests in flight need, and to no less than mostCut of those that are in flight.
+func (a *adaptive) cut(w *view, goal float64) {
+	goal = min(w.now, max(goal, mostCut*w.now))
+	scale := 1.0
+	if w.limited {
+		// Classes with a smaller share fill a part of the limit, of the lower one too.
+		scale = max(1, a.reach()/w.now)
+	}
+	a.limit = max(1, min(a.reach(), goal*scale))
+	a.loan.lent = 0
+	a.drain = drain{atMost: a.now.Add(longDrain + 2*w.typical)}
+	a.drain.until = a.now.Add(min(2*time.Second, w.takes(w.now-goal)))
+}
+
+// drained reports whether no more are in flight than the limit allows, or time is up.
+func (a *adaptive) drained(s *Sample, w *view) bool {
+	d := &a.drain
+	over := float64(s.InFlight) > math.Round(a.limit) || a.now.Before(d.until)
+	if over && a.now.Before(d.atMost) {
+		return false
+	}
+	d.left = float64(s.InFlight)
+	d.cleanAt = a.now.Add(min(w.typical, w.takes(d.left)))
+	return true
+}
+
+// settled reports whether all requests that ended in the window were admitted under the present limit, and began behind
+// others that were.
+func (a *adaptive) settled(s *Sample, w *view) bool {
+	d := &a.drain
+	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {
+		return true
+	}
+	// After a hang, the rate of the last window says nothing of the next.
+	d.left = max(0, d.left-float64(w.completed))
+	if soon := a.now.Add(w.takes(d.left)); soon.Before(d.cleanAt) {
+		d.cleanAt = soon
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+package shed
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
+//
+// A lower limit shortens queues, and nothing else. So a route whose fast requests do not wait, or that would be late
+// without waiting, sheds nothing: otherwise a client could ask for it on purpose.
+func (w *view) punctuality(s *Sample) {
+	onTime := 0.0
+	var rest seen // routes with few completions, together
+	var few []time.Duration
+	judge := func(r *seen, p90 time.Duration) {
+		over := func(slo time.Duration) float64 {
+			late := (p90 - slo).Seconds()
+			if late > r.wait { // it would be late without a queue, too
+				return 0
+			}
+			return max(0, late)
+		}
+		excess := over(s.SLO)
+		w.excess += r.rate * excess
+		w.nearly = w.nearly || over(s.SLO*9/10) > 0
+		if excess == 0 {
+			onTime += r.rate * r.mean
+		} else {
+			w.needed += r.rate * (r.mean - r.wait)
+		}
+	}
+	i := 0
+	for at := range s.Routes {
+		sample := &s.Routes[at]
+		if len(sample.Latencies) == 0 {
+			continue
+		}
+		r := &w.routes[i]
+		i++
+		if r.completed < fewest {
+			few = append(few, sample.Latencies...)
+			rest.rate += r.rate
+			rest.mean += r.rate * r.mean
+			rest.wait += r.rate * r.wait
+			continue
+		}
+		judge(r, ninth(sample.Latencies, sample.Ends))
+	}
+	if len(few) >= fewest {
+		slices.Sort(few)
+		rest.mean /= rest.rate
+		rest.wait /= rest.rate
+		judge(&rest, ninth(few, nil))
+	} else {
+		onTime += rest.mean
+	}
+	if onTime > 0 {
+		w.needed += onTime + 3*math.Sqrt(onTime) + 1 // at times so many come at once
+	}
+}
+
+// ninth returns the ninth decile of a and b together, both of which are sorted.
+func ninth(a, b []time.Duration) time.Duration {
+	for above := (len(a) + len(b)) - (len(a)+len(b))*9/10 - 1; above > 0; above-- {
+		if len(a) == 0 || len(b) > 0 && b[len(b)-1] > a[len(a)-1] {
+			b = b[:len(b)-1]
+		} else {
+			a = a[:len(a)-1]
+		}
+	}
+	switch {
+	case len(a) == 0:
+		return b[len(b)-1]
+	case len(b) == 0:
+		return a[len(a)-1]
+	}
+	return max(a[len(a)-1], b[len(b)-1])
+}
