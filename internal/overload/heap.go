@@ -1,5 +1,7 @@
 package overload
 
+import "math/rand/v2"
+
 // heap has the next event first: by instant, and by the order in which they were added.
 type heap []event
 
@@ -45,8 +47,10 @@ func (h *heap) pop() event {
 
 // queue has those that wait for a slot, the oldest first.
 type queue struct {
-	items []*request
-	head  int
+	items  []*request
+	head   int
+	random bool // pop takes any of them
+	drawn  *rand.Rand
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
@@ -54,6 +58,10 @@ func (q *queue) len() int { return len(q.items) - q.head }
 func (q *queue) push(r *request) { q.items = append(q.items, r) }
 
 func (q *queue) pop() *request {
+	if q.random {
+		i := q.head + q.drawn.IntN(q.len())
+		q.items[i], q.items[q.head] = q.items[q.head], q.items[i]
+	}
 	r := q.items[q.head]
 	q.items[q.head] = nil
 	if q.head++; q.head > 1024 && q.head > len(q.items)/2 {

@@ -40,6 +40,24 @@ type Span struct{ From, To time.Duration }
 
 func (s Span) has(at time.Duration) bool { return s.From <= at && at < s.To }
 
+// Order is how slots are shared among requests.
+type Order uint8
+
+const (
+	FirstCome Order = iota // a request gets a slot after those before it
+	AnyOrder               // a free slot goes to any request that waits, at random
+	Sharing                // all requests run at once, each as fast as slots are left for it; they have no patience
+)
+
+// Siege are connections that ask for one route, each again when it is answered, or a moment after it was shed. They begin within
+// a tenth of a second. Their requests count in Result.Of only.
+type Siege struct {
+	Span
+	Route       string
+	Connections int
+	Again       time.Duration // that moment
+}
+
 // Scenario is a service, its requests and its clients. Loads are multiples of its capacity.
 type Scenario struct {
 	Name   string
@@ -50,6 +68,12 @@ type Scenario struct {
 	Patience time.Duration
 	// Hang is when no request ends: those that would, end together afterwards.
 	Hang Span
+	// Hangs is the route whose requests do that; "" means all.
+	Hangs string
+	// Order is how the slots are shared among requests.
+	Order Order
+	// Siege are connections that ask for one route again and again.
+	Siege Siege
 	// Load is the multiple of the capacity that is offered at the instant at, in a run of the given load.
 	Load func(at time.Duration, load float64) float64
 	// Fixed means that capacity is that at the start, whatever happens later.
@@ -118,6 +142,7 @@ const (
 	giveUp
 	leave // a client that has waited for its timeout
 	tick
+	share // the first of those that share the slots may have ended
 )
 
 type event struct {
@@ -139,6 +164,8 @@ type request struct {
 	ended   bool
 	end     func(failed bool)
 	first   *outcome
+	siege   bool    // a connection of the siege asks
+	ends    float64 // with Sharing: see shared
 }
 
 // outcome is what a client got, over all its tries.
@@ -159,6 +186,7 @@ type run struct {
 	gaps    *rand.Rand
 	kinds   *rand.Rand
 	again   *rand.Rand
+	shared  shared
 	out     Result
 	second  Second
 }
@@ -167,10 +195,19 @@ type run struct {
 func (s *Scenario) Run(l Limiter, o Options) *Result {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, n)) }
 	r := &run{s: s, o: o, l: l, began: time.Now(), gaps: stream(1), kinds: stream(2), again: stream(3)}
+	r.waiting.random = s.Order == AnyOrder
+	r.waiting.drawn = stream(4)
+	r.out.Of = make(map[string]*Count)
+	for i := range s.Routes {
+		r.out.Of[s.Routes[i].Name] = new(Count)
+	}
 	for at := time.Duration(0); at < s.Length; at += 100 * time.Millisecond {
 		r.most = max(r.most, s.Load(at, o.Load)*s.Capacity(at))
 	}
 	r.arriveNext()
+	for range s.Siege.Connections {
+		r.ask(s.Siege.From + time.Duration(r.again.Float64()*float64(100*time.Millisecond)))
+	}
 	if o.Each != nil {
 		r.add(time.Second, tick, nil)
 	}
@@ -206,7 +243,7 @@ func (r *run) happen(e event) {
 			r.start(r.newRequest())
 		}
 	case finish:
-		if r.s.Hang.has(r.now) {
+		if r.s.Hang.has(r.now) && (r.s.Hangs == "" || r.s.Hangs == e.r.Route) {
 			r.add(r.s.Hang.To, finish, e.r)
 			return
 		}
@@ -215,6 +252,11 @@ func (r *run) happen(e event) {
 		}
 		r.finished(e.r, false)
 		r.serve()
+	case share:
+		if q := r.shared.take(r.now, e.r); q != nil {
+			r.finished(q, false)
+			r.share()
+		}
 	case giveUp:
 		if e.r.waits {
 			e.r.waits = false
@@ -269,6 +311,10 @@ func (r *run) newRequest() *request {
 // start lets a request try to enter.
 func (r *run) start(q *request) {
 	q.start = r.now
+	of := r.out.Of[q.Route]
+	if r.now >= r.s.From {
+		of.Tries++
+	}
 	if q.counted {
 		r.out.Tries++
 		if !r.s.Trouble.has(r.now) {
@@ -277,6 +323,13 @@ func (r *run) start(q *request) {
 	}
 	end, ok := r.l.Enter(q.Request)
 	if !ok {
+		if r.now >= r.s.From {
+			of.Shed++
+		}
+		if q.siege {
+			r.ask(r.now + r.s.Siege.Again)
+			return
+		}
 		r.out.shed(r.s, q, r.now)
 		r.second.Shed++
 		r.retry(q, r.now+time.Duration((50+100*r.again.Float64())*float64(time.Millisecond)))
@@ -288,6 +341,11 @@ func (r *run) start(q *request) {
 	}
 	if q.route.Aside {
 		r.add(r.now+q.route.Time(r.now, q.u), finish, q)
+		return
+	}
+	if r.s.Order == Sharing {
+		r.shared.add(r.now, q, r.s.Slots, q.route.Time(r.now, q.u))
+		r.share()
 		return
 	}
 	q.waits = true
@@ -310,7 +368,28 @@ func (r *run) retry(q *request, at time.Duration) {
 	r.add(at, arrive, &next)
 }
 
-// serve gives free slots to those that wait, the oldest first.
+// ask lets a connection of the siege ask at an instant, if it goes on.
+func (r *run) ask(at time.Duration) {
+	if !r.s.Siege.has(at) {
+		return
+	}
+	for i := range r.s.Routes {
+		if r.s.Routes[i].Name == r.s.Siege.Route {
+			q := &request{u: r.again.Float64(), first: new(outcome), siege: true, route: &r.s.Routes[i]}
+			q.Route, q.Class = q.route.Name, 1
+			r.add(at, arrive, q)
+		}
+	}
+}
+
+// share adds the event at which the first of those that share the slots ends, if no more begin.
+func (r *run) share() {
+	if at, first := r.shared.next(r.now); first != nil {
+		r.add(at, share, first)
+	}
+}
+
+// serve gives free slots to requests that wait.
 func (r *run) serve() {
 	for r.running < r.s.Slots && r.waiting.len() > 0 {
 		q := r.waiting.pop()
@@ -327,12 +406,28 @@ func (r *run) finished(q *request, failed bool) {
 	q.ended = true
 	q.end(failed)
 	latency := r.now - q.start
+	if q.siege {
+		if !failed {
+			r.out.Of[q.Route].Ended++
+		}
+		r.ask(r.now)
+		return
+	}
 	good := !failed && latency <= r.s.SLO && !q.first.good
 	if good {
 		q.first.good = true
 		r.second.Good++
 	} else {
 		r.second.Late++
+	}
+	if q.start >= r.s.From {
+		of := r.out.Of[q.Route]
+		if !failed {
+			of.Ended++
+		}
+		if good {
+			of.Good++
+		}
 	}
 	if failed {
 		r.retry(q, r.now)

@@ -19,9 +19,17 @@ type Result struct {
 	// AfterEnd is how many were shed after the end of the trouble.
 	AfterEnd int
 	Seconds  float64
+	// Of are the requests of each route from Scenario.From on, those that need no slot and those of a siege included.
+	Of map[string]*Count
 
 	sawShed bool
 }
+
+// Count is what became of the requests of a route.
+type Count struct{ Tries, Shed, Ended, Good int }
+
+// Refused returns the part of the tries that was shed.
+func (c *Count) Refused() float64 { return float64(c.Shed) / float64(max(1, c.Tries)) }
 
 func (x *Result) shed(s *Scenario, q *request, now time.Duration) {
 	if now >= s.Step && !x.sawShed {
