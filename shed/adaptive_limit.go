@@ -62,13 +62,14 @@ func (a *adaptive) remember(s *Sample, w *view) {
 
 // goal returns how many requests should be in flight, or infinity if no fewer than are.
 //
-// A queue that the limit did not bound is a burst until a second window has seen it. So is lateness.
+// A queue that the limit did not bound is a burst until a second window has seen it. So is lateness. For a route that waits
+// alone no other is shed.
 func (a *adaptive) goal(s *Sample, w *view) float64 {
-	goal := math.Inf(1)
-	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) {
+	goal, alone := math.Inf(1), w.waitsAlone()
+	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) && !alone {
 		goal = w.busy + w.room
 	}
-	if w.excess > 0 && (w.limited || a.queue.late) {
+	if w.excess > 0 && (w.limited || a.queue.late) && !alone {
 		// So many fewer that a trial can tell whether that helps.
 		goal = min(goal, max(w.inFlight-w.excess, w.needed))
 		goal = min(goal, max(0.9*deepCut*w.inFlight, w.needed))
@@ -97,6 +98,16 @@ func (a *adaptive) grow(s *Sample, w *view) {
 	case a.limit < headroom*a.recent.peak && free > 0.5:
 		a.limit = min(headroom*a.recent.peak, a.limit*(1+0.2*free)+1)
 	}
+}
+
+// freeze keeps the limit at what was in flight of late, and a few more, while a route waits alone. So no other route is shed for
+// it, and its queue grows no longer.
+func (a *adaptive) freeze(w *view) {
+	if a.queue.stood < standing {
+		return
+	}
+	a.limit = min(a.limit, max(a.recent.peak, w.now)+w.room)
+	a.loan.safe, a.loan.lent = min(a.loan.safe, a.limit), min(a.loan.lent, a.limit)
 }
 
 // reached returns the limit if requests reached it, otherwise the number of requests in flight.

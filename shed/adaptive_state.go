@@ -58,6 +58,8 @@ func (a *adaptive) steady(s *Sample, w *view) state {
 	switch goal := a.goal(s, w); {
 	case goal < w.inFlight:
 		return a.try(w, goal)
+	case a.waits(s, w) > w.room && w.waitsAlone():
+		a.freeze(w)
 	case a.waits(s, w) > w.room:
 		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
 		if !w.limited && a.queue.stood >= standing {

@@ -17,6 +17,7 @@ type view struct {
 
 	busy    float64 // would be in flight without a queue
 	waiting float64 // waited, on average
+	behind  float64 // of them, waited for what other requests need, too: see waitsAlone
 	room    float64 // may wait
 	gaps    float64 // part of unevenWait that counts: see adaptive.gaps
 	noise   float64 // mean square of service times over the square of their mean; 1 if all are the same
@@ -65,6 +66,7 @@ func (a *adaptive) look(s *Sample) *view {
 		w.rate += x.rate
 		w.busy += x.rate * x.base.mean
 		w.waiting += x.rate * x.wait
+		w.behind += x.behind(r, s.MeanInFlight)
 		total += x.rate * x.mean
 		w.routes = append(w.routes, x)
 	}

@@ -17,6 +17,8 @@ const (
 	evenWait, unevenWait = 0.6, 0.9
 
 	old = 1.3 // times baselines.usual: an older request may wait
+
+	aloneAtMost = 0.25 // part of the waiting requests that waits behind others, if a route waits alone
 )
 
 // waits returns how many requests wait. Before the first decrease the limit is a guess. In a window that is long enough for a
@@ -28,6 +30,24 @@ func (a *adaptive) waits(s *Sample, w *view) float64 {
 	}
 	return w.waiting
 }
+
+// behind returns how many requests of the route waited behind others. In a queue that all share, first come, first served, no
+// request is overtaken before it is served. So a request has waited in it until it was overtaken, at most. inFlight is the mean of
+// all routes, and bounds what a few long waits that end in one window would amount to.
+func (x *seen) behind(r *RouteSample, inFlight float64) float64 {
+	if x.mean == 0 {
+		return 0
+	}
+	wait := x.wait
+	if r.first > 0 {
+		wait = min(wait, r.first.Seconds()/float64(r.Completed))
+	}
+	return min(x.rate, inFlight/x.mean) * wait
+}
+
+// waitsAlone reports that requests wait for what most other requests do not need: requests that began later completed
+// meanwhile. It may be a queue of a route's own, or a route that has become slow. A lower limit would shed the others for it.
+func (w *view) waitsAlone() bool { return w.behind <= min(w.room, w.waiting*aloneAtMost) }
 
 // mayWait returns how many requests may wait.
 //

@@ -79,6 +79,10 @@ type RouteSample struct {
 	// Ends is the same for requests that failed or left. That one left after a
 	// second says that it would have taken longer.
 	Ends []time.Duration
+
+	// first is how long all that completed took together until another request, which began later, had completed; or
+	// until they themselves had. 0: not known.
+	first time.Duration
 }
 
 // Fixed returns an Algorithm that never changes its limit. With classes that differ in their shares, Fixed(1) means 2:

@@ -16,6 +16,7 @@ type Permit struct {
 	start   instant
 	noted   time.Duration // of client, in windows until now
 	client  clientTime
+	passed  instant     // when a request that began later completed and could overtake it; 0: none has
 	state   permitState // belongs to the limiter's lock
 }
 
@@ -67,15 +68,29 @@ func (l *limiter) end(p *Permit, result *Result) {
 	case shadowed:
 		l.shadowed--
 	case inFlight:
+		before := p.node.Prev
 		l.leaveLocked(p, now)
 		if result != nil {
 			took := now - p.start - p.noted
-			l.window.note(result, took)
+			first := took
+			if p.passed > 0 {
+				first = min(took, p.passed-p.start)
+			}
+			l.window.note(result, took, first)
 			if !result.Failed && !result.Left && took >= l.overtakes {
 				l.overtook, l.completed = max(l.overtook, p.start+p.noted), now
+				passLocked(before, now)
 			}
 		}
 		l.advanceLocked(now)
+	}
+}
+
+// passLocked notes that a request has overtaken n and those that began before n. Those that were overtaken before are the oldest
+// ones, so each request is noted once.
+func passLocked(n *list.Node[*Permit], now instant) {
+	for ; n != nil && n.Of.passed == 0; n = n.Prev {
+		n.Of.passed = now
 	}
 }
 

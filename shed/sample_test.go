@@ -138,11 +138,17 @@ func TestASampleHasLatenciesByRouteAndResult(t *testing.T) {
 		if got.Completed != 3 || got.Failed != 1 || got.Left != 2 || got.Shed != 0 {
 			t.Errorf("%+v", got)
 		}
-		want := fmt.Sprint([]shed.RouteSample{
+		exported := func(routes []shed.RouteSample) (text string) {
+			for _, r := range routes {
+				text += fmt.Sprintln(r.Route, r.Completed, r.Failed, r.Total, r.Latencies, r.Ends)
+			}
+			return text
+		}
+		want := exported([]shed.RouteSample{
 			{Route: "/b", Completed: 2, Failed: 2, Total: 50 * ms, Latencies: []time.Duration{20 * ms, 30 * ms}, Ends: []time.Duration{50 * ms, 60 * ms}},
 			{Route: "/a", Completed: 1, Failed: 1, Total: 10 * ms, Latencies: []time.Duration{10 * ms}, Ends: []time.Duration{40 * ms}},
 		})
-		if fmt.Sprint(got.Routes) != want {
+		if exported(got.Routes) != want {
 			t.Errorf("%+v, want %v", got.Routes, want)
 		}
 		time.Sleep(time.Second)

@@ -104,6 +104,12 @@ func TestLimitsAreThoseOfTheTraces(t *testing.T) {
 			compare(table[i].scenario(), "of the table", 1, Options[overload.Request]{})
 		}
 	}
+	for _, s := range overload.Sieges() {
+		compare(s, "plainly", 0.9, Options[overload.Request]{})
+		if testrun.Full() || *update {
+			compare(s, "plainly", 2, Options[overload.Request]{})
+		}
+	}
 	if *update {
 		if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -44,7 +44,8 @@ type window struct {
 type route struct {
 	name            string
 	completed, ends reservoir
-	keep            int // 0: not active
+	keep            int           // 0: not active
+	first           time.Duration // of all that completed: see RouteSample
 }
 
 // begin begins a window at now.
@@ -55,7 +56,7 @@ func (w *window) begin(now instant, inFlight int) {
 	for _, r := range w.active {
 		r.completed.clear()
 		r.ends.clear()
-		r.keep = 0
+		r.keep, r.first = 0, 0
 	}
 	w.active = w.active[:0]
 }
@@ -82,8 +83,8 @@ func (w *window) wait(p *Permit, now instant) (total time.Duration, waits bool) 
 	return total, waits
 }
 
-// note adds the end of a request that took d.
-func (w *window) note(result *Result, d time.Duration) {
+// note adds the end of a request that took d, and was overtaken after first, or not before it ended.
+func (w *window) note(result *Result, d, first time.Duration) {
 	r := w.route(result.Route)
 	if r.keep == 0 {
 		r.keep = manySamples
@@ -102,6 +103,7 @@ func (w *window) note(result *Result, d time.Duration) {
 		r.ends.add(d, r.keep, &w.random)
 	default:
 		w.completed++
+		r.first += max(first, 0)
 		r.completed.add(d, r.keep, &w.random)
 	}
 }
@@ -170,7 +172,7 @@ func (l *limiter) sampleLocked(now instant) Sample {
 		slices.Sort(r.ends.drawn)
 		w.samples = append(w.samples, RouteSample{
 			Route: r.name, Completed: r.completed.seen, Failed: r.ends.seen, Total: r.completed.total,
-			Latencies: r.completed.drawn, Ends: r.ends.drawn,
+			Latencies: r.completed.drawn, Ends: r.ends.drawn, first: r.first,
 		})
 	}
 	s.Routes = w.samples
