@@ -17,6 +17,7 @@ const (
 
 	notable    = 0.5 // times baselines.usual: a faster request overtakes none
 	mostQuiet  = 100 * time.Millisecond
+	knocked    = 2       // times the limit may be lent while nothing completes
 	fewOfThose = 1.0 / 8 // part of the requests in flight that may wait while a loan lasts
 )
 
@@ -29,9 +30,12 @@ type loan struct {
 }
 
 // glanceFrom implements glancer.
-func (a *adaptive) glanceFrom() (inFlight int, ok bool) {
-	lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent)
-	return int(math.Round(a.limit)) + a.places(), lends && !a.lowered()
+func (a *adaptive) glanceFrom() (inFlight int, age time.Duration) {
+	inFlight = int(math.Round(a.limit)) + a.places()
+	if lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent); lends && !a.lowered() {
+		return inFlight, 0
+	}
+	return inFlight, a.quietFor()
 }
 
 // glance implements glancer.
@@ -39,15 +43,27 @@ func (a *adaptive) glance(s Sample) int {
 	s.InFlight -= s.AtClients
 	waiting := a.aged(&s)
 	a.takeBack(waiting, s.InFlight)
-	free := waiting < 1 && !a.loan.doubt
+	free := waiting < 1 && !a.loan.doubt && !a.lowered()
 	switch {
 	case (len(a.base.routes) == 0 || a.base.early && free) && len(s.Ages) > 0:
 		a.loan.lent = max(a.loan.lent, startLimit*min(firstTimes, 1+s.Ages[0].Seconds()/firstGrowth.Seconds()))
 	case free:
 		a.loan.lent = max(a.loan.lent, a.loan.safe)
 	}
+	if a.knocks(s.quiet) {
+		a.loan.lent = max(a.loan.lent, min(float64(s.InFlight+1), max(a.loan.safe, knocked*a.limit)))
+	}
 	return a.inForce(s.MaxLimit)
 }
+
+// knocks reports that nothing has completed for so long that the requests in flight hang, or are slow. One more in each glance
+// shows which: in a service that answers it completes, and has overtaken the others.
+func (a *adaptive) knocks(quiet time.Duration) bool {
+	return len(a.base.routes) > 0 && a.after == steady && a.state != draining && quiet > a.quietFor()
+}
+
+// quietFor is for how long nothing has to complete before knocks is true.
+func (a *adaptive) quietFor() time.Duration { return 2 * (mostQuiet + seconds(a.base.usual)) }
 
 // takeBack lowers the loan to the requests in flight that do not wait, if more than a few wait.
 func (a *adaptive) takeBack(waiting float64, inFlight int) {
@@ -60,7 +76,7 @@ func (a *adaptive) takeBack(waiting float64, inFlight int) {
 // believe updates what is safe, and ends a loan that is not needed.
 func (a *adaptive) believe(w *view) {
 	switch {
-	case a.lowered():
+	case a.lowered() && a.state != stuck: // when stuck, nothing was decided
 		a.loan.safe = min(a.loan.safe, a.limit)
 	case w.limited:
 		a.loan.safe = max(a.loan.safe, a.limit)

@@ -39,7 +39,7 @@ func TestWhatIsSafeIsLentWhileNobodyWaits(t *testing.T) {
 		{"all are old", inFlightFor(repeated(20, aged)...), 20},
 		{"all are old, and were overtaken", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), overtaken: young}, 100},
 		{"all are old, and were not when a request last completed", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), quiet: 50 * time.Millisecond}, 100},
-		{"all are old, and nothing completes", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, time.Second), quiet: time.Second}, 20},
+		{"all are old, and nothing completes", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, time.Second), quiet: time.Second}, 21},
 	} {
 		if got := lender().glance(c.s); got != c.want {
 			t.Errorf("%s: a limit of %d, want %d", c.name, got, c.want)

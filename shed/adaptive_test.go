@@ -2,6 +2,7 @@ package shed
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,6 +242,8 @@ func (m noAges) Update(s Sample) int {
 	s.Ages = nil
 	return m.adaptive.Update(s)
 }
+
+func (noAges) glanceFrom() (inFlight int, age time.Duration) { return 0, math.MaxInt64 }
 
 func TestTheAdaptiveLimitGoesOnFromTheOneBefore(t *testing.T) {
 	if got := newAdaptive().Update(Sample{MaxLimit: 1000}); got != startLimit {

@@ -286,9 +286,9 @@ func (l *limiter) leastLocked() int {
 
 // glancer is an Algorithm that may change its limit between two windows.
 type glancer interface {
-	// glanceFrom returns from how many in flight on the algorithm has to look before another request begins or is
-	// shed. ok is false if it never has to.
-	glanceFrom() (inFlight int, ok bool)
+	// glanceFrom returns when the algorithm has to look before another request begins or is shed: if so many are in
+	// flight, and one of them is so old.
+	glanceFrom() (inFlight int, age time.Duration)
 	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the window.
 	glance(Sample) (limit int)
 	// overtakes returns how long a request has to take to overtake others. What takes less may not need what is scarce.
@@ -303,7 +303,8 @@ func (l *limiter) glanceLocked(c *class, now instant) {
 	if !ok || now-l.glanced < glanceEvery {
 		return
 	}
-	if from, ok := g.glanceFrom(); !ok || l.inFlight < min(c.full, from) {
+	from, age := g.glanceFrom()
+	if oldest := l.running.First; l.inFlight < min(c.full, from) || age > 0 && (oldest == nil || now-oldest.Of.start < age) {
 		return
 	}
 	l.glanced = now
