@@ -121,7 +121,7 @@ func older(ages []time.Duration, than time.Duration) int {
 
 // overdue returns how many requests have been in flight for twice as long as the slowest request of any route, including
 // those that have just completed: in a long queue all are old. So a dependency that hangs is seen although nothing
-// completes.
+// completes. A request that others have overtaken is slow, and shows no hang.
 func (a *adaptive) overdue(s *Sample, w *view) int {
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 {
 		return 0
@@ -135,7 +135,7 @@ func (a *adaptive) overdue(s *Sample, w *view) int {
 	}
 	n := 0
 	for _, age := range s.Ages {
-		if age.Seconds() > 2*slowest+0.2 {
+		if age.Seconds() > 2*slowest+0.2 && (s.overtaken == 0 || age <= s.overtaken) {
 			n++
 		}
 	}
