@@ -28,6 +28,7 @@ import (
 //	adaptive_drain.go     a decrease
 //	adaptive_trial.go     what a decrease has shown
 //	adaptive_baseline.go  what requests take without a queue
+//	adaptive_held.go      requests with places of their own
 //	adaptive_loan.go      a higher limit between two windows
 type adaptive struct {
 	now   time.Time
@@ -40,6 +41,7 @@ type adaptive struct {
 	base    baselines
 	loan    loan
 	clients clients
+	held    held
 	trial   trial
 	drain   drain
 }
@@ -64,6 +66,7 @@ func newAdaptive() Algorithm {
 		limit:  mostIdle,
 		recent: recent{window: longWindow},
 		base:   baselines{usual: firstUsual, routes: make(map[string]*baseline)},
+		held:   held{most: mostHeld, bound: mostHeld},
 		loan:   loan{lent: startLimit, safe: startLimit, few: leastQueue},
 	}
 }
@@ -88,14 +91,17 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 // places of their own, as many as wait or waited of late. While more and more wait and others are shed for it, windows are
 // short.
 func (a *adaptive) Update(s Sample) int {
+	a.held.bind(&s)
 	switch {
 	case s.Elapsed > 0:
 		a.now = s.Now
 		a.leaveOutClients(&s)
+		a.leaveOutHeld(&s)
 		shed := float64(s.Shed) / float64(max(1, s.Shed+s.Admitted))
 		a.recent.sheds = shed + (a.recent.sheds-shed)*half(s.Elapsed, time.Second/2)
 		w := a.look(&s)
 		a.loan.few = w.room
+		a.trust(&s, w)
 		a.takeBack(w.aged, s.InFlight)
 		a.remember(&s, w)
 		a.state = a.next(a.state, &s, w)
@@ -122,8 +128,8 @@ func (a *adaptive) inForce(most int) int {
 	return min(int(math.Round(a.reach()))+a.places(), most)
 }
 
-// reach returns how many requests may be in flight that do not wait for their clients.
+// reach returns how many requests may be in flight that have no places of their own.
 func (a *adaptive) reach() float64 { return max(a.limit, a.loan.lent) }
 
-// places returns how many places of the limit are for requests that wait for their clients.
-func (a *adaptive) places() int { return int(math.Round(a.clients.waiting)) }
+// places implements glancer: it returns how many places of the limit are for requests that wait for their clients or are held.
+func (a *adaptive) places() int { return int(math.Round(a.clients.waiting)) + a.held.places(a.reach()) }

@@ -16,7 +16,7 @@ const (
 
 // recent is what the last windows saw.
 type recent struct {
-	peak   float64       // most in flight, halved each peakLife
+	peak   float64       // most in flight, with the held ones, halved each peakLife
 	sheds  float64       // part of requests that is shed, over the last second
 	rate   float64       // completions a second, over the last second in which requests were limited
 	work   float64       // view.busy, likewise
@@ -33,7 +33,7 @@ type queueing struct {
 // remember updates recent, the limit of a service that has become calm, and for how long a queue has stood.
 func (a *adaptive) remember(s *Sample, w *view) {
 	r := &a.recent
-	r.peak = max(float64(s.PeakInFlight), r.peak*half(s.Elapsed, peakLife))
+	r.peak = max(float64(s.PeakInFlight+a.held.now), r.peak*half(s.Elapsed, peakLife))
 	switch {
 	case !w.limited || r.rate == 0:
 		r.rate, r.work = w.rate, w.busy
@@ -81,7 +81,7 @@ func (a *adaptive) goal(s *Sample, w *view) float64 {
 // grow raises the limit if nothing speaks against it.
 func (a *adaptive) grow(s *Sample, w *view) {
 	a.trial.from, a.trial.full = 0, 0
-	if w.nearly {
+	if w.nearly || a.piles(w) {
 		return
 	}
 	known := a.queue.known

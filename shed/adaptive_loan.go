@@ -35,12 +35,16 @@ func (a *adaptive) glanceFrom() (inFlight int, age time.Duration) {
 	if lends := len(a.base.routes) == 0 || a.limit < max(a.loan.safe, a.loan.lent); lends && !a.lowered() {
 		return inFlight, 0
 	}
-	return inFlight, a.quietFor()
+	if a.held.now > 0 {
+		return inFlight, 0
+	}
+	return inFlight, min(a.quietFor(), a.heldFrom())
 }
 
 // glance implements glancer.
 func (a *adaptive) glance(s Sample) int {
 	s.InFlight -= s.AtClients
+	a.hold(&s)
 	waiting := a.aged(&s)
 	a.takeBack(waiting, s.InFlight)
 	free := waiting < 1 && !a.loan.doubt && !a.lowered()

@@ -37,7 +37,7 @@ func TestWhatIsSafeIsLentWhileNobodyWaits(t *testing.T) {
 		{"all are young", inFlightFor(repeated(20, young)...), 100},
 		{"one is old", inFlightFor(append([]time.Duration{aged}, repeated(19, young)...)...), 20},
 		{"all are old", inFlightFor(repeated(20, aged)...), 20},
-		{"all are old, and were overtaken", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), overtaken: young}, 100},
+		{"all are old, and were overtaken", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), overtaken: young}, 120},
 		{"all are old, and were not when a request last completed", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, aged), quiet: 50 * time.Millisecond}, 100},
 		{"all are old, and nothing completes", Sample{InFlight: 20, MaxLimit: 500, Ages: repeated(20, time.Second), quiet: time.Second}, 21},
 	} {

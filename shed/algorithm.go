@@ -61,6 +61,7 @@ type Sample struct {
 	// Requests whose age is above overtaken were overtaken: one that began later has completed. 0: none was. The last
 	// one that could overtake others has completed quiet ago.
 	overtaken, quiet time.Duration
+	bounded          bool // Options.MaxInFlight is set
 }
 
 // RouteSample is the part of a [Sample] that belongs to one route.

@@ -23,8 +23,8 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	now := l.lock()
 	defer l.mu.Unlock()
 	l.slo, l.maxWaiting, l.advisory = options.slo, options.maxWaiting, options.open
-	l.maxLimit = options.maxLimit
-	if l.maxLimit == 0 {
+	l.maxLimit, l.bounded = options.maxLimit, options.maxLimit > 0
+	if !l.bounded {
 		l.maxLimit = defaultMaxInFlight
 	}
 	l.adoptLocked(names)

@@ -21,11 +21,12 @@ type limiter struct {
 	own        bool // the algorithm is the default one
 	slo        time.Duration
 	maxLimit   int
+	bounded    bool // by Options.MaxInFlight
 	maxWaiting int  // 0: limit
 	advisory   bool // everybody goes on: the mode is not core.Enforce
 
 	limit    int
-	places   int // of the limit, for requests that wait for their clients
+	places   int // of the limit: see glancer
 	classes  []*class
 	retired  []*class // that a Replace has left out
 	inFlight int
@@ -214,11 +215,8 @@ func (l *limiter) updateLocked(now instant) {
 		l.panics++
 	}
 	l.places = 0
-	if a, ok := l.algorithm.(*adaptive); ok {
-		l.places = a.places()
-	}
 	if g, ok := l.algorithm.(glancer); ok {
-		l.overtakes = g.overtakes()
+		l.places, l.overtakes = g.places(), g.overtakes()
 	}
 	l.setLimitLocked(limit)
 	l.window.begin(now, l.inFlight)
@@ -258,8 +256,8 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. Its places for requests that wait for their clients are there for all classes:
-// shares are of the others. Whatever the limit is, and whatever rounding makes of the shares, a class with less
+// setLimitLocked puts a limit into force. Its places for requests that need nothing that others need are there for all
+// classes: shares are of the other places. Whatever the limit is, and whatever rounding makes of the shares, a class with less
 // than the share of the first leaves that one a place, and has one itself.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
@@ -293,6 +291,8 @@ type glancer interface {
 	glance(Sample) (limit int)
 	// overtakes returns how long a request has to take to overtake others. What takes less may not need what is scarce.
 	overtakes() time.Duration
+	// places returns how many places of the limit are for all classes, for requests that need nothing that others need.
+	places() int
 }
 
 const glanceEvery = 10 * time.Millisecond
@@ -310,5 +310,7 @@ func (l *limiter) glanceLocked(c *class, now instant) {
 	l.glanced = now
 	s := Sample{Now: l.epoch.Add(now), InFlight: l.inFlight, MaxLimit: l.maxLimit}
 	l.agesLocked(&s, now)
-	l.setLimitLocked(g.glance(s))
+	limit := g.glance(s)
+	l.places = g.places()
+	l.setLimitLocked(limit)
 }

@@ -158,7 +158,7 @@ func (l *limiter) sampleLocked(now instant) Sample {
 	w.flow(l.inFlight, now)
 	s := Sample{
 		Now: l.epoch.Add(now), Elapsed: now - w.start,
-		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo,
+		Limit: l.limit, MinLimit: l.leastLocked(), MaxLimit: l.maxLimit, SLO: l.slo, bounded: l.bounded,
 		InFlight: l.inFlight, PeakInFlight: w.peak,
 		Admitted: w.admitted, Shed: w.shed,
 		Completed: w.completed, Failed: w.failed, Left: w.left,

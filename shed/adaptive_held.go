@@ -1,0 +1,82 @@
+package shed
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	mostHeld  = firstTimes * startLimit // see held.bound
+	heldTimes = 4                       // times what is usual, and
+	leastHeld = 200 * time.Millisecond  // longer than this: a request that is older may be held
+	evenLife  = 2 * time.Second         // in which held.usual doubles or halves, at most
+)
+
+// held are requests that take much longer than others and that others have overtaken. They need nothing that those need. So they get
+// places of their own, as requests do that wait for their clients. Otherwise a few of one client would keep all places of a low
+// limit.
+type held struct {
+	now   int     // requests
+	most  int     // that may be held for now
+	bound int     // of all in flight, if most of them are held: MaxInFlight; mostHeld if that is not set
+	usual float64 // baselines.usual, as it changes slowly: slow requests that end together must not change what is slow
+}
+
+// places returns how many places are for held requests, if reach others may be in flight. They raise the limit to bound, and
+// no further: when a dependency hangs, its requests would pile up otherwise.
+func (h *held) places(reach float64) int {
+	return max(0, min(h.now, h.bound-int(math.Round(reach))))
+}
+
+// piles reports that held requests have reached the bound.
+func (a *adaptive) piles(w *view) bool {
+	return float64(a.held.now) > w.inFlight && a.held.now+int(math.Round(a.reach())) >= a.held.bound
+}
+
+// hold takes these requests out of s.
+func (a *adaptive) hold(s *Sample) {
+	a.held.now = 0
+	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.overtaken == 0 {
+		return
+	}
+	n := min(older(s.Ages, max(s.overtaken, a.heldFrom())), a.held.most*len(s.Ages)/s.InFlight)
+	a.held.now = n * s.InFlight / len(s.Ages)
+	s.InFlight -= a.held.now
+	s.Ages = s.Ages[n:]
+}
+
+// heldFrom is how old a request has to be at least before it is held.
+func (a *adaptive) heldFrom() time.Duration { return leastHeld + seconds(heldTimes*a.held.usual) }
+
+// leaveOutHeld takes the held requests out of the Sample of a window.
+func (a *adaptive) leaveOutHeld(s *Sample) {
+	before := a.held.now
+	a.hold(s)
+	both := min(before, a.held.now)
+	s.PeakInFlight = max(s.InFlight, s.PeakInFlight-both)
+	s.MeanInFlight = max(0, s.MeanInFlight-float64(both))
+}
+
+// bind sets the bound.
+func (h *held) bind(s *Sample) {
+	if h.bound = mostHeld; s.bounded {
+		h.bound = s.MaxLimit
+	}
+}
+
+// trust updates how many requests may be held. While a route waits alone, they may wait as well, and become no more.
+func (a *adaptive) trust(s *Sample, w *view) {
+	switch {
+	case w.waiting > w.room && w.waitsAlone():
+		a.held.most = min(a.held.most, a.held.now)
+	case w.completed >= fewest && w.waiting <= w.room:
+		a.held.most = a.held.bound
+	}
+	if w.completed > 0 {
+		if a.held.usual == 0 {
+			a.held.usual = a.base.usual
+		}
+		step := math.Exp2(float64(s.Elapsed) / float64(evenLife))
+		a.held.usual = min(max(a.base.usual, a.held.usual/step), a.held.usual*step)
+	}
+}
