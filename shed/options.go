@@ -13,12 +13,14 @@ import (
 // Options configures a [Shedder]. R is the framework's request, such as *http.Request.
 // The zero value of every field is a usable default.
 type Options[R any] struct {
-	// SLO is the latency that answers must keep: if those of a route do not since they wait in a queue, less is
-	// admitted. Nobody is shed for a route that is slower than that without one. 0: the algorithm judges by what is
-	// usual for each route.
+	// SLO is the latency that answers must keep. If a route misses it because its requests queue, fewer requests are
+	// admitted. A route that is slow without a queue sheds nothing. 0: the algorithm judges by what is usual for each
+	// route.
 	SLO time.Duration
 
-	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000; 2 or more if the classes differ in their shares. 0: 10,000.
+	// MaxInFlight is what the limit never exceeds, 1 to 1,000,000; 2 or more if the classes differ in their shares. Set it
+	// to what the process survives: when a dependency of one route hangs, requests of that route pile up to it. 0: 10,000,
+	// and 400 for requests that pile up.
 	MaxInFlight int
 
 	// Classes are the classes of requests, the most important first; at most 16. nil: one

@@ -87,6 +87,10 @@ var table = []row{
 		slo: 1500 * msec, seconds: 45, limit: 40, good: 0.95},
 	{name: "bimodal", slots: 12, routes: twoKinds, load: constantly(2.5),
 		slo: 600 * msec, from: 5, seconds: 45, limit: 28, good: 0.97, p99: 1.3},
+	{name: "two slots, uneven", slots: 2, routes: []kind{{1, 1, 20 * msec, 0}}, load: constantly(1.2),
+		slo: 500 * msec, from: 5, seconds: 45, limit: 32, good: 0.94},
+	{name: "four slots, uneven", slots: 4, routes: []kind{{1, 1, 20 * msec, 0}}, load: constantly(1.2),
+		slo: 500 * msec, from: 5, seconds: 45, limit: 32, good: 0.94},
 }
 
 // scenario returns the row as a scenario of package overload.
