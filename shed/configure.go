@@ -12,6 +12,7 @@ type limits struct {
 	slo        time.Duration
 	maxLimit   int
 	maxWaiting int
+	fair       bool // among tenants
 	open       bool
 }
 
@@ -26,6 +27,12 @@ func (l *limiter) configure(names []Class, options limits) []*class {
 	l.maxLimit, l.bounded = options.maxLimit, options.maxLimit > 0
 	if !l.bounded {
 		l.maxLimit = defaultMaxInFlight
+	}
+	switch {
+	case !options.fair:
+		l.tenants = nil
+	case l.tenants == nil:
+		l.tenants = newTenants()
 	}
 	l.adoptLocked(names)
 	if l.changeLocked(options.algorithm) {

@@ -47,6 +47,21 @@ func Example() {
 	// /search 404
 }
 
+// An account that uses more than its equal share of the limit leaves half of the places to others.
+func ExampleOptions_tenant() {
+	type account struct{} // the key under which authentication, outside of the shedder, puts the name into the context
+	shedder := shed.MustNew(shed.Options[*http.Request]{
+		Tenant: func(r *http.Request) string {
+			name, _ := r.Context().Value(account{}).(string)
+			return name // requests without an account are one tenant together
+		},
+	})
+	permit, event := shedder.Acquire(context.Background(), httptest.NewRequest("GET", "/", nil))
+	fmt.Println(event.Verdict, shedder.State().Tenants) // a name is a tenant of its own after 2 seconds
+	permit.End(shed.Result{})
+	// Output: admitted 0
+}
+
 func ExampleNew() {
 	_, err := shed.New(shed.Options[*http.Request]{Classes: []shed.Class{{Name: "critical", Share: 80}, {Name: "other", Share: 90}}})
 	fmt.Println(err)

@@ -32,6 +32,7 @@ type limiter struct {
 	inFlight int
 	running  list.List[*Permit] // those in flight, the oldest first
 	waiting  int                // of all classes
+	tenants  *tenants           // nil: all requests are of one
 
 	streams, exempt, shadowed int
 	exemptTotal               int64
@@ -61,13 +62,13 @@ func (l *limiter) lock() (now instant) {
 // share again.
 const reopening = time.Second
 
-// admits reports whether a request of c may begin.
+// admitsLocked reports whether a request of c and x may begin.
 //
 // A class is closed when more important ones fill its share. When they end, it comes back
 // over a second. Otherwise all that its clients repeat would begin at once, and close it
 // again.
-func (l *limiter) admitsLocked(c *class, now instant) bool {
-	if l.inFlight >= c.full {
+func (l *limiter) admitsLocked(c *class, x *tenant, now instant) bool {
+	if l.inFlight >= l.fullLocked(c, x, now) {
 		return false
 	}
 	if !c.reopening {
@@ -97,15 +98,16 @@ func (l *limiter) refuseLocked(c *class, now instant) {
 	}
 }
 
-// beginLocked lets a request of c in.
-func (l *limiter) beginLocked(c *class, now instant) *Permit {
-	p := &Permit{limiter: l, class: c, start: now, state: inFlight}
+// beginLocked lets a request of c and x in.
+func (l *limiter) beginLocked(c *class, x *tenant, now instant) *Permit {
+	p := &Permit{limiter: l, class: c, tenant: x, start: now, state: inFlight}
 	l.window.flow(l.inFlight, now)
 	l.inFlight++
 	l.window.peak = max(l.window.peak, l.inFlight)
 	l.window.admitted++
 	c.inFlight++
 	c.admitted++
+	x.add(1, now)
 	p.node.Of = p
 	l.running.Add(&p.node)
 	return p
@@ -118,6 +120,7 @@ func (l *limiter) leaveLocked(p *Permit, now instant) {
 	l.running.Remove(&p.node)
 	l.inFlight--
 	p.class.inFlight--
+	p.tenant.add(-1, now)
 }
 
 // entry is how a request gets past the limiter.
@@ -128,10 +131,10 @@ type entry struct {
 	wait            time.Duration
 }
 
-// acquire decides a request of c, which is in the queue until done is closed or maxWait is
+// acquire decides a request of c and of the tenant with that name, which is in the queue until done is closed or maxWait is
 // over, if it is not 0.
-func (l *limiter) acquire(done <-chan struct{}, c *class, maxWait time.Duration) entry {
-	e, w := l.enter(c, maxWait > 0 && !closed(done))
+func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, maxWait time.Duration) entry {
+	e, w := l.enter(c, name, maxWait > 0 && !closed(done))
 	if w != nil {
 		return l.await(w, done, maxWait)
 	}
@@ -149,27 +152,32 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// enter decides a request of c, or puts it into the queue if that is allowed. Whether the limiter is open is
+// enter decides a request of c and of the tenant with that name, or puts it into the queue if that is allowed. Whether the limiter is open is
 // read under the lock, and not with the request's options: a request that enters the queue behind a Replace that has
 // emptied it would wait for nobody.
-func (l *limiter) enter(c *class, queue bool) (entry, *waiter) {
+func (l *limiter) enter(c *class, name uint64, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
 	if c.rank == retired { // by a Replace that the request has not seen
 		c = l.classes[len(l.classes)-1]
 	}
 	l.advanceLocked(now)
-	l.glanceLocked(c, now)
-	if l.admitsLocked(c, now) {
-		p := l.beginLocked(c, now)
+	var x *tenant
+	if l.tenants != nil {
+		x = l.tenants.of(name, now)
+	}
+	l.glanceLocked(l.fullLocked(c, x, now), now)
+	if l.admitsLocked(c, x, now) {
+		p := l.beginLocked(c, x, now)
 		return entry{permit: p, limit: l.limit, inFlight: l.inFlight}, nil
 	}
 	l.refuseLocked(c, now)
+	x.refused(now)
 	if l.advisory {
 		return l.letPassLocked(c), nil
 	}
 	if queue {
-		if w := l.enqueueLocked(c, now); w != nil {
+		if w := l.enqueueLocked(c, x, now); w != nil {
 			return entry{}, w
 		}
 	}
@@ -297,14 +305,14 @@ type glancer interface {
 
 const glanceEvery = 10 * time.Millisecond
 
-// glanceLocked lets the algorithm look before a request of c begins or is shed.
-func (l *limiter) glanceLocked(c *class, now instant) {
+// glanceLocked lets the algorithm look before a request begins or is shed that enters below full.
+func (l *limiter) glanceLocked(full int, now instant) {
 	g, ok := l.algorithm.(glancer)
 	if !ok || now-l.glanced < glanceEvery {
 		return
 	}
 	from, age := g.glanceFrom()
-	if oldest := l.running.First; l.inFlight < min(c.full, from) || age > 0 && (oldest == nil || now-oldest.Of.start < age) {
+	if oldest := l.running.First; l.inFlight < min(full, from) || age > 0 && (oldest == nil || now-oldest.Of.start < age) {
 		return
 	}
 	l.glanced = now

@@ -35,6 +35,13 @@ type Options[R any] struct {
 	// the last class.
 	Classify func(R) int
 
+	// Tenant names the client that a request is of, such as an account whose credential has been checked. While places are
+	// free, any client may have them. A request of a client that uses much more than an equal share of the limit enters
+	// while less than half of the places of its class are taken, so that the other half is for clients that use less. Tenant
+	// must not depend on what a client says of itself: many names get many shares. All names of less than 2 seconds are one
+	// client together, and the Shedder knows 1,000 others. nil: all requests are of one client.
+	Tenant func(R) string
+
 	// Exempt reports requests that are never shed, do not count as in flight and do not
 	// teach the algorithm: health checks above all, which are fast when nothing else is.
 	// It must not depend on what a client says of itself, either. nil: none.

@@ -12,6 +12,7 @@ import (
 type Permit struct {
 	limiter *limiter
 	class   *class // nil if it is exempt
+	tenant  *tenant
 	node    list.Node[*Permit]
 	start   instant
 	noted   time.Duration // of client, in windows until now

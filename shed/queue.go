@@ -9,6 +9,7 @@ import (
 // waiter is a request in the queue.
 type waiter struct {
 	class   *class
+	tenant  *tenant
 	node    list.Node[*waiter] // in the queue of its class
 	since   instant
 	decided chan struct{} // closed when the request has left the queue by another's doing
@@ -50,15 +51,15 @@ func (q *queue) join(other *queue) {
 	*q = all
 }
 
-// enqueueLocked puts a request of c into the queue, or returns nil if there is no room: no waiter
+// enqueueLocked puts a request of c and x into the queue, or returns nil if there is no room: no waiter
 // is as unimportant as c.
-func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
+func (l *limiter) enqueueLocked(c *class, x *tenant, now instant) *waiter {
 	room := l.maxWaiting
 	if room == 0 {
 		room = l.limit
 	}
 	for l.waiting >= room {
-		victim := l.victimLocked(c)
+		victim := l.victimLocked(c, x)
 		if victim == nil {
 			return nil
 		}
@@ -67,19 +68,24 @@ func (l *limiter) enqueueLocked(c *class, now instant) *waiter {
 		l.window.shed++
 		l.decideLocked(victim, nil, now)
 	}
-	w := &waiter{class: c, since: now, decided: make(chan struct{})}
+	w := &waiter{class: c, tenant: x, since: now, decided: make(chan struct{})}
 	w.node.Of = w
 	c.waiting.push(w)
 	l.waiting++
+	if x != nil {
+		x.waiting++
+	}
 	return w
 }
 
-// victimLocked returns the waiter that yields to a request of c: the oldest one of the least
-// important class that is not more important than c. nil: none.
-func (l *limiter) victimLocked(c *class) *waiter {
+// victimLocked returns the waiter that yields to a request of c and x: the oldest one of the least important class that is not
+// more important than c, and of x or a tenant with more waiters than x. nil: none.
+func (l *limiter) victimLocked(c *class, x *tenant) *waiter {
 	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
-		if w := l.classes[i].waiting.oldest(); w != nil {
-			return w
+		for n := l.classes[i].waiting.Last; n != nil; n = n.Prev {
+			if other := n.Of.tenant; x == nil || other == nil || other == x || other.waiting > x.waiting {
+				return n.Of
+			}
 		}
 	}
 	return nil
@@ -88,6 +94,9 @@ func (l *limiter) victimLocked(c *class) *waiter {
 func (l *limiter) removeLocked(w *waiter) {
 	w.class.waiting.remove(w)
 	l.waiting--
+	if w.tenant != nil {
+		w.tenant.waiting--
+	}
 }
 
 // decideLocked tells a waiter, which is not in the queue any more, that it is let in, or, if p
@@ -111,14 +120,17 @@ func (l *limiter) emptyLocked(now instant) {
 }
 
 // dispatchLocked lets in all waiters that may begin: the most important class first, of a class the
-// newest.
+// newest whose tenant may enter.
 func (l *limiter) dispatchLocked(now instant) {
 	for _, c := range l.classes {
-		for c.waiting.Size > 0 && l.admitsLocked(c, now) {
-			w := c.waiting.newest()
-			l.removeLocked(w)
-			p := l.beginLocked(c, now)
-			l.decideLocked(w, p, now)
+		for n := c.waiting.First; n != nil && l.admitsLocked(c, nil, now); {
+			w := n.Of
+			n = n.Next
+			if w.tenant == nil || l.admitsLocked(c, w.tenant, now) {
+				l.removeLocked(w)
+				p := l.beginLocked(c, w.tenant, now)
+				l.decideLocked(w, p, now)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package shed
 
 import (
 	"context"
+	"hash/maphash"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 // concurrent use.
 type Shedder[R any] struct {
 	limiter  limiter
+	seed     maphash.Seed // of names of tenants
 	settings atomic.Pointer[settings[R]]
 	replace  sync.Mutex // of whoever replaces
 }
@@ -23,6 +25,7 @@ type Shedder[R any] struct {
 type settings[R any] struct {
 	classes  []*class
 	classify func(R) int
+	tenant   func(R) string
 	exempt   func(R) bool
 	route    func(R) string
 	maxWait  time.Duration
@@ -34,7 +37,7 @@ type settings[R any] struct {
 // New returns a shedder, or an error that reports every mistake in options.
 func New[R any](options Options[R]) (*Shedder[R], error) {
 	s := new(Shedder[R])
-	s.limiter.epoch = time.Now()
+	s.limiter.epoch, s.seed = time.Now(), maphash.MakeSeed()
 	if err := s.Replace(options); err != nil {
 		return nil, err
 	}
@@ -52,7 +55,7 @@ func MustNew[R any](options Options[R]) *Shedder[R] {
 
 // Replace puts other options into force, from the next request on. What was learned stays:
 // the limit, latencies, what is in flight and all counters, which go by the names of
-// classes. Requests under way and in the queue go on; those of a class that is left out count
+// classes, and how much tenants use, unless options have no Tenant. Requests under way and in the queue go on; those of a class that is left out count
 // as the least important. If the new mode is [core.Shadow] or [core.Disabled], the queue is
 // emptied: all that wait in it are let in at once. The algorithm stays unless options names another one; nil is
 // the adaptive one. If options
@@ -65,10 +68,10 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 	defer s.replace.Unlock()
 	classes := s.limiter.configure(options.Classes, limits{
 		algorithm: options.Algorithm, slo: options.SLO, maxLimit: options.MaxInFlight, maxWaiting: options.MaxWaiting,
-		open: options.Mode != core.Enforce,
+		fair: options.Tenant != nil, open: options.Mode != core.Enforce,
 	})
 	s.settings.Store(&settings[R]{
-		classes: classes, classify: options.Classify, exempt: options.Exempt, route: options.Route,
+		classes: classes, classify: options.Classify, tenant: options.Tenant, exempt: options.Exempt, route: options.Route,
 		maxWait: options.MaxWait, mode: options.Mode, observe: options.Observe, denied: options.Denied,
 	})
 	return nil
@@ -90,7 +93,11 @@ func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {
 		event.Exempt = true
 	} else {
 		c := set.class(request)
-		got = s.limiter.acquire(ctx.Done(), c, set.maxWait)
+		name := uint64(0)
+		if set.tenant != nil {
+			name = maphash.String(s.seed, set.tenant(request))
+		}
+		got = s.limiter.acquire(ctx.Done(), c, name, set.maxWait)
 		event.Class, event.Shadow, event.Wait = c.name, got.shadow, got.wait
 		switch {
 		case got.left:

@@ -22,6 +22,9 @@ func (l *limiter) state() State {
 	if oldest := l.running.First; oldest != nil {
 		s.Oldest = max(0, now-oldest.Of.start)
 	}
+	if l.tenants != nil {
+		s.Tenants = len(l.tenants.list)
+	}
 	for _, c := range l.classes {
 		s.Classes = append(s.Classes, ClassState{
 			Name: c.name, Share: c.share, Entry: c.full, InFlight: c.inFlight, Waiting: c.waiting.Size,

@@ -142,14 +142,18 @@ func (r *reservoir) add(d time.Duration, keep int, random *uint64) {
 		r.drawn = append(r.drawn, d)
 		return
 	}
-	// A generator of our own, so that simulations repeat: splitmix64.
+	if i := pick(random, r.seen); i < len(r.drawn) {
+		r.drawn[i] = d
+	}
+}
+
+// pick returns a number below n at random. It is a generator of our own, so that simulations repeat: splitmix64.
+func pick(random *uint64, n int) int {
 	*random += 0x9e3779b97f4a7c15
 	z := *random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	if i := (z ^ z>>31) % uint64(r.seen); i < uint64(len(r.drawn)) {
-		r.drawn[i] = d
-	}
+	return int((z ^ z>>31) % uint64(n))
 }
 
 // sampleLocked returns what the window has seen until now.

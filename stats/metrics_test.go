@@ -38,6 +38,7 @@ var noMetric = map[string]string{
 	"Shedders.Exempt":               "for the operator's page",
 	"Shedders.Shadowed":             "for the operator's page",
 	"Shedders.Routes":               "how the limit is found",
+	"Shedders.Tenants":              "how the limit is shared",
 	"Shedders.Updates":              "how the limit is found",
 	"Shedders.Classes.Entry":        "the limit and the share show it",
 	"Memories.CountedAt":            "10 s ago at most",

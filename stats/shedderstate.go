@@ -20,6 +20,7 @@ type ShedderState struct {
 	Waiting     int                 // in the queue
 	Oldest      time.Duration       // for how long the oldest request in flight has been running
 	Routes      int                 // with samples of their own
+	Tenants     int                 // that are known by their names
 	Updates     int64               // calls of Algorithm.Update
 	Panics      int64               // of them that panicked, and left the limit as it was
 	ExemptTotal int64               // exempt requests ever

@@ -14,6 +14,8 @@ import (
 type Request struct {
 	Route string
 	Class int // 0 is critical, 1 normal, 2 sheddable
+	// Tenant is whom it is of: see Route.Tenant.
+	Tenant string
 }
 
 // Limiter is what stands in front of the service. Enter returns false for a request that it sheds, otherwise the
@@ -33,6 +35,8 @@ type Route struct {
 	Mean func(at time.Duration) time.Duration
 	// Aside requests need no slot: health checks.
 	Aside bool
+	// Tenant names whom the nth request is of. nil: the name of the route does.
+	Tenant func(n int) string
 }
 
 // Span is a stretch of the time of a run.
@@ -291,6 +295,7 @@ func (r *run) newRequest() *request {
 		}
 	}
 	q.Route, q.Class = q.route.Name, 1
+	r.name(q)
 	q.counted = r.now >= r.s.From && !q.route.Aside
 	if c := r.o.Classes; c != [2]float64{} {
 		switch {
@@ -306,6 +311,15 @@ func (r *run) newRequest() *request {
 	}
 	r.second.Offered++
 	return q
+}
+
+// name says whom a request is of.
+func (r *run) name(q *request) {
+	q.Tenant = q.Route
+	if of := r.out.Of[q.Route]; q.route.Tenant != nil {
+		q.Tenant = q.route.Tenant(of.named)
+		of.named++
+	}
 }
 
 // start lets a request try to enter.
@@ -377,6 +391,7 @@ func (r *run) ask(at time.Duration) {
 		if r.s.Routes[i].Name == r.s.Siege.Route {
 			q := &request{u: r.again.Float64(), first: new(outcome), siege: true, route: &r.s.Routes[i]}
 			q.Route, q.Class = q.route.Name, 1
+			r.name(q)
 			r.add(at, arrive, q)
 		}
 	}

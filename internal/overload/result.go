@@ -26,7 +26,11 @@ type Result struct {
 }
 
 // Count is what became of the requests of a route.
-type Count struct{ Tries, Shed, Ended, Good int }
+type Count struct {
+	Tries, Shed, Ended, Good int
+
+	named int // of all tenants
+}
 
 // Refused returns the part of the tries that was shed.
 func (c *Count) Refused() float64 { return float64(c.Shed) / float64(max(1, c.Tries)) }

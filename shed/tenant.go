@@ -1,0 +1,153 @@
+package shed
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	mostTenants = 1000
+	mostYoung   = 1024
+	youngFor    = 2 * time.Second // a name is new for so long
+	youngKept   = 2 * youngFor    // no other name replaces it for so long
+	useLife     = 2 * time.Second // in which half of tenant.use goes away
+	countEvery  = 250 * time.Millisecond
+	notableUse  = 0.1 // part of the limit over all names, with which a tenant is active
+	triedToGo   = 8   // tenants of which the one that uses least goes, if there are too many
+
+	// A tenant may fill the limit of its class while it uses up to the first part of an equal share, and half of that
+	// limit from the second part on.
+	fullUntil, halfFrom = 0.75, 1.25
+)
+
+// tenants share the limit. While places are free, any of them may have them. The last half of the places is for tenants that use
+// less than an equal share. It belongs to the limiter's lock.
+//
+// Names are kept as hashes. A name that comes again after youngFor is a tenant of its own; until then it is one of the
+// newcomers, who are one tenant together. So a new name for each request gains nothing, and evicts no tenant.
+type tenants struct {
+	known     map[uint64]*tenant // at most mostTenants
+	list      []*tenant          // the same
+	newcomers tenant
+	young     [mostYoung]young // by hash; a name replaces one that has not come again
+	active    float64          // tenants that use the service
+	share     float64          // an equal share of the limit, which is a mean as the use of tenants is
+	limit     float64          // that mean
+	counted   instant          // when all of them were computed
+	random    uint64
+}
+
+// young is a name that may become a tenant.
+type young struct {
+	name  uint64
+	since instant
+}
+
+// tenant is what is known of one.
+type tenant struct {
+	name     uint64
+	at       int // in tenants.list
+	inFlight int
+	waiting  int
+	use      float64 // requests in flight, on average, until the instant until
+	until    instant
+	asksTill instant // it counts as active until then, as one of its requests did not get in
+}
+
+func newTenants() *tenants { return &tenants{known: make(map[uint64]*tenant), active: 1} }
+
+// of returns the tenant of a name.
+func (t *tenants) of(name uint64, now instant) *tenant {
+	if known := t.known[name]; known != nil {
+		return known
+	}
+	y := &t.young[name%mostYoung]
+	switch {
+	case y.name == name && now-y.since >= youngFor:
+		*y = young{}
+		return t.add(name, now)
+	case y.name != name && (y.name == 0 || now-y.since >= youngKept):
+		*y = young{name, now}
+	}
+	return &t.newcomers
+}
+
+// add makes a name a tenant. If there are too many, the one goes that uses least of some that are drawn.
+func (t *tenants) add(name uint64, now instant) *tenant {
+	x := &tenant{name: name, at: len(t.list), until: now}
+	if len(t.list) < mostTenants {
+		t.list = append(t.list, x)
+		t.known[name] = x
+		return x
+	}
+	least := t.list[pick(&t.random, len(t.list))]
+	for range triedToGo - 1 {
+		if other := t.list[pick(&t.random, len(t.list))]; other.useAt(now) < least.useAt(now) {
+			least = other
+		}
+	}
+	delete(t.known, least.name)
+	x.at = least.at
+	t.list[x.at], t.known[name] = x, x
+	return x
+}
+
+// useAt returns the use up to now.
+func (x *tenant) useAt(now instant) float64 {
+	if now > x.until {
+		x.use = float64(x.inFlight) + (x.use-float64(x.inFlight))*half(now-x.until, useLife)
+		x.until = now
+	}
+	return x.use
+}
+
+// add counts so many more requests in flight from now on. A nil tenant counts nothing.
+func (x *tenant) add(n int, now instant) {
+	if x != nil {
+		x.useAt(now)
+		x.inFlight += n
+	}
+}
+
+// refused notes that a request of x did not get in.
+func (x *tenant) refused(now instant) {
+	if x != nil {
+		x.asksTill = now + useLife
+	}
+}
+
+// part returns which part of the limit of its class x may fill.
+func (t *tenants) part(x *tenant, limit int, now instant) float64 {
+	if t.share == 0 || now-t.counted >= countEvery {
+		t.count(float64(limit), now)
+	}
+	if t.active <= 1 {
+		return 1
+	}
+	shares := x.useAt(now) / max(t.share, float64(limit)/t.active)
+	return min(1, max(0.5, 1-(shares-fullUntil)*0.5/(halfFrom-fullUntil)))
+}
+
+// count counts the tenants that use the service, or asked and did not get in: one that fills all places is not alone then.
+func (t *tenants) count(limit float64, now instant) {
+	t.limit = limit + (t.limit-limit)*half(now-t.counted, useLife)
+	t.active, t.counted = 0, now
+	least := notableUse * t.limit / float64(len(t.list)+1)
+	for _, x := range t.list {
+		if x.useAt(now) >= least || now < x.asksTill {
+			t.active++
+		}
+	}
+	if n := &t.newcomers; n.useAt(now) >= least || now < n.asksTill {
+		t.active++
+	}
+	t.share = t.limit / max(1, t.active)
+}
+
+// fullLocked returns below how many requests in flight a request of c and x enters.
+func (l *limiter) fullLocked(c *class, x *tenant, now instant) int {
+	if x == nil || l.tenants == nil {
+		return c.full
+	}
+	return int(math.Ceil(l.tenants.part(x, l.limit, now) * float64(c.full)))
+}
