@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// adaptive is the default Algorithm. It counts the requests that wait, and keeps as many waiting as the service needs to
-// stay busy.
+// adaptive is the default Algorithm. It counts the requests that wait, and keeps as many waiting as
+// the service needs to stay busy.
 //
-// By Little's law, x requests a second that each wait w are x·w requests that wait. The wait of a route is how much its
-// fast requests, a low quantile of its latencies, take longer than they took without a queue: its baseline. A queue that
-// stands delays every request. A burst, a slow request and another mix of routes leave the fast ones of each route as
-// they were.
+// By Little's law, x requests a second that each wait w are x·w requests that wait. The wait of a
+// route is how much its fast requests, a low quantile of its latencies, take longer than they took
+// without a queue: its baseline. A queue that stands delays every request. A burst, a slow request
+// and another mix of routes leave the fast ones of each route as they were.
 //
-// Baselines are learned while requests are not limited, and by trials. Nothing else raises a baseline, so a long
-// overload does not become normal. TCP Vegas (Brakmo and Peterson, 1994) counts waiting packets in the same way, CoDel
-// (Nichols and Jacobson, 2012) judges a standing queue by a minimum, and BBR (Cardwell and others, 2016) tries what it
-// believes.
+// Baselines are learned while requests are not limited, and by trials. Nothing else raises a
+// baseline, so a long overload does not become normal. TCP Vegas (Brakmo and Peterson, 1994) counts
+// waiting packets in the same way, CoDel (Nichols and Jacobson, 2012) judges a standing queue by a
+// minimum, and BBR (Cardwell and others, 2016) tries what it believes.
 //
-// It decides about samples, never about a request, so floats do no harm. These files have its parts:
+// It decides about samples, never about a request, so floats do no harm. These files have its
+// parts:
 //
 //	adaptive_state.go     the states, and what a window does in each: begin here
 //	adaptive_view.go      a Sample as counts of requests
@@ -87,9 +88,9 @@ func (a *adaptive) Window() (least, most time.Duration, completed int) {
 
 // Update returns the limit from now on.
 //
-// Requests that wait for their clients use nothing of the service. The algorithm does not look at them, and they get
-// places of their own, as many as wait or waited of late. While more and more wait and others are shed for it, windows are
-// short.
+// Requests that wait for their clients use nothing of the service. The algorithm does not look at
+// them, and they get places of their own, as many as wait or waited of late. While more and more
+// wait and others are shed for it, windows are short.
 func (a *adaptive) Update(s Sample) int {
 	a.held.bind(&s)
 	switch {
@@ -131,5 +132,6 @@ func (a *adaptive) inForce(most int) int {
 // reach returns how many requests may be in flight that have no places of their own.
 func (a *adaptive) reach() float64 { return max(a.limit, a.loan.lent) }
 
-// places implements glancer: it returns how many places of the limit are for requests that wait for their clients or are held.
+// places implements glancer: it returns how many places of the limit are for requests that wait for
+// their clients or are held.
 func (a *adaptive) places() int { return int(math.Round(a.clients.waiting)) + a.held.places(a.reach()) }

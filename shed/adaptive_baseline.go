@@ -6,12 +6,12 @@ const (
 	lowQuantile = 0.1
 	enoughKnown = 20 // completions make a baseline; the first ones are the fastest
 
-	// For how long a baseline is believed while requests are limited. A probe lasts some windows, so with
-	// long windows it is rare.
+	// For how long a baseline is believed while requests are limited. A probe lasts some windows,
+	// so with long windows it is rare.
 	believed, believedWindows = 30 * time.Second, 60
 )
 
-// baselines are what is known of routes without a queue.
+// baselines say how long requests take without a queue.
 type baselines struct {
 	routes map[string]*baseline
 	usual  float64   // seconds that the requests in flight take, on average
@@ -48,13 +48,14 @@ func measure(sorted []time.Duration) figures {
 	return f
 }
 
-// baseline is what is known of a route without a queue.
+// baseline says how long requests of a route take without a queue.
 type baseline struct {
 	figures
 	completed int // that it was made of, until there are enough
 }
 
-// gather adds a window to a baseline of few completions, or of early ones. wait is for how long requests of all routes wait.
+// gather adds a window to a baseline of few completions, or of early ones. wait is for how long
+// requests of all routes wait.
 func (b *baseline) gather(r seen, wait float64, early bool) {
 	if b.completed >= enoughKnown && !early {
 		return
@@ -67,7 +68,8 @@ func (b *baseline) gather(r seen, wait float64, early bool) {
 	b.high = max(b.high, r.high)
 }
 
-// learn moves the baseline towards a window: by the given part if the window was slower, quickly if it was faster.
+// learn moves the baseline towards a window: by the given part if the window was slower, quickly if
+// it was faster.
 func (b *baseline) learn(r seen, rise float64) {
 	toward := func(old *float64, to float64) {
 		part := rise
@@ -115,14 +117,15 @@ func (a *adaptive) learn(w *view) {
 	}
 }
 
-// unsure reports, after a window that took so long, that a probe has to confirm the baselines: they come from a time with a
-// queue, or from long ago.
+// unsure reports, after a window that took so long, that a probe has to confirm the baselines: they
+// come from a time with a queue, or from long ago.
 func (a *adaptive) unsure(took time.Duration) bool {
 	return a.base.sure.IsZero() || a.now.Sub(a.base.sure) > max(believed, believedWindows*took)
 }
 
-// expect sets what is usual. The longer requests take, the more of those in flight are of that kind, so it is the mean square
-// over the mean. Requests in flight take at least as long as their ages say: early on, that is longer.
+// expect sets what is usual. The longer requests take, the more of those in flight are of that
+// kind, so it is the mean square over the mean. Requests in flight take at least as long as their
+// ages say: early on, that is longer.
 func (a *adaptive) expect(s *Sample, w *view) {
 	mean, square := w.moments()
 	if w.completed < fewest || mean == 0 {

@@ -10,8 +10,8 @@ const (
 	longDrain = 5 * time.Second
 )
 
-// drain is the time after a decrease in which requests end that were admitted before it, or that waited behind those. Their
-// latencies say nothing of the present limit.
+// drain is the time after a decrease in which requests end that were admitted before it, or that
+// waited behind those. Their latencies say nothing of the present limit.
 type drain struct {
 	until   time.Time // draining lasts so long, unless the requests have ended before
 	atMost  time.Time
@@ -19,7 +19,8 @@ type drain struct {
 	left    float64   // requests that were admitted before, if the oldest end first
 }
 
-// cut lowers the limit to what goal requests in flight need, and to no less than mostCut of those that are in flight.
+// cut lowers the limit to what goal requests in flight need, and to no less than mostCut of those
+// that are in flight.
 func (a *adaptive) cut(w *view, goal float64) {
 	goal = min(w.now, max(goal, mostCut*w.now))
 	scale := 1.0
@@ -45,8 +46,8 @@ func (a *adaptive) drained(s *Sample, w *view) bool {
 	return true
 }
 
-// settled reports whether all requests that ended in the window were admitted under the present limit, and began behind
-// others that were.
+// settled reports whether all requests that ended in the window were admitted under the present
+// limit, and began behind others that were.
 func (a *adaptive) settled(s *Sample, w *view) bool {
 	d := &a.drain
 	if start := a.now.Add(-s.Elapsed); !start.Before(d.cleanAt) {

@@ -12,9 +12,9 @@ const (
 	evenLife  = 2 * time.Second         // in which held.usual doubles or halves, at most
 )
 
-// held are requests that take much longer than others and that others have overtaken. They need nothing that those need. So they get
-// places of their own, as requests do that wait for their clients. Otherwise a few of one client would keep all places of a low
-// limit.
+// held are requests that take much longer than others and that others have overtaken. They need
+// nothing that those need. So they get places of their own, as requests do that wait for their
+// clients. Otherwise a few of one client would keep all places of a low limit.
 type held struct {
 	now   int     // requests
 	most  int     // that may be held for now
@@ -22,8 +22,9 @@ type held struct {
 	usual float64 // baselines.usual, as it changes slowly: slow requests that end together must not change what is slow
 }
 
-// places returns how many places are for held requests, if reach others may be in flight. They raise the limit to bound, and
-// no further: when a dependency hangs, its requests would pile up otherwise.
+// places returns how many places are for held requests, if reach others may be in flight. They
+// raise the limit to bound, and no further: when a dependency hangs, its requests would pile up
+// otherwise.
 func (h *held) places(reach float64) int {
 	return max(0, min(h.now, h.bound-int(math.Round(reach))))
 }
@@ -64,7 +65,8 @@ func (h *held) bind(s *Sample) {
 	}
 }
 
-// trust updates how many requests may be held. While a route waits alone, they may wait as well, and become no more.
+// trust updates how many requests may be held. While a route waits alone, they may wait as well,
+// and become no more.
 func (a *adaptive) trust(s *Sample, w *view) {
 	switch {
 	case w.waiting > w.room && w.waitsAlone():

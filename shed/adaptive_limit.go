@@ -19,18 +19,19 @@ type recent struct {
 	peak   float64       // most in flight, with the held ones, halved each peakLife
 	sheds  float64       // part of requests that is shed, over the last second
 	rate   float64       // completions a second, over the last second in which requests were limited
-	work   float64       // view.busy, likewise
+	work   float64       // view.busy, over the same time
 	window time.Duration // that a window lasts at most
 }
 
-// queueing is what is known of queues.
+// queueing has what windows have shown of queues.
 type queueing struct {
 	known float64       // limit at which too many waited; below it, growth is fast
 	stood time.Duration // for how long too many have been waiting
 	late  bool          // the window before was late, too
 }
 
-// remember updates recent, the limit of a service that has become calm, and for how long a queue has stood.
+// remember updates recent, the limit of a service that has become calm, and for how long a queue
+// has stood.
 func (a *adaptive) remember(s *Sample, w *view) {
 	r := &a.recent
 	r.peak = max(float64(s.PeakInFlight+a.held.now), r.peak*half(s.Elapsed, peakLife))
@@ -62,8 +63,8 @@ func (a *adaptive) remember(s *Sample, w *view) {
 
 // goal returns how many requests should be in flight, or infinity if no fewer than are.
 //
-// A queue that the limit did not bound is a burst until a second window has seen it. So is lateness. For a route that waits
-// alone no other is shed.
+// A queue that the limit did not bound is a burst until a second window has seen it. So is
+// lateness. For a route that waits alone no other is shed.
 func (a *adaptive) goal(s *Sample, w *view) float64 {
 	goal, alone := math.Inf(1), w.waitsAlone()
 	if a.waits(s, w) > w.room && a.queue.stood >= standing && (w.limited || a.queue.stood > s.Elapsed) && !alone {
@@ -100,8 +101,8 @@ func (a *adaptive) grow(s *Sample, w *view) {
 	}
 }
 
-// freeze keeps the limit at what was in flight of late, and a few more, while a route waits alone. So no other route is shed for
-// it, and its queue grows no longer.
+// freeze keeps the limit at what was in flight of late, and a few more, while a route waits alone.
+// So no other route is shed for it, and its queue grows no longer.
 func (a *adaptive) freeze(w *view) {
 	if a.queue.stood < standing {
 		return
@@ -118,8 +119,8 @@ func (a *adaptive) reached(w *view) float64 {
 	return min(a.reach(), w.now)
 }
 
-// idle returns the limit of a service with nothing to do: as many requests as would end within a second one after the
-// other, from leastIdle to mostIdle.
+// idle returns the limit of a service with nothing to do: as many requests as would end within a
+// second one after the other, from leastIdle to mostIdle.
 func idle(typical time.Duration) float64 {
 	return min(max(leastIdle, 1/typical.Seconds()), mostIdle)
 }

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Before a service is busy, its limit follows the requests in flight of late. If more come at once, the next window is too
-// late. So the limiter asks before it sheds. As long as no request waits, by the ages of those in flight, the algorithm lends as
-// many places as were safe before, and takes them back at once if requests wait.
+// Before a service is busy, its limit follows the requests in flight of late. If more come at once,
+// the next window is too late. So the limiter asks before it sheds. As long as no request waits, by
+// the ages of those in flight, the algorithm lends as many places as were safe before, and takes
+// them back at once if requests wait.
 
 const (
 	firstUsual  = 1.0                   // seconds; see baselines.usual
@@ -60,8 +61,9 @@ func (a *adaptive) glance(s Sample) int {
 	return a.inForce(s.MaxLimit)
 }
 
-// knocks reports that nothing has completed for so long that the requests in flight hang, or are slow. One more in each glance
-// shows which: in a service that answers it completes, and has overtaken the others.
+// knocks reports that nothing has completed for so long that the requests in flight hang, or are
+// slow. One more in each glance shows which: in a service that answers it completes, and has
+// overtaken the others.
 func (a *adaptive) knocks(quiet time.Duration) bool {
 	return len(a.base.routes) > 0 && a.after == steady && a.state != draining && quiet > a.quietFor()
 }

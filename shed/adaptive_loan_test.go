@@ -96,7 +96,8 @@ func TestAllowancesUntilTheFirstRequestCompletes(t *testing.T) {
 	}
 }
 
-// The longer requests take, the longer they are in flight, and the more of those in flight are such.
+// The longer requests take, the longer they are in flight, and the more of those in flight are
+// such.
 func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	fast := &baseline{figures: figures{mean: 0.001, spread: 0.001}}
 	slow := &baseline{figures: figures{mean: 0.1, spread: 0.1}}
@@ -114,8 +115,9 @@ func TestWhatIsUsualIsThatOfRequestsInFlight(t *testing.T) {
 	}
 }
 
-// What completes first is the fastest of what began. So while fewer have completed than are in flight, the ages of those
-// say more, more may be lent, and a baseline of enoughKnown goes on to grow.
+// What completes first is the fastest of what began. So while fewer have completed than are in
+// flight, the ages of those say more, more may be lent, and a baseline of enoughKnown goes on to
+// grow.
 func TestTheFirstThatCompleteAreTheFastest(t *testing.T) {
 	a := newAdaptive().(*adaptive)
 	a.Update(Sample{MaxLimit: 500})

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/internal/overload"
 )
 
-// goodFrom returns how many are answered well in the seconds after from, to to, over some seeds, as a part of how many
-// are with a fixed limit.
+// goodFrom returns how many are answered well in the seconds after from, to to, over some seeds, as
+// a part of how many are with a fixed limit.
 func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to, limit int) float64 {
 	t.Helper()
 	sum := func(limiter func() overload.Limiter) (good int) {
@@ -31,14 +31,16 @@ func goodFrom(t *testing.T, name string, load float64, seeds []uint64, from, to,
 	return float64(sum(adaptively(Options[overload.Request]{}))) / float64(fixed)
 }
 
-// With these seeds the limit once stayed as the hang had left it for five seconds, in which a queue stood: 0.74.
+// With these seeds the limit once stayed as the hang had left it for five seconds, in which a queue
+// stood: 0.74.
 func TestWhatAHangLeftIsSoonForgotten(t *testing.T) {
 	if ratio := goodFrom(t, "hang", 1, []uint64{8, 10, 12}, 31, 37, 56); ratio < 0.9 {
 		t.Errorf("in the 6 s after a hang goodput is %.3f of that with a limit of 56, want 0.9", ratio)
 	}
 }
 
-// Two probes in a row once took two of these seconds, since the first was compared with the slow time before: 0.84.
+// Two probes in a row once took two of these seconds, since the first was compared with the slow
+// time before: 0.84.
 func TestARecoveredDependencyIsSoonUsed(t *testing.T) {
 	if ratio := goodFrom(t, "slow-30s", 1.5, []uint64{1, 2, 3, 301, 302, 303}, 50, 53, 28); ratio < 0.875 {
 		t.Errorf("in the 3 s after a dependency recovered goodput is %.3f of that with a limit of 28, want 0.875", ratio)
@@ -90,8 +92,8 @@ func TestNothingGrowsFastWhileRequestsAreOlderThanUsual(t *testing.T) {
 	}
 }
 
-// known returns an algorithm that knows one route, of requests that take 200 ms, and a function that tells it of windows of
-// 2 s with so many completions of that latency.
+// known returns an algorithm that knows one route, of requests that take 200 ms, and a function
+// that tells it of windows of 2 s with so many completions of that latency.
 func known(limit float64) (a *adaptive, window func(completed int, latency time.Duration, inFlight, shed int)) {
 	a = newAdaptive().(*adaptive)
 	now := time.Unix(1e9, 0)
@@ -147,8 +149,8 @@ func TestWindowsWithFewCompletionsConfirmBaselines(t *testing.T) {
 	}
 }
 
-// tried returns an algorithm in a trial that took half of those in flight away, and the view of a window since: requests
-// of 50 ms, by a baseline of 20 ms.
+// tried returns an algorithm in a trial that took half of those in flight away, and the view of a
+// window since: requests of 50 ms, by a baseline of 20 ms.
 func tried(t trial, completed int) (*adaptive, *view) {
 	a := newAdaptive().(*adaptive)
 	a.now = time.Unix(1e9, 0)
@@ -240,7 +242,8 @@ func TestTheFirstDecreaseDoesNotWaitForTheQueueToComplete(t *testing.T) {
 	}
 }
 
-// An SLO of 300 ms. A baseline says what a route takes without a queue, a latency what it takes now.
+// An SLO of 300 ms. A baseline says what a route takes without a queue, a latency what it takes
+// now.
 func TestARouteIsLateIfItWouldBeOnTimeWithoutAQueue(t *testing.T) {
 	const ms = time.Millisecond
 	type route struct {
@@ -303,7 +306,8 @@ func TestTheNinthDecileIsThatOfBoth(t *testing.T) {
 	}
 }
 
-// The first completions of a route are the fastest: of requests that take 10 to 400 ms, those of 10 ms.
+// The first completions of a route are the fastest: of requests that take 10 to 400 ms, those of 10
+// ms.
 func TestABaselineOfFewRequestsGrows(t *testing.T) {
 	b := &baseline{figures: figures{low: 0.01, mean: 0.01, spread: 0.01, high: 0.01}}
 	window := func(completed int, mean float64) {

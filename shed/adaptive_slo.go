@@ -8,8 +8,9 @@ import (
 
 // punctuality judges each route by the SLO: a route is late if a tenth of its answers are.
 //
-// A lower limit shortens queues, and nothing else. So a route whose fast requests do not wait, or that would be late
-// without waiting, sheds nothing: otherwise a client could ask for it on purpose.
+// A lower limit shortens queues, and nothing else. So a route whose fast requests do not wait, or
+// that would be late without waiting, sheds nothing: otherwise a client could ask for it on
+// purpose.
 func (w *view) punctuality(s *Sample) {
 	onTime := 0.0
 	var rest seen // routes with few completions, together

@@ -8,7 +8,7 @@ const (
 	draining              // waits until requests that were admitted before a decrease have ended
 	settling              // waits until those that began behind them have ended
 	trying                // compares what a deep decrease has changed with what was before
-	probing               // likewise, after a decrease whose purpose is to learn
+	probing               // compares after a decrease whose purpose is to learn
 	stuck                 // waits, as most requests in flight hang
 )
 
@@ -61,7 +61,8 @@ func (a *adaptive) steady(s *Sample, w *view) state {
 	case a.waits(s, w) > w.room && w.waitsAlone():
 		a.freeze(w)
 	case a.waits(s, w) > w.room:
-		// Wait and see whether the queue stands. If one window is as long as that, let it not grow meanwhile.
+		// Wait and see whether the queue stands. If one window is as long as that, let it not grow
+		// meanwhile.
 		if !w.limited && a.queue.stood >= standing {
 			a.limit = min(a.limit, w.now)
 		}
@@ -97,7 +98,8 @@ func (a *adaptive) trying(_ *Sample, w *view) state {
 	switch {
 	case verdict == untried:
 	case latency > 1.1:
-		// The service has become slower meanwhile. If the trial has cost throughput, try again what is so now.
+		// The service has become slower meanwhile. If the trial has cost throughput, take it back:
+		// the next window begins another one.
 		if verdict == starved {
 			a.limit = a.trial.limit
 		}
@@ -148,7 +150,8 @@ func (a *adaptive) stuck(s *Sample, w *view) state {
 	return stuck
 }
 
-// lowered reports that requests may be in flight that were admitted before a decrease, or that a trial goes on.
+// lowered reports that requests may be in flight that were admitted before a decrease, or that a
+// trial goes on.
 func (a *adaptive) lowered() bool {
 	return a.after != steady || a.state == draining || a.state == stuck
 }

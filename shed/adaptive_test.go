@@ -181,7 +181,8 @@ func TestAnSLOThatNoLimitCanKeepShedsNobody(t *testing.T) {
 	}
 }
 
-// Each is the algorithm without one of its properties, and a scenario that shows what that is good for.
+// Each is the algorithm without one of its properties, and a scenario that shows what that is good
+// for.
 func TestEachPropertyIsNeeded(t *testing.T) {
 	t.Run("a low quantile, not an average", func(t *testing.T) {
 		x := simulate(t, "bimodal", 0.8, mutant(func(a *adaptive) Algorithm { return average{a} }), nil)
@@ -257,7 +258,8 @@ func TestTheAdaptiveLimitGoesOnFromTheOneBefore(t *testing.T) {
 	}
 }
 
-// What samples may be like at their worst must not lead to a limit that is no number, or to one out of range.
+// What samples may be like at their worst must not lead to a limit that is no number, or to one out
+// of range.
 func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	f.Add([]byte{255, 0, 255, 0, 255, 0, 255, 0, 200, 0, 0, 0, 0, 0, 1, 1})

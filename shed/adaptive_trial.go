@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// trial is a decrease whose effect shows whether requests wait. If they do, latency falls and throughput does not. If
-// they do not, throughput falls and latency does not; then the decrease is undone, and the latencies of now become the
-// baselines. That is how a slower dependency is learned.
+// trial is a decrease whose effect shows whether requests wait. If they do, latency falls and
+// throughput does not. If they do not, throughput falls and latency does not; then the decrease is
+// undone, and the latencies of now become the baselines. That is how a slower dependency is
+// learned.
 type trial struct {
 	from     float64 // limit before the first of several decreases or probes in a row
 	full     float64 // completions a second then, or before a later one if that is more
@@ -72,8 +73,8 @@ func (a *adaptive) begin(after state, w *view, goal float64) state {
 	return draining
 }
 
-// judge compares what is seen under the lower limit with what was before. latency is how many times as long fast requests
-// take.
+// judge compares the windows under the lower limit with the time before. latency is how many times
+// as long fast requests take.
 func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	if t.seen != nil {
 		t.seen.join(w)
@@ -82,7 +83,8 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	t.seen = w
 	tried := w.limited && t.inFlight-w.inFlight >= enough*t.inFlight
 	if now.Before(t.ends) && float64(w.completed) < judged*w.noise {
-		// These are too few for a small difference. A large one shows at once, and so does a baseline that still holds.
+		// These are too few for a small difference. A large one shows at once, and so does a
+		// baseline that still holds.
 		if w.completed < fewest || !tried {
 			return early, 1
 		}
@@ -101,7 +103,8 @@ func (t *trial) judge(now time.Time, w *view) (v verdict, latency float64) {
 	return busy, latency
 }
 
-// undo takes back a decrease that left the service with too few requests, and learns how long they take.
+// undo takes back a decrease that left the service with too few requests, and learns how long they
+// take.
 func (a *adaptive) undo() state {
 	w := a.trial.seen
 	for _, r := range w.routes {
@@ -114,7 +117,8 @@ func (a *adaptive) undo() state {
 	return settling
 }
 
-// needs returns the limit with which as many requests complete as before several decreases, if they take as long as now.
+// needs returns the limit with which as many requests complete as before several decreases, if they
+// take as long as now.
 func (a *adaptive) needs(w *view) float64 {
 	t := &a.trial
 	work, wait := 0.0, 0.0

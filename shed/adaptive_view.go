@@ -90,7 +90,8 @@ func (a *adaptive) look(s *Sample) *view {
 	return w
 }
 
-// join adds the window that follows those of w. Numbers of the end of a window become those of the one added.
+// join adds the window that follows those of w. Numbers of the end of a window become those of the
+// one added.
 func (w *view) join(next *view) {
 	part := next.took / (w.took + next.took)
 	mix := func(old *float64, to, part float64) { *old += (to - *old) * part }

@@ -13,7 +13,8 @@ const (
 	mostWait   = 10                    // times what requests take
 	muchShed   = 0.3                   // see adaptive.gaps
 
-	// A request may wait for this part of what requests take, and of what differences between them add.
+	// A request may wait for this part of what requests take, and of what differences between them
+	// add.
 	evenWait, unevenWait = 0.6, 0.9
 
 	old = 1.3 // times baselines.usual: an older request may wait
@@ -21,9 +22,9 @@ const (
 	aloneAtMost = 0.25 // part of the waiting requests that waits behind others, if a route waits alone
 )
 
-// waits returns how many requests wait. Before the first decrease the limit is a guess. In a window that is long enough for a
-// queue to stand, requests in flight that are too old count as well: they would complete too late to show that the limit is
-// too high.
+// waits returns how many requests wait. Before the first decrease the limit is a guess. In a window
+// that is long enough for a queue to stand, requests in flight that are too old count as well: they
+// would complete too late to show that the limit is too high.
 func (a *adaptive) waits(s *Sample, w *view) float64 {
 	if w.limited && a.queue.known == 0 && s.Elapsed >= standing {
 		return w.waiting + w.aged
@@ -31,9 +32,10 @@ func (a *adaptive) waits(s *Sample, w *view) float64 {
 	return w.waiting
 }
 
-// behind returns how many requests of the route waited behind others. In a queue that all share, first come, first served, no
-// request is overtaken before it is served. So a request has waited in it until it was overtaken, at most. inFlight is the mean of
-// all routes, and bounds what a few long waits that end in one window would amount to.
+// behind returns how many requests of the route waited behind others. In a queue that all share,
+// first come, first served, no request is overtaken before it is served. So a request has waited in
+// it until it was overtaken, at most. inFlight is the mean of all routes, and bounds what a few
+// long waits that end in one window would amount to.
 func (x *seen) behind(r *RouteSample, inFlight float64) float64 {
 	if x.mean == 0 {
 		return 0
@@ -45,14 +47,16 @@ func (x *seen) behind(r *RouteSample, inFlight float64) float64 {
 	return min(x.rate, inFlight/x.mean) * wait
 }
 
-// waitsAlone reports that requests wait for what most other requests do not need: requests that began later completed
-// meanwhile. It may be a queue of a route's own, or a route that has become slow. A lower limit would shed the others for it.
+// waitsAlone reports that requests wait for what most other requests do not need: requests that
+// began later completed meanwhile. It may be a queue of a route's own, or a route that has become
+// slow. A lower limit would shed the others for it.
 func (w *view) waitsAlone() bool { return w.behind <= min(w.room, w.waiting*aloneAtMost) }
 
 // mayWait returns how many requests may wait.
 //
-// Routes whose requests never wait do not use the scarce resource; they are not counted. The more the times of the
-// other routes differ, the longer is the queue that keeps a service busy, as in the formula of Pollaczek and Khinchine.
+// Routes whose requests never wait do not use the scarce resource; they are not counted. The more
+// the times of the other routes differ, the longer is the queue that keeps a service busy, as in
+// the formula of Pollaczek and Khinchine.
 func (w *view) mayWait() float64 {
 	waiting, wait, mean, square := 0.0, 0.0, 0.0, 0.0
 	for _, r := range w.routes {
@@ -76,8 +80,9 @@ func (w *view) mayWait() float64 {
 	return waiting * each / (wait / waiting)
 }
 
-// gaps returns which part of unevenWait counts. Without a long queue, slots are empty after a run of slow requests, until
-// other requests arrive. The more are shed, the sooner others arrive, and of many slots few become empty at once.
+// gaps returns which part of unevenWait counts. Without a long queue, slots are empty after a run
+// of slow requests, until other requests arrive. The more are shed, the sooner others arrive, and
+// of many slots few become empty at once.
 func (a *adaptive) gaps(w *view) float64 {
 	return 1 + (1/math.Sqrt(max(1, w.busy))-1)*min(1, a.recent.sheds/muchShed)
 }
@@ -100,8 +105,9 @@ func (w *view) vary() float64 {
 	return min(max(1, square*w.rate/(mean*mean)), 60)
 }
 
-// aged returns how many requests wait, by their ages when a request last completed: they are older than usual, and no
-// request that began later has completed. A request that others have overtaken is slow, and does not wait.
+// aged returns how many requests wait, by their ages when a request last completed: they are older
+// than usual, and no request that began later has completed. A request that others have overtaken
+// is slow, and does not wait.
 func (a *adaptive) aged(s *Sample) float64 {
 	if len(s.Ages) == 0 {
 		return 0
@@ -119,9 +125,10 @@ func older(ages []time.Duration, than time.Duration) int {
 	return n
 }
 
-// overdue returns how many requests have been in flight for twice as long as the slowest request of any route, including
-// those that have just completed: in a long queue all are old. So a dependency that hangs is seen although nothing
-// completes. A request that others have overtaken is slow, and shows no hang.
+// overdue returns how many requests have been in flight for twice as long as the slowest request of
+// any route, including those that have just completed: in a long queue all are old. So a dependency
+// that hangs is seen although nothing completes. A request that others have overtaken is slow, and
+// shows no hang.
 func (a *adaptive) overdue(s *Sample, w *view) int {
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 {
 		return 0

@@ -39,7 +39,7 @@ type Sample struct {
 
 	// AtClients and MeanAtClients are those of them that wait for their clients: for content that the handler reads,
 	// or until what it writes has left. What clients take says nothing of the service, so no
-	// latency and no age has it in it. A [Gate] sees that; with Acquire alone, nobody does.
+	// latency and no age has it in it. A [Gate] measures that time; with Acquire alone it is not known.
 	AtClients     int     // now
 	MeanAtClients float64 // over the time of the window
 

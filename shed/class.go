@@ -11,7 +11,7 @@ type Class struct {
 	// than Share percent of the limit are in flight, of whichever class they are. What is
 	// left of the limit is for the more important classes. Shares are rounded up, but the last place is always left to
 	// the first class, if its share is larger. So the limit is at least 2 if shares differ: one place for
-	// everybody, and one for the first class.
+	// all classes, and one for the first.
 	//
 	// With the adaptive algorithm a small share costs no throughput, since the limit rises
 	// until the service is busy, whatever class keeps it so. With [Fixed] it does: a class

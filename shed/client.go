@@ -9,7 +9,7 @@ import (
 // clientTime is for how long a request has waited for its client: for content that it reads, or until what it writes
 // has left. The client decides that, so it says nothing of the service. It is safe for concurrent use.
 type clientTime struct {
-	any   atomic.Bool // it ever waited; without that, nobody takes the lock
+	any   atomic.Bool // it ever waited; until then no call takes the lock
 	mu    sync.Mutex
 	waits int32         // under way
 	since instant       // when the first of them began

@@ -39,7 +39,7 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = h.gate.Serve(w, r, r, h.next) // Denied alone returns an error, and has nobody to tell
+	_ = h.gate.Serve(w, r, r, h.next) // only Denied returns an error, and no caller wants it
 }
 
 // pattern returns the pattern that matched r. Where http.ServeMux redirects to a path with a

@@ -16,14 +16,14 @@ type limiter struct {
 	epoch time.Time
 
 	mu         sync.Mutex
-	latest     instant // at which somebody had the lock
+	latest     instant // when the lock was last taken
 	algorithm  Algorithm
 	own        bool // the algorithm is the default one
 	slo        time.Duration
 	maxLimit   int
 	bounded    bool // by Options.MaxInFlight
 	maxWaiting int  // 0: limit
-	advisory   bool // everybody goes on: the mode is not core.Enforce
+	advisory   bool // all requests go on: the mode is not core.Enforce
 
 	limit    int
 	places   int // of the limit: see glancer
@@ -131,8 +131,8 @@ type entry struct {
 	wait            time.Duration
 }
 
-// acquire decides a request of c and of the tenant with that name, which is in the queue until done is closed or maxWait is
-// over, if it is not 0.
+// acquire decides a request of c and of the tenant with that name, which is in the queue until done
+// is closed or maxWait is over, if it is not 0.
 func (l *limiter) acquire(done <-chan struct{}, c *class, name uint64, maxWait time.Duration) entry {
 	e, w := l.enter(c, name, maxWait > 0 && !closed(done))
 	if w != nil {
@@ -152,9 +152,9 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// enter decides a request of c and of the tenant with that name, or puts it into the queue if that is allowed. Whether the limiter is open is
-// read under the lock, and not with the request's options: a request that enters the queue behind a Replace that has
-// emptied it would wait for nobody.
+// enter decides a request of c and of the tenant with that name, or puts it into the queue if that
+// is allowed. Whether the limiter is open is read under the lock, and not with the request's
+// options: a request that enters the queue behind a Replace that has emptied it would wait in vain.
 func (l *limiter) enter(c *class, name uint64, queue bool) (entry, *waiter) {
 	now := l.lock()
 	defer l.mu.Unlock()
@@ -238,9 +238,9 @@ func (l *limiter) updateLocked(now instant) {
 	}
 }
 
-// try calls f, which calls the algorithm, and reports whether it returned. What a program's algorithm does
-// must cost no request its permit, and leave no Replace half done. A panic can be recovered, and runtime.Goexit
-// cannot: so it gets a goroutine of its own to end.
+// try calls f, which calls the algorithm, and reports whether it returned. What a program's
+// algorithm does must cost no request its permit, and leave no Replace half done. A panic can be
+// recovered, and runtime.Goexit cannot: so it gets a goroutine of its own to end.
 func (l *limiter) try(f func()) (ok bool) {
 	if l.own {
 		return returns(f)
@@ -264,9 +264,10 @@ func returns(f func()) (ok bool) {
 	return true
 }
 
-// setLimitLocked puts a limit into force. Its places for requests that need nothing that others need are there for all
-// classes: shares are of the other places. Whatever the limit is, and whatever rounding makes of the shares, a class with less
-// than the share of the first leaves that one a place, and has one itself.
+// setLimitLocked puts a limit into force. Its places for requests that need nothing that others
+// need are there for all classes: shares are of the other places. Whatever the limit is, and
+// whatever rounding makes of the shares, a class with less than the share of the first leaves that
+// one a place, and has one itself.
 func (l *limiter) setLimitLocked(limit int) {
 	l.limit = min(max(limit, l.leastLocked()), l.maxLimit)
 	places := min(l.places, l.limit-1)
@@ -282,7 +283,8 @@ func (l *limiter) setLimitLocked(limit int) {
 	}
 }
 
-// leastLocked returns the least limit: 2 if the first class has a place of its own, which others leave it.
+// leastLocked returns the least limit: 2 if the first class has a place of its own, which others
+// leave it.
 func (l *limiter) leastLocked() int {
 	if last := l.classes[len(l.classes)-1]; last.share < l.classes[0].share {
 		return 2
@@ -292,14 +294,17 @@ func (l *limiter) leastLocked() int {
 
 // glancer is an Algorithm that may change its limit between two windows.
 type glancer interface {
-	// glanceFrom returns when the algorithm has to look before another request begins or is shed: if so many are in
-	// flight, and one of them is so old.
+	// glanceFrom returns when the algorithm has to look before another request begins or is shed:
+	// if so many are in flight, and one of them is so old.
 	glanceFrom() (inFlight int, age time.Duration)
-	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the window.
+	// glance returns the limit from now on. The Sample is of the instant: it has nothing of the
+	// window.
 	glance(Sample) (limit int)
-	// overtakes returns how long a request has to take to overtake others. What takes less may not need what is scarce.
+	// overtakes returns how long a request has to take to overtake others. What takes less may not
+	// need what is scarce.
 	overtakes() time.Duration
-	// places returns how many places of the limit are for all classes, for requests that need nothing that others need.
+	// places returns how many places of the limit are for all classes, for requests that need
+	// nothing that others need.
 	places() int
 }
 

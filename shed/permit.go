@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/internal/list"
 )
 
-// Permit is a request that a [Shedder] has let in. Whoever has one must call End when the
+// Permit is a request that a [Shedder] has let in. The caller must call End when the
 // request is over. All methods are safe for concurrent use, on a nil Permit too, which
 // does nothing.
 type Permit struct {

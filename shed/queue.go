@@ -23,10 +23,10 @@ func (q *queue) push(w *waiter) { q.AddFirst(&w.node) }
 
 func (q *queue) remove(w *waiter) { q.Remove(&w.node) }
 
-// newest returns the waiter that came last, nil if there is none.
+// newest returns the waiter that came last, or nil.
 func (q *queue) newest() *waiter { return waiterOf(q.First) }
 
-// oldest returns the waiter that came first, nil if there is none.
+// oldest returns the waiter that came first, or nil.
 func (q *queue) oldest() *waiter { return waiterOf(q.Last) }
 
 func waiterOf(n *list.Node[*waiter]) *waiter {
@@ -51,8 +51,8 @@ func (q *queue) join(other *queue) {
 	*q = all
 }
 
-// enqueueLocked puts a request of c and x into the queue, or returns nil if there is no room: no waiter
-// is as unimportant as c.
+// enqueueLocked puts a request of c and x into the queue, or returns nil if there is no room: no
+// waiter is as unimportant as c.
 func (l *limiter) enqueueLocked(c *class, x *tenant, now instant) *waiter {
 	room := l.maxWaiting
 	if room == 0 {
@@ -78,8 +78,9 @@ func (l *limiter) enqueueLocked(c *class, x *tenant, now instant) *waiter {
 	return w
 }
 
-// victimLocked returns the waiter that yields to a request of c and x: the oldest one of the least important class that is not
-// more important than c, and of x or a tenant with more waiters than x. nil: none.
+// victimLocked returns the waiter that yields to a request of c and x: the oldest one of the least
+// important class that is not more important than c, and of x or a tenant with more waiters than x.
+// nil: none.
 func (l *limiter) victimLocked(c *class, x *tenant) *waiter {
 	for i := len(l.classes) - 1; i >= 0 && l.classes[i].rank >= c.rank; i-- {
 		for n := l.classes[i].waiting.Last; n != nil; n = n.Prev {

@@ -18,7 +18,7 @@ type Shedder[R any] struct {
 	limiter  limiter
 	seed     maphash.Seed // of names of tenants
 	settings atomic.Pointer[settings[R]]
-	replace  sync.Mutex // of whoever replaces
+	replace  sync.Mutex // held by Replace
 }
 
 // settings are what a request looks at. They are never written.
@@ -78,7 +78,7 @@ func (s *Shedder[R]) Replace(options Options[R]) error {
 }
 
 // Acquire decides a request, and waits in the queue if there is one, until ctx ends at the
-// latest. If the verdict is Admitted, whoever calls Acquire must call [Permit.End] when
+// latest. If the verdict is Admitted, the caller must call [Permit.End] when
 // the request is over. Otherwise the Permit is nil, as it is of a request that comes while the mode is
 // [core.Disabled]. If Observe panics, the request has ended.
 func (s *Shedder[R]) Acquire(ctx context.Context, request R) (*Permit, Event) {

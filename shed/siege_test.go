@@ -34,7 +34,8 @@ var orders = map[string]overload.Order{
 	"first come, first served": overload.FirstCome, "shared slots": overload.Sharing, "any order": overload.AnyOrder,
 }
 
-// Connections that ask for what takes 5 s once had more than a tenth of the others refused in 49 of 192 such runs, and up to 99%.
+// Connections that ask for what takes 5 s once had more than a tenth of the others refused in 49 of
+// 192 such runs, and up to 99%.
 func TestSlowRequestsOfOneClientLockNobodyOut(t *testing.T) {
 	for _, name := range []string{"siege", "taught", "afterwards"} {
 		for what, order := range orders {
@@ -58,8 +59,9 @@ func TestSlowRequestsOfOneClientLockNobodyOut(t *testing.T) {
 	}
 }
 
-// At nine tenths of the capacity, ten such connections once had a fourth of the others refused, and at twice the capacity
-// they once left 12% of the goodput. What they get now are places, and no slot.
+// At nine tenths of the capacity, ten such connections once had a fourth of the others refused, and
+// at twice the capacity they once left 12% of the goodput. What they get now are places, and no
+// slot.
 func TestSlowRequestsOfOneClientTakeLittleOfABusyService(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -81,7 +83,8 @@ func TestSlowRequestsOfOneClientTakeLittleOfABusyService(t *testing.T) {
 	}
 }
 
-// A route that needs nothing cannot hide the queue of another one, nor does it pay with more than its share.
+// A route that needs nothing cannot hide the queue of another one, nor does it pay with more than
+// its share.
 func TestAQueueOfOneOfTwoRoutesIsSeen(t *testing.T) {
 	for _, load := range []float64{0.5, 1.2, 2, 3} {
 		x := besieged(t, "beside", nil, adaptively(Options[overload.Request]{}), load, 1)
@@ -107,7 +110,8 @@ func (c *crest) Enter(r overload.Request) (func(bool), bool) {
 	return end, ok
 }
 
-// A dependency of one route that hangs once had 31% of the other route refused in the 30 s around it.
+// A dependency of one route that hangs once had 31% of the other route refused in the 30 s around
+// it.
 func TestARouteThatHangsAloneHasABoundOfItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		load    float64 // 0.25 is 100 requests a second of each route
@@ -151,7 +155,8 @@ func TestAPermitKnowsWhenItWasOvertaken(t *testing.T) {
 		}
 		a.End(Result{})
 		if first := l.window.active[0].first; l.window.active[0].completed.seen != 2 || first != 3*time.Second+2*time.Second {
-			// b of 2 s is in the window before, which has ended; d took 2 s, a was overtaken after 3 s
+			// b of 2 s is in the window before, which has ended; d took 2 s, a was overtaken after
+			// 3 s
 			t.Errorf("until they were overtaken or ended: %v in all, want 5s", first)
 		}
 	})

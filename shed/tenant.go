@@ -13,18 +13,19 @@ const (
 	useLife     = 2 * time.Second // in which half of tenant.use goes away
 	countEvery  = 250 * time.Millisecond
 	notableUse  = 0.1 // part of the limit over all names, with which a tenant is active
-	triedToGo   = 8   // tenants of which the one that uses least goes, if there are too many
+	candidates  = 8   // tenants of which the one that uses least is evicted
 
-	// A tenant may fill the limit of its class while it uses up to the first part of an equal share, and half of that
-	// limit from the second part on.
+	// A tenant may fill the limit of its class while it uses up to the first part of an equal
+	// share, and half of that limit from the second part on.
 	fullUntil, halfFrom = 0.75, 1.25
 )
 
-// tenants share the limit. While places are free, any of them may have them. The last half of the places is for tenants that use
-// less than an equal share. It belongs to the limiter's lock.
+// tenants share the limit. While places are free, any of them may have them. The last half of the
+// places is for tenants that use less than an equal share. It belongs to the limiter's lock.
 //
-// Names are kept as hashes. A name that comes again after youngFor is a tenant of its own; until then it is one of the
-// newcomers, who are one tenant together. So a new name for each request gains nothing, and evicts no tenant.
+// Names are kept as hashes. A name that comes again after youngFor is a tenant of its own; until
+// then it is one of the newcomers, who are one tenant together. So a new name for each request
+// gains nothing, and evicts no tenant.
 type tenants struct {
 	known     map[uint64]*tenant // at most mostTenants
 	list      []*tenant          // the same
@@ -43,7 +44,7 @@ type young struct {
 	since instant
 }
 
-// tenant is what is known of one.
+// tenant is a client with a name, or all newcomers.
 type tenant struct {
 	name     uint64
 	at       int // in tenants.list
@@ -72,7 +73,8 @@ func (t *tenants) of(name uint64, now instant) *tenant {
 	return &t.newcomers
 }
 
-// add makes a name a tenant. If there are too many, the one goes that uses least of some that are drawn.
+// add makes a name a tenant. If there are too many, it evicts the one that uses least of some that
+// are drawn.
 func (t *tenants) add(name uint64, now instant) *tenant {
 	x := &tenant{name: name, at: len(t.list), until: now}
 	if len(t.list) < mostTenants {
@@ -81,7 +83,7 @@ func (t *tenants) add(name uint64, now instant) *tenant {
 		return x
 	}
 	least := t.list[pick(&t.random, len(t.list))]
-	for range triedToGo - 1 {
+	for range candidates - 1 {
 		if other := t.list[pick(&t.random, len(t.list))]; other.useAt(now) < least.useAt(now) {
 			least = other
 		}
@@ -128,7 +130,8 @@ func (t *tenants) part(x *tenant, limit int, now instant) float64 {
 	return min(1, max(0.5, 1-(shares-fullUntil)*0.5/(halfFrom-fullUntil)))
 }
 
-// count counts the tenants that use the service, or asked and did not get in: one that fills all places is not alone then.
+// count counts the tenants that use the service, or asked and did not get in: one that fills all
+// places is not alone then.
 func (t *tenants) count(limit float64, now instant) {
 	t.limit = limit + (t.limit-limit)*half(now-t.counted, useLife)
 	t.active, t.counted = 0, now

@@ -30,7 +30,8 @@ func anyOf(prefix string, of int) func(int) string {
 	}
 }
 
-// answered returns which part of the requests of each group gets a good answer, from 20 slots of 50 ms.
+// answered returns which part of the requests of each group gets a good answer, from 20 slots of 50
+// ms.
 func answered(t *testing.T, options Options[overload.Request], seed uint64, groups ...group) []float64 {
 	t.Helper()
 	total := 0.0
@@ -155,7 +156,8 @@ func TestASiegeByOneTenantLeavesOthersTheirPlaces(t *testing.T) {
 	}
 }
 
-// equal returns a limiter with a fixed limit that is fair among tenants, and a function that lets one of a tenant enter.
+// equal returns a limiter with a fixed limit that is fair among tenants, and a function that lets
+// one of a tenant enter.
 func equal(limit int) (l *limiter, enter func(name uint64, queue bool) (*Permit, *waiter)) {
 	l = &limiter{epoch: time.Now()}
 	c := l.configure(nil, limits{algorithm: Fixed(limit), fair: true})[0]

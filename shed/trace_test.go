@@ -48,7 +48,8 @@ func (t *traced) look() {
 	fmt.Fprintf(&t.text, "%x %x\n", a.limit, a.loan.lent)
 }
 
-// trace runs a scenario and returns how many windows it had, the last limit, and a hash of all limits and loans.
+// trace runs a scenario and returns how many windows it had, the last limit, and a hash of all
+// limits and loans.
 func trace(t *testing.T, s *overload.Scenario, load float64, options Options[overload.Request]) (got string) {
 	synctest.Test(t, func(*testing.T) {
 		l := &traced{simulated: simulated{MustNew(options)}}
@@ -59,8 +60,9 @@ func trace(t *testing.T, s *overload.Scenario, load float64, options Options[ove
 	return got
 }
 
-// The limit after each window of each scenario is that of testdata/traces.txt, to the last bit. A change of code that is to
-// change no limit shows here that it does not; another one runs the test with -update.
+// The limit after each window of each scenario is that of testdata/traces.txt, to the last bit. A
+// change of code that is to change no limit shows here that it does not; another one runs the test
+// with -update.
 func TestLimitsAreThoseOfTheTraces(t *testing.T) {
 	if fused(1+0x1p-30, 1-0x1p-30, -1) {
 		t.Skip("this processor rounds a product and a sum once, so that limits differ in their last bits")

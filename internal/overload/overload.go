@@ -50,7 +50,7 @@ type Order uint8
 const (
 	FirstCome Order = iota // a request gets a slot after those before it
 	AnyOrder               // a free slot goes to any request that waits, at random
-	Sharing                // all requests run at once, each as fast as slots are left for it; they have no patience
+	Sharing                // all requests run at once and share the slots; Patience and Hang are ignored
 )
 
 // Siege are connections that ask for one route, each again when it is answered, or a moment after it was shed. They begin within

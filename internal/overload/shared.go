@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// shared are requests that share the slots: each gets a slot of its own, or as much of one as all others get.
+// shared are requests that share the slots: each gets a slot of its own, or as much of one as all
+// others get.
 //
-// Its clock runs as fast as each of them does. So a request ends when the clock shows what it showed at its start, and
-// the time that the request takes.
+// Its clock runs as fast as each of them does. So a request ends when the clock shows what it
+// showed at its start, and the time that the request takes.
 type shared struct {
 	slots   int
 	clock   float64 // seconds
@@ -48,7 +49,8 @@ func (p *shared) next(now time.Duration) (at time.Duration, q *request) {
 	return now + time.Duration(max(0, q.ends-p.clock)/p.speed()*float64(time.Second)), q
 }
 
-// take takes q out if it has ended and is the first, and returns it. Another event was added for it otherwise.
+// take takes q out if it has ended and is the first, and returns it. Another event was added for it
+// otherwise.
 func (p *shared) take(now time.Duration, q *request) *request {
 	p.advance(now)
 	if len(p.running) == 0 || p.running[0] != q || q.ends-p.clock > 1e-6 {

@@ -2,8 +2,9 @@ package overload
 
 import "time"
 
-// Sieges returns scenarios in which some requests take long for a reason that does not concern the others: connections
-// that ask for what takes 5 s, and a dependency of one route. /a is the route of the others. All have 4 slots of 10 ms.
+// Sieges returns scenarios in which some requests take long for a reason that does not concern the
+// others: connections that ask for what takes 5 s, and a dependency of one route. /a is the route
+// of the others. All have 4 slots of 10 ms.
 func Sieges() []*Scenario {
 	const begin, end = 20 * time.Second, 80 * time.Second
 	others := route("/a", 1, 10*ms, 0.2)
@@ -52,7 +53,7 @@ func Sieges() []*Scenario {
 			}
 		}),
 		of("beside", "two routes, of which one waits for 4 slots and one for nothing", beside),
-		of("part hangs", "a route of half of the requests, with a dependency of its own, which hangs from 20 s to 30 s", func(s *Scenario) {
+		of("part hangs", "half of the requests wait for a dependency that hangs from 20 s to 30 s", func(s *Scenario) {
 			beside(s)
 			s.Routes[0].Aside, s.Routes[1].Aside = false, true
 			s.Hang, s.Hangs, s.Length = Span{begin, begin + 10*time.Second}, "/b", 50*time.Second
