@@ -77,7 +77,7 @@ func byTenant(r overload.Request) string { return r.Tenant }
 func TestOneTenantDoesNotCostOthersTheirAnswers(t *testing.T) {
 	light := func(each float64) group { return group{load: 9 * each, tenant: numbered("light", 9)} }
 	heavy := func(load float64) group { return group{load: load} }
-	renamed := func(load float64) group { return group{load: load, tenant: numbered("new", 1<<40)} }
+	renamed := func(load float64) group { return group{load: load, tenant: numbered("new", 1<<30)} }
 	for _, c := range []struct {
 		name          string
 		light, heavy  group
