@@ -282,6 +282,13 @@ func FuzzTheAdaptiveLimitStaysInRange(f *testing.F) {
 			for range min(s.InFlight, 8) {
 				s.Ages = append(s.Ages, time.Duration(b[7])*time.Second)
 			}
+			s.overtaken, s.quiet, s.bounded = time.Duration(b[4])*1e7, time.Duration(b[5])*1e7, b[6]%2 == 0
+			for i := range s.Routes {
+				s.Routes[i].first = time.Duration(b[3]) * time.Millisecond
+			}
+			if got := a.glance(s); got < 1 || got > 500 {
+				t.Fatalf("limit %d of a glance at %+v", got, s)
+			}
 			limit = a.Update(s)
 			if limit < 1 || limit > 500 {
 				t.Fatalf("limit %d after %+v", limit, s)

@@ -201,6 +201,10 @@ func TestHeldRequestsRaiseTheLimitToABound(t *testing.T) {
 	if a.hold(&s); a.held.now != 0 || s.InFlight != 10 {
 		t.Errorf("%d are held that no other has overtaken, want none", a.held.now)
 	}
+	s = Sample{InFlight: 0, overtaken: 1, Ages: repeated(1, time.Second)}
+	if a.hold(&s); a.held.now != 0 {
+		t.Errorf("%d are held of none in flight", a.held.now)
+	}
 	a.held.bind(&Sample{MaxLimit: 2000, bounded: true})
 	if a.held.now = 1000; a.places() != 1000 {
 		t.Errorf("with a MaxInFlight of 2,000 there are %d places for 1,000 that are held", a.places())
