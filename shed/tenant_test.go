@@ -89,8 +89,9 @@ func TestOneTenantDoesNotCostOthersTheirAnswers(t *testing.T) {
 		{"nine at 0.05, one at 3", light(0.05), heavy(3), 0.995, 0.2},
 		{"a new name for each request", light(0.08), renamed(0.8), 0.995, 0.4},
 		{"a new name for each request, at the capacity", light(0.1), renamed(1), 0.93, 0.2},
-		{"1,000 tenants", group{load: 0.9, tenant: anyOf("light", 1000)}, heavy(1), 0.87, 0.25},
-		{"20,000 names", group{load: 0.5, tenant: anyOf("light", 100)}, group{load: 2, tenant: anyOf("many", 20_000)}, 0.82, 0.3},
+		{"1,000 tenants", group{load: 0.9, tenant: anyOf("light", 1000)}, heavy(1), 0.94, 0.2},
+		{"1,000 tenants, and a new name for each request", group{load: 0.5, tenant: anyOf("light", 1000)}, renamed(2), 0.5, 0.38},
+		{"20,000 names", group{load: 0.5, tenant: anyOf("light", 100)}, group{load: 2, tenant: anyOf("many", 20_000)}, 0.93, 0.3},
 	} {
 		for seed := range uint64(testrun.Sized(1, 6)) {
 			got := answered(t, Options[overload.Request]{Tenant: byTenant}, seed+1, c.light, c.heavy)
@@ -130,7 +131,7 @@ func TestSharesOfClassesAndTenantsMultiply(t *testing.T) {
 // Names that have been checked are tenants: who has many has many shares, and no more.
 func TestManyNamesAreManyTenants(t *testing.T) {
 	got := answered(t, Options[overload.Request]{Tenant: byTenant}, 1, group{load: 0.5, tenant: anyOf("light", 100)}, group{load: 2, tenant: numbered("many", 500)})
-	if got[0] < 0.3 || got[1] > 0.43 {
+	if got[0] < 0.29 || got[1] > 0.43 {
 		t.Errorf("100 tenants beside 500 names in turn: %.3f of the requests get a good answer", got)
 	}
 }
