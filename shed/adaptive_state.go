@@ -16,19 +16,19 @@ func (s state) String() string {
 	return [...]string{"steady", "draining", "settling", "trying", "probing", "stuck"}[s]
 }
 
-// next returns the state that follows the state at. Update alone writes a.state.
+// next returns the state that follows the state at. Only Update writes a.state.
 //
-//	state     leaves it when                                                       for
-//	any       more than half of the requests in flight hang                       stuck
-//	steady    too many requests wait, or are late: the limit falls by much        draining, then trying
-//	          the limit falls by little                                           draining, then steady
-//	          baselines are old while requests are limited                        draining, then probing
-//	draining  no more are in flight than the limit allows, or time is up          settling
-//	settling  a window began after those admitted before had ended                a.after
-//	trying    it is known what the decrease has changed, or the load has fallen   steady
-//	          the decrease was undone                                             settling, then steady
+//	from      when                                                to
+//	any       more than half of the requests in flight hang       stuck
+//	steady    many wait, or are late: the limit falls by much     draining, then trying
+//	          the limit falls by little                           draining, then steady
+//	          requests are limited, and baselines are old         draining, then probing
+//	draining  the limit is kept again, or time is up              settling
+//	settling  a window has none that began before                 a.after
+//	trying    the decrease helped, or the load has fallen         steady
+//	          it cost throughput, and is undone                   settling, then steady
 //	probing   as trying
-//	stuck     as draining, once they no longer hang                               settling, then steady
+//	stuck     as draining, once requests no longer hang           settling, then steady
 func (a *adaptive) next(at state, s *Sample, w *view) state {
 	if w.stuck(s) {
 		at = stuck
@@ -48,6 +48,7 @@ func (a *adaptive) next(at state, s *Sample, w *view) state {
 	return a.steady(s, w)
 }
 
+// steady learns and raises the limit, or begins a decrease.
 func (a *adaptive) steady(s *Sample, w *view) state {
 	if w.completed < fewest {
 		if w.completed > 0 && !w.limited && w.waiting <= w.room {
@@ -75,6 +76,7 @@ func (a *adaptive) steady(s *Sample, w *view) state {
 	return steady
 }
 
+// draining waits until requests that were admitted before a decrease have ended.
 func (a *adaptive) draining(s *Sample, w *view) state {
 	if a.drained(s, w) {
 		return settling
@@ -82,6 +84,7 @@ func (a *adaptive) draining(s *Sample, w *view) state {
 	return draining
 }
 
+// settling waits until those that began behind them have ended. Then the window is one of a.after.
 func (a *adaptive) settling(s *Sample, w *view) state {
 	if a.settled(s, w) {
 		return a.next(a.after, s, w)
@@ -89,6 +92,7 @@ func (a *adaptive) settling(s *Sample, w *view) state {
 	return settling
 }
 
+// trying judges a decrease that was to shorten a queue.
 func (a *adaptive) trying(_ *Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
@@ -111,6 +115,7 @@ func (a *adaptive) trying(_ *Sample, w *view) state {
 	return steady
 }
 
+// probing judges a decrease that was to show how many wait.
 func (a *adaptive) probing(_ *Sample, w *view) state {
 	verdict, latency := a.trial.judge(a.now, w)
 	if verdict == early {
@@ -136,6 +141,7 @@ func (a *adaptive) probing(_ *Sample, w *view) state {
 	return steady
 }
 
+// stuck lowers the limit to the requests that hang and the others, until fewer hang.
 func (a *adaptive) stuck(s *Sample, w *view) state {
 	switch {
 	case w.stuck(s):
