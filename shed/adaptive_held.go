@@ -37,7 +37,7 @@ func (a *adaptive) piles(w *view) bool {
 // hold takes these requests out of s.
 func (a *adaptive) hold(s *Sample) {
 	a.held.now = 0
-	// A request may stop waiting for its client while ages are read: then there is an age more than InFlight says.
+	// A request may stop waiting for its client while ages are read: then there is an age too many.
 	if len(a.base.routes) == 0 || len(s.Ages) == 0 || s.InFlight <= 0 || s.overtaken == 0 {
 		return
 	}
