@@ -28,9 +28,13 @@ type scenario struct {
 	requests int           // of all clients together
 	workers  int           // of each client
 	clients  int           // processes that share the limit; 0: one
+	each     int           // of each client alone, in place of requests; 0: they take them from requests
+	stagger  time.Duration // clients start one after the other, within twenty of these
 	options  client.Options
-	path     func(i int) string // of request i; nil: "/"
-	ideal    time.Duration      // that a client would take which knew all, over a network without latency
+	wrap     func(base http.RoundTripper, i int) http.RoundTripper // client i; nil: that of options
+	method   string                                                // "": GET
+	path     func(i int) string                                    // of request i; nil: "/"
+	ideal    time.Duration                                         // that a client would take which knew all, over a network without latency
 	most     figures
 }
 
@@ -267,6 +271,8 @@ func TestScenariosThatAreDrawn(t *testing.T) {
 	}
 }
 
+func newRandom(seed1, seed2 uint64) *rand.Rand { return rand.New(rand.NewPCG(seed1, seed2)) }
+
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
@@ -305,16 +311,32 @@ func (s scenario) run(t *testing.T, random *rand.Rand) figures {
 		path = func(int) string { return "/" }
 	}
 	var wg sync.WaitGroup
-	for range max(s.clients, 1) {
+	for i := range max(s.clients, 1) {
 		o := s.options
 		o.Base = n
-		c := client.New(o)
+		var c http.RoundTripper
+		if s.wrap != nil {
+			c = s.wrap(n, i)
+		} else {
+			c = client.New(o)
+		}
+		take := take
+		if s.each > 0 {
+			sent := 0
+			take = func() (int, bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				sent++
+				return sent, sent <= s.each
+			}
+		}
 		for range s.workers {
 			wg.Go(func() {
+				time.Sleep(time.Duration(i%20) * s.stagger)
 				for i, more := take(); more; i, more = take() {
 					for {
-						response, err := get(c, "http://server"+path(i))
-						if err == nil && response.StatusCode == 200 {
+						response, err := do(c, request(t, s.method, "http://server"+path(i), nil))
+						if err == nil && response.StatusCode < 300 {
 							break
 						}
 						mu.Lock()
@@ -365,7 +387,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	n.mu.Lock()
 	a, later, err := n.server.answer(r, time.Now())
-	if a != nil && (a.StatusCode == 429 || a.StatusCode == 503) {
+	if a != nil && (a.StatusCode == 403 || a.StatusCode == 429 || a.StatusCode == 503) {
 		n.denied++
 	}
 	n.mu.Unlock()

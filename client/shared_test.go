@@ -1,0 +1,174 @@
+package client_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/client"
+)
+
+// hardScenarios are jobs whose servers say little, say it coarsely, or serve several processes.
+var hardScenarios = []scenario{
+	{
+		name:    "httprate, 100 in 10 s",
+		server:  httprate{limit: 100, period: 10 * time.Second}.new,
+		latency: 20 * time.Millisecond, requests: 500, workers: 32,
+		options: client.Options{MaxWait: time.Minute},
+		ideal:   40 * time.Second,
+		most:    figures{1.6, 0, 0},
+	},
+	{
+		name:    "httprate, 20 in 1 s",
+		server:  httprate{limit: 20, period: time.Second}.new,
+		latency: 20 * time.Millisecond, requests: 600, workers: 32,
+		options: client.Options{MaxWait: time.Minute},
+		ideal:   29 * time.Second,
+		most:    figures{1.4, 10, 0},
+	},
+	{
+		name:    "httprate, 60 in a minute",
+		server:  httprate{limit: 60, period: time.Minute}.new,
+		latency: 20 * time.Millisecond, requests: 240, workers: 8,
+		options: client.Options{MaxWait: 2 * time.Minute},
+		ideal:   3 * time.Minute,
+		most:    figures{2.4, 5, 5},
+	},
+	{
+		name:    "GitHub, 300 writes, 80 a minute and 500 an hour",
+		server:  func() model { return &writes{} },
+		latency: 20 * time.Millisecond, requests: 300, workers: 16,
+		options: client.Options{Dialect: client.GitHub, MaxWait: 10 * time.Minute},
+		method:  "POST",
+		path:    func(int) string { return "/repos/o/r/issues" },
+		ideal:   3 * time.Minute,
+		most:    figures{1.7, 0, 0},
+	},
+	{
+		name:    "Discord, 10 channels, 50 a second",
+		server:  func() model { return &channels{} },
+		latency: 20 * time.Millisecond, requests: 500, workers: 40,
+		options: client.Options{Dialect: client.Discord},
+		path:    func(i int) string { return fmt.Sprintf("/api/v10/channels/%d/messages", i%10) },
+		ideal:   45 * time.Second,
+		most:    figures{1.1, 0, 0},
+	},
+	{
+		name:    "draft-6, 100 in 10 s, four processes",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft6, byKey: true}.new,
+		latency: 20 * time.Millisecond, requests: 1000, workers: 16, clients: 4,
+		ideal: 90 * time.Second,
+		most:  figures{1.2, 150, 300},
+	},
+	{
+		name:    "draft-7, 100 in 10 s, four processes",
+		server:  fixed{limit: 100, period: 10 * time.Second, fields: draft7, byKey: true}.new,
+		latency: 20 * time.Millisecond, requests: 1000, workers: 16, clients: 4,
+		ideal: 90 * time.Second,
+		most:  figures{1.2, 150, 300},
+	},
+}
+
+// hundred are 100 processes that share a quota and know nothing of each other, as in arXiv 2510.04516:
+// they start within ten seconds, and each has ten requests to send.
+func hundred(told bool) scenario {
+	s := scenario{
+		name: "100 processes, untold", server: dripping{perMinute: 80, burst: 20}.new,
+		latency: 20 * time.Millisecond, workers: 1, clients: 100, each: 10, stagger: 500 * time.Millisecond,
+		options: client.Options{MaxWait: 10 * time.Minute, Attempts: 1000},
+		ideal:   980 * time.Minute / 80,
+		most:    figures{12, 2000, 10000},
+	}
+	if told {
+		s.name, s.server = "100 processes, told", fixed{limit: 80, period: time.Minute, fields: draft8}.new
+		s.ideal, s.most = 12*time.Minute, figures{1.1, 900, 10}
+	}
+	return s
+}
+
+// dripping is a token bucket that says nothing.
+type dripping struct {
+	perMinute, burst float64
+
+	tokens float64
+	last   time.Time
+}
+
+func (d dripping) new() model { d.tokens = d.burst; return &d }
+
+func (d *dripping) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	if !d.last.IsZero() {
+		d.tokens = min(d.burst, d.tokens+now.Sub(d.last).Minutes()*d.perMinute)
+	}
+	if d.last = now; d.tokens < 1 {
+		return answer(429), 0, nil
+	}
+	d.tokens--
+	return answer(200), 0, nil
+}
+
+func TestHardScenarios(t *testing.T) {
+	for _, s := range append(hardScenarios, hundred(false), hundred(true)) {
+		t.Run(s.name, func(t *testing.T) { s.test(t, newRandom(1, 2)) })
+	}
+}
+
+func TestPublishedClientsInAHundredProcesses(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		for name, wrap := range map[string]func(http.RoundTripper, int) http.RoundTripper{
+			"backoff": newBackoff, "AATB": newTelemetry(80).client,
+		} {
+			s := hundred(told)
+			s.name += ", " + name
+			s.wrap = wrap
+			s.most = figures{math.Inf(1), math.MaxInt, math.MaxInt}
+			s.test(t, newRandom(1, 2))
+		}
+	}
+}
+
+// httprate is what that library answers: an approximate sliding window, the end of the window in
+// whole seconds, and a Retry-After of the whole window.
+type httprate struct {
+	limit  int
+	period time.Duration
+
+	current, previous int
+	begins            time.Time
+}
+
+func (h httprate) new() model { return &h }
+
+func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.Duration, error) {
+	if h.begins.IsZero() {
+		h.begins = now
+	}
+	for ; now.Sub(h.begins) >= h.period; h.begins = h.begins.Add(h.period) {
+		h.previous, h.current = h.current, 0
+	}
+	rest := 1 - float64(now.Sub(h.begins))/float64(h.period)
+	used := int(math.Round(float64(h.previous)*rest + float64(h.current)))
+	fields := []string{"Date", now.UTC().Format(http.TimeFormat), "X-RateLimit-Limit", fmt.Sprint(h.limit),
+		"X-RateLimit-Reset", fmt.Sprint(h.begins.Add(h.period).Unix())}
+	if used+1 > h.limit {
+		return answer(429, append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used), "Retry-After", fmt.Sprint(int(h.period.Seconds())))...), 0, nil
+	}
+	h.current++
+	return answer(200, append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used-1))...), 0, nil
+}
+
+// writes is GitHub's secondary limit of requests that create content, which its answers do not tell.
+type writes struct{ minute, hour window }
+
+func (g *writes) answer(*http.Request, time.Time) (*http.Response, time.Duration, error) {
+	fields := []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4000", "X-RateLimit-Reset", fmt.Sprint(began.Add(time.Hour).Unix()), "X-RateLimit-Resource", "core"}
+	if !g.minute.take(80, time.Minute) {
+		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.minute.ends))))...), 0, nil
+	}
+	if !g.hour.take(500, time.Hour) {
+		return answer(403, append(fields, "Retry-After", fmt.Sprint(ceil(time.Until(g.hour.ends))))...), 0, nil
+	}
+	return answer(201, fields...), 0, nil
+}
