@@ -25,7 +25,7 @@ func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
 		wait, date = n.moment(h)
 		return wait, date, true
 	}
-	if s = strings.TrimSpace(s); s == "" || len(s) > maxMoment {
+	if s = strings.TrimSpace(s); s == "" || len(s) > maxNumber {
 		return 0, 0, false
 	}
 	if wait, ok = duration(s); ok {
@@ -38,9 +38,6 @@ func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
 	wait, date = until(at.Unix(), int64(at.Nanosecond()), unit, h)
 	return wait, date, true
 }
-
-// maxMoment is how long a text may be that is no number.
-const maxMoment = 80
 
 // moment is what the function moment returns for a number.
 func (n number) moment(h http.Header) (wait time.Duration, date int64) {
@@ -62,6 +59,33 @@ func (n number) moment(h http.Header) (wait time.Duration, date int64) {
 		rounded = time.Second
 	}
 	return until(n.whole/second, part, rounded, h)
+}
+
+// until returns the wait from the answer to an instant, both by the clock of the server that wrote Date. The instant
+// is seconds and billionths since the Unix epoch. Date is also returned in Unix time, or 0 if the answer has none:
+// until then uses our own clock. The instant may have been rounded down to a multiple of unit, which is added; 0 if it
+// is told to the millisecond at least.
+func until(at, billionths int64, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
+	if date, ok := parseDate(first(h, "Date")); ok {
+		return min(span(at-date.Unix(), billionths)+unit, longest), date.Unix()
+	}
+	now := time.Now()
+	return min(span(at-now.Unix(), billionths-int64(now.Nanosecond()))+unit, longest), 0
+}
+
+// span returns a time in seconds, longest at most in either direction.
+func span(whole, billionths int64) time.Duration {
+	whole = max(min(whole, int64(longest/time.Second)), -int64(longest/time.Second))
+	return max(min(time.Duration(whole)*time.Second+time.Duration(billionths), longest), -longest)
+}
+
+// parseDate reads the three forms of a date of HTTP. A longer text is none, and would be copied into an error.
+func parseDate(s string) (time.Time, bool) {
+	if s == "" || len(s) > maxNumber {
+		return time.Time{}, false
+	}
+	date, err := http.ParseTime(strings.TrimSpace(s))
+	return date, err == nil
 }
 
 // duration reads a text such as 1m30s, 6m0s or 500ms, as OpenAI sends it.

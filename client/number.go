@@ -1,92 +1,65 @@
 package client
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// longest is the longest wait that is believed. Longer ones are mistakes, often
-// of an overflow, and would shut a server out until the program is restarted.
+// longest is the longest wait that is believed. Longer ones are mistakes, often of an overflow, and would
+// shut a server out until the program is restarted.
 const longest = 30 * 24 * time.Hour
 
-// maxCount is the largest number of requests that is told from larger ones.
-const maxCount = 1e15
-
-// maxWhole is the largest whole number that is told from larger ones: as nanoseconds since 1970 it is
-// in the year 2255.
-const maxWhole = 9_000_000_000_000_000_000
-
-// maxDigits is how many digits a number has that is below maxWhole in any case.
-const maxDigits = 18
-
-// count reads a non-negative number of requests, rounded down. Huge ones saturate.
-func count(s string) (int64, bool) {
-	n, ok := readNumber(s)
-	return min(n.whole, maxCount), ok
-}
-
-// decimals reads digits without space around them. Huge numbers saturate.
-func decimals(s string) (int64, bool) {
-	if s == "" {
-		return 0, false
-	}
-	var n int64
-	if len(s) <= maxDigits { // as all are that are no attack, and none can be too large
-		for i := range len(s) {
-			c := s[i] - '0'
-			if c > 9 {
-				return 0, false
-			}
-			n = n*10 + int64(c)
-		}
-		return n, true
-	}
-	for i := range len(s) {
-		c := s[i] - '0'
-		switch {
-		case c > 9:
-			return 0, false
-		case n >= maxWhole/10:
-			n = maxWhole
-		default:
-			n = n*10 + int64(c)
-		}
-	}
-	return n, true
-}
+const (
+	maxCount  = 1e15                      // the largest number of requests that is told from larger ones
+	maxWhole  = 9_000_000_000_000_000_000 // the same of whole numbers: as nanoseconds since 1970, the year 2255
+	maxNumber = 80                        // bytes of a text that may be a number: errors of strconv hold a copy
+)
 
 // number is a non-negative decimal number.
 type number struct{ whole, billionths int64 }
 
-// readNumber reads a non-negative decimal number. Billionths are rounded up.
+// readNumber reads a non-negative decimal number. Billionths are rounded up, huge numbers saturate.
 func readNumber(s string) (n number, ok bool) {
 	s = strings.TrimSpace(s)
-	point := strings.IndexByte(s, '.')
-	if point < 0 {
-		n.whole, ok = decimals(s)
-		return n, ok
-	}
-	fraction := s[point+1:]
-	if n.whole, ok = decimals(s[:point]); !ok || fraction == "" {
+	if len(s) > maxNumber {
 		return number{}, false
 	}
-	for i := range len(fraction) {
-		c := fraction[i] - '0'
-		switch {
-		case c > 9:
-			return number{}, false
-		case i < 9:
-			n.billionths = n.billionths*10 + int64(c)
-		case c > 0:
-			n.billionths++
-			return n, true
-		}
+	whole, fraction, decimal := strings.Cut(s, ".")
+	if n.whole, ok = digitsOf(whole); !ok || !decimal {
+		return n, ok
 	}
-	for i := len(fraction); i < 9; i++ {
+	rest := ""
+	if len(fraction) > 9 {
+		fraction, rest = fraction[:9], strings.TrimLeft(fraction[9:], "0")
+	}
+	if n.billionths, ok = digitsOf(fraction); !ok || rest != "" && !digits(rest) {
+		return number{}, false
+	}
+	for range 9 - len(fraction) {
 		n.billionths *= 10
 	}
+	if rest != "" {
+		n.billionths++
+	}
 	return n, true
+}
+
+// digitsOf reads digits alone, without a sign.
+func digitsOf(s string) (int64, bool) {
+	if s == "" {
+		return 0, false // an error would allocate
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return int64(min(n, maxWhole)), err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// count reads a non-negative number of requests, rounded down.
+func count(s string) (int64, bool) {
+	n, ok := readNumber(s)
+	return min(n.whole, maxCount), ok
 }
 
 // seconds returns a time in seconds, longest at most.
