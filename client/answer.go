@@ -1,15 +1,16 @@
 package client
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"time"
 )
 
-// told is what an answer says about limits.
-type told struct {
+// answer is what an answer says about limits.
+type answer struct {
+	status    int
 	limited   bool // it denies
+	unclear   bool // its body says whether it denies
 	wait      time.Duration
 	source    string
 	quota     quota
@@ -19,98 +20,95 @@ type told struct {
 	invalid   bool   // counts against the account
 }
 
-// read reads an answer.
-func (t *Transport) read(ctx context.Context, response *http.Response) (a told) {
-	h := response.Header
+// read reads an answer. wait is told elsewhere than in the fields h; 0: it is not.
+func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
+	a.status = status
 	if a.quota, a.counted = quotaOf(h); a.counted {
 		_, age := h["Age"]
 		_, cached := h["X-From-Cache"]
 		a.counted = !age && !cached
 	}
-	switch response.StatusCode {
-	case http.StatusTooManyRequests:
-		a.limited = true
-	case http.StatusServiceUnavailable:
-		_, a.limited = retryAfter(h)
+	source, said := sourceRetryAfter, wait > 0
+	if !said && status >= 400 {
+		wait, source, said = retry(h)
 	}
-	if slices.Contains(t.denials, response.StatusCode) {
-		a.limited = true
-	}
-	switch t.dialect {
+	a.limited = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable && said ||
+		slices.Contains(p.denials, status)
+	switch p.dialect {
 	case GitHub:
-		readGitHub(ctx, response, &a)
+		readGitHub(h, said, &a)
 	case Discord:
-		readDiscord(response, &a)
+		readDiscord(h, &a)
 	}
-	if !a.limited || a.source != "" {
-		return a
-	}
-	if wait, source, ok := retry(h); ok {
-		a.wait, a.source = wait, source
-	} else if a.counted {
+	switch {
+	case a.source != "": // which the dialect has found
+	case said:
+		a.wait, a.source = min(wait, longest), source
+	case a.counted:
 		a.wait, a.source = a.quota.window, a.quota.source
 	}
 	return a
 }
 
-// note notes what the answer to c says. If that denies c, it returns for how long, and what says so.
-func (t *Transport) note(c *call, now instant, a *told) (time.Duration, string) {
-	b := c.bucket
-	b.answer(c.ticket)
-	if c.ticket.seq >= b.epoch {
+// learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e has for how long,
+// and what says so.
+func (p *pacer) learn(c *call, a *answer, now instant, e *Event) *bucket {
+	b, tk := c.bucket, c.ticket
+	b.answer(tk)
+	if tk.seq >= b.epoch {
 		b.away, b.refusals = 0, 0
 	}
-	b.judge(c.ticket, now, a)
+	b.judge(tk, now, a)
 	account := b.account
 	if account != nil {
 		if a.invalid {
 			account.invalid.add(now)
 		}
-		if !a.limited && c.ticket.at > account.denied {
+		if !a.limited && tk.at > account.denied {
 			account.strikes = 0
 		}
 	}
-	tk := c.ticket
 	strays := 0 // under way elsewhere, and perhaps decided after this one
 	if a.name != "" && account != nil {
 		if !b.isNamed(a.name, c.id.major) {
-			if named := t.named(c, a.name); named != b {
+			if named := p.named(c, a.name); named != b {
 				strays = int(b.sent - b.answered)
 				tk.seq, tk.answered, tk.opened = named.sent, named.answered-1, false
 				b = named
 				c.bucket.known = true
 			}
 		}
-		if t.dialect == Discord {
+		if p.dialect == Discord {
 			strays = account.strays[c.id.major]
 		}
 	}
-	if c.about = b; !a.limited {
+	if !a.limited {
 		b.took = now - tk.at
 	}
 	switch {
 	case a.limited && a.everybody && account != nil:
-		c.about = account
 		b.allow(tk, now)
 		if c.together = tk.at <= account.denied; !c.together {
 			account.sendings.denied()
 		}
-		return account.deny(tk, now, a.wait, a.source)
+		e.Wait, e.Source = account.deny(tk, now, a.wait, a.source)
+		return account
 	case a.limited:
 		c.together = b.denied > 0 && tk.at <= b.denied
-		if a.wait <= 0 && t.pace != Off && t.dialect == Standard && !b.counted {
-			return b.denySilently(tk, now)
+		if a.wait <= 0 && p.pace != Off && p.dialect == Standard && !b.counted {
+			e.Wait, e.Source = b.denySilently(tk, now)
+		} else {
+			e.Wait, e.Source = b.deny(tk, now, a.wait, a.source)
 		}
-		return b.deny(tk, now, a.wait, a.source)
-	case a.counted && t.pace != Off && !b.doubt.ignores(&a.quota, t.maxWait):
+	case a.counted && p.pace != Off && !b.doubt.ignores(&a.quota, p.maxWait):
 		b.believe(tk, now, a.quota, strays)
 	default:
-		if t.pace != Off && t.dialect == Standard && !b.counted {
+		if p.pace != Off && p.dialect == Standard && !b.counted {
 			b.listen(now, tk)
 		}
 		b.allow(tk, now)
 	}
-	return 0, ""
+	return b
 }
 
 // isNamed reports whether b is the bucket of that name. It spares most answers the look-ups of
@@ -122,19 +120,18 @@ func (b *bucket) isNamed(name, major string) bool {
 
 // named returns the bucket that an answer to c has named. Those that wait in a bucket that
 // stood in for it move there.
-func (t *Transport) named(c *call, name string) *bucket {
+func (p *pacer) named(c *call, name string) *bucket {
 	k := c.id.key
-	if t.table.names[k] != name {
-		t.learn(k, name)
+	if p.table.names[k] != name {
+		p.rename(k, name)
 	}
 	k.route = name + c.id.major
-	named := t.bucket(k, c)
-	if old := c.bucket; old != named && t.dialect == Discord && old.key.route == c.id.provisional {
-		old.moved = named
-		if t.table.buckets[old.key] == old {
-			t.forget(old)
+	named := p.bucket(k, c)
+	if old := c.bucket; old != named && p.dialect == Discord && old.key.route == c.id.provisional {
+		if p.table.buckets[old.key] == old {
+			p.forget(old)
 		}
-		old.queue.wakeAll()
+		old.queue.move()
 	}
 	return named
 }

@@ -6,27 +6,22 @@ import (
 	"sync"
 )
 
-// counted returns a body that counts as under way until it is read or closed.
-func (t *Transport) counted(c *call, response *http.Response) io.ReadCloser {
-	b, end, status := c.bucket, c.end, response.StatusCode
-	c.stage, c.end = idle, nil // from now on the body ends c
-	body := &countedBody{ReadCloser: response.Body, done: sync.OnceFunc(func() {
-		t.mu.Lock()
-		b.busy--
-		b.queue.wakeFirst()
-		t.mu.Unlock()
-		if end != nil {
-			end(status)
-		}
-	})}
+// endWithBody has c end when the body of its answer is read or closed.
+func (t *Transport) endWithBody(c *call, response *http.Response) {
+	if c.stage == idle {
+		return
+	}
 	if response.Body == nil || response.Body == http.NoBody {
-		body.done()
-		return response.Body
+		t.end(c)
+		return
 	}
-	if w, ok := response.Body.(io.Writer); ok { // 101 Switching Protocols
-		return &writableBody{body, w}
+	ends := *c
+	c.stage, c.finish = idle, nil // from now on the body ends it
+	body := &countedBody{ReadCloser: response.Body, done: sync.OnceFunc(func() { t.end(&ends) })}
+	response.Body = body
+	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols
+		response.Body = &writableBody{body, w}
 	}
-	return body
 }
 
 type countedBody struct {

@@ -41,7 +41,6 @@ type bucket struct {
 	key     key
 	name    string
 	account *bucket // of a dialect that has limits for all requests of an account; or nil
-	moved   *bucket // the bucket that a server has named in place of this one
 	queue   queue
 	standIn bool   // of Discord: no answer has named the bucket of this route
 	major   string // of Discord
@@ -116,8 +115,8 @@ type ticket struct {
 
 // ready returns the earliest instant at which c may start, if it is the next, and what it
 // waits for.
-func (t *Transport) ready(b *bucket, c *call, now instant) (instant, string) {
-	at, source := b.ready(t, now)
+func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
+	at, source := b.ready(p, now)
 	if b.account != nil {
 		if a, s := b.account.admits(&c.id, now); a > at {
 			return a, s
@@ -127,7 +126,7 @@ func (t *Transport) ready(b *bucket, c *call, now instant) (instant, string) {
 }
 
 // start notes that c, which is ready, is sent.
-func (t *Transport) start(b *bucket, c *call, now instant) {
+func (p *pacer) start(b *bucket, c *call, now instant) {
 	if b.account != nil && c.id.writes {
 		b.account.nextWrite = now + writeSpacing
 	}
@@ -138,23 +137,23 @@ func (t *Transport) start(b *bucket, c *call, now instant) {
 		b.budget.at(now)
 		b.budget.sent++
 	}
-	at, _, _ := b.asTold(t, now)
+	at, _, _ := b.asTold(p, now)
 	claim, nothingLeft := b.claimed(at)
 	c.ticket, c.stage = b.start(now), started
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
 		c.ticket.claim, c.ticket.since = claim, at-claim
 	}
-	if t.limiter != nil {
+	if p.limiter != nil {
 		b.cap.asking++
 		c.stage = asking
 	}
 }
 
-func (b *bucket) ready(t *Transport, now instant) (instant, string) {
+func (b *bucket) ready(p *pacer, now instant) (instant, string) {
 	if b.block > now {
 		return b.block, b.blockSource
 	}
-	if t.maxInFlight > 0 && b.busy >= t.maxInFlight {
+	if p.maxInFlight > 0 && b.busy >= p.maxInFlight {
 		return unknown, sourceInFlight
 	}
 	if at := b.cap.ready(now); at > now {
@@ -169,8 +168,8 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 		return b.rampUntil, sourceFirstAnswer
 	}
 	b.fulfil(now)
-	if at, source, ok := b.asTold(t, now); ok {
-		return b.believed(at, now, t), source
+	if at, source, ok := b.asTold(p, now); ok {
+		return b.believed(at, now, p), source
 	}
 	switch {
 	case now < b.release.until:
@@ -182,11 +181,11 @@ func (b *bucket) ready(t *Transport, now instant) (instant, string) {
 }
 
 // spread reports whether requests start at least gap apart.
-func (b *bucket) spread(t *Transport, now instant) bool {
+func (b *bucket) spread(p *pacer, now instant) bool {
 	if now < b.spreadUntil || now < b.followUntil {
 		return true
 	}
-	return b.limited && (t.pace == Evenly || b.left <= b.low() && !b.alone(now) && b.paces(t.maxWait))
+	return b.limited && (p.pace == Evenly || b.left <= b.low() && !b.alone(now) && b.paces(p.maxWait))
 }
 
 // low is how much is left when WhenLow begins. Two are the least: a reset that is

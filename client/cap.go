@@ -37,11 +37,11 @@ func (g *gate) ready(now instant) instant {
 
 // take takes a unit of the cap for c, which has started and counts as asking. If there is none,
 // c has to wait for its turn again.
-func (t *Transport) take(ctx context.Context, c *call) (bool, error) {
-	outcome := t.limiter.Decide(ctx, c.bucket.name)
+func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
+	outcome := p.limiter.Decide(ctx, c.bucket.name)
 	ok := outcome.Allowed()
 
-	t.mu.Lock()
+	p.mu.Lock()
 	g := &c.bucket.cap
 	g.asking--
 	c.stage = started
@@ -55,16 +55,16 @@ func (t *Transport) take(ctx context.Context, c *call) (bool, error) {
 		if outcome.Verdict() != core.Denied {
 			wait = patience
 		}
-		g.until = max(g.until, t.now()+min(wait, longest))
+		g.until = max(g.until, p.now()+min(wait, longest))
 	}
 	c.bucket.queue.wakeFirst()
-	t.mu.Unlock()
+	p.mu.Unlock()
 
 	if ok && outcome.HasEnd() { // before Observe is called, which may panic
-		c.end = func(status int) { outcome.End(core.Result{Status: status}) }
+		c.finish = func(status int) { outcome.End(core.Result{Status: status}) }
 	}
 	if err := outcome.Err(); err != nil && ctx.Err() == nil {
-		t.tell(c, Event{Kind: Alone, Why: err.Error()})
+		p.tell(c, Event{Kind: Alone, Why: err.Error()})
 	}
 	if !ok {
 		if ctx.Err() != nil {
@@ -72,8 +72,8 @@ func (t *Transport) take(ctx context.Context, c *call) (bool, error) {
 		}
 		return false, nil
 	}
-	if err := t.pause(ctx, c, outcome.Delay(), sourceLimit); err != nil {
-		t.cancel(c)
+	if err := p.pause(ctx, c, outcome.Delay(), sourceLimit); err != nil {
+		p.cancel(c)
 		return false, err
 	}
 	return true, nil

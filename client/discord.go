@@ -57,12 +57,11 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-func readDiscord(response *http.Response, a *told) {
-	h, status := response.Header, response.StatusCode
+func readDiscord(h http.Header, a *answer) {
 	scope := first(h, fieldXScope)
 	a.name = nameIn(h, fieldXBucket)
-	a.invalid = status == http.StatusUnauthorized || status == http.StatusForbidden ||
-		status == http.StatusTooManyRequests && scope != "shared"
+	a.invalid = a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
+		a.status == http.StatusTooManyRequests && scope != "shared"
 	if !a.limited {
 		return
 	}

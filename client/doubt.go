@@ -20,11 +20,11 @@ const trusted = 10
 
 // asTold returns when a request may go by what answers say, and what says so, if they hold it back. b.fulfil
 // has been called.
-func (b *bucket) asTold(t *Transport, now instant) (at instant, source string, ok bool) {
+func (b *bucket) asTold(p *pacer, now instant) (at instant, source string, ok bool) {
 	switch {
 	case b.limited && b.left <= 0:
 		return b.renew, b.source, true
-	case b.spread(t, now):
+	case b.spread(p, now):
 		at := b.lastStart + b.gap
 		if b.promise.at > 0 {
 			at = min(at, b.promise.at)
@@ -40,17 +40,17 @@ func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
 }
 
 // believed returns when requests go that were told to wait until at.
-func (b *bucket) believed(at, now instant, t *Transport) instant {
+func (b *bucket) believed(at, now instant, p *pacer) instant {
 	wait, nothingLeft := b.claimed(at)
 	since := at - wait
 	switch d := &b.doubt; {
-	case wait <= t.maxWait, nothingLeft && wait <= trusted*d.proven:
+	case wait <= p.maxWait, nothingLeft && wait <= trusted*d.proven:
 		return at
-	case d.refuted && (nothingLeft || t.pace == Evenly):
-		return since + t.maxWait/2 // those behind it wait as long again for its answer
+	case d.refuted && (nothingLeft || p.pace == Evenly):
+		return since + p.maxWait/2 // those behind it wait as long again for its answer
 	case d.refuted:
 		return now
-	case at-now > t.maxWait && now-since >= max(t.maxWait, patience):
+	case at-now > p.maxWait && now-since >= max(p.maxWait, patience):
 		return now
 	}
 	return at
@@ -58,7 +58,7 @@ func (b *bucket) believed(at, now instant, t *Transport) instant {
 
 // judge notes what an answer says of the wait that a request was told, and was let through earlier. A denial that asks
 // for a shorter wait proves no more than that, and those behind it prove as much as they add.
-func (b *bucket) judge(tk ticket, now instant, a *told) {
+func (b *bucket) judge(tk ticket, now instant, a *answer) {
 	d := &b.doubt
 	switch {
 	case a.limited && a.everybody: // which is about something else

@@ -55,19 +55,23 @@ func identifyGitHub(r *http.Request, id *identity) {
 	}
 }
 
-func readGitHub(ctx context.Context, response *http.Response, a *told) {
-	h, status := response.Header, response.StatusCode
+func readGitHub(h http.Header, said bool, a *answer) {
 	a.name = nameIn(h, fieldXResource)
-	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
-		return
-	}
-	_, said := retryAfter(h)
 	primary := !said && a.counted && a.quota.left == 0
-	if status == http.StatusForbidden {
-		a.limited = said || primary || saysRateLimit(ctx, response)
+	switch {
+	case a.status == http.StatusForbidden && !said && !primary:
+		a.unclear = true
+	case (a.status == http.StatusForbidden || a.status == http.StatusTooManyRequests) && !primary:
+		a.denySecondary(said)
+	case a.status == http.StatusForbidden:
+		a.limited = true
 	}
-	a.everybody = a.limited && !primary
-	if a.everybody && !said {
+}
+
+// denySecondary makes a the denial of a secondary limit, which may say for how long.
+func (a *answer) denySecondary(said bool) {
+	a.limited, a.everybody = true, true
+	if !said {
 		a.wait, a.source = silentWait, sourceSilent
 	}
 }

@@ -8,25 +8,26 @@ type pause struct {
 	source, bucket string // as events have them
 }
 
-// noteEvents adds what an answer to c has begun or ended to c.events. What begins with a denial is told as Limited.
-func (t *Transport) noteEvents(c *call, now instant, a *told, source string) {
-	b, at := c.about, c.ticket.at
+// pauses returns the events of pauses that an answer to c has begun or ended. What begins with a denial is told as
+// Limited.
+func (p *pacer) pauses(c *call, about *bucket, a *answer, now instant, source string) (events []Event) {
+	b, at := about, c.ticket.at
 	if a.limited {
 		b.pause.begin(now, source, c.bucket.name)
-		return
+		return nil
 	}
 	if b.account != nil {
-		b.account.pause.end(c, at)
+		events = b.account.pause.end(events, at)
 	}
-	b.pause.end(c, at)
-	if b.pause.on {
-		return
+	if events = b.pause.end(events, at); b.pause.on {
+		return events
 	}
-	until, source, held := b.asTold(t, now)
-	if held && b.limited && b.left <= 0 && b.believed(until, now, t) > now {
+	until, source, held := b.asTold(p, now)
+	if held && b.limited && b.left <= 0 && b.believed(until, now, p) > now {
 		b.pause.begin(now, source, c.bucket.name)
-		c.events = append(c.events, Event{Kind: Paused, Bucket: c.bucket.name, Wait: until - now, Source: source})
+		events = append(events, Event{Kind: Paused, Bucket: c.bucket.name, Wait: until - now, Source: source})
 	}
+	return events
 }
 
 func (p *pause) begin(now instant, source, bucket string) {
@@ -35,10 +36,11 @@ func (p *pause) begin(now instant, source, bucket string) {
 	}
 }
 
-// end notes that a request of c that was sent at that instant was not denied.
-func (p *pause) end(c *call, at instant) {
+// end adds that a request which was sent at that instant was not denied.
+func (p *pause) end(events []Event, at instant) []Event {
 	if p.on && at > p.since {
-		c.events = append(c.events, Event{Kind: Resumed, Bucket: p.bucket, Wait: at - p.since, Source: p.source})
+		events = append(events, Event{Kind: Resumed, Bucket: p.bucket, Wait: at - p.since, Source: p.source})
 		*p = pause{}
 	}
+	return events
 }

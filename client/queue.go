@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,20 +9,21 @@ import (
 )
 
 // queue holds the requests of one bucket that wait, first come, first served. Only the first
-// has to watch the bucket: whoever leaves the queue, and every answer, wakes the first.
+// has to watch the bucket: a call that leaves the queue, and every answer, wakes the first.
 type queue struct{ list.List[*waiter] }
 
+// waiter is a call that waits.
 type waiter struct {
-	node  list.Node[*waiter]
-	wake  chan struct{} // of capacity 1
-	since instant       // when it began to wait, less what it had waited before
-	lined bool          // is in the line of its account
-}
-
-func newWaiter(since instant) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1), since: since}
-	w.node.Of = w
-	return w
+	node             list.Node[*waiter]
+	wake             chan struct{} // of capacity 1
+	timer            *time.Timer
+	bucket           *bucket
+	since            instant // when it began to wait, less what it had waited before
+	giveUp, deadline instant // when MaxWait ends, and when that or the context does
+	bound            string
+	lined            bool // is in the line of its account
+	moves            bool // its bucket is another now
+	err              error
 }
 
 func (q *queue) push(w *waiter, first bool) {
@@ -43,9 +45,10 @@ func (q *queue) wakeFirst() {
 	}
 }
 
-// wakeAll makes all look, since the bucket has moved.
-func (q *queue) wakeAll() {
+// move makes all look for their bucket again.
+func (q *queue) move() {
 	for n := q.First; n != nil; n = n.Next {
+		n.Of.moves = true
 		n.Of.lookAgain()
 	}
 }
@@ -57,101 +60,182 @@ func (w *waiter) lookAgain() {
 	}
 }
 
+// verdict is what becomes of a call that asks to be sent.
+type verdict uint8
+
+const (
+	held verdict = iota
+	admitted
+	refused
+)
+
 // admit waits until c may be sent, and starts it. It returns a *WaitError, or the cause of
-// the context's end. What waits is another function, since its defers would cost those that
-// need not wait a tenth of their time.
-func (t *Transport) admit(ctx context.Context, c *call) error {
-	t.mu.Lock()
-	b := t.resolve(c)
-	now := t.now()
-	if b.queue.Size == 0 && (b.account == nil || len(b.account.line) == 0 || c.id.free) {
-		if at, _ := t.ready(b, c, now); at <= now {
-			t.start(b, c, now)
-			t.mu.Unlock()
+// the context's end.
+func (p *pacer) admit(ctx context.Context, c *call) error {
+	if p.admitAtOnce(c) {
+		return nil
+	}
+	w := p.enqueue(ctx, c)
+	defer p.leave(c, w)
+	for {
+		switch verdict, until := p.look(ctx, c, w); verdict {
+		case admitted:
 			return nil
+		case refused:
+			return w.err
+		default:
+			w.sleep(ctx, until-p.now())
 		}
 	}
-	t.mu.Unlock()
-	return t.await(ctx, c)
 }
 
-// await does what admit says, for a request that may have to wait.
-func (t *Transport) await(ctx context.Context, c *call) error {
+// admitAtOnce starts c if it need not wait.
+func (p *pacer) admitAtOnce(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, now := p.resolve(c), p.now()
+	if b.queue.Size > 0 || b.account != nil && len(b.account.line) > 0 && !c.id.free {
+		return false
+	}
+	at, _ := p.ready(b, c, now)
+	if at > now {
+		return false
+	}
+	p.start(b, c, now)
+	return true
+}
+
+// enqueue puts c into the queue of its bucket.
+func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	w := &waiter{wake: make(chan struct{}, 1), since: now - c.waited, giveUp: now + max(p.maxWait-c.waited, 0)}
+	most, bound := mostWait(ctx, w.giveUp-now)
+	w.deadline, w.bound, w.node.Of = now+most, bound, w
+	w.join(p.resolve(c), c)
+	return w
+}
+
+// leave takes w out of all queues.
+func (p *pacer) leave(c *call, w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.part()
+	c.waited = p.now() - w.since
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// look decides on c at this moment, and starts it if it may be sent. If c is held, the next look is due at an instant.
+func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if ctx.Err() != nil {
+		w.err = context.Cause(ctx)
+		return refused, 0
+	}
+	b, now := w.bucket, p.now()
+	if w.moves {
+		w.part()
+		b = p.resolve(c)
+		w.join(b, c)
+	}
+	at, source := p.ready(b, c, now)
+	first := b.queue.isFirst(w)
+	if b.account != nil && !b.account.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
+		first, source = false, sourceAccount
+	}
+	verdict, until := w.next(now, at, first)
+	switch {
+	case verdict == admitted:
+		w.part()
+		p.start(b, c, now)
+	case verdict == refused:
+		e := &WaitError{Bucket: b.name, Source: cmp.Or(source, sourceQueue), Bound: w.bound}
+		if until != unknown {
+			e.Wait = max(until-now, 0)
+		}
+		w.err = e
+	case source != "":
+		c.source = source
+	}
+	return verdict, until
+}
+
+// next decides on a call whose bucket is ready at an instant. It is pure. What is held looks again at the instant that is
+// returned, or earlier if it is woken; what is refused would have to wait until then.
+func (w *waiter) next(now, at instant, first bool) (verdict, instant) {
+	switch {
+	case first && at <= now:
+		return admitted, now
+	case at > w.deadline && at != unknown, now >= w.giveUp:
+		return refused, at
+	case first:
+		return held, min(at, w.giveUp)
+	}
+	return held, w.giveUp
+}
+
+// sleep waits for a time, until w is woken, or for the end of ctx.
+func (w *waiter) sleep(ctx context.Context, d time.Duration) {
+	if w.timer == nil {
+		w.timer = time.NewTimer(d)
+	} else {
+		w.timer.Reset(d)
+	}
+	select {
+	case <-w.wake:
+	case <-w.timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// join puts w into the queue of b. A call that was denied goes before those that have not been sent.
+func (w *waiter) join(b *bucket, c *call) {
+	w.bucket, w.moves = b, false
+	b.queue.push(w, c.again)
+}
+
+// part takes w out of its queue and line, whose first ones look again.
+func (w *waiter) part() {
+	if w.bucket == nil {
+		return
+	}
+	if w.lined {
+		w.bucket.account.line.leave(w)
+	}
+	w.bucket.queue.remove(w)
+	w.bucket.queue.wakeFirst()
+	w.bucket = nil
+}
+
+// mostWait returns how long a call may wait that has some of MaxWait left, and what bounds that.
+func mostWait(ctx context.Context, left time.Duration) (most time.Duration, bound string) {
+	if deadline, ok := ctx.Deadline(); ok {
+		if most = time.Until(deadline); most < left {
+			return most, boundContext
+		}
+	}
+	return left, boundMaxWait
+}
+
+// pause waits for d, if that is allowed.
+func (p *pacer) pause(ctx context.Context, c *call, d time.Duration, source string) error {
+	if d <= 0 {
+		return nil
+	}
+	most, bound := mostWait(ctx, p.maxWait-c.waited)
+	if d > most {
+		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: bound}
+	}
+	w, began := new(waiter), p.now()
+	w.sleep(ctx, d)
+	w.timer.Stop()
+	c.source = source
+	if c.waited += p.now() - began; ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b := t.resolve(c)
-	began := t.now()
-	giveUp := began + max(t.maxWait-c.waited, 0)
-	most, bound := mostWait(ctx, giveUp-began)
-	deadline := began + most
-	w := newWaiter(began - c.waited)
-	b.queue.push(w, c.again)
-	defer func() {
-		if w.lined {
-			b.account.line.leave(w)
-		}
-		c.waited += t.now() - began
-	}()
-	var timer *time.Timer
-	for {
-		now := t.now()
-		at, source := t.ready(b, c, now)
-		first := b.queue.isFirst(w)
-		if b.account != nil && !b.account.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
-			first, source = false, sourceAccount
-		}
-		if first && at <= now {
-			b.queue.remove(w)
-			t.start(b, c, now)
-			b.queue.wakeFirst()
-			return nil
-		}
-		if at > deadline && at != unknown || now >= giveUp {
-			b.queue.remove(w)
-			b.queue.wakeFirst()
-			if source == "" {
-				source = sourceQueue
-			}
-			if at == unknown {
-				at = now
-			}
-			return &WaitError{Bucket: b.name, Wait: max(at-now, 0), Source: source, Bound: bound}
-		}
-		next := giveUp
-		if first {
-			next = min(next, at)
-		}
-		if source != "" {
-			c.source = source
-		}
-		if timer == nil {
-			timer = time.NewTimer(next - now)
-			defer timer.Stop()
-		} else {
-			timer.Reset(next - now)
-		}
-		t.mu.Unlock()
-		select {
-		case <-w.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		t.mu.Lock()
-		if ctx.Err() != nil {
-			b.queue.remove(w)
-			b.queue.wakeFirst()
-			return context.Cause(ctx)
-		}
-		if b.moved != nil {
-			b.queue.remove(w)
-			if w.lined {
-				b.account.line.leave(w)
-			}
-			b = t.resolve(c)
-			b.queue.push(w, c.again)
-		}
-	}
+	return nil
 }

@@ -21,20 +21,26 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
 }
 
-// refused notes that the connection of c was refused, and reports whether c is to be sent again.
-func (t *Transport) refused(c *call) (again bool) {
-	t.mu.Lock()
-	b, now := c.bucket, t.now()
+// refused notes that c has no answer. If that is since its connection was refused, it reports whether c is to be sent
+// again.
+func (p *pacer) refused(c *call, err error) (again bool) {
+	if p.dialect != Standard || !isRefused(err) {
+		return false
+	}
+	p.mu.Lock()
+	b, now := c.bucket, p.now()
 	b.answer(c.ticket)
 	b.busy--
 	c.stage = idle
 	wait := b.refuse(c.ticket, now)
-	again = wait > 0 && t.attempts > 1 && rewinds(c.request) && t.allows(c, wait) == ""
+	again = wait > 0 && p.attempts > 1 && c.rewinds && p.allows(c.request.Context(), c, wait) == ""
 	b.queue.wakeFirst()
-	t.mu.Unlock()
-	c.finish(0)
+	p.mu.Unlock()
+	c.status = 0
+	c.over()
 	if again {
-		t.tell(c, Event{Kind: Repeated, Wait: wait, Source: sourceRefused})
+		p.tell(c, Event{Kind: Repeated, Wait: wait, Source: sourceRefused})
+		c.again = true
 	}
 	return again
 }

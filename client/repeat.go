@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -30,16 +31,16 @@ func (b *budget) repeat(now instant) bool {
 }
 
 // refusal returns why a denied request is not sent again, or "" if it is.
-func (t *Transport) refusal(c *call, status int, now instant, wait time.Duration) string {
+func (p *pacer) refusal(ctx context.Context, c *call, status int, now instant, wait time.Duration) string {
 	switch {
-	case c.attempt >= t.attempts:
+	case c.attempt >= p.attempts:
 		return "it has been sent as often as Attempts allows"
-	case (status == http.StatusServiceUnavailable || slices.Contains(t.denials, status)) && !harmless(c.request):
+	case (status == http.StatusServiceUnavailable || slices.Contains(p.denials, status)) && !c.isHarmless():
 		return "its status does not say that nothing was done: an Idempotency-Key would allow to repeat it"
-	case !rewinds(c.request):
+	case !c.rewinds:
 		return "its body cannot be sent again: set GetBody"
 	}
-	if why := t.allows(c, wait); why != "" {
+	if why := p.allows(ctx, c, wait); why != "" {
 		return why
 	}
 	if c.together && c.attempt == 1 {
@@ -52,9 +53,8 @@ func (t *Transport) refusal(c *call, status int, now instant, wait time.Duration
 }
 
 // allows returns why c may not wait, or "" if it may.
-func (t *Transport) allows(c *call, wait time.Duration) string {
-	ctx := c.request.Context()
-	most, bound := mostWait(ctx, t.maxWait-c.waited)
+func (p *pacer) allows(ctx context.Context, c *call, wait time.Duration) string {
+	most, bound := mostWait(ctx, p.maxWait-c.waited)
 	switch {
 	case ctx.Err() != nil:
 		bound = boundContext
@@ -69,6 +69,10 @@ func rewinds(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
+func (c *call) isHarmless() bool {
+	return c.harmless || c.describe == nil && harmless(c.request)
+}
+
 // harmless reports whether r may be carried out twice, by the standard that net/http
 // applies when a connection fails.
 func harmless(r *http.Request) bool {
@@ -76,8 +80,12 @@ func harmless(r *http.Request) bool {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
-	_, key := r.Header["Idempotency-Key"]
-	_, xKey := r.Header["X-Idempotency-Key"]
+	return hasIdempotencyKey(r.Header)
+}
+
+func hasIdempotencyKey(h http.Header) bool {
+	_, key := h["Idempotency-Key"]
+	_, xKey := h["X-Idempotency-Key"]
 	return key || xKey
 }
 

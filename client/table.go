@@ -44,87 +44,88 @@ type table struct {
 
 func newTable() table { return table{buckets: make(map[key]*bucket), names: make(map[key]string)} }
 
-// identify finds out which bucket counts c.
-func (t *Transport) identify(c *call) {
-	r := c.request
-	if t.bucketName != nil {
-		c.id.key.host = t.bucketName(r)
-	} else if r.URL != nil {
-		c.id.key.scheme, c.id.key.host = originOf(r)
-		if a := first(r.Header, "Authorization"); a != "" {
-			c.id.key.credential = maphash.String(t.seed, a)
-		}
+// identify finds out which bucket counts a request.
+func (p *pacer) identify(r *http.Request) (id identity) {
+	switch {
+	case p.bucketName != nil:
+		id.key.host = p.bucketName(r)
+	case r.URL != nil:
+		id.key = p.keyOf(r.URL.Scheme, r.URL.Host, r.Header)
 	}
 	switch {
 	case r.URL == nil:
-	case t.dialect == GitHub:
-		identifyGitHub(r, &c.id)
-	case t.dialect == Discord:
-		identifyDiscord(r, &c.id)
+	case p.dialect == GitHub:
+		identifyGitHub(r, &id)
+	case p.dialect == Discord:
+		identifyDiscord(r, &id)
 	}
+	return id
 }
 
-// originOf returns the scheme and host of r's origin. RoundTrippers take schemes in lower case
-// alone, as url.Parse makes them.
-func originOf(r *http.Request) (scheme, host string) {
-	scheme, host = r.URL.Scheme, strings.ToLower(r.URL.Host)
+// keyOf returns the default key of a request to a host. RoundTrippers take schemes in lower case alone, as url.Parse
+// makes them.
+func (p *pacer) keyOf(scheme, host string, h http.Header) key {
+	k := key{scheme: scheme, host: strings.ToLower(host)}
 	switch scheme {
 	case "https":
-		host = strings.TrimSuffix(host, ":443")
+		k.host = strings.TrimSuffix(k.host, ":443")
 	case "http":
-		host = strings.TrimSuffix(host, ":80")
+		k.host = strings.TrimSuffix(k.host, ":80")
 	}
-	return scheme, host
+	if a := first(h, "Authorization"); a != "" {
+		k.credential = maphash.String(p.seed, a)
+	}
+	return k
 }
 
 // resolve sets the bucket of c, by what is known of names now.
-func (t *Transport) resolve(c *call) *bucket {
-	if t.table.recent != nil && t.table.recentID == c.id {
-		c.bucket = t.table.recent
+func (p *pacer) resolve(c *call) *bucket {
+	if p.table.recent != nil && p.table.recentID == c.id {
+		c.bucket = p.table.recent
 		return c.bucket
 	}
 	k := c.id.key
 	if k.route != "" {
-		if name, ok := t.table.names[k]; ok {
+		if name, ok := p.table.names[k]; ok {
 			k.route = name + c.id.major
 		} else {
 			k.route = c.id.provisional
 		}
 	}
-	c.bucket = t.bucket(k, c)
-	t.table.recent, t.table.recentID = c.bucket, c.id
+	c.bucket = p.bucket(k, c)
+	p.table.recent, p.table.recentID = c.bucket, c.id
 	return c.bucket
 }
 
 // bucket returns the bucket of a key, which may be a new one.
-func (t *Transport) bucket(k key, c *call) *bucket {
-	if b := t.table.buckets[k]; b != nil {
+func (p *pacer) bucket(k key, c *call) *bucket {
+	if b := p.table.buckets[k]; b != nil {
 		return b
 	}
-	b := &bucket{key: k, name: t.nameOf(k, c.request)}
+	b := &bucket{key: k, name: p.nameOf(k, c.header)}
 	if k.route == accountRoute {
-		b.sendings.init(t.account)
+		b.sendings.init(p.account)
 	}
 	if k.route != "" && k.route != accountRoute {
 		account := k
 		account.route = accountRoute
-		b.account = t.bucket(account, c)
+		b.account = p.bucket(account, c)
 		b.account.children++
-		b.standIn, b.major = t.dialect == Discord && k.route == c.id.provisional, c.id.major
+		b.standIn, b.major = p.dialect == Discord && k.route == c.id.provisional, c.id.major
 	}
-	if len(t.table.buckets) >= maxBuckets {
-		t.displace()
+	if len(p.table.buckets) >= maxBuckets {
+		p.displace()
 	}
-	t.table.buckets[k] = b
+	p.table.buckets[k] = b
 	return b
 }
 
 // displace forgets the bucket that is free first, if one is not in use.
-func (t *Transport) displace() {
-	now := t.now()
+func (p *pacer) displace() {
+	now := p.now()
 	var soonest *bucket
 	at := unknown
-	for _, b := range t.table.buckets {
+	for _, b := range p.table.buckets {
 		if free := max(b.free(), now); !b.inUse() && (soonest == nil || free < at) {
 			if soonest, at = b, free; at == now {
 				break
@@ -132,28 +133,28 @@ func (t *Transport) displace() {
 		}
 	}
 	if soonest != nil {
-		t.forget(soonest)
+		p.forget(soonest)
 	}
 }
 
-func (t *Transport) forget(b *bucket) {
-	delete(t.table.buckets, b.key)
-	t.table.recent = nil
+func (p *pacer) forget(b *bucket) {
+	delete(p.table.buckets, b.key)
+	p.table.recent = nil
 	if b.account != nil {
 		b.account.children--
 	}
 }
 
-// learn notes that a server gave a route a name.
-func (t *Transport) learn(k key, name string) {
-	if _, known := t.table.names[k]; !known && len(t.table.names) >= maxBuckets {
-		for other := range t.table.names {
-			delete(t.table.names, other)
+// rename notes that a server gave a route a name.
+func (p *pacer) rename(k key, name string) {
+	if _, known := p.table.names[k]; !known && len(p.table.names) >= maxBuckets {
+		for other := range p.table.names {
+			delete(p.table.names, other)
 			break
 		}
 	}
-	t.table.names[k] = name
-	t.table.recent = nil
+	p.table.names[k] = name
+	p.table.recent = nil
 }
 
 // nameIn returns the name that a server gives to a bucket in a field; "" if it cannot be one.
@@ -172,12 +173,12 @@ func nameIn(h http.Header, field string) string {
 
 // nameOf returns the name of a bucket, the same in every process, with a digest in place of
 // a credential.
-func (t *Transport) nameOf(k key, r *http.Request) string {
+func (p *pacer) nameOf(k key, h http.Header) string {
 	name := k.host
-	if t.bucketName == nil {
+	if p.bucketName == nil {
 		name = k.scheme + "://" + k.host
 		if k.credential != 0 {
-			name += " " + digest(first(r.Header, "Authorization"))
+			name += " " + digest(first(h, "Authorization"))
 		}
 	}
 	if k.route != "" && k.route != accountRoute {

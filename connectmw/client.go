@@ -26,8 +26,8 @@ import (
 // schema or it has a header Idempotency-Key. Streams are not: the caller has to.
 //
 // In functions of options a call is a POST for its procedure, or a GET if that is idempotent, with its header. The
-// default bucket is the host and a digest of Authorization. [client.Options].Observe hears of streams on a goroutine
-// of its own, and what it panics with there is dropped. A stream that says nothing for ten seconds counts as allowed.
+// default bucket is the host and a digest of Authorization. A panic of [client.Options].Observe that is told of
+// the answer to a stream is dropped. A stream that says nothing for ten seconds counts as allowed.
 // In a server the interceptor does nothing. Client panics if an option is illegal, or Base is set.
 //
 // A [client.Transport] below the client understands unary calls of the Connect protocol, but not of the others,

@@ -30,8 +30,8 @@ import (
 //
 // In functions of options a call is a POST for its full method, with its metadata as the header. The
 // default bucket is the target of the connection and a digest of the metadata authorization, without that
-// of credentials.PerRPCCredentials. [client.Options].Observe hears of streams on a goroutine of its own, and what
-// it panics with there is dropped. A stream that says nothing for ten seconds counts as allowed. Client panics if an
+// of credentials.PerRPCCredentials. [client.Options].Observe hears of answers to streams on goroutines of gRPC, and
+// a panic there is dropped. A stream that says nothing for ten seconds counts as allowed. Client panics if an
 // option is illegal, or Base is set.
 func Client(o client.Options) (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
 	c := callclient.New(o)

@@ -38,7 +38,7 @@ func TestTheErrorOfACallThatIsNotSentIsThatOfItsContext(t *testing.T) {
 	})
 }
 
-// It happens on a goroutine of which nobody knows.
+// gRPC calls Answer where it expects no panic.
 func TestAPanicOfAnObserverOfAStreamIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := callclient.New(client.Options{MaxInFlight: 1, Observe: func(e client.Event) {

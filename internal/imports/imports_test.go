@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"policy":            {"headers", "keyfuncs", "shed"},
 	"stats":             {"core"},
 	"admin":             {"stats"},
-	"client":            {"core"},
+	"client":            {"core", "internal/pacing"},
 	"chimw":             {"keyfuncs", "nethttp", "shed"},
 	"ginmw":             {"keyfuncs", "nethttp", "shed"},
 	"echomw":            {"keyfuncs", "nethttp", "shed"},

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/weir-go/weir/internal/pacing"
+)
+
+func init() {
+	pacing.New = func(options any) func(context.Context, pacing.Call) pacing.Turn {
+		o := options.(Options)
+		if o.Base != nil {
+			panic("client: base: is for HTTP: calls are sent by their own client: remove it")
+		}
+		p := newPacer(o)
+		return func(ctx context.Context, c pacing.Call) pacing.Turn { return p.begin(ctx, c) }
+	}
+}
+
+// turn is a remote procedure call with its pacer.
+type turn struct {
+	*pacer
+	call
+}
+
+// begin begins a remote procedure call. A request is made of it only where functions of options ask for one.
+func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
+	describe := func() *http.Request {
+		r := &http.Request{
+			Method: http.MethodPost, URL: &url.URL{Scheme: c.Scheme, Host: c.Target, Path: c.Method}, Host: c.Target, Header: c.Header,
+		}
+		if c.Idempotent {
+			r.Method = http.MethodGet
+		}
+		return r.WithContext(ctx)
+	}
+	t := &turn{p, call{
+		describe: describe, header: c.Header, rewinds: !c.Once,
+		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
+	}}
+	if p.bucketName == nil && p.dialect == Standard {
+		t.id.key = p.keyOf(c.Scheme, c.Target, c.Header)
+	} else {
+		t.id = p.identify(t.asked())
+	}
+	return t
+}
+
+// Wait implements [pacing.Turn].
+func (t *turn) Wait(ctx context.Context) error {
+	err := t.wait(ctx, &t.call)
+	if _, held := err.(*WaitError); err == nil || held || ctx.Err() == nil {
+		return err
+	}
+	return ctx.Err() // its cause says nothing of the code
+}
+
+// Observe implements [pacing.Turn].
+func (t *turn) Observe(ctx context.Context, a pacing.Answer) (again bool) {
+	read := t.read(a.Status, a.Fields, a.Wait)
+	return t.observe(ctx, &t.call, &read)
+}
+
+// End implements [pacing.Turn].
+func (t *turn) End() { t.end(&t.call) }
