@@ -13,11 +13,64 @@ const sourceAccount = "account"
 // maxAccountUnits bounds Options.Account: an instant is remembered for each unit.
 const maxAccountUnits = 10_000
 
+// shared is what all buckets of an account have in common, beside the denials of the account.
+type shared struct {
+	children  int            // buckets that have it
+	strays    map[string]int // of Discord, by major parameter: under way in buckets that stand in
+	nextWrite instant        // of GitHub
+	invalid   invalids
+	sendings  sendings
+	line      line
+}
+
+// admits returns when an account admits a request, and what it waits for.
+func (b *bucket) admits(id *identity, now instant) (at instant, source string) {
+	at, source = b.denial()
+	if until := b.shared.invalid.until(now); until > at {
+		at, source = until, sourceInvalid
+	}
+	if until := b.shared.sendings.next(); until > at && !id.free {
+		at, source = until, sourceAccount
+	}
+	if until := b.shared.nextWrite; until > at && id.writes {
+		at, source = until, sourceWrites
+	}
+	return at, source
+}
+
+// start notes that a request is sent.
+func (s *shared) start(id *identity, now instant) {
+	if id.writes {
+		s.nextWrite = now + writeSpacing
+	}
+	if !id.free {
+		s.sendings.start(now)
+	}
+}
+
+// observe notes an answer.
+func (s *shared) observe(now instant, a *answer) {
+	if a.invalid {
+		s.invalid.add(now)
+	}
+}
+
+// stray counts requests under way whose routes may turn out to share a bucket with others of
+// the same major parameter. What they use is not left for those.
+func (s *shared) stray(major string, n int) {
+	if s.strays == nil {
+		s.strays = make(map[string]int)
+	}
+	if s.strays[major] += n; s.strays[major] == 0 {
+		delete(s.strays, major)
+	}
+}
+
 // sendings keeps all requests of an account to Options.Account. It remembers when as many were
 // sent as may be sent in a period.
 type sendings struct {
 	at     []instant // a ring; nil: no limit
-	next   int       // the earliest, once the ring is full
+	oldest int       // the earliest, once the ring is full
 	sent   int       // of the ring
 	period time.Duration
 	slack  time.Duration // requests may arrive closer together than they are sent
@@ -29,20 +82,20 @@ func (s *sendings) init(r limits.Rate) {
 	}
 }
 
-// ready returns when the next request may be sent.
-func (s *sendings) ready() instant {
+// next returns when the next request may be sent.
+func (s *sendings) next() instant {
 	if s.sent < len(s.at) || s.at == nil {
 		return 0
 	}
-	return s.at[s.next] + s.period + s.slack
+	return s.at[s.oldest] + s.period + s.slack
 }
 
 func (s *sendings) start(now instant) {
 	if s.at == nil {
 		return
 	}
-	s.at[s.next] = now
-	s.next = (s.next + 1) % len(s.at)
+	s.at[s.oldest] = now
+	s.oldest = (s.oldest + 1) % len(s.at)
 	s.sent = min(s.sent+1, len(s.at))
 }
 
@@ -51,8 +104,8 @@ func (s *sendings) cancel(at instant) {
 	if s.sent == 0 {
 		return
 	}
-	if last := (s.next + len(s.at) - 1) % len(s.at); s.at[last] == at {
-		s.next, s.sent = last, s.sent-1
+	if last := (s.oldest + len(s.at) - 1) % len(s.at); s.at[last] == at {
+		s.oldest, s.sent = last, s.sent-1
 	}
 }
 
@@ -60,8 +113,8 @@ func (s *sendings) cancel(at instant) {
 func (s *sendings) denied() { s.slack = min(2*s.slack, s.period/4) }
 
 // line holds the requests that only Options.Account holds back, each the first of its bucket.
-// The one that has waited longest goes first. It alone has to watch the account: whoever leaves
-// the line wakes the next.
+// The one that has waited longest goes first. It alone has to watch the account: a request that
+// leaves the line wakes the next.
 type line []*waiter
 
 func (l *line) join(w *waiter) {
@@ -81,15 +134,15 @@ func (l *line) leave(w *waiter) {
 
 // inFront has w join or leave the line of an account, and reports whether no other request goes
 // before it there.
-func (b *bucket) inFront(w *waiter, joins bool) bool {
+func (s *shared) inFront(w *waiter, joins bool) bool {
 	if w.lined && !joins {
-		b.line.leave(w)
+		s.line.leave(w)
 	}
-	if !joins || b.sendings.at == nil {
+	if !joins || s.sendings.at == nil {
 		return true
 	}
 	if !w.lined {
-		b.line.join(w)
+		s.line.join(w)
 	}
-	return b.line[0] == w
+	return s.line[0] == w
 }

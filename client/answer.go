@@ -52,63 +52,54 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 
 // learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e has for how long,
 // and what says so.
-func (p *pacer) learn(c *call, a *answer, now instant, e *Event) *bucket {
-	b, tk := c.bucket, c.ticket
+func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket) {
+	b, tk, strays := c.bucket, c.ticket, 0
 	b.answer(tk)
-	if tk.seq >= b.epoch {
-		b.away, b.refusals = 0, 0
+	if tk.seq >= b.flight.epoch {
+		b.restart = restart{}
 	}
 	b.judge(tk, now, a)
 	account := b.account
 	if account != nil {
-		if a.invalid {
-			account.invalid.add(now)
+		if account.shared.observe(now, a); !a.limited && tk.at > account.flight.denied {
+			account.backoff.strikes = 0
 		}
-		if !a.limited && tk.at > account.denied {
-			account.strikes = 0
-		}
-	}
-	strays := 0 // under way elsewhere, and perhaps decided after this one
-	if a.name != "" && account != nil {
-		if !b.isNamed(a.name, c.id.major) {
-			if named := p.named(c, a.name); named != b {
-				strays = int(b.sent - b.answered)
-				tk.seq, tk.answered, tk.opened = named.sent, named.answered-1, false
-				b = named
-				c.bucket.known = true
-			}
-		}
-		if p.dialect == Discord {
-			strays = account.strays[c.id.major]
-		}
+		b, tk, strays = p.counts(c, a)
 	}
 	if !a.limited {
-		b.took = now - tk.at
+		b.opening.took = now - tk.at
 	}
-	switch {
-	case a.limited && a.everybody && account != nil:
+	about = b
+	if a.limited && a.everybody && account != nil {
 		b.allow(tk, now)
-		if c.together = tk.at <= account.denied; !c.together {
-			account.sendings.denied()
+		if about = account; tk.at > account.flight.denied {
+			account.shared.sendings.denied()
 		}
-		e.Wait, e.Source = account.deny(tk, now, a.wait, a.source)
-		return account
-	case a.limited:
-		c.together = b.denied > 0 && tk.at <= b.denied
-		if a.wait <= 0 && p.pace != Off && p.dialect == Standard && !b.counted {
-			e.Wait, e.Source = b.denySilently(tk, now)
-		} else {
-			e.Wait, e.Source = b.deny(tk, now, a.wait, a.source)
-		}
-	case a.counted && p.pace != Off && !b.doubt.ignores(&a.quota, p.maxWait):
-		b.believe(tk, now, a.quota, strays)
-	default:
-		if p.pace != Off && p.dialect == Standard && !b.counted {
-			b.listen(now, tk)
-		}
-		b.allow(tk, now)
 	}
-	return b
+	c.together = about.flight.denied > 0 && tk.at <= about.flight.denied
+	e.Wait, e.Source = about.observe(p, now, tk, a, strays)
+	return about
+}
+
+// counts returns the bucket of an account that counts c, by the name in its answer, with the ticket of c there. strays
+// are under way elsewhere, and perhaps decided after c.
+func (p *pacer) counts(c *call, a *answer) (b *bucket, tk ticket, strays int) {
+	b, tk = c.bucket, c.ticket
+	if a.name == "" {
+		return b, tk, 0
+	}
+	if !b.isNamed(a.name, c.id.major) {
+		if named := p.named(c, a.name); named != b {
+			strays = int(b.flight.sent - b.flight.answered)
+			b.opening.answered = true
+			b = named
+			tk.seq, tk.answered, tk.opened = b.flight.sent, b.flight.answered-1, false
+		}
+	}
+	if p.dialect == Discord {
+		strays = b.account.shared.strays[c.id.major]
+	}
+	return b, tk, strays
 }
 
 // isNamed reports whether b is the bucket of that name. It spares most answers the look-ups of

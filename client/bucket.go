@@ -5,118 +5,67 @@ import (
 	"time"
 )
 
-// instant is a time since a Transport was made. The monotonic clock alone is read in
+// instant is a time since a pacer was made. The monotonic clock alone is read in
 // half of the time of time.Now.
 type instant = time.Duration
 
 // unknown is the instant of what only an answer can bring about.
 const unknown instant = math.MaxInt64
 
-// Requests wait so long for the answer of the one that goes first. If it goes first because
-// nothing was left, they may wait longer: a server that delays requests in a queue answers
-// late, and denies those that come meanwhile.
-const (
-	patience     = time.Second
-	mostPatience = 10 * time.Second
-)
-
-func (b *bucket) patience() time.Duration {
-	if b.limited && b.left <= 0 {
-		return min(max(b.window, 2*b.took, patience), mostPatience)
-	}
-	return patience
-}
-
-// ramp is how many requests are under way at once in the first second after the first answer,
-// if that says nothing of a limit; and one more for each four answers. A server that says
-// nothing would deny the others all at once.
-const ramp = 20
-
-// bucket is what a Transport knows of one limit. The Transport's lock guards it.
+// bucket is what a pacer knows of one limit. The pacer's lock guards it.
 //
-// left is a lower bound of what the server has left, as long as nobody else uses the limit:
-// an answer says what was left when it was decided, and every other request that may have
-// been decided since is subtracted from that.
+// Five estimators learn from its answers. Each has a method that observes an answer, and next, the instant before which
+// it lets nothing start. The latest of their instants binds.
 type bucket struct {
 	key     key
 	name    string
 	account *bucket // of a dialect that has limits for all requests of an account; or nil
+	shared  *shared // of an account; or nil
+	major   string  // of Discord
+	standIn bool    // of Discord: no answer has named the bucket of this route
 	queue   queue
-	standIn bool   // of Discord: no answer has named the bucket of this route
-	major   string // of Discord
+	flight  flight
+	opening opening
 
+	waits   waits   // how long denials ask to wait
+	backoff backoff // from denials that ask for no wait
+	told    told    // what answers say is left
+	refill  refill  // how fast that is renewed
+	learned learned // the rate of a server that says nothing
+
+	restart restart
+	cap     gate
+	budget  budget
+	pause   pause
+}
+
+// flight is what is known of the requests of a bucket that are under way.
+type flight struct {
 	sent, answered uint64
-	busy           int // requests whose answers have not been read to the end
-
-	known   bool // an answer has arrived
-	probing bool // a request that goes first is under way
-	probe   ticket
-	took    time.Duration // the last answer that was no denial
-
-	denied      instant // when the last denial arrived
-	block       instant // nothing is sent before
-	blockSource string
-	lastWait    time.Duration
-	strikes     int    // denials in a row that said nothing of a wait
-	epoch       uint64 // answers to earlier requests say nothing of what is left
-
-	limited     bool // the fields below are believed
-	left, limit int64
-	source      string
-	window      time.Duration
-	renew       instant // when more may be sent though nothing is left
-	newest      uint64  // the latest request whose answer was believed
-	least       int64   // left at least, by the answers since the bucket was last idle
-	gap         time.Duration
-	lastStart   instant
-	spreadUntil instant // those that have waited for a limit are spread, as long as some wait
-	followUntil instant // requests follow a refill
-	exact       bool    // renew is that of an answer that had nothing left
-	reset       bool    // renew is when everything is renewed
-	refill      refill
-	promise     promise
-	lead        time.Duration // of the server's clock, as Unix time, over ours; at least
-	counted     bool          // an answer has said what is left
-	sharedUntil instant       // others use the limit, it seems
-	toldAt      instant       // when the fields above were told
-	doubt       doubt
-	ending      ending
-	release     release
-	renewal     renewal
-	learned     learned
-	rampUntil   instant // the first requests do not go all at once
-
-	away      instant // since when connections are refused; 0: they are not
-	refusedAt instant
-	refusals  int
-
-	cap    gate
-	budget budget
-	pause  pause
-
-	// Of an account alone.
-	children  int            // buckets that have it
-	strays    map[string]int // of Discord, by major parameter: under way in buckets that stand in
-	nextWrite instant
-	invalid   invalids
-	sendings  sendings
-	line      line
+	busy           int     // requests whose answers have not been read to the end
+	last           instant // when the latest one started
+	denied         instant // when the last denial arrived
+	epoch          uint64  // answers to earlier requests say nothing of what is left
 }
 
 // ticket is what is remembered of a request until its answer.
 type ticket struct {
 	seq, answered uint64
-	at, lastStart instant
-	opened        bool // goes first after a wait
-	early         bool // was let through earlier than told
+	at, last      instant // when it started, and the one before it
+	opened        bool    // goes first after a wait
+	early         bool    // was let through earlier than told
 	claim         time.Duration
 	since         instant // when claim began
 }
 
+// others returns how many requests may have been decided after that of tk, if its answer has just arrived.
+func (f *flight) others(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
+
 // ready returns the earliest instant at which c may start, if it is the next, and what it
 // waits for.
 func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
-	at, source := b.ready(p, now)
+	b.advance(now)
+	at, source := b.next(p, now)
 	if b.account != nil {
 		if a, s := b.account.admits(&c.id, now); a > at {
 			return a, s
@@ -125,13 +74,42 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	return at, source
 }
 
+// next returns the instant at which b lets the next request start, now at the earliest, and what asks for that.
+func (b *bucket) next(p *pacer, now instant) (instant, string) {
+	if at, source := b.denial(); at > now {
+		return at, source
+	}
+	if p.maxInFlight > 0 && b.flight.busy >= p.maxInFlight {
+		return unknown, sourceInFlight
+	}
+	if at := b.cap.next(now); at > now {
+		return at, sourceLimit
+	}
+	if at := b.opening.next(b, now); at > now {
+		return at, sourceFirstAnswer
+	}
+	at, source, ok := b.asTold(p, now)
+	if ok {
+		at = b.believed(at, now, p)
+	}
+	if l, s := b.learned.next(b.flight.last); l > at && l > now && !ok {
+		at, source = l, s
+	}
+	return at, source
+}
+
+// denial returns when the last denials let requests start again, and what asks for that.
+func (b *bucket) denial() (instant, string) {
+	if b.backoff.until > b.waits.until {
+		return b.backoff.until, sourceBackoff
+	}
+	return b.waits.until, b.waits.source
+}
+
 // start notes that c, which is ready, is sent.
 func (p *pacer) start(b *bucket, c *call, now instant) {
-	if b.account != nil && c.id.writes {
-		b.account.nextWrite = now + writeSpacing
-	}
-	if b.account != nil && !c.id.free {
-		b.account.sendings.start(now)
+	if b.account != nil {
+		b.account.shared.start(&c.id, now)
 	}
 	if c.attempt == 1 && !c.again {
 		b.budget.at(now)
@@ -149,76 +127,36 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	}
 }
 
-func (b *bucket) ready(p *pacer, now instant) (instant, string) {
-	if b.block > now {
-		return b.block, b.blockSource
-	}
-	if p.maxInFlight > 0 && b.busy >= p.maxInFlight {
-		return unknown, sourceInFlight
-	}
-	if at := b.cap.ready(now); at > now {
-		return at, sourceLimit
-	}
-	if b.probing {
-		if at := b.probe.at + b.patience(); now < at {
-			return at, sourceFirstAnswer
-		}
-	}
-	if now < b.rampUntil && b.sent-b.answered >= ramp+b.answered/4 {
-		return b.rampUntil, sourceFirstAnswer
-	}
-	b.fulfil(now)
-	if at, source, ok := b.asTold(p, now); ok {
-		return b.believed(at, now, p), source
-	}
-	switch {
-	case now < b.release.until:
-		return b.lastStart + b.release.gap, b.source
-	case b.learned.every > 0:
-		return b.lastStart + b.learned.every, sourceLearned
-	}
-	return now, ""
-}
-
-// spread reports whether requests start at least gap apart.
-func (b *bucket) spread(p *pacer, now instant) bool {
-	if now < b.spreadUntil || now < b.followUntil {
-		return true
-	}
-	return b.limited && (p.pace == Evenly || b.left <= b.low() && !b.alone(now) && b.paces(p.maxWait))
-}
-
-// low is how much is left when WhenLow begins. Two are the least: a reset that is
-// rounded up by seconds would leave a small token bucket full, and its refill lost.
-func (b *bucket) low() int64 { return max(b.limit/10, 2) }
-
 // start notes that a request is sent, which is ready.
 func (b *bucket) start(now instant) ticket {
-	b.sent++
-	tk := ticket{seq: b.sent, answered: b.answered, at: now, lastStart: b.lastStart}
-	if b.sent == b.answered+1 {
-		b.least = math.MaxInt64
+	f := &b.flight
+	f.sent++
+	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last}
+	if f.sent == f.answered+1 {
+		b.told.least = math.MaxInt64
 	}
-	b.learned.start(now, b.lastStart, b.queue.Size > 0)
-	b.lastStart = now
-	b.busy++
+	waiting := b.queue.Size > 0
+	b.learned.start(now, f.last, waiting)
+	f.last = now
+	f.busy++
 	if b.standIn {
-		b.account.stray(b.major, 1)
+		b.account.shared.stray(b.major, 1)
 	}
-	if b.queue.Size == 0 {
-		b.spreadUntil = 0
+	if !waiting {
+		b.refill.spreadUntil = 0
 	}
+	o, t := &b.opening, &b.told
 	switch {
-	case b.limited && b.left <= 0 && b.probing: // its answer takes long
-		tk.opened, b.probe.at = true, now
-	case b.limited && b.left <= 0: // renewed by now
+	case t.empty() && o.open: // its answer takes long
+		tk.opened, o.first.at = true, now
+	case t.empty(): // renewed by now
 		tk.opened = true
-		b.probing, b.probe, b.epoch, b.left = true, tk, b.sent, 0
-	case !b.known && !b.probing:
-		b.probing, b.probe = true, tk
-	case b.limited:
-		if b.left--; b.left == b.low() {
-			b.setGap(now)
+		o.open, o.first, f.epoch, t.left = true, tk, f.sent, 0
+	case !o.answered && !o.open:
+		o.open, o.first = true, tk
+	case t.known:
+		if t.left--; t.left == t.low() {
+			b.spread(now)
 		}
 	}
 	return tk
@@ -227,41 +165,109 @@ func (b *bucket) start(now instant) ticket {
 // cancel takes back a start: the request is not sent.
 func (b *bucket) cancel(tk ticket) {
 	b.answer(tk)
-	b.busy--
-	if b.lastStart == tk.at {
-		b.lastStart = tk.lastStart
+	b.flight.busy--
+	if b.flight.last == tk.at {
+		b.flight.last = tk.last
 	}
 	if b.account != nil {
-		b.account.sendings.cancel(tk.at)
+		b.account.shared.sendings.cancel(tk.at)
 	}
 	b.learned.count-- // which goes by the numbers of requests
-	if b.limited && !tk.opened {
-		b.left++
+	if b.told.known && !tk.opened {
+		b.told.left++
 	}
 }
 
 // answer notes that the answer to a request has arrived, or that there is none.
 func (b *bucket) answer(tk ticket) {
-	b.answered++
+	b.flight.answered++
 	if b.standIn {
-		b.account.stray(b.major, -1)
+		b.account.shared.stray(b.major, -1)
 	}
-	if b.probing && tk.seq >= b.probe.seq {
-		b.probing = false
+	if b.opening.open && tk.seq >= b.opening.first.seq {
+		b.opening.open = false
+	}
+}
+
+// observe notes an answer of b. Other buckets have strays under way that may count against it. If it denies, observe
+// returns the wait and what asks for it.
+func (b *bucket) observe(p *pacer, now instant, tk ticket, a *answer, strays int) (time.Duration, string) {
+	learns := p.pace != Off && p.dialect == Standard && !b.told.counted
+	switch {
+	case a.limited:
+		return b.deny(now, tk, a, learns)
+	case a.counted && p.pace != Off && !b.told.doubt.ignores(&a.quota, p.maxWait):
+		b.believe(tk, now, a.quota, strays)
+		return 0, ""
+	case learns:
+		if !b.opening.answered {
+			b.opening.ramp = now + patience
+		}
+		b.learned.observe(now, tk.seq >= b.flight.epoch, b.queue.Size > 0)
+	}
+	b.allow(tk, now)
+	return 0, ""
+}
+
+// deny notes a denial. It returns the wait and what asks for it.
+func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Duration, string) {
+	f, empty := &b.flight, true
+	switch {
+	case a.wait > 0:
+		b.waits.observe(now, a)
+	case !learns:
+		b.backoff.observe(now, tk.at > f.denied, 0)
+	default:
+		every, known := b.learned.deny(now, tk, tk.seq < f.epoch)
+		if known { // sent before the last denial was known
+			at, source := b.denial()
+			return max(at-now, 1), source
+		}
+		b.backoff.observe(now, tk.at > f.denied || every > 0, every)
+		empty = every == 0 || b.backoff.strikes > 1 // requests go on at the pace that was learned
+	}
+	at, source := b.denial()
+	f.denied, f.epoch = now, f.sent+1
+	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
+	b.told.deny(at, source, empty)
+	return at - now, source
+}
+
+// allow notes an answer that is no denial and says nothing of what is left.
+func (b *bucket) allow(tk ticket, now instant) {
+	b.opening.answered = true
+	if tk.seq >= b.flight.epoch {
+		b.backoff.strikes = 0
+	}
+	t := &b.told
+	t.least = math.MinInt64
+	if !t.known || now < t.renew || tk.seq < b.flight.epoch {
+		return
+	}
+	t.known = false
+	at, _ := b.denial()
+	if wait := at - b.flight.denied; b.learned.every == 0 && tk.opened && b.queue.Size > 0 && wait > 0 {
+		// Nothing says how fast the others may follow. They are spread over as long a
+		// time as they have waited.
+		over := min(max(wait, time.Second), time.Minute)
+		b.refill.gap, b.refill.spreadUntil = over/time.Duration(b.queue.Size+1), now+over
 	}
 }
 
 // free returns when the bucket no longer holds anything back: the bucket that is
 // free first is forgotten first.
 func (b *bucket) free() instant {
-	at := max(b.block, b.cap.until, b.invalid.until(b.lastStart))
-	if b.limited && b.left <= b.low() {
-		at = max(at, b.renew)
+	at, _ := b.denial()
+	if at = max(at, b.cap.until); b.shared != nil {
+		at = max(at, b.shared.invalid.until(b.flight.last))
+	}
+	if b.told.known && b.told.left <= b.told.low() {
+		at = max(at, b.told.renew)
 	}
 	return at
 }
 
 // inUse reports whether requests wait or are under way, or other buckets need b.
 func (b *bucket) inUse() bool {
-	return b.queue.Size > 0 || b.sent != b.answered || b.busy > 0 || b.children > 0
+	return b.queue.Size > 0 || b.flight.sent != b.flight.answered || b.flight.busy > 0 || b.shared != nil && b.shared.children > 0
 }

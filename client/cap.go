@@ -27,8 +27,8 @@ type gate struct {
 	asking int64
 }
 
-// ready lets no more requests ask at once than may be allowed, and one if none may be.
-func (g *gate) ready(now instant) instant {
+// next lets no more requests ask at once than may be allowed, and one if none may be.
+func (g *gate) next(now instant) instant {
 	if g.known && g.asking >= max(g.room, 1) {
 		return unknown
 	}

@@ -105,32 +105,3 @@ func (v *invalids) until(now instant) instant {
 	}
 	return 0
 }
-
-// admits returns when an account admits a request, and what it waits for.
-func (b *bucket) admits(id *identity, now instant) (instant, string) {
-	at, source := now, ""
-	if b.block > at {
-		at, source = b.block, b.blockSource
-	}
-	if until := b.invalid.until(now); until > at {
-		at, source = until, sourceInvalid
-	}
-	if until := b.sendings.ready(); until > at && !id.free {
-		at, source = until, sourceAccount
-	}
-	if id.writes && b.nextWrite > at {
-		at, source = b.nextWrite, sourceWrites
-	}
-	return at, source
-}
-
-// stray counts requests under way whose routes may turn out to share a bucket with others of
-// the same major parameter. What they use is not left for those.
-func (b *bucket) stray(major string, n int) {
-	if b.strays == nil {
-		b.strays = make(map[string]int)
-	}
-	if b.strays[major] += n; b.strays[major] == 0 {
-		delete(b.strays, major)
-	}
-}

@@ -18,32 +18,16 @@ type doubt struct {
 // other differ by more.
 const trusted = 10
 
-// asTold returns when a request may go by what answers say, and what says so, if they hold it back. b.fulfil
-// has been called.
-func (b *bucket) asTold(p *pacer, now instant) (at instant, source string, ok bool) {
-	switch {
-	case b.limited && b.left <= 0:
-		return b.renew, b.source, true
-	case b.spread(p, now):
-		at := b.lastStart + b.gap
-		if b.promise.at > 0 {
-			at = min(at, b.promise.at)
-		}
-		return at, b.source, true
-	}
-	return 0, "", false
-}
-
 // claimed returns how long the whole wait is that ends at, and whether nothing is said to be left.
 func (b *bucket) claimed(at instant) (wait time.Duration, nothingLeft bool) {
-	return at - max(b.lastStart, b.toldAt), b.limited && b.left <= 0
+	return at - max(b.flight.last, b.told.at), b.told.empty()
 }
 
 // believed returns when requests go that were told to wait until at.
 func (b *bucket) believed(at, now instant, p *pacer) instant {
 	wait, nothingLeft := b.claimed(at)
 	since := at - wait
-	switch d := &b.doubt; {
+	switch d := &b.told.doubt; {
 	case wait <= p.maxWait, nothingLeft && wait <= trusted*d.proven:
 		return at
 	case d.refuted && (nothingLeft || p.pace == Evenly):
@@ -59,7 +43,7 @@ func (b *bucket) believed(at, now instant, p *pacer) instant {
 // judge notes what an answer says of the wait that a request was told, and was let through earlier. A denial that asks
 // for a shorter wait proves no more than that, and those behind it prove as much as they add.
 func (b *bucket) judge(tk ticket, now instant, a *answer) {
-	d := &b.doubt
+	d := &b.told.doubt
 	switch {
 	case a.limited && a.everybody: // which is about something else
 	case a.limited:
@@ -71,7 +55,7 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 			proven = min(proven, now+a.wait-d.since)
 		}
 		d.proven = max(d.proven, proven)
-	case tk.seq < b.epoch: // sent before the last denial
+	case tk.seq < b.flight.epoch: // sent before the last denial
 	case !tk.early:
 		d.claim = 0
 	default:
@@ -79,7 +63,7 @@ func (b *bucket) judge(tk ticket, now instant, a *answer) {
 		d.refuted = true
 		if tk.claim > 0 {
 			d.empty = a.counted && a.quota.left == 0
-			b.limited = false
+			b.told.known = false
 		}
 	}
 }
@@ -101,11 +85,10 @@ type ending struct {
 	moves  bool // the end moves with each answer
 }
 
-// watchEnding notes a new answer, by which grown units were renewed. An end that moves with each answer, though
+// observe notes a new answer, by which grown units were renewed. An end that moves with each answer, though
 // less is left, may be the length of a period, or in another unit. The end of a bucket moves as well: by the time
 // that refills what was used.
-func (b *bucket) watchEnding(now instant, q quota, grown int64) {
-	e := &b.ending
+func (e *ending) observe(now instant, q quota, grown int64) {
 	moved := now + q.window - e.at - e.window
 	switch {
 	case grown > 0, now >= e.at+e.window:
@@ -121,5 +104,5 @@ func (b *bucket) watchEnding(now instant, q quota, grown int64) {
 // paces reports whether what is left is spread until the end that was told. An end that moves is not believed,
 // unless a refill has been seen or the end is so close that nothing would be let through before it.
 func (b *bucket) paces(maxWait time.Duration) bool {
-	return !b.ending.moves || b.window <= 2*maxWait || b.refill.every > 0
+	return !b.told.ending.moves || b.told.window <= 2*maxWait || b.refill.every > 0
 }

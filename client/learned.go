@@ -1,9 +1,6 @@
 package client
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 const sourceLearned = "learned pace"
 
@@ -52,38 +49,34 @@ func (r *recent) add(now instant) {
 // restart forgets how many there were.
 func (r *recent) restart(now instant) { *r = recent{r.total, now, now, r.total, r.total} }
 
-// denySilently notes a denial that does not say for how long, as deny does others.
-func (b *bucket) denySilently(tk ticket, now instant) (time.Duration, string) {
-	l := &b.learned
-	if tk.seq < b.epoch && l.seq > 0 { // sent before the last denial was known
+// deny notes a denial that says nothing. It returns the time between two requests at the pace at which they go on, or 0 if
+// none is known. A request that was sent before the last denial was known says little.
+func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration, known bool) {
+	if before && l.seq > 0 {
 		if tk.seq > l.seq {
 			if l.since == l.at {
 				l.since = tk.at
 			}
 			l.seq, l.at = tk.seq, tk.at
 		}
-		return max(b.block-now, 1), sourceBackoff
+		return 0, true
 	}
 	accepted := l.seq > 0 && tk.seq > l.seq+1
 	l.learn(tk, now)
 	l.seq, l.at, l.denied = tk.seq, tk.at, now
 	l.before, l.from = l.recent.older, l.recent.earlier
-	if !l.sure && !accepted || l.every == 0 {
-		return b.deny(tk, now, 0, "")
+	if l.sure || accepted {
+		return l.every, false
 	}
-	// One goes on at the pace that was learned, as far as the server takes it. If that is too fast, the
-	// one that was denied would be denied again after the time of a single request.
-	b.strikes++
-	wait := l.every << min(b.strikes, 12)
-	wait += rand.N(wait/4 + 1)
-	wait = min(wait, time.Hour)
-	b.block, b.blockSource, b.lastWait = now+wait, sourceBackoff, wait
-	b.denied, b.known, b.probing, b.epoch = now, true, false, b.sent+1
-	b.doubt.denied()
-	if b.limited = b.strikes > 1; b.limited {
-		b.left, b.source, b.renew = 0, sourceBackoff, b.block
+	return 0, false
+}
+
+// next returns when the next request goes at the pace that was learned. The last one went at an instant.
+func (l *learned) next(last instant) (instant, string) {
+	if l.every == 0 {
+		return 0, ""
 	}
-	return wait, sourceBackoff
+	return last + l.every, sourceLearned
 }
 
 // learn counts what was accepted before a denial.
@@ -117,21 +110,12 @@ func (l *learned) learn(tk ticket, now instant) {
 	l.since, l.count = tk.at, 0
 }
 
-// listen notes an answer of a server that has said nothing of a limit.
-func (b *bucket) listen(now instant, tk ticket) {
-	if !b.known {
-		b.rampUntil = now + patience
-	}
-	b.learned.recent.add(now)
-	if tk.seq >= b.epoch {
-		b.learned.accept(now, b.queue.Size > 0)
-	}
-}
-
-// accept notes an answer that is no denial: requests may be faster.
-func (l *learned) accept(now instant, waiting bool) {
+// observe notes an answer that is no denial: requests may be faster. waiting says whether others wait, and recent whether
+// the request was sent after the last denial.
+func (l *learned) observe(now instant, recent, waiting bool) {
+	l.recent.add(now)
 	switch {
-	case l.seq == 0:
+	case l.seq == 0 || !recent:
 	case l.every == 0: // the first since the first denial
 		n := max(l.recent.total-l.before-1, 1)
 		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9

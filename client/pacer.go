@@ -128,7 +128,7 @@ func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
 	again = a.limited && e.Why == ""
 	c.status, c.stage = a.status, answered
 	if again || p.maxInFlight == 0 && c.finish == nil { // nothing waits for the end
-		c.bucket.busy--
+		c.bucket.flight.busy--
 		c.stage = idle
 	}
 	c.bucket.queue.wakeFirst()
@@ -188,7 +188,7 @@ func (p *pacer) end(c *call) {
 		c.bucket.answer(c.ticket)
 		c.status = 0
 	}
-	c.bucket.busy--
+	c.bucket.flight.busy--
 	c.stage = idle
 	c.bucket.queue.wakeFirst()
 	p.mu.Unlock()

@@ -23,7 +23,7 @@ func (p *pacer) pauses(c *call, about *bucket, a *answer, now instant, source st
 		return events
 	}
 	until, source, held := b.asTold(p, now)
-	if held && b.limited && b.left <= 0 && b.believed(until, now, p) > now {
+	if held && b.told.empty() && b.believed(until, now, p) > now {
 		b.pause.begin(now, source, c.bucket.name)
 		events = append(events, Event{Kind: Paused, Bucket: c.bucket.name, Wait: until - now, Source: source})
 	}

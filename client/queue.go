@@ -94,7 +94,7 @@ func (p *pacer) admitAtOnce(c *call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, now := p.resolve(c), p.now()
-	if b.queue.Size > 0 || b.account != nil && len(b.account.line) > 0 && !c.id.free {
+	if b.queue.Size > 0 || b.account != nil && len(b.account.shared.line) > 0 && !c.id.free {
 		return false
 	}
 	at, _ := p.ready(b, c, now)
@@ -144,7 +144,7 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	}
 	at, source := p.ready(b, c, now)
 	first := b.queue.isFirst(w)
-	if b.account != nil && !b.account.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
+	if b.account != nil && !b.account.shared.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
 		first, source = false, sourceAccount
 	}
 	verdict, until := w.next(now, at, first)
@@ -204,7 +204,7 @@ func (w *waiter) part() {
 		return
 	}
 	if w.lined {
-		w.bucket.account.line.leave(w)
+		w.bucket.account.shared.line.leave(w)
 	}
 	w.bucket.queue.remove(w)
 	w.bucket.queue.wakeFirst()

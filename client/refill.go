@@ -1,9 +1,12 @@
 package client
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
-// refill is what has been seen of how a limit refills before the reset that was told. A reset
-// says when everything is renewed. Windows renew nothing before; buckets and
+// refill is how requests are spread over what is left, and what has been seen of how a limit refills before the reset
+// that was told. A reset says when everything is renewed. Windows renew nothing before; buckets and
 // sliding windows renew a part all the time, and to spread what is left over the time until
 // the reset would leave most of that unused. Requests may be faster then, as what is left never
 // sinks: what is sent is left in any case.
@@ -12,68 +15,90 @@ type refill struct {
 	every time.Duration // for one unit; 0: nothing has been seen
 	grown int64         // units since every was found
 	over  time.Duration
+
+	gap          time.Duration // between two requests that are spread
+	spreadUntil  instant       // those that have waited for a limit are spread, as long as some wait
+	followUntil  instant       // requests follow a refill
+	promise      promise
+	releaseUntil instant // those that have waited for a renewal go one after the other
+	releaseGap   time.Duration
 }
 
 // resetError is by how much a told reset may be later than the real one: an instant of whole
 // seconds, against a Date of whole seconds, and the second that is added.
 const resetError = 3 * time.Second
 
-// watchRefill notes what is left by a new answer, lowest at least.
-func (b *bucket) watchRefill(now instant, q quota, lowest int64) {
-	f := &b.refill
+// observe notes what an answer says is left, by which grown units were renewed since the last.
+func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 	elapsed := now - f.at
 	f.at = now
-	if !q.reset || b.renew-now < resetError {
+	if !q.reset || t.renew-now < resetError {
 		f.grown, f.over = 0, 0
 		return
 	}
-	grown := lowest - b.left
 	f.over += elapsed
 	if grown <= 0 {
 		return
 	}
-	if b.left <= b.low() {
-		b.followUntil = now + q.window
+	if t.left <= t.low() {
+		f.followUntil = now + q.window
 	}
 	if f.grown += grown; f.grown >= 4 {
 		f.every, f.grown, f.over = max(f.over/time.Duration(f.grown), 1), 0, 0
 	}
 }
 
-// setGap spreads what is left over the time until it is renewed: t/(r+1). In what is likely a
+// next returns when the next request goes, if they are spread. The last one went at an instant.
+func (f *refill) next(last instant) instant {
+	if at := f.promise.at; at > 0 {
+		return min(last+f.gap, at)
+	}
+	return last + f.gap
+}
+
+// spreads reports whether requests start at least a gap apart.
+func (b *bucket) spreads(p *pacer, now instant) bool {
+	t := &b.told
+	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
+		t.known && (p.pace == Evenly || t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
+}
+
+// spread sets the gap, so that what is left lasts until it is renewed: t/(r+1). In what is likely a
 // window that time ends earlier: nothing is left of it at its end. If a refill has
 // been seen, requests follow it. They use up what is above a reserve within a thirty-second
 // of that time, and are slower than the refill if less than the reserve is left.
-func (b *bucket) setGap(now instant) {
-	until := max(b.renew-now, 0)
-	if now >= b.sharedUntil && b.renewal.likely(b.limit) {
-		until = max(until-b.renewal.late, 0)
+func (b *bucket) spread(now instant) {
+	t, f := &b.told, &b.refill
+	until := max(t.renew-now, 0)
+	if now >= t.sharedUntil && t.renewal.likely(t.limit) {
+		until = max(until-t.renewal.late, 0)
 	}
-	b.gap = until / time.Duration(max(b.left, 0)+1)
-	f := &b.refill
-	if !b.reset || f.every == 0 || b.left < 2 {
+	f.gap = until / time.Duration(max(t.left, 0)+1)
+	if !t.reset || f.every == 0 || t.left < 2 {
 		return
 	}
-	reserve := max(b.limit/50, 3)
+	reserve := max(t.limit/50, 3)
 	every := max(f.every, f.over/time.Duration(f.grown+1))
-	if surplus := b.left - reserve; surplus >= 0 {
+	if surplus := t.left - reserve; surplus >= 0 {
 		drain := max(until/32/time.Duration(surplus+1), 1)
-		b.gap = min(b.gap, time.Duration(float64(every)*float64(drain)/float64(every+drain)))
+		f.gap = min(f.gap, time.Duration(float64(every)*float64(drain)/float64(every+drain)))
 		return
 	}
-	slow := float64(every) * float64(reserve+1) / float64(b.left+1) // beyond an int64 where the limit is huge
-	b.gap = time.Duration(min(float64(b.gap), slow))
+	slow := float64(every) * float64(reserve+1) / float64(t.left+1) // beyond an int64 where the limit is huge
+	f.gap = time.Duration(min(float64(f.gap), slow))
 }
 
-// elapsed returns how much of its second had passed, at least, when a server wrote date.
-// Other answers have shown by how much its clock leads at least.
-func (b *bucket) elapsed(date int64, now instant) time.Duration {
-	const most = 1 << 33 // in the year 2242
-	lead := time.Duration(min(max(date, -most), most))*time.Second - now
-	if lead > b.lead || lead < b.lead-2*time.Second { // the clock has been set
-		b.lead = lead
+// release lets those go that have waited for a limit to renew: all that fit, with a little
+// jitter, or spread if others may use the limit or it does not renew all at once.
+func (b *bucket) release(now instant) {
+	t, f := &b.told, &b.refill
+	if !t.alone(now) {
+		f.spreadUntil = now + t.window
+		return
 	}
-	return min(b.lead-lead, time.Second)
+	over := min(t.window/32, time.Second)
+	gap := over / time.Duration(2*min(int64(b.queue.Size), max(t.left, 0))+2)
+	f.releaseUntil, f.releaseGap = now+over, gap+rand.N(gap+1)
 }
 
 // promise is what a told reset says about the future: at that instant all of the limit is
@@ -84,22 +109,22 @@ type promise struct {
 	answered uint64  // of the ticket
 }
 
-// watchReset keeps the promise of an answer, until it is fulfilled.
-func (b *bucket) watchReset(tk ticket, now instant, q quota) {
-	if p := &b.promise; p.at <= now && q.reset && q.limit > 0 && b.left <= b.low() {
-		*p = promise{now + b.window, tk.answered}
+// observe keeps the promise of an answer, until it is fulfilled.
+func (p *promise) observe(now instant, tk ticket, q quota, t *told) {
+	if p.at <= now && q.reset && q.limit > 0 && t.left <= t.low() {
+		*p = promise{now + t.window, tk.answered}
 	}
 }
 
-// fulfil counts what a reset has renewed.
-func (b *bucket) fulfil(now instant) {
-	p := &b.promise
+// advance counts what a reset has renewed by now.
+func (b *bucket) advance(now instant) {
+	p := &b.refill.promise
 	if p.at == 0 || now < p.at {
 		return
 	}
-	left := b.limit - int64(b.sent-p.answered-1)
-	if p.at = 0; b.limited && b.left > 0 && left > b.left {
-		b.left = left
-		b.setGap(now)
+	left := b.told.limit - b.flight.others(ticket{answered: p.answered})
+	if p.at = 0; b.told.known && b.told.left > 0 && left > b.told.left {
+		b.told.left = left
+		b.spread(now)
 	}
 }

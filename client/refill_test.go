@@ -7,11 +7,11 @@ import (
 
 func TestWhatIsLeftOfAHugeLimitIsSpread(t *testing.T) {
 	for _, limit := range []int64{1000, 1e10, maxCount} {
-		b := bucket{reset: true, left: 5, limit: limit, renew: instant(time.Hour)}
+		b := bucket{told: told{reset: true, left: 5, limit: limit, renew: instant(time.Hour)}}
 		b.refill.every = time.Hour
-		b.setGap(0)
-		if want := 10 * time.Minute; b.gap != want {
-			t.Errorf("limit %d: a gap of %v, want %v", limit, b.gap, want)
+		b.spread(0)
+		if want := 10 * time.Minute; b.refill.gap != want {
+			t.Errorf("limit %d: a gap of %v, want %v", limit, b.refill.gap, want)
 		}
 	}
 }

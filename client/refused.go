@@ -30,7 +30,7 @@ func (p *pacer) refused(c *call, err error) (again bool) {
 	p.mu.Lock()
 	b, now := c.bucket, p.now()
 	b.answer(c.ticket)
-	b.busy--
+	b.flight.busy--
 	c.stage = idle
 	wait := b.refuse(c.ticket, now)
 	again = wait > 0 && p.attempts > 1 && c.rewinds && p.allows(c.request.Context(), c, wait) == ""
@@ -45,34 +45,39 @@ func (p *pacer) refused(c *call, err error) (again bool) {
 	return again
 }
 
+// restart is what has been seen of a server that refuses connections, since it restarts perhaps.
+type restart struct {
+	since    instant // 0: connections are not refused
+	latest   instant
+	refusals int
+}
+
 // refuse forgets what is known of a server that restarts, and holds its bucket back for a
 // while. It returns 0 if the server has never answered, or refuses for too long.
 func (b *bucket) refuse(tk ticket, now instant) time.Duration {
-	if b.away == 0 {
-		if !b.known {
+	r := &b.restart
+	if r.since == 0 {
+		if !b.opening.answered {
 			return 0
 		}
 		b.forget()
-		b.away = now
+		*r = restart{since: now}
 	}
-	if now-b.away >= restartTime {
+	if now-r.since >= restartTime {
 		return 0
 	}
-	if b.refusals == 0 || tk.at > b.refusedAt { // those that are refused together are one
-		wait := min(250*time.Millisecond<<b.refusals, time.Second)
-		b.refusals = min(b.refusals+1, 2)
-		b.block, b.blockSource = now+wait+rand.N(wait/2), sourceRefused
+	if r.refusals == 0 || tk.at > r.latest { // those that are refused together are one
+		wait := min(250*time.Millisecond<<r.refusals, time.Second)
+		r.refusals = min(r.refusals+1, 2)
+		b.waits = waits{now + wait + rand.N(wait/2), sourceRefused}
 	}
-	b.refusedAt = now
-	return max(b.block-now, 1)
+	r.latest = now
+	return max(b.waits.until-now, 1)
 }
 
-// forget makes a bucket as new, but for what is under way and the program's own limits.
+// forget makes a bucket as new, except for what is under way and the program's own limits.
 func (b *bucket) forget() {
-	b.known, b.probing, b.epoch = false, false, b.sent+1
-	b.block, b.strikes, b.lastWait = 0, 0, 0
-	b.limited, b.left, b.limit = false, 0, 0
-	b.spreadUntil, b.followUntil, b.sharedUntil, b.rampUntil = 0, 0, 0, 0
-	b.refill, b.promise, b.learned, b.counted, b.refusals = refill{}, promise{}, learned{}, false, 0
-	b.release, b.renewal, b.doubt, b.ending = release{}, renewal{}, doubt{}, ending{}
+	b.flight.epoch = b.flight.sent + 1
+	b.opening, b.waits, b.backoff = opening{took: b.opening.took}, waits{}, backoff{}
+	b.told, b.refill, b.learned = told{}, refill{}, learned{}
 }

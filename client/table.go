@@ -104,13 +104,14 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 	}
 	b := &bucket{key: k, name: p.nameOf(k, c.header)}
 	if k.route == accountRoute {
-		b.sendings.init(p.account)
+		b.shared = new(shared)
+		b.shared.sendings.init(p.account)
 	}
 	if k.route != "" && k.route != accountRoute {
 		account := k
 		account.route = accountRoute
 		b.account = p.bucket(account, c)
-		b.account.children++
+		b.account.shared.children++
 		b.standIn, b.major = p.dialect == Discord && k.route == c.id.provisional, c.id.major
 	}
 	if len(p.table.buckets) >= maxBuckets {
@@ -141,7 +142,7 @@ func (p *pacer) forget(b *bucket) {
 	delete(p.table.buckets, b.key)
 	p.table.recent = nil
 	if b.account != nil {
-		b.account.children--
+		b.account.shared.children--
 	}
 }
 
