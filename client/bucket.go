@@ -53,10 +53,14 @@ type ticket struct {
 	seq, answered uint64
 	at, last      instant // when it started, and the one before it
 	opened        bool    // goes first after a wait
+	waited        bool    // was held back
 	early         bool    // was let through earlier than told
 	claim         time.Duration
 	since         instant // when claim began
 }
+
+// flying returns how many requests have no answer yet.
+func (f *flight) flying() int64 { return int64(f.sent - f.answered) }
 
 // others returns how many requests may have been decided after that of tk, if its answer has just arrived.
 func (f *flight) others(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
@@ -92,7 +96,7 @@ func (b *bucket) next(p *pacer, now instant) (instant, string) {
 	if ok {
 		at = b.believed(at, now, p)
 	}
-	if l, s := b.learned.next(b.flight.last); l > at && l > now && !ok {
+	if l, s := b.learned.next(b.flight.last); l > at && l > now {
 		at, source = l, s
 	}
 	return at, source
@@ -117,7 +121,7 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 	}
 	at, _, _ := b.asTold(p, now)
 	claim, nothingLeft := b.claimed(at)
-	c.ticket, c.stage = b.start(now), started
+	c.ticket, c.stage = b.start(now, c.waits), started
 	if c.ticket.early = at > now; c.ticket.early && nothingLeft {
 		c.ticket.claim, c.ticket.since = claim, at-claim
 	}
@@ -128,15 +132,15 @@ func (p *pacer) start(b *bucket, c *call, now instant) {
 }
 
 // start notes that a request is sent, which is ready.
-func (b *bucket) start(now instant) ticket {
+func (b *bucket) start(now instant, waited bool) ticket {
 	f := &b.flight
 	f.sent++
-	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last}
+	tk := ticket{seq: f.sent, answered: f.answered, at: now, last: f.last, waited: waited}
 	if f.sent == f.answered+1 {
 		b.told.least = math.MaxInt64
 	}
 	waiting := b.queue.Size > 0
-	b.learned.start(now, f.last, waiting)
+	b.learned.start(now, f.last, waiting || waited)
 	f.last = now
 	f.busy++
 	if b.standIn {
@@ -192,18 +196,18 @@ func (b *bucket) answer(tk ticket) {
 // observe notes an answer of b. Other buckets have strays under way that may count against it. If it denies, observe
 // returns the wait and what asks for it.
 func (b *bucket) observe(p *pacer, now instant, tk ticket, a *answer, strays int) (time.Duration, string) {
-	learns := p.pace != Off && p.dialect == Standard && !b.told.counted
+	learns := p.pace != Off && p.dialect == Standard
 	switch {
 	case a.limited:
 		return b.deny(now, tk, a, learns)
 	case a.counted && p.pace != Off && !b.told.doubt.ignores(&a.quota, p.maxWait):
 		b.believe(tk, now, a.quota, strays)
 		return 0, ""
-	case learns:
+	case learns && !b.told.counted:
 		if !b.opening.answered {
 			b.opening.ramp = now + patience
 		}
-		b.learned.observe(now, tk.seq >= b.flight.epoch, b.queue.Size > 0)
+		b.learned.observe(now, tk.seq >= b.flight.epoch, b.queue.Size > 0 || tk.waited, b.backoff.strikes)
 	}
 	b.allow(tk, now)
 	return 0, ""
@@ -211,25 +215,28 @@ func (b *bucket) observe(p *pacer, now instant, tk ticket, a *answer, strays int
 
 // deny notes a denial. It returns the wait and what asks for it.
 func (b *bucket) deny(now instant, tk ticket, a *answer, learns bool) (time.Duration, string) {
-	f, empty := &b.flight, true
+	f, t, empty := &b.flight, &b.told, true
+	if learns && tk.seq >= f.epoch {
+		t.others.denied(t.known && t.left > 0, !b.opening.answered, a.quota.limit, f.flying())
+	}
 	switch {
 	case a.wait > 0:
 		b.waits.observe(now, a)
-	case !learns:
-		b.backoff.observe(now, tk.at > f.denied, 0)
+	case !learns || t.counted:
+		b.backoff.observe(now, tk.at > f.denied, !learns, 0)
 	default:
 		every, known := b.learned.deny(now, tk, tk.seq < f.epoch)
 		if known { // sent before the last denial was known
 			at, source := b.denial()
 			return max(at-now, 1), source
 		}
-		b.backoff.observe(now, tk.at > f.denied || every > 0, every)
+		b.backoff.observe(now, tk.at > f.denied || every > 0, false, every)
 		empty = every == 0 || b.backoff.strikes > 1 // requests go on at the pace that was learned
 	}
 	at, source := b.denial()
 	f.denied, f.epoch = now, f.sent+1
 	b.opening.answered, b.opening.open, b.opening.ramp = true, false, 0
-	b.told.deny(at, source, empty)
+	t.deny(at, source, empty)
 	return at - now, source
 }
 

@@ -12,6 +12,8 @@ type learned struct {
 	sure  bool          // enough was counted between two denials
 	idle  bool          // the program has sent less than it might have: nothing can be counted
 
+	streak int // answers in a row that are no denial, at a slow pace
+
 	seq   uint64  // of the last request that was denied
 	at    instant // when that was sent
 	since instant // when counting began
@@ -22,6 +24,13 @@ type learned struct {
 	from   instant // when that was
 	denied instant
 }
+
+// slow is the time between two requests from which on a pace is that of one process among many. It is denied by chance,
+// so one denial says little, and so few requests are accepted that they cannot be counted.
+const (
+	slow    = time.Second
+	slowest = 2 * time.Minute
+)
 
 // enough is how many accepted requests make a pace sure.
 const enough = 8
@@ -62,6 +71,11 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 		return 0, true
 	}
 	accepted := l.seq > 0 && tk.seq > l.seq+1
+	if l.every >= slow && (accepted || l.count > 0) {
+		l.slowDown(tk)
+		l.seq, l.at, l.denied = tk.seq, tk.at, now
+		return l.every, false
+	}
 	l.learn(tk, now)
 	l.seq, l.at, l.denied = tk.seq, tk.at, now
 	l.before, l.from = l.recent.older, l.recent.earlier
@@ -112,15 +126,20 @@ func (l *learned) learn(tk ticket, now instant) {
 
 // observe notes an answer that is no denial: requests may be faster. waiting says whether others wait, and recent whether
 // the request was sent after the last denial.
-func (l *learned) observe(now instant, recent, waiting bool) {
+func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
 	case l.seq == 0 || !recent:
 	case l.every == 0: // the first since the first denial
 		n := max(l.recent.total-l.before-1, 1)
 		l.every = max(l.denied-l.from, time.Second) / time.Duration(n) * 10 / 9
+		if strikes > 1 {
+			l.every = max(l.every, now-l.since)
+		}
 		l.recent.restart(now) // nothing was sent meanwhile
 	case !waiting: // the pace holds nothing back
+	case l.every >= slow:
+		l.speedUp()
 	case !l.sure:
 		// By a thirtieth for each answer, and by a half in a second.
 		l.every -= time.Duration(float64(l.every) * min(1.0/30, l.every.Seconds()/2))
@@ -129,6 +148,29 @@ func (l *learned) observe(now instant, recent, waiting bool) {
 		percent := 2 + float64(now-l.denied)/float64(4*time.Second)
 		l.every -= time.Duration(float64(l.every) * min(percent/100*l.every.Seconds(), 0.05))
 	}
+}
+
+// slowDown notes a denial at a slow pace: the time between two requests grows by a half, or threefold if nothing was accepted
+// since the last one, and not faster than they were accepted.
+func (l *learned) slowDown(tk ticket) {
+	every := l.every * 3 / 2
+	if tk.seq == l.seq+1 {
+		every = l.every * 3
+	}
+	l.streak = 0
+	l.count += int64(tk.seq - l.seq - 1)
+	mean := (tk.at - l.since) / time.Duration(max(l.count, 1))
+	l.every = min(max(every, mean), slowest)
+	if l.count >= enough { // what is long ago counts less
+		l.since, l.count = l.since+(tk.at-l.since)/2, l.count/2
+	}
+}
+
+// speedUp notes an answer at a slow pace that is no denial. Slower processes speed up by more, so that all that share a
+// limit come to the same pace, and more with each answer in a row.
+func (l *learned) speedUp() {
+	l.streak++
+	l.every -= time.Duration(float64(l.every) * min(max(0.05, float64(l.streak)*l.every.Minutes()/10), 0.5))
 }
 
 // start notes that a request is sent. waiting says whether others wait.

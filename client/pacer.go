@@ -76,6 +76,7 @@ type call struct {
 	together bool // was denied with others, and sent before any was
 	waited   time.Duration
 	source   string // of the last wait
+	waits    bool   // it has waited for this attempt
 	stage    stage
 	status   int // of the last answer
 	finish   func(status int)

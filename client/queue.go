@@ -101,6 +101,7 @@ func (p *pacer) admitAtOnce(c *call) bool {
 	if at > now {
 		return false
 	}
+	c.waits = false
 	p.start(b, c, now)
 	return true
 }
@@ -151,6 +152,7 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	switch {
 	case verdict == admitted:
 		w.part()
+		c.waits = true
 		p.start(b, c, now)
 	case verdict == refused:
 		e := &WaitError{Bucket: b.name, Source: cmp.Or(source, sourceQueue), Bound: w.bound}

@@ -16,6 +16,7 @@ type refill struct {
 	grown int64         // units since every was found
 	over  time.Duration
 
+	turn         instant       // nothing goes before: the share of this process in a window is used
 	gap          time.Duration // between two requests that are spread
 	spreadUntil  instant       // those that have waited for a limit are spread, as long as some wait
 	followUntil  instant       // requests follow a refill
@@ -50,6 +51,9 @@ func (f *refill) observe(now instant, q quota, grown int64, t *told) {
 
 // next returns when the next request goes, if they are spread. The last one went at an instant.
 func (f *refill) next(last instant) instant {
+	if f.turn > last {
+		return f.turn
+	}
 	if at := f.promise.at; at > 0 {
 		return min(last+f.gap, at)
 	}
@@ -60,7 +64,7 @@ func (f *refill) next(last instant) instant {
 func (b *bucket) spreads(p *pacer, now instant) bool {
 	t := &b.told
 	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
-		t.known && (p.pace == Evenly || t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
+		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) || t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
 }
 
 // spread sets the gap, so that what is left lasts until it is renewed: t/(r+1). In what is likely a
@@ -73,7 +77,14 @@ func (b *bucket) spread(now instant) {
 	if now >= t.sharedUntil && t.renewal.likely(t.limit) {
 		until = max(until-t.renewal.late, 0)
 	}
-	f.gap = until / time.Duration(max(t.left, 0)+1)
+	f.gap, f.turn = until/time.Duration(max(t.left, 0)+1), 0
+	if t.crowded(b.queue.Size) {
+		f.gap, f.turn = t.others.spread(until, t.left)
+		if f.turn > 0 {
+			f.turn += t.renew
+		}
+		return
+	}
 	if !t.reset || f.every == 0 || t.left < 2 {
 		return
 	}

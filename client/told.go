@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // told is what answers say is left of a limit.
 //
@@ -24,6 +27,64 @@ type told struct {
 	doubt       doubt
 	ending      ending
 	renewal     renewal
+	others      others
+}
+
+// others is what has been seen of other processes that use up a limit which renews all at once. While they do, each
+// process takes its share of what is left.
+type others struct {
+	suspected bool    // a request was denied though something was left, or before any was not
+	seen      bool    // less was left than this process has left
+	calm      int     // answers in a row that have shown none
+	own       int64   // requests of this process in the window
+	rivals    float64 // processes that would use as much as this one, it included
+	before    float64 // in the window before, less a fifth
+	window    time.Duration
+}
+
+// denied notes a denial: whether something was left, and whether no request was ever allowed.
+func (o *others) denied(left, never bool, limit, flying int64) {
+	o.suspected = o.suspected || left || never
+	o.seen = o.seen || left
+	o.calm = 0
+	o.rivals = float64(limit) / float64(max(o.own+flying, 1))
+}
+
+// use notes that less is left than this process has left.
+func (o *others) use() { o.seen, o.calm = o.suspected, 0 }
+
+// rest notes that this process alone has used the limit.
+func (o *others) rest() {
+	if o.calm++; o.calm >= 3 {
+		*o = others{own: o.own}
+	}
+}
+
+// count notes an answer by which a part of a limit is left. anew says that it is the first of its window. Those that
+// come first see none of the others, so what was seen in earlier windows counts, too.
+func (o *others) count(q quota, anew bool) {
+	if anew {
+		o.own, o.before, o.window = 0, o.rivals*0.8, q.window
+	}
+	o.own++
+	o.rivals = max(o.before, float64(q.limit-q.left)/float64(o.own))
+}
+
+// crowd reports whether others leave less than a few requests of a limit to this process.
+func (o *others) crowd(limit int64) bool { return o.seen && o.rivals*few > float64(limit) }
+
+// few is how many requests in a window are so few that each of them counts.
+const few = 4
+
+// spread returns the gap between two requests of this process in a crowd, if so much is left of a limit for a time. If
+// its share is used, later is how long after the renewal the next one goes. Those that were denied go before it.
+func (o *others) spread(until time.Duration, left int64) (gap, later time.Duration) {
+	share := float64(left) / max(o.rivals, 1)
+	if share < 1 {
+		later = min(o.window/32, time.Second)
+		later += rand.N(later+1) + 1
+	}
+	return time.Duration(float64(until) / (share + 1)), later
 }
 
 // empty reports whether nothing is left.
@@ -66,10 +127,10 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if tk.seq < f.epoch {
 		return
 	}
-	b.backoff.strikes, b.opening.ramp = 0, 0
 	if !t.counted {
 		t.counted, b.learned = true, learned{}
 	}
+	b.backoff.strikes, b.opening.ramp = 0, 0
 	t.least = min(t.least, q.left)
 	if tk.seq < t.newest && q.left == 0 && t.empty() {
 		// It was decided last, though sent earlier: answers to later requests still had something left.
@@ -84,6 +145,9 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	}
 	if t.known && q.left < t.left && strays == 0 {
 		t.sharedUntil = now + max(2*q.window, time.Minute)
+		t.others.use()
+	} else if t.known && t.left > 0 {
+		t.others.rest()
 	}
 	grown := int64(0)
 	held := t.empty() && t.renew > now
@@ -108,7 +172,7 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if t.limit = max(t.limit, q.left); q.limit > 0 {
 		t.limit = q.limit
 	}
-	t.renewal.observe(now, q, grown, t.limit)
+	t.others.count(q, t.renewal.observe(now, q, grown, t.limit))
 	if t.alone(now) || exact && t.renewal.likely(t.limit) {
 		t.renew = t.renewal.ends
 	}
@@ -150,8 +214,8 @@ const (
 	loosestReset = 2250 * time.Millisecond
 )
 
-// observe notes a new answer, by which grown units were renewed.
-func (w *renewal) observe(now instant, q quota, grown, limit int64) {
+// observe notes a new answer, by which grown units were renewed. It reports whether that is the first of a window.
+func (w *renewal) observe(now instant, q quota, grown, limit int64) (anew bool) {
 	loose, late := looseReset, looseReset
 	if q.date != 0 {
 		loose, late = loosestReset, 0
@@ -161,16 +225,24 @@ func (w *renewal) observe(now instant, q quota, grown, limit int64) {
 	case now >= w.ends:
 		proven := w.likely(limit)
 		*w = renewal{proven: proven, moved: q.window < 2*loose, ends: told, most: q.left, least: q.left, late: late}
+		return true
 	case grown > 0, told > w.ends+loose, told < w.ends-loose:
 		w.proven, w.moved, w.ends = false, true, max(w.ends, told)
 	default:
 		w.ends, w.most, w.least = min(w.ends, told), max(w.most, q.left), min(w.least, q.left)
 	}
+	return false
 }
 
 // likely reports whether half of the limit was used while the reset did not move.
 func (w *renewal) likely(limit int64) bool {
 	return w.ends > 0 && !w.moved && w.most-w.least >= max(limit/2, 2)
+}
+
+// crowded reports whether many other processes use up a limit that renews all at once, while few requests of this one
+// wait: a process with many has to claim more.
+func (t *told) crowded(waiting int) bool {
+	return !t.renewal.moved && t.others.crowd(t.limit) && waiting < few
 }
 
 // alone reports whether the limit renews all at once and no other client uses it. Then nothing is

@@ -27,17 +27,28 @@ type backoff struct {
 
 // observe notes a denial. Requests that were sent together and are denied together are one strike. every is the time
 // between two requests at the pace that was learned; 0 if none is.
-func (o *backoff) observe(now instant, anew bool, every time.Duration) {
+//
+// The first wait is a second. If the server takes nothing after it, other processes use the limit as well, and the more
+// of them there are the longer the waits have to be: they grow eightfold, and are spread over as much again.
+//
+// The dialects know that an account is alone with its limits: their waits double.
+func (o *backoff) observe(now instant, anew, alone bool, every time.Duration) {
 	if anew || o.strikes == 0 {
 		o.strikes++
 	}
-	if every > 0 {
+	switch {
+	case every >= slow:
+		o.until = now + every*3/4 + rand.N(every/2)
+	case every > 0:
 		// Requests go on at that pace, as far as the server takes them. If it is too fast, the one that was
 		// denied would be denied again after the time of a single request.
 		wait := every << min(o.strikes, 12)
 		o.until = now + min(wait+rand.N(wait/4+1), time.Hour)
-		return
+	case o.strikes <= 1 || alone:
+		wait := time.Second << min(o.strikes-1, 12)
+		o.until = max(o.until, now+wait+rand.N(wait/2))
+	default:
+		wait := time.Second << min(3*(o.strikes-1), o.strikes+3, 12)
+		o.until = max(o.until, now+wait+rand.N(wait))
 	}
-	wait := time.Second << min(o.strikes-1, 12)
-	o.until = max(o.until, now+wait+rand.N(wait/2))
 }
