@@ -15,12 +15,12 @@ const maxAccountUnits = 10_000
 
 // shared is what all buckets of an account have in common, beside the denials of the account.
 type shared struct {
-	children  int            // buckets that have it
-	strays    map[string]int // of Discord, by major parameter: under way in buckets that stand in
-	nextWrite instant        // of GitHub
-	invalid   invalids
-	sendings  sendings
-	line      line
+	children int            // buckets that have it
+	strays   map[string]int // of Discord, by major parameter: under way in buckets that stand in
+	writes   writes         // of GitHub
+	invalid  invalids
+	sendings sendings
+	line     line
 }
 
 // admits returns when an account admits a request, and what it waits for.
@@ -32,7 +32,7 @@ func (b *bucket) admits(id *identity, now instant) (at instant, source string) {
 	if until := b.shared.sendings.next(); until > at && !id.free {
 		at, source = until, sourceAccount
 	}
-	if until := b.shared.nextWrite; until > at && id.writes {
+	if until := b.shared.writes.next(b.opening.answered, b.flight.denied); until > at && id.writes {
 		at, source = until, sourceWrites
 	}
 	return at, source
@@ -41,10 +41,19 @@ func (b *bucket) admits(id *identity, now instant) (at instant, source string) {
 // start notes that a request is sent.
 func (s *shared) start(id *identity, now instant) {
 	if id.writes {
-		s.nextWrite = now + writeSpacing
+		s.writes.start(now)
 	}
 	if !id.free {
 		s.sendings.start(now)
+	}
+}
+
+// cancel takes back the start of a request at an instant.
+func (s *shared) cancel(id *identity, at instant) {
+	s.sendings.cancel(at)
+	if id.writes {
+		s.writes.minute.cancel(at)
+		s.writes.hour.cancel(at)
 	}
 }
 

@@ -167,14 +167,14 @@ func (b *bucket) start(now instant, waited bool) ticket {
 }
 
 // cancel takes back a start: the request is not sent.
-func (b *bucket) cancel(tk ticket) {
+func (b *bucket) cancel(tk ticket, id *identity) {
 	b.answer(tk)
 	b.flight.busy--
 	if b.flight.last == tk.at {
 		b.flight.last = tk.last
 	}
 	if b.account != nil {
-		b.account.shared.sendings.cancel(tk.at)
+		b.account.shared.cancel(id, tk.at)
 	}
 	b.learned.count-- // which goes by the numbers of requests
 	if b.told.known && !tk.opened {

@@ -49,7 +49,7 @@ func (p *pacer) take(ctx context.Context, c *call) (bool, error) {
 		g.room = outcome.At(0).Remaining
 	}
 	if !ok {
-		c.bucket.cancel(c.ticket)
+		c.bucket.cancel(c.ticket, &c.id)
 		c.stage = idle
 		wait := outcome.RetryAfter()
 		if outcome.Verdict() != core.Denied {

@@ -168,9 +168,9 @@ func TestAnotherForbiddenOfGitHubIsNoLimit(t *testing.T) {
 	})
 }
 
-func TestWritesToGitHubStartASecondApart(t *testing.T) {
+func TestWritesToGitHubStartASecondApartAfterASecondaryDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &github{}
+		g := &github{secondary: began.Add(time.Second), retry: true}
 		c, server := newGitHub(t, g, client.Options{Pace: client.Off})
 		var wg sync.WaitGroup
 		for i := range 10 {
@@ -179,8 +179,27 @@ func TestWritesToGitHubStartASecondApart(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if g.fast != 0 || time.Since(server.began) > 10*time.Second {
-			t.Errorf("%d writes were too close, and ten took %v", g.fast, time.Since(server.began))
+		if g.fast != 0 || g.denied != 1 || time.Since(server.began) > 15*time.Second {
+			t.Errorf("%d writes were too close, %d denied, and ten took %v", g.fast, g.denied, time.Since(server.began))
+		}
+	})
+}
+
+func TestWritesToGitHubKeepToItsLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(201))
+		c := newClient(t, server, client.Options{Dialect: client.GitHub, MaxWait: 3 * time.Hour})
+		var wg sync.WaitGroup
+		for range 600 {
+			wg.Go(func() { do(c, request(t, "POST", "https://api.github.com/repos/o/r/issues", nil)) })
+		}
+		wg.Wait()
+		for n, period := range map[int]time.Duration{80: time.Minute, 500: time.Hour, 1: 100 * time.Millisecond} {
+			for i := range server.at[n:] {
+				if over := server.at[i+n] - server.at[i]; over < period {
+					t.Fatalf("%d writes in %v", n+1, over)
+				}
+			}
 		}
 	})
 }

@@ -7,15 +7,20 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/limits"
 )
 
 // The rules are those of "Rate limits for the REST API" and "Best practices for using the
 // REST API" in GitHub's documentation.
 const (
-	writeSpacing   = time.Second
+	writesAMinute  = 80
+	writesAnHour   = 500
+	writeSpacing   = 100 * time.Millisecond
+	cautious       = time.Second // between writes, in the hour after a secondary limit has denied
 	silentWait     = time.Minute // of a denial that does not say for how long
 	sourceSilent   = "GitHub's minute"
-	sourceWrites   = "GitHub's second between writes"
+	sourceWrites   = "GitHub's limit of writes"
 	fieldXResource = "X-Ratelimit-Resource"
 
 	maxGitHubMessage  = 16 << 10
@@ -53,6 +58,35 @@ func identifyGitHub(r *http.Request, id *identity) {
 	default:
 		id.writes = head != "graphql" // which has queries by POST, too
 	}
+}
+
+// writes keeps requests that change something to the secondary limit of what creates content.
+type writes struct {
+	minute, hour sendings
+	last         instant
+}
+
+func (w *writes) init() {
+	w.minute.init(limits.PerMinute(writesAMinute))
+	w.hour.init(limits.PerHour(writesAnHour))
+}
+
+func (w *writes) start(now instant) {
+	w.minute.start(now)
+	w.hour.start(now)
+	w.last = now
+}
+
+// next returns when the next write may start. If the account was denied, that was at an instant.
+func (w *writes) next(denied bool, at instant) instant {
+	if w.minute.sent == 0 {
+		return 0
+	}
+	spacing := writeSpacing
+	if denied && w.last-at < time.Hour {
+		spacing = cautious
+	}
+	return max(w.last+spacing, w.minute.next(), w.hour.next())
 }
 
 func readGitHub(h http.Header, said bool, a *answer) {

@@ -169,7 +169,7 @@ func (p *pacer) note(ctx context.Context, c *call, a *answer, now instant) (e Ev
 // cancel takes back the start of c, which is not sent.
 func (p *pacer) cancel(c *call) {
 	p.mu.Lock()
-	c.bucket.cancel(c.ticket)
+	c.bucket.cancel(c.ticket, &c.id)
 	c.stage = idle
 	c.bucket.queue.wakeFirst()
 	p.mu.Unlock()

@@ -45,7 +45,7 @@ var hardScenarios = []scenario{
 		method:  "POST",
 		path:    func(int) string { return "/repos/o/r/issues" },
 		ideal:   3 * time.Minute,
-		most:    figures{1.7, 0, 0},
+		most:    figures{1.1, 0, 0},
 	},
 	{
 		name:    "Discord, 10 channels, 50 a second",

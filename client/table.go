@@ -105,7 +105,9 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 	b := &bucket{key: k, name: p.nameOf(k, c.header)}
 	if k.route == accountRoute {
 		b.shared = new(shared)
-		b.shared.sendings.init(p.account)
+		if b.shared.sendings.init(p.account); p.dialect == GitHub {
+			b.shared.writes.init()
+		}
 	}
 	if k.route != "" && k.route != accountRoute {
 		account := k
