@@ -53,8 +53,9 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 // learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e has for how long,
 // and what says so.
 func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket) {
-	b, tk, strays := c.bucket, c.ticket, 0
-	b.answer(tk)
+	c.bucket.answer(c.ticket)
+	b, tk := p.ofPath(c, a, now)
+	strays := 0
 	if tk.seq >= b.flight.epoch {
 		b.restart = restart{}
 	}
@@ -122,7 +123,7 @@ func (p *pacer) named(c *call, name string) *bucket {
 		if p.table.buckets[old.key] == old {
 			p.forget(old)
 		}
-		old.queue.move()
+		old.queue.move("")
 	}
 	return named
 }

@@ -22,6 +22,7 @@ type bucket struct {
 	account *bucket // of a dialect that has limits for all requests of an account; or nil
 	shared  *shared // of an account; or nil
 	major   string  // of Discord
+	paths   *paths  // of a host; nil: none was denied
 	standIn bool    // of Discord: no answer has named the bucket of this route
 	queue   queue
 	flight  flight

@@ -37,7 +37,7 @@ func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 		return r.WithContext(ctx)
 	}
 	t := &turn{p, call{
-		describe: describe, header: c.Header, rewinds: !c.Once,
+		describe: describe, header: c.Header, path: c.Method, rewinds: !c.Once,
 		harmless: c.Idempotent || hasIdempotencyKey(c.Header), attempt: 1,
 	}}
 	if p.bucketName == nil && p.dialect == Standard {

@@ -51,7 +51,8 @@ type Options struct {
 	// Bucket names the limit that counts a request. All requests of one bucket wait
 	// together. It is called for every request and must be safe for concurrent use. Name
 	// the path too if a server limits its paths apart. GitHub and Discord divide a bucket
-	// further. nil: scheme, host, and a digest of the field Authorization.
+	// further. nil: scheme, host, and a digest of the field Authorization; and the path if its
+	// requests are denied without a wait, and those of other paths are not.
 	Bucket func(*http.Request) string
 
 	// Limit is a cap of your own on each bucket, kept in addition to what the server says.

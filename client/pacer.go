@@ -66,6 +66,7 @@ type call struct {
 	request  *http.Request        // as functions of options see it
 	describe func() *http.Request // makes request where that is needed; nil: request is set
 	header   http.Header
+	path     string
 	rewinds  bool           // can be sent again
 	harmless bool           // may be carried out twice; of an HTTP request, request says so
 	response *http.Response // in hand

@@ -21,6 +21,7 @@ type waiter struct {
 	since            instant // when it began to wait, less what it had waited before
 	giveUp, deadline instant // when MaxWait ends, and when that or the context does
 	bound            string
+	path             string
 	lined            bool // is in the line of its account
 	moves            bool // its bucket is another now
 	err              error
@@ -45,12 +46,27 @@ func (q *queue) wakeFirst() {
 	}
 }
 
-// move makes all look for their bucket again.
-func (q *queue) move() {
+// move makes the requests of a path look for their bucket again; "": all requests.
+func (q *queue) move(path string) {
 	for n := q.First; n != nil; n = n.Next {
-		n.Of.moves = true
-		n.Of.lookAgain()
+		if w := n.Of; path == "" || w.path == path {
+			w.moves = true
+			w.lookAgain()
+		}
 	}
+}
+
+// prefer has a request go first whose path is no suspect, if one waits.
+func (q *queue) prefer(paths *paths) bool {
+	for n := q.First; n != nil; n = n.Next {
+		if !paths.suspect(n.Of.path) {
+			q.Remove(n)
+			q.AddFirst(n)
+			q.wakeFirst()
+			return true
+		}
+	}
+	return false
 }
 
 func (w *waiter) lookAgain() {
@@ -111,7 +127,7 @@ func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	w := &waiter{wake: make(chan struct{}, 1), since: now - c.waited, giveUp: now + max(p.maxWait-c.waited, 0)}
+	w := &waiter{wake: make(chan struct{}, 1), path: c.path, since: now - c.waited, giveUp: now + max(p.maxWait-c.waited, 0)}
 	most, bound := mostWait(ctx, w.giveUp-now)
 	w.deadline, w.bound, w.node.Of = now+most, bound, w
 	w.join(p.resolve(c), c)
@@ -147,6 +163,9 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	first := b.queue.isFirst(w)
 	if b.account != nil && !b.account.shared.inFront(w, first && !c.id.free && (at <= now || source == sourceAccount)) {
 		first, source = false, sourceAccount
+	}
+	if first && at <= now && b.told.empty() && b.paths.suspect(w.path) && b.queue.prefer(b.paths) {
+		first = false // a request for another path says more
 	}
 	verdict, until := w.next(now, at, first)
 	switch {

@@ -80,10 +80,19 @@ func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 
 // resolve sets the bucket of c, by what is known of names now.
 func (p *pacer) resolve(c *call) *bucket {
-	if p.table.recent != nil && p.table.recentID == c.id {
-		c.bucket = p.table.recent
-		return c.bucket
+	if p.table.recent == nil || p.table.recentID != c.id {
+		b := p.find(c) // which may forget the recent one
+		p.table.recent, p.table.recentID = b, c.id
 	}
+	c.bucket = p.table.recent
+	if of := c.bucket.paths; of != nil && of.apart[c.path] {
+		c.bucket = p.bucketOfPath(c)
+	}
+	return c.bucket
+}
+
+// find returns the bucket of c, before its path is looked at.
+func (p *pacer) find(c *call) *bucket {
 	k := c.id.key
 	if k.route != "" {
 		if name, ok := p.table.names[k]; ok {
@@ -92,9 +101,7 @@ func (p *pacer) resolve(c *call) *bucket {
 			k.route = c.id.provisional
 		}
 	}
-	c.bucket = p.bucket(k, c)
-	p.table.recent, p.table.recentID = c.bucket, c.id
-	return c.bucket
+	return p.bucket(k, c)
 }
 
 // bucket returns the bucket of a key, which may be a new one.
@@ -109,7 +116,7 @@ func (p *pacer) bucket(k key, c *call) *bucket {
 			b.shared.writes.init()
 		}
 	}
-	if k.route != "" && k.route != accountRoute {
+	if k.route != "" && k.route != accountRoute && p.dialect != Standard {
 		account := k
 		account.route = accountRoute
 		b.account = p.bucket(account, c)

@@ -25,6 +25,9 @@ func New(o Options) *Transport {
 // once. The answer to a denied request that is not repeated is returned as it came.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := call{request: r, header: r.Header, id: t.identify(r), rewinds: rewinds(r), attempt: 1}
+	if r.URL != nil {
+		c.path = r.URL.Path
+	}
 	defer t.abandon(&c)
 	for sent := false; ; sent = true {
 		if err := t.wait(r.Context(), &c); err != nil {

@@ -1,0 +1,103 @@
+package client
+
+import "time"
+
+// paths finds the paths of a host that have limits of their own. A path has if its requests are denied again and again,
+// and those of other paths are not. It gets a bucket of its own then, so that it does not slow down the host.
+type paths struct {
+	apart    map[string]bool
+	suspects map[string]*suspect
+}
+
+// suspect is a path whose latest answers are denials that ask for no wait.
+type suspect struct {
+	first, last instant // when the first and the last of these arrived
+	denied      int     // how many did, those that were sent before the last had arrived as one
+	others      int     // requests of other paths that were sent since the first, and were not denied
+}
+
+const (
+	maxApart    = 64 // paths of one host
+	maxSuspects = 16
+	suspicion   = 5 * time.Minute // since the last denial
+)
+
+// suspect reports whether the latest answers for a path are denials.
+func (p *paths) suspect(path string) bool { return p != nil && p.suspects[path] != nil }
+
+// observe notes an answer at now to a request for a path that was sent at an instant. It reports whether the path is apart, and
+// whether it is so since this answer.
+func (p *paths) observe(path string, now, at instant, denied, silent bool) (apart, anew bool) {
+	if p.apart[path] || denied && !silent {
+		return p.apart[path], false
+	}
+	if !denied {
+		for other, s := range p.suspects {
+			switch {
+			case other == path && at > s.first, at-s.last > suspicion:
+				delete(p.suspects, other)
+			case at > s.first:
+				s.others++
+			}
+		}
+		return false, false
+	}
+	s := p.suspects[path]
+	switch {
+	case s != nil:
+	case len(p.suspects) == maxSuspects:
+		return false, false
+	default:
+		s = &suspect{first: now}
+		p.suspects[path] = s
+	}
+	if at > s.last || s.denied == 0 {
+		s.last = now
+		s.denied++
+	}
+	if s.denied < 2 || s.others < s.denied-1 || len(p.apart) == maxApart {
+		return false, false
+	}
+	delete(p.suspects, path)
+	p.apart[path] = true
+	return true, true
+}
+
+// ofPath returns the bucket of a host that counts c, by its path, with the ticket of c there.
+func (p *pacer) ofPath(c *call, a *answer, now instant) (*bucket, ticket) {
+	b, tk := c.bucket, c.ticket
+	silent := a.limited && a.wait <= 0
+	if p.dialect != Standard || p.bucketName != nil || b.key.route != "" || c.path == "" || b.paths == nil && !silent {
+		return b, tk
+	}
+	if b.paths == nil {
+		b.paths = &paths{make(map[string]bool), make(map[string]*suspect)}
+	}
+	apart, anew := b.paths.observe(c.path, now, tk.at, a.limited, silent)
+	if !apart {
+		return b, tk
+	}
+	if anew {
+		b.forgive()
+		b.queue.move(c.path)
+	}
+	own := p.bucketOfPath(c)
+	tk.seq, tk.answered, tk.opened = own.flight.sent, own.flight.answered-1, false
+	return own, tk
+}
+
+// bucketOfPath returns the bucket of a path that is apart.
+func (p *pacer) bucketOfPath(c *call) *bucket {
+	k := c.id.key
+	k.route = c.path
+	return p.bucket(k, c)
+}
+
+// forgive forgets denials that were about a path.
+func (b *bucket) forgive() {
+	b.backoff, b.learned = backoff{}, learned{}
+	b.flight.epoch = b.flight.sent + 1
+	if !b.told.counted {
+		b.told, b.refill = told{}, refill{}
+	}
+}
