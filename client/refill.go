@@ -78,6 +78,10 @@ func (b *bucket) spread(now instant) {
 		until = max(until-t.renewal.late, 0)
 	}
 	f.gap, f.turn = until/time.Duration(max(t.left, 0)+1), 0
+	if t.rolling.on {
+		f.gap = min(f.gap, t.rolling.every(t.limit)*21/20)
+		return
+	}
 	if t.crowded(b.queue.Size) {
 		f.gap, f.turn = t.others.spread(until, t.left)
 		if f.turn > 0 {

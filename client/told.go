@@ -28,7 +28,30 @@ type told struct {
 	ending      ending
 	renewal     renewal
 	others      others
+	rolling     rolling
 }
+
+// rolling is what has been seen of a limit that tells when all of it is renewed, and renews a part all the time, as a
+// sliding window does that tells the end of its period. To believe it would leave every other period unused.
+type rolling struct {
+	period time.Duration // the longest that was told
+	on     bool
+	never  bool // a request that went by it was denied
+}
+
+// observe notes an answer, of which own requests of this process have used something since the end that answers have
+// told last: w has not seen this one. If that end is later by a period, and most is used all the same, it was not the end of
+// all.
+func (r *rolling) observe(now instant, q quota, own, limit int64, w *renewal, shared bool) {
+	passed := w.likely(limit) && now+q.window > w.ends+r.period*3/4
+	if passed && q.reset && !r.never && !shared && q.left < limit/2 && own <= limit/8 {
+		r.on = true
+	}
+	r.period = max(r.period, q.window)
+}
+
+// every returns the time in which one unit is renewed.
+func (r *rolling) every(limit int64) time.Duration { return r.period / time.Duration(max(limit, 1)) }
 
 // others is what has been seen of other processes that use up a limit which renews all at once. While they do, each
 // process takes its share of what is left.
@@ -98,6 +121,7 @@ func (t *told) low() int64 { return max(t.limit/10, 2) }
 // nothing had been told.
 func (t *told) deny(until instant, source string, empty bool) {
 	t.doubt.denied()
+	t.rolling.never, t.rolling.on = t.rolling.on, false
 	if t.known = empty; empty {
 		t.left, t.source, t.renew = 0, source, until
 	}
@@ -172,8 +196,12 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	if t.limit = max(t.limit, q.left); q.limit > 0 {
 		t.limit = q.limit
 	}
+	t.rolling.observe(now, q, f.others(tk)+1, t.limit, &t.renewal, now < t.sharedUntil || t.others.suspected)
 	t.others.count(q, t.renewal.observe(now, q, grown, t.limit))
-	if t.alone(now) || exact && t.renewal.likely(t.limit) {
+	switch {
+	case t.rolling.on && exact:
+		t.renew = min(t.renew, now+2*t.rolling.every(t.limit))
+	case t.alone(now) || exact && t.renewal.likely(t.limit):
 		t.renew = t.renewal.ends
 	}
 	b.refill.promise.observe(now, tk, q, t)
