@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -18,11 +19,10 @@ type aheadBody struct {
 	io.ReadCloser               // read by the goroutine until it has ended
 	ended         chan struct{} // closed by the goroutine
 
-	mu     sync.Mutex
-	read   []byte // and not passed on; the Read under way writes behind it
-	err    error  // after read
-	panics any    // what a Read has panicked with
-	stop   bool
+	mu   sync.Mutex
+	read []byte // and not passed on; the Read under way writes behind it
+	err  error  // after read
+	stop bool
 }
 
 // readAhead returns the first bytes of the body of response, most at most: what has come
@@ -42,7 +42,6 @@ func readAhead(ctx context.Context, response *http.Response, most int, within ti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stop = true
-	b.panicLocked()
 	return b.read
 }
 
@@ -53,17 +52,20 @@ func (b *aheadBody) fill(room []byte) {
 	}
 }
 
-// fillOnce calls Read once, and reports whether there is more to read.
+// fillOnce calls Read once, and reports whether there is more to read. A panic of Read becomes an error: nothing else
+// would recover it on this goroutine.
 func (b *aheadBody) fillOnce(room *[]byte) (more bool) {
 	n, err := 0, io.ErrUnexpectedEOF // if Read ends the goroutine
 	defer func() {
-		v := recover()
+		if v := recover(); v != nil {
+			n, err = 0, fmt.Errorf("client: reading a body panicked: %v", v)
+		}
 		n = max(0, min(n, len(*room)))
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.read, *room = b.read[:len(b.read)+n], (*room)[n:]
-		b.err, b.panics = err, v
-		more = !b.stop && err == nil && v == nil && len(*room) > 0
+		b.err = err
+		more = !b.stop && err == nil && len(*room) > 0
 	}()
 	n, err = b.ReadCloser.Read(*room)
 	return
@@ -83,16 +85,8 @@ func (b *aheadBody) Read(p []byte) (int, error) {
 	if n > 0 || len(p) == 0 {
 		return n, nil
 	}
-	b.panicLocked()
 	if b.err != nil {
 		return 0, b.err
 	}
 	return b.ReadCloser.Read(p)
-}
-
-// panicLocked has a panic of the body happen on the goroutine of the caller.
-func (b *aheadBody) panicLocked() {
-	if b.panics != nil {
-		panic(b.panics)
-	}
 }
