@@ -52,8 +52,8 @@ func (b *aheadBody) fill(room []byte) {
 	}
 }
 
-// fillOnce calls Read once, and reports whether there is more to read. A panic of Read becomes an error: nothing else
-// would recover it on this goroutine.
+// fillOnce calls Read once, and reports whether there is more to read. A panic of Read becomes an
+// error: nothing else would recover it on this goroutine.
 func (b *aheadBody) fillOnce(room *[]byte) (more bool) {
 	n, err := 0, io.ErrUnexpectedEOF // if Read ends the goroutine
 	defer func() {

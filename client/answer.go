@@ -50,8 +50,8 @@ func (p *pacer) read(status int, h http.Header, wait time.Duration) (a answer) {
 	return a
 }
 
-// learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e has for how long,
-// and what says so.
+// learn notes what the answer to c says, and returns the bucket that it is about. If it denies c, e
+// has for how long, and what says so.
 func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket) {
 	c.bucket.answer(c.ticket)
 	b, tk := p.ofPath(c, a, now)
@@ -82,8 +82,8 @@ func (p *pacer) learn(c *call, a *answer, now instant, e *Event) (about *bucket)
 	return about
 }
 
-// counts returns the bucket of an account that counts c, by the name in its answer, with the ticket of c there. strays
-// are under way elsewhere, and perhaps decided after c.
+// counts returns the bucket of an account that counts c, by the name in its answer, with the ticket
+// of c there. strays are under way elsewhere, and perhaps decided after c.
 func (p *pacer) counts(c *call, a *answer) (b *bucket, tk ticket, strays int) {
 	b, tk = c.bucket, c.ticket
 	if a.name == "" {

@@ -14,8 +14,8 @@ const unknown instant = math.MaxInt64
 
 // bucket is what a pacer knows of one limit. The pacer's lock guards it.
 //
-// Five estimators learn from its answers. Each has a method that observes an answer, and next, the instant before which
-// it lets nothing start. The latest of their instants binds.
+// Five estimators learn from its answers. Each has a method that observes an answer, and next, the
+// instant before which it lets nothing start. The latest of their instants binds.
 type bucket struct {
 	key     key
 	name    string
@@ -63,7 +63,8 @@ type ticket struct {
 // flying returns how many requests have no answer yet.
 func (f *flight) flying() int64 { return int64(f.sent - f.answered) }
 
-// others returns how many requests may have been decided after that of tk, if its answer has just arrived.
+// others returns how many requests may have been decided after that of tk, if its answer has just
+// arrived.
 func (f *flight) others(tk ticket) int64 { return int64(f.sent - tk.answered - 1) }
 
 // ready returns the earliest instant at which c may start, if it is the next, and what it
@@ -79,7 +80,8 @@ func (p *pacer) ready(b *bucket, c *call, now instant) (instant, string) {
 	return at, source
 }
 
-// next returns the instant at which b lets the next request start, now at the earliest, and what asks for that.
+// next returns the instant at which b lets the next request start, now at the earliest, and what
+// asks for that.
 func (b *bucket) next(p *pacer, now instant) (instant, string) {
 	if at, source := b.denial(); at > now {
 		return at, source
@@ -194,8 +196,8 @@ func (b *bucket) answer(tk ticket) {
 	}
 }
 
-// observe notes an answer of b. Other buckets have strays under way that may count against it. If it denies, observe
-// returns the wait and what asks for it.
+// observe notes an answer of b. Other buckets have strays under way that may count against it. If
+// it denies, observe returns the wait and what asks for it.
 func (b *bucket) observe(p *pacer, now instant, tk ticket, a *answer, strays int) (time.Duration, string) {
 	learns := p.pace != Off && p.dialect == Standard
 	switch {
@@ -277,5 +279,6 @@ func (b *bucket) free() instant {
 
 // inUse reports whether requests wait or are under way, or other buckets need b.
 func (b *bucket) inUse() bool {
-	return b.queue.Size > 0 || b.flight.sent != b.flight.answered || b.flight.busy > 0 || b.shared != nil && b.shared.children > 0
+	return b.queue.Size > 0 || b.flight.flying() > 0 || b.flight.busy > 0 ||
+		b.shared != nil && b.shared.children > 0
 }

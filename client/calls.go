@@ -25,11 +25,13 @@ type turn struct {
 	call
 }
 
-// begin begins a remote procedure call. A request is made of it only where functions of options ask for one.
+// begin begins a remote procedure call. A request is made of it only where functions of options ask
+// for one.
 func (p *pacer) begin(ctx context.Context, c pacing.Call) *turn {
 	describe := func() *http.Request {
 		r := &http.Request{
-			Method: http.MethodPost, URL: &url.URL{Scheme: c.Scheme, Host: c.Target, Path: c.Method}, Host: c.Target, Header: c.Header,
+			Method: http.MethodPost, URL: &url.URL{Scheme: c.Scheme, Host: c.Target, Path: c.Method},
+			Host: c.Target, Header: c.Header,
 		}
 		if c.Idempotent {
 			r.Method = http.MethodGet

@@ -16,8 +16,9 @@
 // A request is never sent earlier than the server said, and never waits longer than
 // [Options.MaxWait] or its context allows. An answer whose wait is longer goes back at once,
 // untouched. A request that was held back without having been sent fails with a [*WaitError].
-// The exceptions: a refused connection makes a Transport forget what a server said that restarts; and what a
-// server says without denying is doubted. If no request is sent for MaxWait because of that, one is let through.
+// The exceptions: a refused connection makes a Transport forget what a server said that restarts;
+// and what a server says without denying is doubted. If no request is sent for MaxWait because of
+// that, one is let through. A told end of a period is not waited for if earlier ones renewed little.
 //
 // The limit waits, not the request: after one denial all requests of the same bucket are held
 // back. When the wait ends one of them goes first, and its answer says how fast the others

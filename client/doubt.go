@@ -85,9 +85,9 @@ type ending struct {
 	moves  bool // the end moves with each answer
 }
 
-// observe notes a new answer, by which grown units were renewed. An end that moves with each answer, though
-// less is left, may be the length of a period, or in another unit. The end of a bucket moves as well: by the time
-// that refills what was used.
+// observe notes a new answer, by which grown units were renewed. An end that moves with each
+// answer, though less is left, may be the length of a period, or in another unit. The end of a
+// bucket moves as well: by the time that refills what was used.
 func (e *ending) observe(now instant, q quota, grown int64) {
 	moved := now + q.window - e.at - e.window
 	switch {

@@ -25,8 +25,9 @@ type learned struct {
 	denied instant
 }
 
-// slow is the time between two requests from which on a pace is that of one process among many. It is denied by chance,
-// so one denial says little, and so few requests are accepted that they cannot be counted.
+// slow is the time between two requests from which on a pace is that of one process among many. It
+// is denied by chance, so one denial says little, and so few requests are accepted that they cannot
+// be counted.
 const (
 	slow    = time.Second
 	slowest = 2 * time.Minute
@@ -58,8 +59,9 @@ func (r *recent) add(now instant) {
 // restart forgets how many there were.
 func (r *recent) restart(now instant) { *r = recent{r.total, now, now, r.total, r.total} }
 
-// deny notes a denial that says nothing. It returns the time between two requests at the pace at which they go on, or 0 if
-// none is known. A request that was sent before the last denial was known says little.
+// deny notes a denial that says nothing. It returns the time between two requests at the pace at
+// which they go on, or 0 if none is known. A request that was sent before the last denial was known
+// says little.
 func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration, known bool) {
 	if before && l.seq > 0 {
 		if tk.seq > l.seq {
@@ -85,7 +87,8 @@ func (l *learned) deny(now instant, tk ticket, before bool) (every time.Duration
 	return 0, false
 }
 
-// next returns when the next request goes at the pace that was learned. The last one went at an instant.
+// next returns when the next request goes at the pace that was learned. The last one went at an
+// instant.
 func (l *learned) next(last instant) (instant, string) {
 	if l.every == 0 {
 		return 0, ""
@@ -124,8 +127,8 @@ func (l *learned) learn(tk ticket, now instant) {
 	l.since, l.count = tk.at, 0
 }
 
-// observe notes an answer that is no denial: requests may be faster. waiting says whether others wait, and recent whether
-// the request was sent after the last denial.
+// observe notes an answer that is no denial: requests may be faster. waiting says whether others
+// wait, and recent whether the request was sent after the last denial.
 func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
 	l.recent.add(now)
 	switch {
@@ -150,8 +153,8 @@ func (l *learned) observe(now instant, recent, waiting bool, strikes int) {
 	}
 }
 
-// slowDown notes a denial at a slow pace: the time between two requests grows by a half, or threefold if nothing was accepted
-// since the last one, and not faster than they were accepted.
+// slowDown notes a denial at a slow pace: the time between two requests grows by a half, or
+// threefold if nothing was accepted since the last one, and not faster than they were accepted.
 func (l *learned) slowDown(tk ticket) {
 	every := l.every * 3 / 2
 	if tk.seq == l.seq+1 {
@@ -166,8 +169,8 @@ func (l *learned) slowDown(tk ticket) {
 	}
 }
 
-// speedUp notes an answer at a slow pace that is no denial. Slower processes speed up by more, so that all that share a
-// limit come to the same pace, and more with each answer in a row.
+// speedUp notes an answer at a slow pace that is no denial. Slower processes speed up by more, so
+// that all that share a limit come to the same pace, and more with each answer in a row.
 func (l *learned) speedUp() {
 	l.streak++
 	l.every -= time.Duration(float64(l.every) * min(max(0.05, float64(l.streak)*l.every.Minutes()/10), 0.5))

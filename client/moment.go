@@ -61,10 +61,10 @@ func (n number) moment(h http.Header) (wait time.Duration, date int64) {
 	return until(n.whole/second, part, rounded, h)
 }
 
-// until returns the wait from the answer to an instant, both by the clock of the server that wrote Date. The instant
-// is seconds and billionths since the Unix epoch. Date is also returned in Unix time, or 0 if the answer has none:
-// until then uses our own clock. The instant may have been rounded down to a multiple of unit, which is added; 0 if it
-// is told to the millisecond at least.
+// until returns the wait from the answer to an instant, both by the clock of the server that wrote
+// Date. The instant is seconds and billionths since the Unix epoch. Date is also returned in Unix
+// time, or 0 if the answer has none: until then uses our own clock. The instant may have been
+// rounded down to a multiple of unit, which is added; 0 if it is told to the millisecond at least.
 func until(at, billionths int64, unit time.Duration, h http.Header) (wait time.Duration, date int64) {
 	if date, ok := parseDate(first(h, "Date")); ok {
 		return min(span(at-date.Unix(), billionths)+unit, longest), date.Unix()
@@ -79,7 +79,8 @@ func span(whole, billionths int64) time.Duration {
 	return max(min(time.Duration(whole)*time.Second+time.Duration(billionths), longest), -longest)
 }
 
-// parseDate reads the three forms of a date of HTTP. A longer text is none, and would be copied into an error.
+// parseDate reads the three forms of a date of HTTP. A longer text is none, and would be copied
+// into an error.
 func parseDate(s string) (time.Time, bool) {
 	if s == "" || len(s) > maxNumber {
 		return time.Time{}, false

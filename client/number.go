@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// longest is the longest wait that is believed. Longer ones are mistakes, often of an overflow, and would
-// shut a server out until the program is restarted.
+// longest is the longest wait that is believed. Longer ones are mistakes, often of an overflow, and
+// would shut a server out until the program is restarted.
 const longest = 30 * 24 * time.Hour
 
 const (

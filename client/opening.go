@@ -2,8 +2,8 @@ package client
 
 import "time"
 
-// opening is the request that goes first, since nothing is known of a bucket or nothing was left. The others wait for
-// its answer.
+// opening is the request that goes first, since nothing is known of a bucket or nothing was left.
+// The others wait for its answer.
 type opening struct {
 	answered bool // an answer has arrived
 	open     bool // a request that goes first is under way

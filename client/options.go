@@ -32,10 +32,10 @@ const (
 	// Standard is what RFC 9110, RFC 6585 and the drafts of the RateLimit fields say, with
 	// the X-RateLimit fields.
 	Standard Dialect = iota
-	// GitHub has limits for each resource, such as core and search, and secondary limits for
-	// all requests of an account together. A denial may be a 403. Requests that change
-	// something are 80 in a minute and 500 in an hour at most; in the hour after a secondary limit has denied one they
-	// start a second apart. A denial that says nothing asks for a minute.
+	// GitHub has limits for each resource, such as core and search, and secondary limits for all
+	// requests of an account together. A denial may be a 403. Requests that change something are 80
+	// in a minute and 500 in an hour at most; in the hour after a secondary limit has denied one
+	// they start a second apart. A denial that says nothing asks for a minute.
 	GitHub
 	// Discord has a limit for each bucket, which answers name, and a global one for each
 	// account. No more than 9,500 requests in ten minutes may be answered 401, 403 or 429:

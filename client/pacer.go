@@ -13,11 +13,12 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// pacer decides when calls start, and learns from their answers. [Transport] sends HTTP requests by it, and the clients
-// of package grpcmw and connectmw send remote procedure calls.
+// pacer decides when calls start, and learns from their answers. [Transport] sends HTTP requests by
+// it, and the clients of package grpcmw and connectmw send remote procedure calls.
 //
-// Each attempt of a call has three steps: wait returns when it may start, observe notes its answer, and end notes that
-// it is over. An attempt without an answer ends without observe, and one that was not sent by cancel.
+// Each attempt of a call has three steps: wait returns when it may start, observe notes its answer,
+// and end notes that it is over. An attempt without an answer ends without observe, and one that
+// was not sent by cancel.
 type pacer struct {
 	bucketName  func(*http.Request) string
 	maxInFlight int
@@ -112,7 +113,8 @@ func (p *pacer) wait(ctx context.Context, c *call) error {
 		}
 		if err != nil {
 			if held, ok := err.(*WaitError); ok {
-				p.tell(c, Event{Kind: GaveUp, Wait: held.Wait, Source: held.Source, Why: "the wait is " + longerThan(held.Bound)})
+				why := "the wait is " + longerThan(held.Bound)
+				p.tell(c, Event{Kind: GaveUp, Wait: held.Wait, Source: held.Source, Why: why})
 			}
 			return err
 		}
@@ -123,7 +125,8 @@ func (p *pacer) wait(ctx context.Context, c *call) error {
 	return nil
 }
 
-// observe notes the answer to c, and reports whether c is to be sent again. If it is not, end is due.
+// observe notes the answer to c, and reports whether c is to be sent again. If it is not, end is
+// due.
 func (p *pacer) observe(ctx context.Context, c *call, a *answer) (again bool) {
 	p.mu.Lock()
 	e, others := p.note(ctx, c, a, p.now())

@@ -2,8 +2,9 @@ package client
 
 import "time"
 
-// paths finds the paths of a host that have limits of their own. A path has if its requests are denied again and again,
-// and those of other paths are not. It gets a bucket of its own then, so that it does not slow down the host.
+// paths finds the paths of a host that have limits of their own: requests for such a path are
+// denied again and again, and those for other paths are not. It gets a bucket of its own then, so
+// that it does not slow down the host.
 type paths struct {
 	apart    map[string]bool
 	suspects map[string]*suspect
@@ -25,8 +26,8 @@ const (
 // suspect reports whether the latest answers for a path are denials.
 func (p *paths) suspect(path string) bool { return p != nil && p.suspects[path] != nil }
 
-// observe notes an answer at now to a request for a path that was sent at an instant. It reports whether the path is apart, and
-// whether it is so since this answer.
+// observe notes an answer at now to a request for a path that was sent at an instant. It reports
+// whether the path is apart, and whether it is so since this answer.
 func (p *paths) observe(path string, now, at instant, denied, silent bool) (apart, anew bool) {
 	if p.apart[path] || denied && !silent {
 		return p.apart[path], false

@@ -8,8 +8,8 @@ type pause struct {
 	source, bucket string // as events have them
 }
 
-// pauses returns the events of pauses that an answer to c has begun or ended. What begins with a denial is told as
-// Limited.
+// pauses returns the events of pauses that an answer to c has begun or ended. What begins with a
+// denial is told as Limited.
 func (p *pacer) pauses(c *call, about *bucket, a *answer, now instant, source string) (events []Event) {
 	b, at := about, c.ticket.at
 	if a.limited {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// newBackoff returns a client that sends at once and backs off exponentially with full jitter, up to 32 seconds:
-// what the authors of AATB call UB.
+// newBackoff returns a client that sends at once and backs off exponentially with full jitter, up
+// to 32 seconds: what the authors of AATB call UB.
 func newBackoff(base http.RoundTripper, _ int) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		for attempt := 1; ; attempt++ {
@@ -28,9 +28,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// telemetry is the aggregator of AATB, the assisted adaptive token bucket of arXiv 2510.04516. It knows the quota, and
-// counts what all clients have sent and how often they were denied. So its clients know more than those of weir.
-// Parameters are those of the authors' code.
+// telemetry is the aggregator of AATB, the assisted adaptive token bucket of arXiv 2510.04516. It
+// knows the quota, and counts what all clients have sent and how often they were denied. So its
+// clients know more than those of weir. Parameters are those of the authors' code.
 type telemetry struct {
 	perMinute float64 // the quota
 
@@ -126,7 +126,8 @@ func (c *aatb) wait() time.Duration {
 	return at.Sub(now)
 }
 
-// report asks the telemetry, as each client does once in a window. If a client was denied, all pause.
+// report asks the telemetry, as each client does once in a window. If a client was denied, all
+// pause.
 func (c *aatb) report(now time.Time) {
 	active, requests, denials := c.counts(now)
 	switch {
@@ -141,7 +142,8 @@ func (c *aatb) report(now time.Time) {
 	}
 }
 
-// congested notes a denial: the rate sinks, and the next request waits until all that were denied fit.
+// congested notes a denial: the rate sinks, and the next request waits until all that were denied
+// fit.
 func (c *aatb) congested() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -127,7 +127,8 @@ func (p *pacer) enqueue(ctx context.Context, c *call) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	w := &waiter{wake: make(chan struct{}, 1), path: c.path, since: now - c.waited, giveUp: now + max(p.maxWait-c.waited, 0)}
+	w := &waiter{wake: make(chan struct{}, 1), path: c.path, since: now - c.waited}
+	w.giveUp = now + max(p.maxWait-c.waited, 0)
 	most, bound := mostWait(ctx, w.giveUp-now)
 	w.deadline, w.bound, w.node.Of = now+most, bound, w
 	w.join(p.resolve(c), c)
@@ -145,7 +146,8 @@ func (p *pacer) leave(c *call, w *waiter) {
 	}
 }
 
-// look decides on c at this moment, and starts it if it may be sent. If c is held, the next look is due at an instant.
+// look decides on c at this moment, and starts it if it may be sent. If c is held, the next look is
+// due at an instant.
 func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,8 +187,9 @@ func (p *pacer) look(ctx context.Context, c *call, w *waiter) (verdict, instant)
 	return verdict, until
 }
 
-// next decides on a call whose bucket is ready at an instant. It is pure. What is held looks again at the instant that is
-// returned, or earlier if it is woken; what is refused would have to wait until then.
+// next decides on a call whose bucket is ready at an instant. It is pure. What is held looks again
+// at the instant that is returned, or earlier if it is woken; what is refused would have to wait
+// until then.
 func (w *waiter) next(now, at instant, first bool) (verdict, instant) {
 	switch {
 	case first && at <= now:
@@ -213,7 +216,8 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// join puts w into the queue of b. A call that was denied goes before those that have not been sent.
+// join puts w into the queue of b. A call that was denied goes before those that have not been
+// sent.
 func (w *waiter) join(b *bucket, c *call) {
 	w.bucket, w.moves = b, false
 	b.queue.push(w, c.again)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// refill is how requests are spread over what is left, and what has been seen of how a limit refills before the reset
-// that was told. A reset says when everything is renewed. Windows renew nothing before; buckets and
-// sliding windows renew a part all the time, and to spread what is left over the time until
-// the reset would leave most of that unused. Requests may be faster then, as what is left never
-// sinks: what is sent is left in any case.
+// refill is how requests are spread over what is left, and what has been seen of how a limit
+// refills before the reset that was told. A reset says when everything is renewed. Windows renew
+// nothing before; buckets and sliding windows renew a part all the time, and to spread what is left
+// over the time until the reset would leave most of that unused. Requests may be faster then, as
+// what is left never sinks: what is sent is left in any case.
 type refill struct {
 	at    instant       // of the last answer
 	every time.Duration // for one unit; 0: nothing has been seen
@@ -64,7 +64,8 @@ func (f *refill) next(last instant) instant {
 func (b *bucket) spreads(p *pacer, now instant) bool {
 	t := &b.told
 	return now < b.refill.spreadUntil || now < b.refill.followUntil ||
-		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) || t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
+		t.known && (p.pace == Evenly || t.crowded(b.queue.Size) ||
+			t.left <= t.low() && !t.alone(now) && b.paces(p.maxWait))
 }
 
 // spread sets the gap, so that what is left lasts until it is renewed: t/(r+1). In what is likely a

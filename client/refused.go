@@ -21,8 +21,8 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
 }
 
-// refused notes that c has no answer. If that is since its connection was refused, it reports whether c is to be sent
-// again.
+// refused notes that c has no answer. If that is since its connection was refused, it reports
+// whether c is to be sent again.
 func (p *pacer) refused(c *call, err error) (again bool) {
 	if p.dialect != Standard || !isRefused(err) {
 		return false

@@ -72,8 +72,8 @@ var hardScenarios = []scenario{
 	},
 }
 
-// hundred are 100 processes that share a quota and know nothing of each other, as in arXiv 2510.04516:
-// they start within ten seconds, and each has ten requests to send.
+// hundred are 100 processes that share a quota and know nothing of each other, as in arXiv
+// 2510.04516: they start within ten seconds, and each has ten requests to send.
 func hundred(told bool) scenario {
 	s := scenario{
 		name: "100 processes, untold", server: dripping{perMinute: 80, burst: 20}.new,
@@ -116,8 +116,9 @@ func TestHardScenarios(t *testing.T) {
 	}
 }
 
-// Neither of the published clients is told more than ours, and AATB knows the quota and what all others do. Where answers
-// tell what is left, ours is denied less often and is done sooner. Where they do not, it takes longer at the end.
+// Neither of the published clients is told more than ours, and AATB knows the quota and what all
+// others do. Where answers tell what is left, ours is denied less often and is done sooner. Where
+// they do not, it takes longer at the end.
 func TestAHundredProcessesAreDeniedLessThanPublishedOnes(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		run := func(name string, wrap func(http.RoundTripper, int) http.RoundTripper) (got figures) {
@@ -169,7 +170,8 @@ func (h *httprate) answer(_ *http.Request, now time.Time) (*http.Response, time.
 	return answer(200, append(fields, "X-RateLimit-Remaining", fmt.Sprint(h.limit-used-1))...), 0, nil
 }
 
-// writes is GitHub's secondary limit of requests that create content, which its answers do not tell.
+// writes is GitHub's secondary limit of requests that create content, which its answers do not
+// tell.
 type writes struct{ minute, hour window }
 
 func (g *writes) answer(*http.Request, time.Time) (*http.Response, time.Duration, error) {

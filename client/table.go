@@ -62,8 +62,8 @@ func (p *pacer) identify(r *http.Request) (id identity) {
 	return id
 }
 
-// keyOf returns the default key of a request to a host. RoundTrippers take schemes in lower case alone, as url.Parse
-// makes them.
+// keyOf returns the default key of a request to a host. RoundTrippers take schemes in lower case
+// alone, as url.Parse makes them.
 func (p *pacer) keyOf(scheme, host string, h http.Header) key {
 	k := key{scheme: scheme, host: strings.ToLower(host)}
 	switch scheme {

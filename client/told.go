@@ -31,17 +31,18 @@ type told struct {
 	rolling     rolling
 }
 
-// rolling is what has been seen of a limit that tells when all of it is renewed, and renews a part all the time, as a
-// sliding window does that tells the end of its period. To believe it would leave every other period unused.
+// rolling is what has been seen of a limit that tells when all of it is renewed, and renews a part
+// all the time, as a sliding window does that tells the end of its period. To believe it would
+// leave every other period unused.
 type rolling struct {
 	period time.Duration // the longest that was told
 	on     bool
 	never  bool // a request that went by it was denied
 }
 
-// observe notes an answer, of which own requests of this process have used something since the end that answers have
-// told last: w has not seen this one. If that end is later by a period, and most is used all the same, it was not the end of
-// all.
+// observe notes an answer, of which own requests of this process have used something since the end
+// that answers have told last: w has not seen this one. If that end is later by a period, and most
+// is used all the same, it was not the end of all.
 func (r *rolling) observe(now instant, q quota, own, limit int64, w *renewal, shared bool) {
 	passed := w.likely(limit) && now+q.window > w.ends+r.period*3/4
 	if passed && q.reset && !r.never && !shared && q.left < limit/2 && own <= limit/8 {
@@ -53,8 +54,8 @@ func (r *rolling) observe(now instant, q quota, own, limit int64, w *renewal, sh
 // every returns the time in which one unit is renewed.
 func (r *rolling) every(limit int64) time.Duration { return r.period / time.Duration(max(limit, 1)) }
 
-// others is what has been seen of other processes that use up a limit which renews all at once. While they do, each
-// process takes its share of what is left.
+// others is what has been seen of other processes that use up a limit which renews all at once.
+// While they do, each process takes its share of what is left.
 type others struct {
 	suspected bool    // a request was denied though something was left, or before any was not
 	seen      bool    // less was left than this process has left
@@ -83,8 +84,9 @@ func (o *others) rest() {
 	}
 }
 
-// count notes an answer by which a part of a limit is left. anew says that it is the first of its window. Those that
-// come first see none of the others, so what was seen in earlier windows counts, too.
+// count notes an answer by which a part of a limit is left. anew says that it is the first of its
+// window. Those that come first see none of the others, so what was seen in earlier windows counts,
+// too.
 func (o *others) count(q quota, anew bool) {
 	if anew {
 		o.own, o.before, o.window = 0, o.rivals*0.8, q.window
@@ -99,8 +101,9 @@ func (o *others) crowd(limit int64) bool { return o.seen && o.rivals*few > float
 // few is how many requests in a window are so few that each of them counts.
 const few = 4
 
-// spread returns the gap between two requests of this process in a crowd, if so much is left of a limit for a time. If
-// its share is used, later is how long after the renewal the next one goes. Those that were denied go before it.
+// spread returns the gap between two requests of this process in a crowd, if so much is left of a
+// limit for a time. If its share is used, later is how long after the renewal the next one goes.
+// Those that were denied go before it.
 func (o *others) spread(until time.Duration, left int64) (gap, later time.Duration) {
 	share := float64(left) / max(o.rivals, 1)
 	if share < 1 {
@@ -117,8 +120,8 @@ func (t *told) empty() bool { return t.known && t.left <= 0 }
 // rounded up by seconds would leave a small token bucket full, and its refill lost.
 func (t *told) low() int64 { return max(t.limit/10, 2) }
 
-// deny notes that a denial holds requests back until an instant. Unless empty is set, requests go on after that as if
-// nothing had been told.
+// deny notes that a denial holds requests back until an instant. Unless empty is set, requests go
+// on after that as if nothing had been told.
 func (t *told) deny(until instant, source string, empty bool) {
 	t.doubt.denied()
 	t.rolling.never, t.rolling.on = t.rolling.on, false
@@ -157,7 +160,8 @@ func (b *bucket) believe(tk ticket, now instant, q quota, strays int) {
 	b.backoff.strikes, b.opening.ramp = 0, 0
 	t.least = min(t.least, q.left)
 	if tk.seq < t.newest && q.left == 0 && t.empty() {
-		// It was decided last, though sent earlier: answers to later requests still had something left.
+		// It was decided last, though sent earlier: answers to later requests still had something
+		// left.
 		t.renew, t.exact = max(t.renew, now+q.window), true
 	}
 	if tk.seq < t.newest && f.sent != f.answered {
@@ -235,14 +239,15 @@ type renewal struct {
 	late   time.Duration // of ends, at most; 0 if it is an instant: those that are spread find the renewal sooner
 }
 
-// A told reset may be late by so much: whole seconds, and the time that an answer takes. If it is an
-// instant, Date is of whole seconds, too.
+// A told reset may be late by so much: whole seconds, and the time that an answer takes. If it is
+// an instant, Date is of whole seconds, too.
 const (
 	looseReset   = 1250 * time.Millisecond
 	loosestReset = 2250 * time.Millisecond
 )
 
-// observe notes a new answer, by which grown units were renewed. It reports whether that is the first of a window.
+// observe notes a new answer, by which grown units were renewed. It reports whether that is the
+// first of a window.
 func (w *renewal) observe(now instant, q quota, grown, limit int64) (anew bool) {
 	loose, late := looseReset, looseReset
 	if q.date != 0 {
@@ -267,8 +272,8 @@ func (w *renewal) likely(limit int64) bool {
 	return w.ends > 0 && !w.moved && w.most-w.least >= max(limit/2, 2)
 }
 
-// crowded reports whether many other processes use up a limit that renews all at once, while few requests of this one
-// wait: a process with many has to claim more.
+// crowded reports whether many other processes use up a limit that renews all at once, while few
+// requests of this one wait: a process with many has to claim more.
 func (t *told) crowded(waiting int) bool {
 	return !t.renewal.moved && t.others.crowd(t.limit) && waiting < few
 }

@@ -1,4 +1,5 @@
-// Package callclient keeps remote procedure calls to the limits of servers, by the pacer of package client.
+// Package callclient keeps remote procedure calls to the limits of servers, by the pacer of package
+// client.
 package callclient
 
 import (
@@ -79,13 +80,14 @@ type Stream struct {
 	unwatch func() bool // of the end of ctx; guarded by mu
 }
 
-// silence is how long a stream may say nothing before it counts as allowed. A server that has nothing to
-// send sends no header either: the stream would count for ever as one that is yet to be decided, and less
-// would seem to be left than there is. What it says of limits later is not read.
+// silence is how long a stream may say nothing before it counts as allowed. A server that has
+// nothing to send sends no header either: the stream would count for ever as one that is yet to be
+// decided, and less would seem to be left than there is. What it says of limits later is not read.
 const silence = 10 * time.Second
 
-// Stream begins a stream by open, once limits allow it. A stream is not repeated. It returns an error of
-// open, or no stream and an error as of Do. A caller that has a Stream calls Answer and End, or ends ctx.
+// Stream begins a stream by open, once limits allow it. A stream is not repeated. It returns an
+// error of open, or no stream and an error as of Do. A caller that has a Stream calls Answer and
+// End, or ends ctx.
 func (c *Client) Stream(ctx context.Context, call Call, open func(*Stream) error) (*Stream, error) {
 	call.Once = true
 	s := &Stream{ctx: ctx, turn: c.begin(ctx, call)}
@@ -109,9 +111,9 @@ func (c *Client) Stream(ctx context.Context, call Call, open func(*Stream) error
 	return s, err
 }
 
-// Answer notes what the server has said at the beginning of the stream, or at its end if that comes first.
-// The first call counts. A panic of [client.Options].Observe is dropped: Answer is called by gRPC and Connect, which
-// do not expect one.
+// Answer notes what the server has said at the beginning of the stream, or at its end if that comes
+// first. The first call counts. A panic of [client.Options].Observe is dropped: Answer is called by
+// gRPC and Connect, which do not expect one.
 func (s *Stream) Answer(answer func() Answer) {
 	s.answered.Do(func() {
 		if a := answer(); !a.isNone() {

@@ -1,4 +1,5 @@
-// Package pacing lets clients of remote procedure calls use the pacer of package client, which is not exported.
+// Package pacing lets clients of remote procedure calls use the pacer of package client, which is
+// not exported.
 package pacing
 
 import (
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// New returns a function that begins calls which keep to the limits of servers. options is a client.Options. New
-// panics if one is illegal, or Base is set. Package client sets it.
+// New returns a function that begins calls which keep to the limits of servers. options is a
+// client.Options. New panics if one is illegal, or Base is set. Package client sets it.
 var New func(options any) func(context.Context, Call) Turn
 
 // Call describes a call. For functions of options it is made into an HTTP request.
@@ -22,7 +23,8 @@ type Call struct {
 
 // Turn is one call. Its methods are called one at a time.
 type Turn interface {
-	// Wait waits until the next attempt may start. It returns a *client.WaitError or the error of the context.
+	// Wait waits until the next attempt may start. It returns a *client.WaitError or the error of
+	// the context.
 	Wait(context.Context) error
 	// Observe notes the answer to the latest attempt, and reports whether there is to be another.
 	Observe(context.Context, Answer) (again bool)
