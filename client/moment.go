@@ -79,7 +79,7 @@ func span(whole, billionths int64) time.Duration {
 	return max(min(time.Duration(whole)*time.Second+time.Duration(billionths), longest), -longest)
 }
 
-// parseDate reads the three forms of a date of HTTP. A longer text is none, and would be copied
+// parseDate reads the three forms of a date of HTTP. A longer text is no date, and would be copied
 // into an error.
 func parseDate(s string) (time.Time, bool) {
 	if s == "" || len(s) > maxNumber {

@@ -62,7 +62,8 @@ func TestThePathsOfALimitedHostStayTogether(t *testing.T) {
 		t.Run(fmt.Sprint(paths), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(1, 2))
-				server := &network{server: nginx{rate: 20, burst: 20, nodelay: true}.new(), latency: 20 * time.Millisecond, random: random}
+				limited := nginx{rate: 20, burst: 20, nodelay: true}.new()
+				server := &network{server: limited, latency: 20 * time.Millisecond, random: random}
 				c := newClient(t, server, client.Options{})
 				var wg sync.WaitGroup
 				for i := range 32 {

@@ -229,10 +229,10 @@ func (t *told) elapsed(date int64, now instant) time.Duration {
 
 // renewal is what has been seen of a limit that renews all at once. All answers of such a window
 // tell the same reset, as far as whole seconds can. Where a reset moves, or a part is
-// renewed before, the limit is none of these.
+// renewed before, the limit is another one.
 type renewal struct {
 	proven bool    // the window before this one was one
-	moved  bool    // this one is none
+	moved  bool    // this window is not one
 	ends   instant // the earliest that was told
 	most   int64   // left at most
 	least  int64
