@@ -165,7 +165,7 @@ while argv[i] do
       end
 
       local fits, newAt, newA, newB, reset, owes
-      if isKnown and (periods or lasts or serial) then -- more is said of the state as it is now
+      if isKnown and (periods or lasts or serial or ring) then -- more is said of the state as it is now
         local before = at
         fits, at, a, b = by.take(most, P, Q, now, at, a, b, 0, nil, text, periods)
         if periods and fits then
