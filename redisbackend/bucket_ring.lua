@@ -89,7 +89,7 @@ if settles then
   end
 
   -- lower lowers what takings since an instant have found by d, which is returned of a taking at that
-  -- instant. Not every level of its slice is of a later taking, and those are not below what the taking
+  -- instant. Some levels of its slice belong to earlier takings, and those are not below what the taking
   -- leaves behind, less what drains.
   lower = function(ring, at, cost, d, last)
     local level = foundAt(ring, at) + cost - d

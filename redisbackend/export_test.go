@@ -138,7 +138,9 @@ func RunOnce(ctx context.Context, client redis.Scripter, source string, parts bo
 	var calls []*scriptCall
 	s := newScript(source)
 	for _, keys := range of {
-		calls = append(calls, &scriptCall{script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: maxText})
+		calls = append(calls, &scriptCall{
+			script: &s, keys: keys, once: true, parts: parts, receiver: anything{}, most: maxText,
+		})
 	}
 	run(ctx, client, calls...)
 	for _, c := range calls {

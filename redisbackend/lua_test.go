@@ -67,7 +67,8 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 				state, want.Delay = after, numbers.Queued(after, n)
 			}
 			want.At = now.UnixMicro()
-			if err := b.Take(t.Context(), []limits.Charge{{Key: key, Limit: limit, Cost: n}}, out); err != nil || out[0] != want {
+			charges := []limits.Charge{{Key: key, Limit: limit, Cost: n}}
+			if err := b.Take(t.Context(), charges, out); err != nil || out[0] != want {
 				t.Fatalf("%v, %d units at %d of %+v: %v\n  %+v, want\n  %+v", limit, n, now.UnixMicro(), state, err, out[0], want)
 			}
 		}

@@ -20,7 +20,8 @@ do
     --- families
     local fits, newAt, newA, newB, reset = take(most, P, Q, now, at + 0, a + 0, b + 0, n, nil, only)
     if fits then
-      redis.call('SET', keys[1], text .. format(wholes, newAt, newA, newB), 'PX', format(whole, floor((reset + 999) / 1000) + grace))
+      redis.call('SET', keys[1], text .. format(wholes, newAt, newA, newB),
+        'PX', format(whole, floor((reset + 999) / 1000) + grace))
     end
     if fits ~= nil then
       local tail = (letter == 'f' or letter == 'n') and ' 0' or ''

@@ -55,7 +55,8 @@ func chain() string {
 	var b strings.Builder
 	word := "if"
 	for _, f := range familyFiles() {
-		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, strings.Join(strings.Split(f.letters, ""), "' or letter == '"), file(f.name))
+		letters := strings.Join(strings.Split(f.letters, ""), "' or letter == '")
+		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, file(f.name))
 		word = "elseif"
 	}
 	return b.String() + "end\n"

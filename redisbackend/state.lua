@@ -85,7 +85,8 @@ end
 -- step returns what the family of a state says of n more units.
 local function step(s, n, asOf)
   local limit = s.limit
-  local fits, at, a, b, reset, debt = limit.family.take(limit.most, limit.P, limit.Q, asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
+  local fits, at, a, b, reset, debt =
+    limit.family.take(limit.most, limit.P, limit.Q, asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
   if fits == nil then
     error('WEIR asks again at ' .. digits(now) .. ': the clock of the client is wrong by a period of the calendar or more', 0)
   end
@@ -115,7 +116,10 @@ noteTaken = function(s)
 end
 
 local function encodeChange(change)
-  return change and '3' .. sub(format(wholes, change.at, change.units, change.ends), 2) .. format(' %d|', change.kind) or ''
+  if not change then
+    return ''
+  end
+  return '3' .. sub(format(wholes, change.at, change.units, change.ends), 2) .. format(' %d|', change.kind)
 end
 
 -- expiry returns the milliseconds after which Redis deletes a state that is fresh after a wait.
@@ -203,7 +207,7 @@ local function familyOf(letter)
   return made[letter]
 end
 
--- limitOf returns the limit in a text, the same one for the same text, nil if it is none.
+-- limitOf returns the limit in a text, the same one for the same text, nil if it names no limit.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
@@ -214,7 +218,8 @@ local function limitOf(text)
       return nil
     end
     limits[text] = {
-      text = plain, letter = letter, family = owner, most = most + 0, P = P + 0, Q = Q + 0, periods = periods ~= '' and periods or nil,
+      text = plain, letter = letter, family = owner,
+      most = most + 0, P = P + 0, Q = Q + 0, periods = periods ~= '' and periods or nil,
     }
   end
   return limits[text]

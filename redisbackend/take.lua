@@ -8,7 +8,7 @@
 -- ARGV   the number of the call
 --        "" if there is one request, which takes and charges no log. Otherwise first "server" for the
 --        clock of the server, or the instant in microseconds since the Unix epoch; and for each request
---        its mode, "take" or "peek"; how many follow that are alike but for their keys, it included;
+--        its mode, "take" or "peek"; how many follow that differ in their keys only, it included;
 --        and its number of keys. Then for each key
 --          its limit, see state.lua
 --          the units of its enforced charges, "" if it has none; if it has shadow charges, "," and the
@@ -202,7 +202,8 @@ while argv[i] do
       found = found .. state .. (s and '' or by.tail)
       local taken = n > 0
       if allowed and takes and shadow and shadow > 0 then
-        local shadowFits, at2, a2, b2, reset2, owes2 = by.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+        local shadowFits, at2, a2, b2, reset2, owes2 =
+          by.take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
         if shadowFits then
           taken, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end

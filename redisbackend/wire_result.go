@@ -65,7 +65,8 @@ func (a *account) found(now int64, numbers, waits []int64, serial int64) (f foun
 	copy(f.waits[:], waits)
 	f.serial = serial
 	rate := a.Limit.Rate() // a level may be that of a higher maximum, and twice as high as that
-	isLevel := !a.limit.Drains || !arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
+	isLevel := !a.limit.Drains ||
+		!arith.ProductExceeds(f.A, rate.Units, 2*algorithm.MaxUnits+2, rate.Period.Microseconds())
 	return f, isLevel && serial < serials
 }
 
