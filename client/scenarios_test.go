@@ -34,7 +34,7 @@ type scenario struct {
 	wrap     func(base http.RoundTripper, i int) http.RoundTripper // client i; nil: that of options
 	method   string                                                // "": GET
 	path     func(i int) string                                    // of request i; nil: "/"
-	ideal    time.Duration                                         // that a client would take which knew all, over a network without latency
+	ideal    time.Duration                                         // of a client that knows all, over a network without latency
 	most     figures
 }
 

@@ -53,7 +53,8 @@ const (
 	Sharing                // all requests run at once and share the slots; Patience and Hang are ignored
 )
 
-// Siege are connections that ask for one route, each again when it is answered, or a moment after it was shed. They begin within
+// Siege are connections that ask for one route, each again when it is answered, or a moment
+// after it was shed. They begin within
 // a tenth of a second. Their requests count in Result.Of only.
 type Siege struct {
 	Span
